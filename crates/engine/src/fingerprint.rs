@@ -3,7 +3,7 @@
 use pauseframe_units::Time;
 use std::fmt;
 
-/// A hash over the set of all (time, event): a sum, so that it does not depend on the order in which the cells of a network
+/// A hash over the set of all (time, event): a sum, so that it does not depend on the order in which the partitions of a network
 /// had their turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fingerprint(u64);

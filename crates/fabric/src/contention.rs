@@ -1,7 +1,7 @@
 //! Whether flows contend: at least two are under way in the network.
 //!
 //! Automatic jitter stands for what keeps flows from locking in phase. A lone flow has none to lock with, so it is left as exact as it is without jitter.
-//! The traffic counts flows and hands out each change with its time, before the window in which that lies; so what a cell sees does not depend on windows.
+//! The traffic counts flows and hands out each change with its time, before the window in which that lies; so what a partition sees does not depend on windows.
 
 use pauseframe_units::Time;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// The flows that must be under way.
 const TWO: u64 = 2;
 
-/// What a cell knows of it.
+/// What a partition knows of it.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
     /// To come, in the order of time.

@@ -1,4 +1,4 @@
-//! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the cell, the mail out, what
+//! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the partition, the mail out, what
 //! is noted for those who watch, and the plan, which nobody writes.
 
 use crate::contention::Contention;
@@ -33,7 +33,7 @@ pub(crate) struct Context {
     covers: bool,
 }
 
-/// What leaves a cell for the traffic, in the order of time.
+/// What leaves a partition for the traffic, in the order of time.
 #[derive(Debug)]
 pub(crate) struct Mail {
     pub(crate) reports: Vec<Report>,

@@ -1,4 +1,4 @@
-//! Threads for cells: each window every cell but the first is handed to a thread of its own, and comes back when it has run.
+//! Threads for partitions: each window every partition but the first is handed to a thread of its own, and comes back when it has run.
 //!
 //! Windows are short, so who waits spins a little before it sleeps; less where that has been in vain.
 
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, Thread};
 
-/// How a cell is run where a panic must not pass: on the threads of the cells. What went wrong is the error.
+/// How a partition is run where a panic must not pass: on the threads of the partitions. What went wrong is the error.
 pub type Shield = fn(&mut dyn FnMut()) -> Result<(), String>;
 
-/// So many looks before going to sleep: some tenths of a millisecond, as the cells of a large fabric differ in a window. To sleep and be
+/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and be
 /// woken costs about as much in a virtual machine (docs/performance.md).
 const LOOKS: u32 = 1 << 14;
-/// Where there are fewer cores than cells, or others want them, who looks keeps from its core whom it waits for.
+/// Where there are fewer cores than partitions, or others want them, who looks keeps from its core whom it waits for.
 const LOOKS_IN_TURN: u32 = 1 << 6;
 /// Who has looked in vain looks no more than [`LOOKS_IN_TURN`] the next two times, then four, and so on up to this power of two.
 const IN_VAIN_MOST: u32 = 8;
@@ -70,7 +70,7 @@ impl Crew {
             match seat.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(Ok(room)) => rooms.push(room),
                 Some(Err(message)) => failed = failed.or(Some(message)),
-                None => failed = failed.or(Some("a cell was lost".to_owned())),
+                None => failed = failed.or(Some("a partition was lost".to_owned())),
             }
         }
         failed.map_or(Ok(()), Err)
@@ -132,9 +132,9 @@ struct Patience {
 }
 
 impl Patience {
-    /// Of one of so many cells.
-    fn new(cells: usize, cores: usize) -> Patience {
-        let looks = if cells <= cores { LOOKS } else { LOOKS_IN_TURN };
+    /// Of one of so many partitions.
+    fn new(partitions: usize, cores: usize) -> Patience {
+        let looks = if partitions <= cores { LOOKS } else { LOOKS_IN_TURN };
         Patience { looks, in_vain: 0, sobered: 0 }
     }
 
@@ -179,10 +179,10 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// Eight cells on two cores took twenty times as long while all of them looked.
+    /// Eight partitions on two cores took twenty times as long while all of them looked.
     #[test]
     fn who_would_keep_another_from_its_core_sleeps_soon() {
-        let looks = |cells, cores| Patience::new(cells, cores).next_looks();
+        let looks = |partitions, cores| Patience::new(partitions, cores).next_looks();
         assert_eq!((looks(2, 2), looks(1, 1)), (LOOKS, LOOKS));
         assert!(looks(3, 2) < LOOKS / 100 && looks(8, 2) < LOOKS / 100);
     }

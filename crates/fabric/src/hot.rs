@@ -13,7 +13,7 @@ use pauseframe_units::{PortId, Priority, Span};
 const GLANCE_FROM: usize = 5_000;
 const FAR_FROM: usize = 25_000;
 
-/// How far a cell looks ahead: the larger its network, the farther off is what it touches.
+/// How far a partition looks ahead: the larger its network, the farther off is what it touches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Foresight {
     /// Not at all: everything is near.
@@ -47,7 +47,7 @@ pub(crate) struct Hot {
     pub(crate) lossless: u8,
     /// Lossy traffic has a pool of its own in shared buffers.
     separate_pools: bool,
-    /// How far cells look ahead.
+    /// How far partitions look ahead.
     pub(crate) foresight: Foresight,
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,

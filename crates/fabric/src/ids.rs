@@ -44,11 +44,11 @@ id!(
     SlotId
 );
 id!(
-    /// The place of a packet in the pool of its cell.
+    /// The place of a packet in the pool of its partition.
     PacketId
 );
 id!(
-    /// The place of a connection end, or of one end of a flow of datagrams, in its cell.
+    /// The place of a connection end, or of one end of a flow of datagrams, in its partition.
     EndId
 );
 id!(

@@ -1,7 +1,7 @@
 //! The lossless network: hosts, switches, ports, buffers, PFC.
 //!
 //! One packet's journey: [`endpoint`] (TCP hands over a segment; stack, NIC) → [`wire`] (queue, link) → [`switching`] (route, admit, mark;
-//! who may hold how much, who must pause) → wire → … → endpoint. A [`cell`] drives it, [`watch`] looks at it.
+//! who may hold how much, who must pause) → wire → … → endpoint. A [`partition`] drives it, [`watch`] looks at it.
 
 #![expect(unexpected_cfgs, reason = "tests/all/reach.rs has the compiler refuse what is in tests/trespass")]
 
@@ -10,7 +10,6 @@
 extern crate self as pauseframe_fabric;
 
 mod audit;
-mod cell;
 mod class;
 #[cfg(test)]
 #[path = "../tests/all/common.rs"]
@@ -33,6 +32,7 @@ mod marker;
 mod network;
 mod order;
 mod partition;
+mod partitioning;
 mod plan;
 mod queue;
 mod room;

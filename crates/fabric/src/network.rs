@@ -1,8 +1,8 @@
-//! The network: cells, the traffic beside them, and the windows in which they take turns.
+//! The network: partitions, the traffic beside them, and the windows in which they take turns.
 //!
 //! A window is no longer than a frame takes from any node to the next, nor than the traffic takes to act on a report. So the traffic acts
-//! first, up to the end of the window, and then every cell runs up to it by itself, on a thread of its own if there are several:
-//! whatever comes from outside comes later. Where applications answer sooner than a window is long, all nodes are one cell, which stops
+//! first, up to the end of the window, and then every partition runs up to it by itself, on a thread of its own if there are several:
+//! whatever comes from outside comes later. Where applications answer sooner than a window is long, all nodes are one partition, which stops
 //! at each completion. Between windows nothing runs: what has crossed a border is brought over, what hosts have
 //! told goes to the traffic, links fail and come back, and who watches looks.
 
@@ -10,12 +10,12 @@ mod asked;
 mod told;
 
 use crate::audit::{Audit, look_at_books};
-use crate::cell::Cell;
 use crate::crew::{Crew, Shield, side_by_side};
 use crate::failures::{Change, Failures};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
 use crate::order::Report;
+use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::room::{Room, exchange};
 use crate::rows::Rows;
@@ -27,7 +27,7 @@ use crate::watch::notes::Note;
 use crate::watch::pause_tree::PauseLog;
 use crate::watch::sampler::Sampler;
 use crate::watch::states::StateLog;
-use crate::watch::view::{CellOf, View};
+use crate::watch::view::{PartitionOf, View};
 use crate::wire::capture::Captured;
 use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
 use pauseframe_topology::Topology;
@@ -35,7 +35,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
 use std::sync::Arc;
 
-/// A single cell may run for so many windows while no application hears of anything.
+/// A single partition may run for so many windows while no application hears of anything.
 const CALM_MAX: u64 = 1 << 10;
 /// Fewer if that is more than so many events.
 const CROWD: u64 = 1 << 15;
@@ -46,7 +46,7 @@ pub struct Network {
     plan: Arc<Plan>,
     routes: Arc<NextHops>,
     rooms: Vec<Box<Room>>,
-    cell_of: CellOf,
+    partition_of: PartitionOf,
     traffic: Traffic,
     /// From a report to the first thing that follows from it; at most a window.
     reaction: Span,
@@ -54,7 +54,7 @@ pub struct Network {
     workloads: usize,
     /// All windows before this have been run.
     reached: Time,
-    /// Windows that a single cell may run for.
+    /// Windows that a single partition may run for.
     calm: u64,
     capture_left: u64,
     frames: Vec<Captured>,
@@ -67,7 +67,7 @@ pub struct Network {
     audit: Audit,
 }
 
-/// A failed assertion in a cell that ran on a thread of its own.
+/// A failed assertion in a partition that ran on a thread of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failed {
     /// What was violated, and where.
@@ -75,7 +75,7 @@ pub struct Failed {
 }
 
 impl Network {
-    /// Builds an idle network of one cell.
+    /// Builds an idle network of one partition.
     ///
     /// # Panics
     /// If a host of `topology` has not exactly one link, or a flow names a transport that `settings` has not.
@@ -104,8 +104,8 @@ impl Network {
         let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
         let reaction = traffic.reaction();
         Network {
-            rooms: vec![Box::new(Room::new(Cell::new(plan, routes, stride, count, reaction), 1))],
-            cell_of: plan.topology.nodes().ids().map(|_| 0).collect(),
+            rooms: vec![Box::new(Room::new(Partition::new(plan, routes, stride, count, reaction), 1))],
+            partition_of: plan.topology.nodes().ids().map(|_| 0).collect(),
             traffic,
             reaction,
             stride,
@@ -131,23 +131,29 @@ impl Network {
         (self.reaction < self.plan.window).then_some(self.plan.window)
     }
 
-    /// Divides an idle network among cells: `cell_of` gives each node the number of its cell, from 0 on. Results are the same.
+    /// Divides an idle network among partitions: `partition_of` gives each node the number of its partition, from 0 on. Results are the same.
     ///
     /// # Panics
-    /// If something has been asked of the network before, its applications react too soon, or a cell has no node.
-    pub fn divide(&mut self, cell_of: &[u16]) {
+    /// If something has been asked of the network before, its applications react too soon, or a partition has no node.
+    pub fn divide(&mut self, partition_of: &[u16]) {
         assert!(self.is_untouched(), "a network is divided before anything else");
-        assert!(self.reacts_before().is_none(), "applications that react within a window share a cell");
-        let count = cell_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
-        assert!((0..count).all(|cell| cell_of.contains(&(cell as u16))), "every cell has a node");
-        self.cell_of = cell_of.iter().copied().collect();
-        let cell = |_| Cell::new(&self.plan, &self.routes, self.stride, self.workloads, self.reaction);
-        self.rooms = (0..count).map(cell).map(|cell| Box::new(Room::new(cell, count))).collect();
+        assert!(self.reacts_before().is_none(), "applications that react within a window share a partition");
+        let count = partition_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
+        assert!(
+            (0..count).all(|partition| partition_of.contains(&(partition as u16))),
+            "every partition has a node"
+        );
+        self.partition_of = partition_of.iter().copied().collect();
+        let partition =
+            |_| Partition::new(&self.plan, &self.routes, self.stride, self.workloads, self.reaction);
+        self.rooms =
+            (0..count).map(partition).map(|partition| Box::new(Room::new(partition, count))).collect();
         let topology = &self.plan.topology;
         for port in self.plan.ports() {
-            let (from, to) = (self.cell_of[topology.owner(port)], self.cell_of[topology.peer(port)]);
+            let (from, to) =
+                (self.partition_of[topology.owner(port)], self.partition_of[topology.peer(port)]);
             if from != to {
-                let Cell { ports, ctx, .. } = &mut self.rooms[usize::from(from)].cell;
+                let Partition { ports, ctx, .. } = &mut self.rooms[usize::from(from)].partition;
                 ports.cut(port, to, ctx);
             }
         }
@@ -158,38 +164,38 @@ impl Network {
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
 
-    /// How many cells there are.
-    pub fn cells(&self) -> usize {
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
         self.rooms.len()
     }
 
     /// The simulated time that has been reached.
     pub fn now(&self) -> Time {
-        self.rooms.iter().map(|room| room.cell.ctx.now()).max().unwrap_or_default()
+        self.rooms.iter().map(|room| room.partition.ctx.now()).max().unwrap_or_default()
     }
 
     fn view(&self) -> View<'_> {
-        View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }
+        View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of }
     }
 
-    /// The cell of the node that sends by `port`.
-    fn sender(&mut self, port: PortId) -> &mut Cell {
-        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.owner(port)])].cell
+    /// The partition of the node that sends by `port`.
+    fn sender(&mut self, port: PortId) -> &mut Partition {
+        &mut self.rooms[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
-    /// The cell of the node at the other end.
-    fn receiver(&mut self, port: PortId) -> &mut Cell {
-        &mut self.rooms[usize::from(self.cell_of[self.plan.topology.peer(port)])].cell
+    /// The partition of the node at the other end.
+    fn receiver(&mut self, port: PortId) -> &mut Partition {
+        &mut self.rooms[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }
 
-    fn each_cell(&mut self, change: impl FnMut(&mut Cell)) {
-        self.rooms.iter_mut().map(|room| &mut room.cell).for_each(change);
+    fn each_partition(&mut self, change: impl FnMut(&mut Partition)) {
+        self.rooms.iter_mut().map(|room| &mut room.partition).for_each(change);
     }
 
     /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `watch` says stop.
     ///
     /// # Errors
-    /// If an assertion fails in a cell on a thread of its own, or in a recount of it, as `shield` tells it. In the first cell, which runs
+    /// If an assertion fails in a partition on a thread of its own, or in a recount of it, as `shield` tells it. In the first partition, which runs
     /// on this thread, it is a panic.
     pub fn run(
         &mut self,
@@ -213,16 +219,16 @@ impl Network {
     /// Compares what has been counted with what is there.
     pub(crate) fn look_at_books(&mut self, shield: Shield) -> Result<(), Failed> {
         self.rooms.iter_mut().for_each(|room| room.take_in());
-        let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
+        let view = View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of };
         self.audit.set_next(view, self.rooms.iter().map(|room| room.told.events).sum());
         let look = |number| look_at_books(view, number);
         side_by_side(self.rooms.len(), shield, look).map_err(|message| Failed { message })
     }
 
-    /// The only cell, or the last of several, to be falsified.
+    /// The only partition, or the last of several, to be falsified.
     #[cfg(test)]
-    pub(crate) fn last_cell(&mut self) -> &mut Cell {
-        &mut self.rooms.last_mut().expect("a network has a cell").cell
+    pub(crate) fn last_partition(&mut self) -> &mut Partition {
+        &mut self.rooms.last_mut().expect("a network has a partition").partition
     }
 
     fn take_turns(
@@ -292,7 +298,7 @@ impl Network {
         [sampler, states, detector].into_iter().flatten().min()
     }
 
-    /// The traffic acts in the window that begins at `start`, and its end is what cells run up to. Failures come before all else of
+    /// The traffic acts in the window that begins at `start`, and its end is what partitions run up to. Failures come before all else of
     /// their instant, who watches sees it when it is over.
     fn plan_window(&mut self, start: Time, limit: Time) -> Time {
         let failure = self.failures.as_ref().and_then(Failures::next_time);
@@ -315,7 +321,7 @@ impl Network {
         end
     }
 
-    /// Orders, paths and hosts of flows, from the traffic to the cells, which take them in as they begin to run.
+    /// Orders, paths and hosts of flows, from the traffic to the partitions, which take them in as they begin to run.
     fn hand_out(&mut self, now: Time) {
         let rooms = &mut self.rooms;
         if let Some(handout) = self.traffic.take_handout().map(Arc::new) {
@@ -324,19 +330,19 @@ impl Network {
             }
         }
         for order in self.traffic.orders.drain(..) {
-            rooms[usize::from(self.cell_of[order.host])].orders.push(order);
+            rooms[usize::from(self.partition_of[order.host])].orders.push(order);
         }
         if self.traffic.rows.are_wanted(now) {
             for room in rooms.iter_mut() {
                 room.take_in();
             }
-            let pools = || rooms.iter().map(|room| &room.cell.ctx.packets);
+            let pools = || rooms.iter().map(|room| &room.partition.ctx.packets);
             let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
             self.traffic.rows.reclaim(named, pools().map(PacketPool::places).sum());
         }
     }
 
-    /// Lets all cells run up to `end`, and brings over what crosses.
+    /// Lets all partitions run up to `end`, and brings over what crosses.
     fn run_rooms(&mut self, end: Time, crew: &mut Option<Crew>) -> Result<(), Failed> {
         let before = self.events();
         match crew {
@@ -344,7 +350,7 @@ impl Network {
             None => self.rooms.iter_mut().for_each(|room| room.run(end)),
         }
         exchange(&mut self.rooms);
-        // A single cell may have stopped before, to let the traffic react.
+        // A single partition may have stopped before, to let the traffic react.
         self.reached = self.rooms[0].told.end;
         self.hear_reports();
         let crowd = self.events() - before > CROWD;
@@ -366,13 +372,14 @@ impl Network {
         let Some(change) = failures.next(&self.plan.topology, now) else { return false };
         self.rooms.iter_mut().for_each(|room| room.take_in());
         // It happens now, though it is no event: afterwards the last event is what it was.
-        let last: Vec<Time> = self.rooms.iter_mut().map(|room| room.cell.ctx.queue.set_now(now)).collect();
+        let last: Vec<Time> =
+            self.rooms.iter_mut().map(|room| room.partition.ctx.queue.set_now(now)).collect();
         match change {
             Change::Links(links) => links.iter().for_each(|(link, down)| self.change_link(*link, *down, now)),
             Change::Reroute(routes) => self.reroute(&routes, now),
         }
         for (room, last) in self.rooms.iter_mut().zip(last) {
-            room.cell.ctx.queue.set_now(last);
+            room.partition.ctx.queue.set_now(last);
         }
         // What a port has sent as its link came back crosses now: no window might end before it arrives.
         exchange(&mut self.rooms);
@@ -409,11 +416,11 @@ impl Network {
 
     fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) {
         self.routes = Arc::clone(routes);
-        self.rooms.iter_mut().for_each(|room| room.cell.switching.routes = Arc::clone(routes));
+        self.rooms.iter_mut().for_each(|room| room.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
         self.hand_out(now);
         for (host, address, row) in changed {
-            self.rooms[usize::from(self.cell_of[host])].cell.endpoints.take_path(address, row);
+            self.rooms[usize::from(self.partition_of[host])].partition.endpoints.take_path(address, row);
         }
     }
 
@@ -430,7 +437,7 @@ impl Network {
         let is_over = self.traffic.next_time().is_none()
             && self.failures.as_ref().is_none_or(|failures| failures.next_time().is_none())
             && self.rooms.iter_mut().all(|room| room.next_time().is_none());
-        let view = View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of };
+        let view = View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
             sampler.look(view, self.traffic.records(), now, is_over);
         }
@@ -451,20 +458,24 @@ impl Network {
         let mut peaks = IndexVec::new();
         for slot in self.plan.all_slots() {
             let owner = self.plan.topology.owner(self.plan.port_and_class(slot).0);
-            let cell = &mut self.rooms[usize::from(self.cell_of[owner])].cell;
-            peaks.push(cell.ports.slots[slot].take_peak());
+            let partition = &mut self.rooms[usize::from(self.partition_of[owner])].partition;
+            peaks.push(partition.ports.slots[slot].take_peak());
         }
-        log.look(View { plan: &self.plan, rooms: &self.rooms, cell_of: &self.cell_of }, &peaks, now);
+        log.look(
+            View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of },
+            &peaks,
+            now,
+        );
         log.at = (log.full.is_none() && !is_over).then(|| now + log.every);
     }
 
     fn read_notes(&mut self) {
         if let Some(detector) = &mut self.detector {
-            let pauses = self.rooms.iter_mut().filter_map(|room| room.cell.ctx.notes.take_first_pause());
+            let pauses = self.rooms.iter_mut().filter_map(|room| room.partition.ctx.notes.take_first_pause());
             pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.plan.window));
         }
         if self.capture_left > 0 {
-            let frames = self.rooms.iter_mut().flat_map(|room| room.cell.ports.capture.frames.drain(..));
+            let frames = self.rooms.iter_mut().flat_map(|room| room.partition.ports.capture.frames.drain(..));
             let mut frames: Vec<Captured> = frames.collect();
             frames.sort_by_key(|frame| (frame.time, frame.port));
             frames.truncate(self.capture_left as usize);
@@ -474,7 +485,7 @@ impl Network {
         if self.pause_log.is_none() && self.state_log.is_none() {
             return;
         }
-        let notes = self.rooms.iter_mut().flat_map(|room| room.cell.ctx.notes.list.drain(..));
+        let notes = self.rooms.iter_mut().flat_map(|room| room.partition.ctx.notes.list.drain(..));
         let mut notes: Vec<Note> = notes.collect();
         notes.sort_by_key(Note::key);
         for note in &notes {

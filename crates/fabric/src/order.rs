@@ -1,8 +1,8 @@
 //! What crosses between hosts and the traffic: orders one way, reports the other, each with its time.
 //!
-//! The applications of all hosts are one (`traffic.rs`), beside the cells: a host is told what its application does, and tells what has
+//! The applications of all hosts are one (`traffic.rs`), beside the partitions: a host is told what its application does, and tells what has
 //! come. When the traffic acts on a report is a constant of the settings and the topology (`traffic.rs`), so a run is the same however
-//! the hosts are divided among cells.
+//! the hosts are divided among partitions.
 
 use crate::flow::{Datagrams, FlowSpec};
 use crate::vlan::Picked;
@@ -55,7 +55,7 @@ pub(crate) struct Addressed {
     pub(crate) order: Order,
 }
 
-/// What all cells have to know before the next window.
+/// What all partitions have to know before the next window.
 #[derive(Debug, Default)]
 pub(crate) struct Handout {
     /// New paths, and the rows that they have.

@@ -1,69 +1,310 @@
-//! Which nodes share a cell: leaf switches with their hosts in equal parts, in the order of their numbers (generators number pod by
-//! pod), and every other switch with those that it has most links to.
+//! A partition: some nodes of the network with everything that they touch, and the one match that dispatches their events.
+//!
+//! An event names a port, a host or the end of a connection; whose that is gets borrowed here, alone, and handles it: its ports
+//! (`wire/own.rs`), its switch or host, and what is near (`context.rs`) are all that it reaches. Frames for a node of another partition leave by the border (`wire/border.rs`), what hosts learn goes to the traffic as a report, and what they are to do
+//! comes as an order (`order.rs`). This is the only place that has both switches and hosts in its hands.
 
+use crate::context::Context;
+use crate::endpoint::Endpoints;
+use crate::endpoint::node::HostNode;
+use crate::event::{Event, LimiterId};
+use crate::foresight::{self, Seen};
+use crate::frame::{Content, PacketId};
+use crate::hot::Foresight;
+use crate::ids::{HostId, Node, SlotId};
 use crate::plan::Plan;
-use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{NodeId, PortId};
-use std::collections::VecDeque;
+use crate::switching::Switching;
+use crate::switching::node::SwitchNode;
+use crate::wire::Ports;
+use crate::wire::own::{InPort, NodePorts, OwnPort};
+use pauseframe_engine::{EventQueue, Model};
+use pauseframe_topology::routing::NextHops;
+use pauseframe_units::{PortId, Span, Time};
+use std::sync::Arc;
 
-/// A thread pays off if its cell could send so many full frames in a window: less is over before the others have been told.
-const FRAMES_PER_CELL: u64 = 2_000;
-const FULL_FRAME_BITS: u64 = 1_538 * 8;
+/// Some nodes of a network, and what is theirs.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) ports: Ports,
+    pub(crate) switching: Switching,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) ctx: Context,
+    seen: Seen,
+}
 
-impl Plan {
-    /// How many cells pay off on so many cores.
-    pub fn cells_that_pay(&self, cores: usize) -> usize {
-        let bits = |port: PortId| self.topology.channel(port).rate.bytes_in(self.window).0 * 8;
-        let frames = self.ports().map(bits).sum::<u64>() / FULL_FRAME_BITS;
-        cores.min((frames / FRAMES_PER_CELL) as usize).clamp(1, self.cells_max())
-    }
-
-    /// The most cells that the network can be divided among: one for each switch with hosts.
-    pub fn cells_max(&self) -> usize {
-        leaves(&self.topology).len().clamp(1, usize::from(u16::MAX))
-    }
-
-    /// The number of the cell of each node, for so many cells; no more than [`Self::cells_max`].
-    pub fn partition(&self, cells: usize) -> Vec<u16> {
-        let cells = cells.clamp(1, self.cells_max());
-        let topology = &self.topology;
-        let mut cell_of: Vec<Option<u16>> = vec![None; topology.nodes().len()];
-        let mut load = vec![0; cells];
-        let leaves = leaves(topology);
-        for (number, leaf) in leaves.iter().enumerate() {
-            let cell = number * cells / leaves.len();
-            cell_of[leaf.0 as usize] = Some(cell as u16);
-            load[cell] += topology.nodes()[*leaf].ports.len();
+impl Partition {
+    /// An idle partition; `stride`: the most links between two hosts, `workloads`: how many there are.
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        routes: &Arc<NextHops>,
+        stride: usize,
+        workloads: usize,
+        reaction: Span,
+    ) -> Partition {
+        let ctx = Context::new(plan, reaction);
+        Partition {
+            ports: Ports::of(plan, ctx.hot.accounted != 0),
+            switching: Switching::of(plan, routes, stride),
+            endpoints: Endpoints::of(plan, workloads),
+            ctx,
+            seen: Seen::NOTHING,
         }
-        let mut next: VecDeque<NodeId> = leaves.into();
-        while let Some(node) = next.pop_front() {
-            for port in &topology.nodes()[node].ports {
-                let peer = topology.peer(*port);
-                if cell_of[peer.0 as usize].is_none() {
-                    let cell = best_cell(topology, peer, &cell_of, &load);
-                    cell_of[peer.0 as usize] = Some(cell as u16);
-                    load[cell] += topology.nodes()[peer].ports.len();
-                    next.push_back(peer);
-                }
+    }
+
+    /// Packets that are in queues, on links or in stacks here.
+    pub(crate) fn packets_under_way(&self) -> usize {
+        self.ctx.packets.under_way().count() - self.ports.border.last_frames()
+    }
+
+    /// The port may have something to send now.
+    pub(crate) fn kick(&mut self, port: PortId) {
+        let Partition { ports, switching, endpoints, ctx, .. } = self;
+        let (node, port) = sender(ports, port, ctx);
+        match node.node().node() {
+            Node::Switch(_) => SwitchNode::of(node, switching).kick(port, ctx),
+            Node::Host(_) => HostNode::of(node, port, endpoints).kick(ctx),
+        }
+    }
+
+    /// The link of `port` goes down, at the end that sends.
+    pub(crate) fn take_down(&mut self, port: PortId) {
+        let (mut node, port) = sender(&mut self.ports, port, &self.ctx);
+        node.take_down(port, &mut self.ctx);
+    }
+
+    /// The same at the end that receives.
+    pub(crate) fn lose_in_flight(&mut self, port: PortId) {
+        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        node.lose_in_flight(port, &mut self.ctx);
+    }
+
+    /// A switch empties the queues of a port that has lost its link.
+    pub(crate) fn discard_queues(&mut self, port: PortId) {
+        let Partition { ports, switching, ctx, .. } = self;
+        let (node, port) = sender(ports, port, ctx);
+        if node.node().is_switch() {
+            SwitchNode::of(node, switching).discard_queues(port, ctx);
+        }
+    }
+
+    /// The link of `port` is back, at the end that sends.
+    pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
+        let (mut node, port) = sender(&mut self.ports, port, &self.ctx);
+        node.bring_up(port, now);
+    }
+
+    /// The same at the end that receives: what it has asked for still holds.
+    pub(crate) fn ask_again(&mut self, port: PortId) {
+        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        node.ask_again(port, &mut self.ctx);
+    }
+
+    /// The port has finished its frame and has more to send.
+    #[inline(always)]
+    fn on_tx_done(&mut self, port: PortId) {
+        let Partition { ports, switching, endpoints, ctx, .. } = self;
+        let (mut node, port) = sender(ports, port, ctx);
+        if node.has_finished(port, ctx) {
+            match node.node().node() {
+                Node::Switch(_) => SwitchNode::of(node, switching).transmit(port, ctx),
+                Node::Host(_) => HostNode::of(node, port, endpoints).transmit(ctx),
             }
         }
-        cell_of.into_iter().map(|cell| cell.unwrap_or(0)).collect()
     }
-}
 
-/// Switches with hosts, in the order of their numbers.
-fn leaves(topology: &Topology) -> Vec<NodeId> {
-    let is_host = |port: &PortId| topology.nodes()[topology.peer(*port)].kind == NodeKind::Host;
-    topology.switches().filter(|switch| topology.nodes()[*switch].ports.iter().any(is_host)).collect()
-}
-
-/// The cell that a node has most links to; of equal ones the one with the least to do.
-fn best_cell(topology: &Topology, node: NodeId, cell_of: &[Option<u16>], load: &[usize]) -> usize {
-    let mut links = vec![0usize; load.len()];
-    for port in &topology.nodes()[node].ports {
-        if let Some(cell) = cell_of[topology.peer(*port).0 as usize] {
-            links[usize::from(cell)] += 1;
+    /// The first frame on a link has arrived, whole. It is taken off the wire here, so that no node has both ends of one.
+    #[inline(always)]
+    fn on_arrive(&mut self, port: PortId) {
+        let Partition { ports, switching, endpoints, ctx, .. } = self;
+        let index = ports.ports[port].take_arrived(port, ctx);
+        if !ctx.packets[index].is_data() {
+            self.on_other_frame(port, index);
+            return;
+        }
+        ctx.packet_hops += 1;
+        let (node, port) = receiver(ports, port, ctx);
+        match node.node().node() {
+            Node::Switch(_) => SwitchNode::of(node, switching).forward(port, index, ctx),
+            Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_nic_receive(index, ctx),
         }
     }
-    (0..load.len()).max_by_key(|cell| (links[*cell], std::cmp::Reverse(load[*cell]))).unwrap_or(0)
+
+    /// A frame that is no packet of a flow has arrived, or would have.
+    #[cold]
+    fn on_other_frame(&mut self, port: PortId, index: PacketId) {
+        let Partition { ports, switching, endpoints, ctx, .. } = self;
+        let (mut node, port) = receiver(ports, port, ctx);
+        match ctx.packets[index].content {
+            Content::Pause { .. } => {
+                if let Some(paused) = node.on_pause_frame(port, index, ctx).map(OwnPort::id) {
+                    self.kick(paused);
+                }
+            }
+            Content::Cnm(_) => {
+                ctx.packet_hops += 1;
+                match node.node().node() {
+                    Node::Switch(_) => SwitchNode::of(node, switching).forward_cnm(port, index, ctx),
+                    Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_cnm(index, ctx),
+                }
+            }
+            _ => node.on_lost_frame(port, index, ctx),
+        }
+    }
+
+    #[inline(never)]
+    fn on_pause_effect(&mut self, port: PortId) {
+        let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
+        node.on_pause_effect(own, &mut self.ctx);
+        self.kick(port);
+    }
+
+    #[inline(never)]
+    fn on_pause_expiry(&mut self, slot: SlotId) {
+        let (port, class) = self.ctx.hot.port_and_class(slot);
+        let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
+        if node.has_expired(own, class, &mut self.ctx) {
+            self.kick(port);
+        }
+    }
+
+    #[inline(never)]
+    fn on_pause_refresh(&mut self, slot: SlotId) {
+        let (port, class) = self.ctx.hot.port_and_class(slot);
+        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        node.on_pause_refresh(port.slot(class, &self.ctx.hot), &mut self.ctx);
+    }
+
+    fn on_watchdog(&mut self, slot: SlotId) {
+        let Partition { ports, switching, ctx, .. } = self;
+        let (port, class) = ctx.hot.port_and_class(slot);
+        let (node, port) = sender(ports, port, ctx);
+        SwitchNode::of(node, switching).on_watchdog(port, class, ctx);
+    }
+
+    fn on_pause_storm(&mut self, number: u32) {
+        let storms = Arc::clone(&self.ports.storms);
+        let storm = &storms[number as usize];
+        let (mut node, port) = sender(&mut self.ports, storm.port, &self.ctx);
+        node.on_pause_storm(number, storm, port, &mut self.ctx);
+    }
+
+    /// A host, whatever happens there.
+    #[inline(always)]
+    fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
+        let Partition { ports, endpoints, ctx, .. } = self;
+        let (node, port) = sender(ports, endpoints.hosts[host].port, ctx);
+        (HostNode::of(node, port, endpoints), ctx)
+    }
+
+    #[inline(always)]
+    fn on_timer(&mut self, address: u32) {
+        if let Some(host) = self.endpoints.host_of_end(address) {
+            let (mut host, ctx) = self.at_host(host);
+            host.on_timer(address, ctx);
+        }
+    }
+
+    fn on_order(&mut self, address: u32) {
+        if let Some((host, orders)) = self.endpoints.due_orders(address, self.ctx.now()) {
+            let (mut host, ctx) = self.at_host(host);
+            host.carry_out(address, orders, ctx);
+        }
+    }
+
+    fn on_datagram_due(&mut self, flow: u32) {
+        if let Some(host) = self.endpoints.host_of_source(flow) {
+            let (mut host, ctx) = self.at_host(host);
+            host.on_datagram_due(flow, ctx);
+        }
+    }
+
+    /// What names the host where it happens.
+    fn handle_at_host(&mut self, host: HostId, event: Event) {
+        let (mut host, ctx) = self.at_host(host);
+        match event {
+            Event::HostReceive(_) => host.on_host_receive(ctx),
+            Event::HostSend(_) => host.on_host_send(ctx),
+            Event::HostDrain(_) => host.on_host_drain(ctx),
+            Event::RateRelease(limiter) => host.on_rate_release(limiter.nic_queue, ctx),
+            Event::RateTimer(limiter) => host.on_rate_timer(limiter.nic_queue, ctx),
+            _ => unreachable!("it names no host"),
+        }
+    }
+
+    /// What happens less than once a hop stays out of the run loop's way.
+    #[inline(never)]
+    fn handle_other(&mut self, event: u64) {
+        match Event::from_code(event) {
+            Event::PauseEffect(port) => self.on_pause_effect(port),
+            Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
+            Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
+            event @ (Event::HostReceive(host)
+            | Event::HostSend(host)
+            | Event::HostDrain(host)
+            | Event::RateRelease(LimiterId { host, .. })
+            | Event::RateTimer(LimiterId { host, .. })) => self.handle_at_host(host, event),
+            Event::Timer(end) => self.on_timer(end),
+            Event::Order(address) => self.on_order(address),
+            Event::DatagramDue(flow) => self.on_datagram_due(flow),
+            Event::Watchdog(slot) => self.on_watchdog(slot),
+            Event::PauseStorm(number) => self.on_pause_storm(number),
+            Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
+        }
+    }
+}
+
+/// The node that sends by a port, and the port as its own.
+#[inline(always)]
+fn sender<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, OwnPort<'n>) {
+    let from = ports.ports[port].from;
+    let node = NodePorts::of(ports, from);
+    let port = node.own(port, ctx);
+    (node, port)
+}
+
+/// The node that what a port sends comes to, and the link as one that leads to it.
+#[inline(always)]
+fn receiver<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, InPort<'n>) {
+    let to = ports.ports[port].to;
+    let node = NodePorts::of(ports, to);
+    let port = node.incoming(port, ctx);
+    (node, port)
+}
+
+impl Model for Partition {
+    #[inline(always)]
+    fn end(&self) -> Time {
+        self.ctx.mail.end
+    }
+
+    #[inline(always)]
+    fn queue(&mut self) -> &mut EventQueue {
+        &mut self.ctx.queue
+    }
+
+    fn foresees(&self) -> bool {
+        self.ctx.hot.foresight != Foresight::None
+    }
+
+    #[inline(always)]
+    fn foresee(&mut self) {
+        if self.ctx.hot.foresight == Foresight::Far {
+            self.ctx.queue.scout::<2>();
+            self.ctx.queue.line_up(foresight::FAR);
+            self.look_far();
+        } else {
+            self.ctx.queue.scout::<1>();
+            self.ctx.queue.line_up(foresight::GLANCE);
+            self.seen = self.glance(self.seen).unwrap_or(Seen::NOTHING);
+        }
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, event: u64) {
+        match Event::of_port(event) {
+            Some(Event::Arrive(port)) => self.on_arrive(port),
+            Some(Event::TxDone(port)) => self.on_tx_done(port),
+            _ => self.handle_other(event),
+        }
+    }
 }

@@ -35,7 +35,7 @@ pub struct Plan {
     pub(crate) tx_jitter: Span,
     /// By port, if pause frames go one way only at any.
     pause_rules: IndexVec<PortId, PauseRule>,
-    /// The longest time that cells run for side by side: no node hears of another any sooner.
+    /// The longest time that partitions run for side by side: no node hears of another any sooner.
     pub(crate) window: Span,
 }
 

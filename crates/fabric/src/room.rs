@@ -1,26 +1,26 @@
-//! A cell with its clock: what runs on a thread of its own up to the end of a window.
+//! A partition with its clock: what runs on a thread of its own up to the end of a window.
 
-use crate::cell::Cell;
 use crate::order::{Addressed, Handout, Report};
+use crate::partition::Partition;
 use crate::wire::border::Crossings;
 use pauseframe_engine::{Tally, run};
 use pauseframe_units::Time;
 use std::sync::Arc;
 
-/// A cell, its events, and what came and goes by its border.
+/// A partition, its events, and what came and goes by its border.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) cell: Cell,
+    pub(crate) partition: Partition,
     pub(crate) tally: Tally,
-    /// What the traffic has handed out: to this cell, and to all.
+    /// What the traffic has handed out: to this partition, and to all.
     pub(crate) orders: Vec<Addressed>,
     pub(crate) handouts: Vec<Arc<Handout>>,
-    /// By cell: what has come from it.
+    /// By partition: what has come from it.
     inboxes: Vec<Crossings>,
     pub(crate) told: Told,
 }
 
-/// What a cell tells at the end of a window. Between two windows the network reads this and not the cell, which lies in the caches of the
+/// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the caches of the
 /// core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors fetch pairs.)
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -36,35 +36,35 @@ pub(crate) struct Told {
 }
 
 impl Room {
-    pub(crate) fn new(mut cell: Cell, cells: usize) -> Room {
-        let inboxes = (0..cells).map(|_| Crossings::default()).collect();
-        cell.ports.border.open(cells);
+    pub(crate) fn new(mut partition: Partition, partitions: usize) -> Room {
+        let inboxes = (0..partitions).map(|_| Crossings::default()).collect();
+        partition.ports.border.open(partitions);
         let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
-        Room { cell, tally, orders, handouts, inboxes, told: Told::default() }
+        Room { partition, tally, orders, handouts, inboxes, told: Told::default() }
     }
 
     /// Lets happen what happens before `end`.
     pub(crate) fn run(&mut self, end: Time) {
-        self.cell.ports.border.bring_room();
+        self.partition.ports.border.bring_room();
         self.take_in();
-        self.cell.ctx.mail.end = end;
-        run(&mut self.cell, &mut self.tally);
+        self.partition.ctx.mail.end = end;
+        run(&mut self.partition, &mut self.tally);
         self.tell();
     }
 
-    /// Says anew what the network wants to know of the cell.
+    /// Says anew what the network wants to know of the partition.
     pub(crate) fn tell(&mut self) {
-        let first_crossing = self.cell.ports.border.take_first();
+        let first_crossing = self.partition.ports.border.take_first();
         let next = [self.next_time(), first_crossing].into_iter().flatten().min();
-        let mail = &mut self.cell.ctx.mail;
+        let mail = &mut self.partition.ctx.mail;
         let Told { reports, .. } = &mut self.told;
         reports.append(&mut mail.reports);
         (self.told.next, self.told.events, self.told.end) = (next, self.tally.events, mail.end);
     }
 
-    /// Takes in what has come, so that nothing is between cells, nor between the traffic and this one.
+    /// Takes in what has come, so that nothing is between partitions, nor between the traffic and this one.
     pub(crate) fn take_in(&mut self) {
-        let Cell { endpoints, switching, ctx, .. } = &mut self.cell;
+        let Partition { endpoints, switching, ctx, .. } = &mut self.partition;
         for handout in self.handouts.drain(..) {
             handout.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
             ctx.hosts_of_flow.extend(&handout.hosts);
@@ -74,13 +74,13 @@ impl Room {
             endpoints.take_order(at, ctx.plan.host_number(host), address, order, ctx);
         }
         for inbox in &mut self.inboxes {
-            self.cell.ports.take_in(inbox, &mut self.cell.ctx);
+            self.partition.ports.take_in(inbox, &mut self.partition.ctx);
         }
     }
 
     /// The time of what happens here next.
     pub(crate) fn next_time(&mut self) -> Option<Time> {
-        self.cell.ctx.queue.next_time()
+        self.partition.ctx.queue.next_time()
     }
 }
 
@@ -90,8 +90,8 @@ pub(crate) fn exchange(rooms: &mut [Box<Room>]) {
         let (before, after) = rooms.split_at_mut(from);
         let from_room = &mut after[0];
         for (to, to_room) in before.iter_mut().enumerate() {
-            std::mem::swap(from_room.cell.ports.border.outbox(to), &mut to_room.inboxes[from]);
-            std::mem::swap(to_room.cell.ports.border.outbox(from), &mut from_room.inboxes[to]);
+            std::mem::swap(from_room.partition.ports.border.outbox(to), &mut to_room.inboxes[from]);
+            std::mem::swap(to_room.partition.ports.border.outbox(from), &mut from_room.inboxes[to]);
         }
     }
 }

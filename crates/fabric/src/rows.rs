@@ -1,18 +1,18 @@
-//! Who gives rows of ports to the paths of flows: the original of what every cell has a copy of.
+//! Who gives rows of ports to the paths of flows: the original of what every partition has a copy of.
 //!
 //! A row that is given up is used again when no packet under way names it, and not before the flow that gave it up has heard so.
 
 use crate::switching::paths::Paths;
 use pauseframe_units::{PortId, Time};
 
-/// The paths of all flows, and what has changed since the cells were told.
+/// The paths of all flows, and what has changed since the partitions were told.
 #[derive(Debug)]
 pub(crate) struct Rows {
     paths: Paths,
     used: bool,
     /// Given up from these times on.
     leaving: Vec<(Time, u32)>,
-    /// Rows that the cells do not know yet.
+    /// Rows that the partitions do not know yet.
     fresh: Vec<(u32, Vec<PortId>)>,
 }
 
@@ -40,7 +40,7 @@ impl Rows {
         self.leaving.push((at, row));
     }
 
-    /// All cells have come to `now`: whether rows that nobody sends by any more are worth looking for among the packets.
+    /// All partitions have come to `now`: whether rows that nobody sends by any more are worth looking for among the packets.
     pub(crate) fn are_wanted(&mut self, now: Time) -> bool {
         let paths = &mut self.paths;
         self.leaving.extract_if(.., |(at, _)| *at < now).for_each(|(_, row)| paths.retire(row));
@@ -52,7 +52,7 @@ impl Rows {
         self.paths.reclaim(named, places);
     }
 
-    /// What the cells have to be told.
+    /// What the partitions have to be told.
     pub(crate) fn take_fresh(&mut self) -> Vec<(u32, Vec<PortId>)> {
         std::mem::take(&mut self.fresh)
     }

@@ -183,7 +183,7 @@ impl RunProgress {
     }
 }
 
-/// The network in as many cells as there are threads, and how that number was chosen.
+/// The network in as many partitions as there are threads, and how that number was chosen.
 fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
     let choice = match (threads, built.network.reacts_before()) {
@@ -195,8 +195,8 @@ fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> 
         (count, None) => threads::asked(plan, count, divide),
     };
     if choice.threads > 1 {
-        let partition = plan.partition(choice.threads);
-        built.network.divide(&partition);
+        let assign_partitions = plan.assign_partitions(choice.threads);
+        built.network.divide(&assign_partitions);
     }
     (built, choice)
 }

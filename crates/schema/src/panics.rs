@@ -42,7 +42,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic { message: message(payload.as_ref()), place: PLACE.take() })
 }
 
-/// The same for a cell on a thread of its own: what was violated, and where.
+/// The same for a partition on a thread of its own: what was violated, and where.
 ///
 /// # Errors
 /// What the panic said.

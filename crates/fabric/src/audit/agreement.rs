@@ -1,8 +1,8 @@
 //! What only several nodes together know: that nothing is lost between them, and that both ends of a link see the same pause.
 
-use crate::cell::Cell;
 use crate::frame::{Content, Fifo, Packet};
 use crate::ids::SlotId;
+use crate::partition::Partition;
 use crate::switching::cnm::CNM_FRAME;
 use crate::switching::pool::Standing;
 use crate::watch::view::View;
@@ -14,7 +14,7 @@ pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
     let node = &view.plan.topology.nodes()[switch];
     let mut came = Amount::default();
     let number = view.plan.switch(switch).expect("a switch has a number among them");
-    let mut went = view.cell(switch).ports.by_switch[number].gone;
+    let mut went = view.partition(switch).ports.by_switch[number].gone;
     for egress in &node.ports {
         let ingress = egress.reverse();
         came += sent(view, ingress);
@@ -52,15 +52,15 @@ fn on_wire(view: View<'_>, port: PortId) -> Amount {
     Amount::sum(frames(view, port).filter(|packet| packet.is_counted()))
 }
 
-/// The frames on a wire. Where it ends in another cell, the first one here has left (`border.rs`).
+/// The frames on a wire. Where it ends in another partition, the first one here has left (`border.rs`).
 fn frames(view: View<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
     let (from, to) = (view.sender(port), view.receiver(port));
     let leaving = if std::ptr::eq(from, to) { Fifo::EMPTY } else { from.ports.ports[port].in_flight };
     chain(to, to.ports.ports[port].in_flight).chain(chain(from, leaving).skip(1))
 }
 
-fn chain(cell: &Cell, packets: Fifo) -> impl Iterator<Item = &Packet> {
-    packets.iter(&cell.ctx.packets).map(|index| &cell.ctx.packets[index])
+fn chain(partition: &Partition, packets: Fifo) -> impl Iterator<Item = &Packet> {
+    packets.iter(&partition.ctx.packets).map(|index| &partition.ctx.packets[index])
 }
 
 /// Who may send by `port` and who keeps what comes by it agree on which classes are paused, but while a pause frame is under way.

@@ -1,6 +1,6 @@
 //! While a run goes on, in release builds too, what is counted step by step is compared with what is there.
 //!
-//! Every packet is in one place and one only; backlogs, accounts and pools are the sums of what waits (`recount.rs`, cell by cell).
+//! Every packet is in one place and one only; backlogs, accounts and pools are the sums of what waits (`recount.rs`, partition by partition).
 //! What has come to a switch has left it, waits there or was lost there, to the byte, and the two ends of a link agree on whether it is
 //! paused (`agreement.rs`). A recount looks at everything there is, so it comes so seldom that it costs nothing that one could measure
 //! (docs/performance.md), and once more when the run is over. It reads and changes nothing.
@@ -36,21 +36,21 @@ impl Audit {
         self.due <= events
     }
 
-    /// After a look at all cells at so many events.
+    /// After a look at all partitions at so many events.
     pub(crate) fn set_next(&mut self, view: View<'_>, events: u64) {
-        let places: usize = view.rooms.iter().map(|room| room.cell.ctx.packets.places()).sum();
+        let places: usize = view.rooms.iter().map(|room| room.partition.ctx.packets.places()).sum();
         self.due = events + events_apart(view.plan, view.plan.slots() * view.rooms.len() + places);
     }
 }
 
-/// The books of a cell by themselves, and what its switches and ports have in common with their neighbours, while nothing is between cells.
+/// The books of a partition by themselves, and what its switches and ports have in common with their neighbours, while nothing is between partitions.
 ///
 /// # Panics
 /// If two counts of the same thing differ.
 pub(crate) fn look_at_books(view: View<'_>, number: usize) {
-    let (cell, number) = (&view.rooms[number].cell, number as u16);
-    let is_here = |node: NodeId| view.cell_of[node] == number;
-    Recount::new(view, number, cell).check();
+    let (partition, number) = (&view.rooms[number].partition, number as u16);
+    let is_here = |node: NodeId| view.partition_of[node] == number;
+    Recount::new(view, number, partition).check();
     let ports = view.plan.ports().filter(|port| is_here(view.plan.topology.owner(*port)));
     ports.for_each(|port| check_pauses(view, port));
     let switches = view.plan.switches.iter().filter(|switch| is_here(**switch));

@@ -1,17 +1,17 @@
-//! The books of one cell: where its packets are, and what its queues, accounts and pools say of them.
+//! The books of one partition: where its packets are, and what its queues, accounts and pools say of them.
 
-use crate::cell::Cell;
 use crate::frame::{Fifo, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
+use crate::partition::Partition;
 use crate::settings::BufferPolicy;
 use crate::watch::view::View;
 use pauseframe_units::{IndexVec, PortId};
 
-/// What is found in a cell by looking at each packet.
+/// What is found in a partition by looking at each packet.
 pub(super) struct Recount<'a> {
     view: View<'a>,
     number: u16,
-    cell: &'a Cell,
+    partition: &'a Partition,
     /// By place in the pool: somebody has the packet there, or the place is free.
     seen: Vec<bool>,
     /// By slot: bytes that its account should say.
@@ -19,34 +19,34 @@ pub(super) struct Recount<'a> {
 }
 
 impl<'a> Recount<'a> {
-    /// Of the cell with this number; nothing has been looked at.
-    pub(super) fn new(view: View<'a>, number: u16, cell: &'a Cell) -> Recount<'a> {
+    /// Of the partition with this number; nothing has been looked at.
+    pub(super) fn new(view: View<'a>, number: u16, partition: &'a Partition) -> Recount<'a> {
         Recount {
             view,
             number,
-            cell,
-            seen: cell.ctx.packets.free_places(),
+            partition,
+            seen: partition.ctx.packets.free_places(),
             accounts: IndexVec::filled(0, view.plan.slots()),
         }
     }
 
     /// # Panics
-    /// If something is not as the cell has counted it.
+    /// If something is not as the partition has counted it.
     pub(super) fn check(mut self) {
         for port in self.view.plan.ports() {
             let topology = &self.view.plan.topology;
-            let sends = self.view.cell_of[topology.owner(port)] == self.number;
-            if sends || self.view.cell_of[topology.peer(port)] == self.number {
-                self.follow(self.cell.ports.ports[port].in_flight, port, "a wire", |_| {});
+            let sends = self.view.partition_of[topology.owner(port)] == self.number;
+            if sends || self.view.partition_of[topology.peer(port)] == self.number {
+                self.follow(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
             }
             if sends {
                 self.check_port(port);
             }
         }
-        for host in self.cell.endpoints.hosts.ids() {
+        for host in self.partition.endpoints.hosts.ids() {
             self.check_host(host);
         }
-        for switch in self.cell.switching.switches.ids() {
+        for switch in self.partition.switching.switches.ids() {
             self.check_switch(switch);
         }
         self.check_accounts();
@@ -63,10 +63,10 @@ impl<'a> Recount<'a> {
         mut each: impl FnMut(&Packet),
     ) -> (u64, u64) {
         let (mut count, mut bytes, mut last) = (0, 0, PacketId::NONE);
-        for index in chain.iter(&self.cell.ctx.packets) {
+        for index in chain.iter(&self.partition.ctx.packets) {
             let twice = std::mem::replace(&mut self.seen[index.0 as usize], true);
             assert!(!twice, "a packet in {whose} at {} is in two places", self.name(port));
-            let packet = &self.cell.ctx.packets[index];
+            let packet = &self.partition.ctx.packets[index];
             count += 1;
             bytes += u64::from(packet.size);
             last = index;
@@ -82,16 +82,16 @@ impl<'a> Recount<'a> {
 
     /// Queues are as long as they say, and a port with something to send is bound to send it.
     fn check_port(&mut self, port: PortId) {
-        let (cell, state) = (self.cell, &self.cell.ports.ports[port]);
-        let pauses = cell.ports.waiting_pauses.get(port).copied().unwrap_or(Fifo::EMPTY);
+        let (partition, state) = (self.partition, &self.partition.ports.ports[port]);
+        let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(Fifo::EMPTY);
         let (pauses, _) = self.follow(pauses, port, "the pause frames", |_| {});
         self.same("the bit of pause frames", port, u64::from(state.pauses_wait), u64::from(pauses > 0));
         let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
-            let slot = &cell.ports.slots[cell.ctx.hot.slot(port, class)];
+            let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
             let mut owed = Vec::new();
             let (count, bytes) = self.follow(slot.queue, port, "a queue", |packet| {
-                owed.extend(at_switch.then(|| account_of(cell, packet)).flatten());
+                owed.extend(at_switch.then(|| account_of(partition, packet)).flatten());
             });
             self.charge(owed);
             let ready = state.ready & 1 << class != 0;
@@ -99,7 +99,7 @@ impl<'a> Recount<'a> {
             if at_switch {
                 self.same("the backlog", port, slot.backlog, bytes);
             }
-            if at_switch && cell.ctx.hot.watched_arrivals & 1 << class != 0 {
+            if at_switch && partition.ctx.hot.watched_arrivals & 1 << class != 0 {
                 self.same("the packet count", port, u64::from(slot.waiting), count);
             }
         }
@@ -109,14 +109,14 @@ impl<'a> Recount<'a> {
 
     /// What a host holds on its way out, and what a slow receiver has not taken yet.
     fn check_host(&mut self, number: HostId) {
-        let (cell, host) = (self.cell, &self.cell.endpoints.hosts[number]);
-        if self.view.cell_of[self.view.plan.hosts[number.0 as usize]] != self.number {
+        let (partition, host) = (self.partition, &self.partition.endpoints.hosts[number]);
+        if self.view.partition_of[self.view.plan.hosts[number.0 as usize]] != self.number {
             return;
         }
         let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
         self.follow(host.receiving, port, "the stack", |_| {});
         let (_, mut held) = self.follow(host.sending, port, "the stack", |_| {});
-        for queue in cell.endpoints.limiters.iter().flat_map(|limiters| limiters.held_back(number)) {
+        for queue in partition.endpoints.limiters.iter().flat_map(|limiters| limiters.held_back(number)) {
             held += self.follow(queue, port, "a rate limiter", |_| {}).1;
         }
         let mut waiting = [0; 8];
@@ -126,20 +126,22 @@ impl<'a> Recount<'a> {
             });
         }
         for class in 0..classes {
-            let slot = &cell.ports.slots[cell.ctx.hot.slot(port, class)];
-            let first =
-                slot.queue.iter(&cell.ctx.packets).map(|index| u64::from(cell.ctx.packets[index].size));
+            let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
+            let first = slot
+                .queue
+                .iter(&partition.ctx.packets)
+                .map(|index| u64::from(partition.ctx.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
             self.same("the backlog", port, slot.backlog, bytes);
             held += bytes;
         }
         self.same("the NIC", port, host.held, held);
-        let Some(Some(receiver)) = cell.endpoints.receivers.get(number) else { return };
+        let Some(Some(receiver)) = partition.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
         self.follow(receiver.waiting, port, "the receive buffer", |packet| {
-            if cell.ctx.hot.is_lossless(packet.class) {
-                let class = packet.class & cell.ctx.hot.account_mask;
-                owed.push((cell.ctx.hot.slot(packet.ingress, class), u64::from(packet.size)));
+            if partition.ctx.hot.is_lossless(packet.class) {
+                let class = packet.class & partition.ctx.hot.account_mask;
+                owed.push((partition.ctx.hot.slot(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
@@ -156,8 +158,8 @@ impl<'a> Recount<'a> {
 
     /// All that waits in a switch, and what its pools say of it.
     fn check_switch(&self, number: SwitchId) {
-        let (cell, switch) = (self.cell, &self.cell.switching.switches[number]);
-        if self.view.cell_of[switch.node] != self.number {
+        let (partition, switch) = (self.partition, &self.partition.switching.switches[number]);
+        if self.view.partition_of[switch.node] != self.number {
             return;
         }
         let node = &self.view.plan.topology.nodes()[switch.node];
@@ -167,18 +169,22 @@ impl<'a> Recount<'a> {
             .iter()
             .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
-            let backlog = cell.ports.slots[cell.ctx.hot.slot(egress, class)].backlog;
-            let account = &self.view.account(egress.reverse(), cell.ctx.hot.slot(egress.reverse(), class));
-            let shared =
-                if cell.ctx.hot.is_lossless(class) { account.bytes - account.in_headroom } else { backlog };
+            let backlog = partition.ports.slots[partition.ctx.hot.slot(egress, class)].backlog;
+            let account =
+                &self.view.account(egress.reverse(), partition.ctx.hot.slot(egress.reverse(), class));
+            let shared = if partition.ctx.hot.is_lossless(class) {
+                account.bytes - account.in_headroom
+            } else {
+                backlog
+            };
             held += backlog;
             headroom += account.in_headroom;
-            pools[cell.ctx.hot.pool_of(class)] +=
-                shared.saturating_sub(cell.switching.policies[usize::from(class)].reserved);
+            pools[partition.ctx.hot.pool_of(class)] +=
+                shared.saturating_sub(partition.switching.policies[usize::from(class)].reserved);
         }
-        let counted = cell.ports.by_switch[number].bytes;
+        let counted = partition.ports.by_switch[number].bytes;
         assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);
-        if cell.ctx.hot.shared {
+        if partition.ctx.hot.shared {
             assert!(
                 switch.headroom.used == headroom,
                 "{} counts {} bytes of headroom, and its accounts have {headroom} of it",
@@ -199,8 +205,8 @@ impl<'a> Recount<'a> {
     /// What is held of what came by each slot.
     fn check_accounts(&self) {
         for (slot, found) in self.accounts.iter_enumerated() {
-            let port = self.cell.ctx.hot.port_and_class(slot).0;
-            let here = self.view.cell_of[self.view.plan.topology.peer(port)] == self.number;
+            let port = self.partition.ctx.hot.port_and_class(slot).0;
+            let here = self.view.partition_of[self.view.plan.topology.peer(port)] == self.number;
             if !here {
                 continue;
             }
@@ -224,12 +230,13 @@ impl<'a> Recount<'a> {
 }
 
 /// The ingress account that a packet in a queue of a switch is in, and its bytes there.
-fn account_of(cell: &Cell, packet: &Packet) -> Option<(SlotId, u64)> {
-    let class = packet.class & cell.ctx.hot.account_mask;
-    let by_ingress = matches!(cell.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
-        || cell.ctx.hot.is_lossless(class);
+fn account_of(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
+    let class = packet.class & partition.ctx.hot.account_mask;
+    let by_ingress = matches!(partition.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
+        || partition.ctx.hot.is_lossless(class);
     // A CNM of this switch came by no port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
-    let slot = || cell.ctx.hot.slot(packet.ingress, packet.ingress_class & cell.ctx.hot.account_mask);
+    let slot =
+        || partition.ctx.hot.slot(packet.ingress, packet.ingress_class & partition.ctx.hot.account_mask);
     counts.then(|| (slot(), u64::from(packet.size)))
 }

@@ -1,10 +1,10 @@
 //! Each book is falsified once, in the middle of a run, and the audit must say which.
 
-use crate::cell::Cell;
 use crate::common::*;
 use crate::frame::{Content, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
+use crate::partition::Partition;
 use crate::settings::BufferPolicy;
 use crate::{ErrorModel, Failed, Failure};
 use pauseframe_topology::Topology;
@@ -28,34 +28,34 @@ fn half_way(shared: bool) -> (Network, PortId) {
     (network, port(&topology, "s", "c"))
 }
 
-/// The same traffic, not begun: the switch in a cell of its own, the hosts in the other.
+/// The same traffic, not begun: the switch in a partition of its own, the hosts in the other.
 fn divided() -> Network {
     let topology = topology();
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
     let mut network = build(&topology, &lossless(config(), 100_000), &flows);
     let switch = topology.find("s").expect("a node of the topology");
-    let cell_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
-    network.divide(&cell_of);
+    let partition_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
+    network.divide(&partition_of);
     network
 }
 
-/// What the audit says after `falsify`, given the cell and the port of the switch to the slow link.
-fn complaint(shared: bool, falsify: impl FnOnce(&mut Cell, PortId)) -> String {
+/// What the audit says after `falsify`, given the partition and the port of the switch to the slow link.
+fn complaint(shared: bool, falsify: impl FnOnce(&mut Partition, PortId)) -> String {
     let (mut network, slow) = half_way(shared);
     network.look_at_books(BARE).expect("all is well");
-    falsify(network.last_cell(), slow);
+    falsify(network.last_partition(), slow);
     let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.look_at_books(BARE)));
     let said = looked.expect_err("the audit sees it");
     let literal = said.downcast_ref::<&str>().map(ToString::to_string);
     said.downcast_ref::<String>().cloned().or(literal).expect("a message")
 }
 
-/// What a cell on a thread of its own has counted wrong is an error that says so.
+/// What a partition on a thread of its own has counted wrong is an error that says so.
 #[test]
-fn every_cell_is_looked_at() {
+fn every_partition_is_checked() {
     let mut network = divided();
     proceed(&mut network, HALF);
-    network.last_cell().ports.by_switch[SwitchId(0)].bytes -= 64;
+    network.last_partition().ports.by_switch[SwitchId(0)].bytes -= 64;
     let said = network.look_at_books(|work| {
         let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         looked.map_err(|said| said.downcast_ref::<String>().cloned().unwrap_or_default())
@@ -64,7 +64,7 @@ fn every_cell_is_looked_at() {
     assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
 }
 
-/// A run may end in the instant in which a link is back and its port goes on, into another cell.
+/// A run may end in the instant in which a link is back and its port goes on, into another partition.
 #[test]
 fn what_a_link_sends_as_it_is_back_is_in_one_place() {
     let mut network = divided();
@@ -74,23 +74,26 @@ fn what_a_link_sends_as_it_is_back_is_in_one_place() {
     proceed(&mut network, HALF);
 }
 
-fn first_of(cell: &Cell, port: PortId) -> PacketId {
-    cell.ports.slots[cell.ctx.hot.slot(port, 0)].queue.head().expect("packets wait for the slow link")
+fn first_of(partition: &Partition, port: PortId) -> PacketId {
+    partition.ports.slots[partition.ctx.hot.slot(port, 0)]
+        .queue
+        .head()
+        .expect("packets wait for the slow link")
 }
 
 #[test]
 fn a_backlog_is_the_sum_of_its_packets() {
-    let said = complaint(false, |cell, slow| {
-        let slot = cell.ctx.hot.slot(slow, 0);
-        cell.ports.slots[slot].backlog += 1;
+    let said = complaint(false, |partition, slow| {
+        let slot = partition.ctx.hot.slot(slow, 0);
+        partition.ports.slots[slot].backlog += 1;
     });
     assert!(said.contains("the backlog of s:2 counts"), "{said}");
 }
 
 #[test]
 fn an_account_is_the_sum_of_what_came_by_it() {
-    let said = complaint(false, |cell, _| {
-        let accounts = &mut cell.ports.ingress.accounts;
+    let said = complaint(false, |partition, _| {
+        let accounts = &mut partition.ports.ingress.accounts;
         let slot = accounts.iter().position(|account| account.bytes > 0).expect("some came");
         accounts[SlotId(slot as u32)].bytes -= 100;
     });
@@ -99,62 +102,63 @@ fn an_account_is_the_sum_of_what_came_by_it() {
 
 #[test]
 fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
-    let said = complaint(true, |cell, _| cell.ports.by_switch[SwitchId(0)].bytes -= 64);
+    let said = complaint(true, |partition, _| partition.ports.by_switch[SwitchId(0)].bytes -= 64);
     assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
-    let said = complaint(true, |cell, _| cell.switching.switches[SwitchId(0)].pools[0].used -= 1);
+    let said = complaint(true, |partition, _| partition.switching.switches[SwitchId(0)].pools[0].used -= 1);
     assert!(said.contains("a pool of s counts"), "{said}");
 }
 
 #[test]
 fn a_packet_is_in_one_place() {
-    let said = complaint(false, |cell, slow| {
-        cell.endpoints.hosts[HostId(0)].receiving = cell.ports.slots[cell.ctx.hot.slot(slow, 0)].queue;
+    let said = complaint(false, |partition, slow| {
+        partition.endpoints.hosts[HostId(0)].receiving =
+            partition.ports.slots[partition.ctx.hot.slot(slow, 0)].queue;
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
-    let said = complaint(false, |cell, _| {
-        cell.ctx.packets.add(Packet::new(Content::Lost, 64, 0));
+    let said = complaint(false, |partition, _| {
+        partition.ctx.packets.add(Packet::new(Content::Lost, 64, 0));
     });
     assert!(said.contains("1 packets are in no queue"), "{said}");
-    let said = complaint(false, |cell, slow| {
-        let index = first_of(cell, slow);
-        cell.ctx.packets.remove(index);
-        cell.ctx.packets.remove(index);
+    let said = complaint(false, |partition, slow| {
+        let index = first_of(partition, slow);
+        partition.ctx.packets.remove(index);
+        partition.ctx.packets.remove(index);
     });
     assert!(said.contains("given back twice"), "{said}");
 }
 
 #[test]
 fn what_comes_goes_or_is_lost() {
-    let said = complaint(false, |cell, slow| {
-        cell.ports.ports[slow.reverse()].tx_packets += 1;
+    let said = complaint(false, |partition, slow| {
+        partition.ports.ports[slow.reverse()].tx_packets += 1;
     });
     assert!(said.contains("have come to s"), "{said}");
-    let said = complaint(false, |cell, _| cell.ports.by_switch[SwitchId(0)].gone.bytes += 1);
+    let said = complaint(false, |partition, _| partition.ports.by_switch[SwitchId(0)].gone.bytes += 1);
     assert!(said.contains("have come to s"), "{said}");
 }
 
 #[test]
 fn who_has_something_to_send_will() {
-    let said = complaint(false, |cell, slow| cell.ports.ports[slow].tx_pending = false);
+    let said = complaint(false, |partition, slow| partition.ports.ports[slow].tx_pending = false);
     assert!(said.contains("s:2 has something to send and will not"), "{said}");
 }
 
 #[test]
 fn both_ends_of_a_link_agree_on_pauses() {
-    let paused = |cell: &Cell| {
-        let port = (0..6).map(PortId).find(|port| cell.ports.ports[*port].paused != 0);
+    let paused = |partition: &Partition| {
+        let port = (0..6).map(PortId).find(|port| partition.ports.ports[*port].paused != 0);
         port.expect("the slow link has paused a sender")
     };
-    let said = complaint(false, |cell, _| {
-        let port = paused(cell);
-        cell.ports.ports[port].paused = 0;
-        cell.ports.ports[port].tx_pending = true;
+    let said = complaint(false, |partition, _| {
+        let port = paused(partition);
+        partition.ports.ports[port].paused = 0;
+        partition.ports.ports[port].tx_pending = true;
     });
     assert!(said.contains("is not paused, its peer has asked for a pause"), "{said}");
     for shared in [false, true] {
-        let said = complaint(shared, |cell, _| {
-            let slot = cell.ctx.hot.slot(paused(cell), 0);
-            cell.ports.ingress.accounts[slot].pause_sent = false;
+        let said = complaint(shared, |partition, _| {
+            let slot = partition.ctx.hot.slot(paused(partition), 0);
+            partition.ports.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
     }
@@ -182,10 +186,10 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
     for (elsewhere, whose) in [(("a", "s"), "a:0"), (("c", "s"), "c:0")] {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
-        let cell = network.last_cell();
-        let rows: Vec<u32> = cell.ctx.packets.under_way().map(|packet| packet.route).collect();
+        let partition = network.last_partition();
+        let rows: Vec<u32> = partition.ctx.packets.under_way().map(|packet| packet.route).collect();
         for row in rows {
-            cell.switching.paths.copy(row, &[elsewhere, elsewhere]);
+            partition.switching.paths.copy(row, &[elsewhere, elsewhere]);
         }
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| proceed(&mut network, Time::MAX)));
         let said = ran.expect_err("it is not its own port");

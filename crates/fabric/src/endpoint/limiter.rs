@@ -25,7 +25,7 @@ pub(super) struct Limiter {
     rng: Rng,
 }
 
-/// All limiters of a cell.
+/// All limiters of a partition.
 #[derive(Debug)]
 pub(crate) struct Limiters {
     settings: QcnSettings,
@@ -33,7 +33,7 @@ pub(crate) struct Limiters {
     seed: u64,
 }
 
-/// The number of a limiter in its cell.
+/// The number of a limiter in its partition.
 pub(super) type LimiterNumber = u32;
 
 impl Limiters {

@@ -34,7 +34,7 @@ use pauseframe_transport::Metrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
 use std::collections::BTreeMap;
 
-/// The hosts of a cell, and what is theirs beside their ports.
+/// The hosts of a partition, and what is theirs beside their ports.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     pub(crate) hosts: IndexVec<HostId, Host>,
@@ -138,7 +138,7 @@ impl Endpoints {
         self.ends.get(place)?.as_ref()
     }
 
-    /// The rate that QCN allows what a host of this cell sends to `destination` in a class; `None` without QCN.
+    /// The rate that QCN allows what a host of this partition sends to `destination` in a class; `None` without QCN.
     pub(crate) fn limited_rate(
         &self,
         host: HostId,

@@ -1,6 +1,6 @@
 //! What a host has in hand while it handles an event: its one port (`wire/own.rs`), and what is its own beside it.
 //!
-//! Connection ends, and the ends of flows of datagrams, of all hosts of a cell lie in the same arenas: a host has a token for each of its
+//! Connection ends, and the ends of flows of datagrams, of all hosts of a partition lie in the same arenas: a host has a token for each of its
 //! own, made here alone after a look at whose it is, in every build, which lives no longer than the borrow of the host.
 
 use super::connection::End;
@@ -18,7 +18,7 @@ use pauseframe_transport::Metrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId};
 use std::marker::PhantomData;
 
-/// One host of a cell.
+/// One host of a partition.
 #[derive(Debug)]
 pub(crate) struct HostNode<'n> {
     pub(super) ports: NodePorts<'n>,
@@ -49,7 +49,7 @@ impl OwnSource<'_> {
 }
 
 impl<'n> HostNode<'n> {
-    /// The host whose port this is, among those of its cell.
+    /// The host whose port this is, among those of its partition.
     #[inline(always)]
     pub(crate) fn of(ports: NodePorts<'n>, port: OwnPort<'n>, all: &'n mut Endpoints) -> HostNode<'n> {
         let Node::Host(id) = ports.node().node() else { unreachable!("a switch is no host") };

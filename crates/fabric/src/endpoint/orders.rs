@@ -9,7 +9,7 @@ use crate::order::Order;
 use pauseframe_units::Time;
 
 impl Endpoints {
-    /// An order for a host of this cell, to be carried out at `at`.
+    /// An order for a host of this partition, to be carried out at `at`.
     pub(crate) fn take_order(
         &mut self,
         at: Time,

@@ -1,8 +1,8 @@
 //! A look at many events that come, where all that they touch is far.
 
-use crate::cell::Cell;
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
+use crate::partition::Partition;
 use crate::wire::port::Port;
 use pauseframe_engine::memory::bring_at;
 use pauseframe_units::{Id, PortId};
@@ -12,7 +12,7 @@ const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
 /// So many events stand in line for that.
 pub(crate) const FAR: usize = STEPS[0] + 1;
 
-impl Cell {
+impl Partition {
     /// A step for each of five events.
     #[inline(always)]
     pub(crate) fn look_far(&self) {

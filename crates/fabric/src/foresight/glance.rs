@@ -4,9 +4,9 @@
 //! So there are no branches between the two: a step does the same for both, and for other events, or where a packet is not known,
 //! something that is of no use and does no harm.
 
-use crate::cell::Cell;
 use crate::event::Event;
 use crate::frame::{Packet, PacketId};
+use crate::partition::Partition;
 use pauseframe_engine::memory::{bring_guess, guess};
 use pauseframe_units::{Id, PortId};
 use std::hint::select_unpredictable;
@@ -49,7 +49,7 @@ struct Onward<'c> {
     to_host: bool,
 }
 
-impl Cell {
+impl Partition {
     /// The port of one event, the first packet of another, and where a frame goes that was seen some events ago.
     #[inline(always)]
     pub(crate) fn glance(&self, seen: Seen) -> Option<Seen> {

@@ -1,4 +1,4 @@
-//! What comes is brought near before its turn: in a large cell nearly everything that a hop touches lies in far memory.
+//! What comes is brought near before its turn: in a large partition nearly everything that a hop touches lies in far memory.
 //!
 //! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
 //! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
@@ -29,7 +29,7 @@ mod tests {
             assert!(plain.events > 10_000, "{} events", plain.events);
             for foresight in [Foresight::Glance, Foresight::Far] {
                 let mut network = build(&topology, &settings, &flows);
-                network.last_cell().ctx.hot.foresight = foresight;
+                network.last_partition().ctx.hot.foresight = foresight;
                 let ahead = proceed(&mut network, Time::MAX);
                 let seen = (ahead.fingerprint, ahead.events, ahead.now);
                 assert_eq!(seen, (plain.fingerprint, plain.events, plain.now), "{foresight:?}");

@@ -1,4 +1,4 @@
-//! The pool that holds all packets of a cell: nothing is allocated once it has grown to the largest number that were ever under
+//! The pool that holds all packets of a partition: nothing is allocated once it has grown to the largest number that were ever under
 //! way together.
 
 use super::{Carried, Content, OptionsId, Packet, PacketId};

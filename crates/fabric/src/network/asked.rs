@@ -1,9 +1,9 @@
 //! What a network may be asked before it starts: to record, to look for deadlocks, to let links fail and damage frames.
 
 use super::Network;
-use crate::cell::Cell;
 use crate::event::Event;
 use crate::failures::{Failure, Failures};
+use crate::partition::Partition;
 use crate::settings::{PauseStorm, Watchdog};
 use crate::watch::deadlock::Detector;
 use crate::watch::pause_tree::PauseLog;
@@ -31,28 +31,28 @@ impl Network {
         }
         self.capture_left = limit;
         for room in &mut self.rooms {
-            room.cell.ports.capture = Capture::new(wanted.clone(), limit);
-            room.cell.ports.tap(&mut room.cell.ctx);
+            room.partition.ports.capture = Capture::new(wanted.clone(), limit);
+            room.partition.ports.tap(&mut room.partition.ctx);
         }
     }
 
     /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
     /// twice for a retransmission.
     pub fn capture_once(&mut self) {
-        self.rooms.iter_mut().for_each(|room| room.cell.ports.capture.once = true);
+        self.rooms.iter_mut().for_each(|room| room.partition.ports.capture.once = true);
     }
 
     /// Records up to `limit` changes, looking at queues and links once in `every`.
     pub fn record_states(&mut self, every: Span, limit: usize) {
         self.state_log = Some(StateLog::new(every, limit, self.plan.slots()));
-        self.rooms.iter_mut().for_each(|room| room.cell.ctx.notes.find_fullest());
+        self.rooms.iter_mut().for_each(|room| room.partition.ctx.notes.find_fullest());
     }
 
     /// Records up to `limit` pause intervals.
     pub fn record_pauses(&mut self, limit: usize) {
         let slots = self.plan.slots();
         self.pause_log = Some(PauseLog::new(limit, slots));
-        self.rooms.iter_mut().for_each(|room| room.cell.ctx.notes.name_pauses(slots));
+        self.rooms.iter_mut().for_each(|room| room.partition.ctx.notes.name_pauses(slots));
     }
 
     /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
@@ -67,7 +67,7 @@ impl Network {
         }
         let links = self.plan.topology.links().len();
         self.failures = Some(Failures::new(plan, convergence, links, Arc::clone(&self.routes)));
-        self.each_cell(|Cell { ports, ctx, .. }| ports.expect_failures(ctx));
+        self.each_partition(|Partition { ports, ctx, .. }| ports.expect_failures(ctx));
     }
 
     /// Damages what these ports send, before `stop` if there is one.
@@ -76,11 +76,11 @@ impl Network {
     /// If a probability is outside 0 to 1.
     pub fn corrupt(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
         let stop = stop.unwrap_or(Time::MAX);
-        self.each_cell(|cell| {
+        self.each_partition(|partition| {
             for (port, model) in ports {
-                cell.ports.errors.corrupt(*port, *model, stop, &mut cell.ctx);
+                partition.ports.errors.corrupt(*port, *model, stop, &mut partition.ctx);
             }
-            cell.ports.tap(&mut cell.ctx);
+            partition.ports.tap(&mut partition.ctx);
         });
     }
 
@@ -90,10 +90,10 @@ impl Network {
             return;
         }
         let storms: Arc<[PauseStorm]> = storms.into();
-        self.each_cell(|cell| {
-            cell.ports.storms = Arc::clone(&storms);
+        self.each_partition(|partition| {
+            partition.ports.storms = Arc::clone(&storms);
             // A frame can end a pause, or shorten it.
-            cell.ctx.expect_losses();
+            partition.ctx.expect_losses();
         });
         for (number, storm) in (0..).zip(storms.iter()) {
             self.sender(storm.port).ctx.schedule(storm.start, Event::PauseStorm(number));
@@ -105,10 +105,10 @@ impl Network {
     pub fn guard(&mut self, watchdog: Watchdog) {
         self.guarded = true;
         let slots = self.plan.slots();
-        self.each_cell(|cell| {
-            cell.ports.watchdogs = Watchdogs::new(watchdog, slots);
-            cell.ctx.hot.can_refuse = true;
-            cell.ctx.expect_losses();
+        self.each_partition(|partition| {
+            partition.ports.watchdogs = Watchdogs::new(watchdog, slots);
+            partition.ctx.hot.can_refuse = true;
+            partition.ctx.expect_losses();
         });
     }
 }

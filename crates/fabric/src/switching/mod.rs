@@ -34,7 +34,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 use std::sync::Arc;
 
-/// The switches of a cell: what is theirs beside their ports.
+/// The switches of a partition: what is theirs beside their ports.
 #[derive(Debug)]
 pub(crate) struct Switching {
     pub(crate) switches: IndexVec<SwitchId, Switch>,

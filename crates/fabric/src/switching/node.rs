@@ -13,7 +13,7 @@ use crate::marker::{Marker, Memory};
 use crate::wire::own::{NodePorts, OwnSlot};
 use pauseframe_topology::routing::NextHops;
 
-/// One switch of a cell.
+/// One switch of a partition.
 #[derive(Debug)]
 pub(crate) struct SwitchNode<'n> {
     pub(super) ports: NodePorts<'n>,
@@ -21,7 +21,7 @@ pub(crate) struct SwitchNode<'n> {
 }
 
 impl<'n> SwitchNode<'n> {
-    /// The switch whose ports these are, among those of its cell.
+    /// The switch whose ports these are, among those of its partition.
     #[inline(always)]
     pub(crate) fn of(ports: NodePorts<'n>, all: &'n mut Switching) -> SwitchNode<'n> {
         assert!(ports.node().is_switch(), "a host is no switch");

@@ -1,9 +1,9 @@
-//! The traffic: all applications of all hosts, beside the cells, and the records of what they had carried.
+//! The traffic: all applications of all hosts, beside the partitions, and the records of what they had carried.
 //!
 //! It acts between windows, in the order of time. Applications that start something in answer to a completion do so after
 //! `Settings::reaction`, zero by default: at the very time of the completion. Where that is shorter than a window, the network is a
-//! single cell, which stops at each report. Everything else (closing connections, books of open-loop workloads) follows one window after
-//! the report, so the traffic may act ahead of the cells up to the end of a window, however hosts are divided among them.
+//! single partition, which stops at each report. Everything else (closing connections, books of open-loop workloads) follows one window after
+//! the report, so the traffic may act ahead of the partitions up to the end of a window, however hosts are divided among them.
 
 mod closing;
 mod jobs;
@@ -77,7 +77,7 @@ pub(crate) struct Traffic {
     /// When it had nothing left to do.
     over: Option<Time>,
     pub(crate) orders: Vec<Addressed>,
-    /// The hosts of flows that the cells have not been told of.
+    /// The hosts of flows that the partitions have not been told of.
     new_hosts: Vec<[NodeId; 2]>,
 }
 
@@ -274,7 +274,7 @@ impl Traffic {
         }
     }
 
-    /// What the cells have to know; nothing where that is nothing.
+    /// What the partitions have to know; nothing where that is nothing.
     pub(crate) fn take_handout(&mut self) -> Option<Handout> {
         let (rows, mut hosts) = (self.rows.take_fresh(), std::mem::take(&mut self.new_hosts));
         if self.plan.settings.qcn.is_none() {

@@ -16,9 +16,9 @@
 //! deadlock: [`crate::Network::links_down`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
 //! never does holds packets in queues that never move.
 
-use crate::cell::Cell;
 use crate::frame::{Carried, Content, Packet};
 use crate::ids::{SlotId, SwitchId};
+use crate::partition::Partition;
 use crate::switching::pool::Standing;
 use crate::watch::view::View;
 use crate::wire::ingress::Account;
@@ -182,7 +182,7 @@ impl View<'_> {
         let mut held = Holdings::new();
         for slot in slots {
             let (port, _) = self.plan.port_and_class(*slot);
-            let Cell { ports, ctx, .. } = self.sender(port);
+            let Partition { ports, ctx, .. } = self.sender(port);
             if !ports.ports[port].from.is_switch() {
                 continue;
             }
@@ -224,8 +224,8 @@ impl View<'_> {
         let (port, class) = self.plan.port_and_class(slot);
         let account = self.account_of(port, class);
         let left = |account: &SlotId| bytes.get(account).copied().unwrap_or(0);
-        let cell = self.receiver(port);
-        if !cell.ctx.hot.shared {
+        let partition = self.receiver(port);
+        if !partition.ctx.hot.shared {
             return left(&account) > self.account_of_slot(account).limits.xon;
         }
         // The headroom empties first.
@@ -243,7 +243,7 @@ impl View<'_> {
         let same_switch = |other: &&SlotId| self.switch_at(self.plan.port_and_class(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
         let class = self.plan.port_and_class(account).1;
-        let pool = switch.map(|switch| &cell.switching.switches[switch].pools[self.plan.pool_of(class)]);
+        let pool = switch.map(|switch| &partition.switching.switches[switch].pools[self.plan.pool_of(class)]);
         let rule = self.shared_limits(port, account);
         pool.is_some_and(|pool| !rule.may_go_on(standing(&account), pool.free_of(used)))
     }
@@ -267,7 +267,7 @@ impl View<'_> {
 
     fn deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
         let (port, class) = self.plan.port_and_class(slot);
-        let Cell { ports, ctx, .. } = self.sender(port);
+        let Partition { ports, ctx, .. } = self.sender(port);
         let waiting = ports.slots[slot].queue.iter(&ctx.packets);
         let packets: Vec<&Packet> = waiting.map(|index| &ctx.packets[index]).collect();
         let flow = |packet: &&Packet| match packet.content {

@@ -1,4 +1,4 @@
-//! Who watches: they read cells between two windows and change nothing in them.
+//! Who watches: they read partitions between two windows and change nothing in them.
 
 pub(crate) mod deadlock;
 pub(crate) mod notes;

@@ -1,7 +1,7 @@
-//! What a cell writes down about pauses for those who watch: who was asked to pause and why, who paused, who went on.
+//! What a partition writes down about pauses for those who watch: who was asked to pause and why, who paused, who went on.
 //!
-//! Observation only: nothing in a cell reads the notes back but to name the pauses that a request follows from.
-//! Who watches (`pause_tree.rs`, `states.rs`, `deadlock.rs`) gets the notes of all cells in the order of time.
+//! Observation only: nothing in a partition reads the notes back but to name the pauses that a request follows from.
+//! Who watches (`pause_tree.rs`, `states.rs`, `deadlock.rs`) gets the notes of all partitions in the order of time.
 
 use crate::ids::SlotId;
 use pauseframe_units::{IndexVec, PortId, Time};
@@ -28,13 +28,13 @@ pub(crate) enum Noted {
 }
 
 impl Note {
-    /// The order of notes, whatever the cell: those of an instant by slot, requests last, as they name pauses.
+    /// The order of notes, whatever the partition: those of an instant by slot, requests last, as they name pauses.
     pub(crate) fn key(&self) -> (Time, bool, SlotId) {
         (self.at, matches!(self.what, Noted::Asked { .. }), self.slot)
     }
 }
 
-/// The notes of a cell.
+/// The notes of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) list: Vec<Note>,

@@ -1,6 +1,6 @@
 //! What came of a run at each port: the raw rows of the `ports` table.
 
-use crate::cell::Cell;
+use crate::partition::Partition;
 use crate::watch::states::StateLog;
 use crate::watch::view::View;
 use crate::wire::counters::{DropReason, LossReason};
@@ -59,7 +59,7 @@ impl View<'_> {
         now: Time,
     ) -> Option<PortReport> {
         let index = self.plan.slot(port, class);
-        let Cell { ports, ctx, .. } = self.sender(port);
+        let Partition { ports, ctx, .. } = self.sender(port);
         let (slot, counters) = (&ports.slots[index], self.counters(port, index));
         let sent = ports.sent(port, class, &ctx.hot);
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Samples of queues and flows: what is seen between two windows. Nothing in the network reads them back, and no run is longer
 //! because of them: samples end with the last event of the network.
 
-use crate::cell::Cell;
 use crate::endpoint::End;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
+use crate::partition::Partition;
 use crate::watch::view::View;
 use pauseframe_units::{PortId, Priority, Span, Time};
 
@@ -102,7 +102,7 @@ impl Sampler {
     fn sample_ports(&mut self, view: View, now: Time) {
         let (interval, plan) = (self.plan.every, view.plan);
         for (number, &port) in self.plan.ports.iter().enumerate() {
-            let Cell { ports, ctx, .. } = view.sender(port);
+            let Partition { ports, ctx, .. } = view.sender(port);
             let in_service = ports.ports[port].left_in_service(ctx, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
                 let index = plan.slot(port, class as u8);
@@ -148,8 +148,8 @@ impl Sampler {
             // A small request draws a large response: who sends more is whose window tells something.
             let side = usize::from(reply > size);
             let [from, to] = if side == 0 { [source, destination] } else { [destination, source] };
-            let (cell, host) = (view.cell(from), view.plan.host_number(from));
-            if let Some(rate) = cell.endpoints.limited_rate(host, to, class, &cell.ports) {
+            let (partition, host) = (view.partition(from), view.plan.host_number(from));
+            if let Some(rate) = partition.endpoints.limited_rate(host, to, class, &partition.ports) {
                 add(Metric::QcnRate, rate.as_gbps_f64());
             }
             // Datagrams have no sender to ask.
@@ -178,7 +178,7 @@ impl View<'_> {
             return None;
         }
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        self.cell(node).endpoints.known_end(flow, side)
+        self.partition(node).endpoints.known_end(flow, side)
     }
 
     fn sends_datagrams(&self, record: &FlowRecord) -> bool {
@@ -192,7 +192,7 @@ impl View<'_> {
             _ => 0,
         };
         let received = if self.sends_datagrams(record) {
-            self.cell(record.spec.destination).endpoints.untold_of_sink(flow)
+            self.partition(record.spec.destination).endpoints.untold_of_sink(flow)
         } else {
             untold(0) + untold(1)
         };

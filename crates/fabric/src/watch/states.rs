@@ -6,8 +6,8 @@
 //! twice what the log says, or half of it; a link where its load is two tenths of its capacity off, or has become nothing or
 //! all; marks and drops by how many there were. Observation only: nothing in the network reads it back, no hop pays for it.
 
-use crate::cell::Cell;
 use crate::ids::SlotId;
+use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::watch::notes::{Note, Noted};
 use crate::watch::view::View;
@@ -136,7 +136,7 @@ impl StateLog {
             seen.backlog_max = seen.backlog_max.max(peaks[slot]);
             let peak = peaks[slot];
             let peak = if peak < QUEUE_LEAST { 0 } else { peak };
-            let Cell { ports, ctx, .. } = view.sender(port);
+            let Partition { ports, ctx, .. } = view.sender(port);
             let (sent, counters) = (ports.sent(port, class, &ctx.hot), view.counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0;
@@ -173,8 +173,14 @@ impl StateLog {
 
 /// The share of the interval in which a port was sending a class: what was begun, less what is still to be sent of it.
 /// As `busy_time`, without a division of large integers for every interval.
-fn share_since(cell: &Cell, seen: &mut Seen, (port, class): (PortId, u8), interval: Span, now: Time) -> f64 {
-    let Cell { ports, ctx, .. } = cell;
+fn share_since(
+    partition: &Partition,
+    seen: &mut Seen,
+    (port, class): (PortId, u8),
+    interval: Span,
+    now: Time,
+) -> f64 {
+    let Partition { ports, ctx, .. } = partition;
     let sent = ports.sent(port, class, &ctx.hot);
     let new = sent - seen.sent;
     let gaps = new.packets * u64::from(ctx.hot.gap);

@@ -1,7 +1,7 @@
-//! What those who watch see: all cells between two windows, and which of them has what.
+//! What those who watch see: all partitions between two windows, and which of them has what.
 
-use crate::cell::Cell;
 use crate::ids::SlotId;
+use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::room::Room;
 use crate::switching::pool::SharedLimits;
@@ -10,31 +10,31 @@ use crate::wire::ingress::Account;
 use pauseframe_units::{IndexVec, NodeId, PortId};
 use std::sync::Arc;
 
-/// The number of the cell of each node.
-pub(crate) type CellOf = IndexVec<NodeId, u16>;
+/// The number of the partition of each node.
+pub(crate) type PartitionOf = IndexVec<NodeId, u16>;
 
-/// All cells, while none of them runs.
+/// All partitions, while none of them runs.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) plan: &'a Arc<Plan>,
     pub(crate) rooms: &'a [Box<Room>],
-    pub(crate) cell_of: &'a CellOf,
+    pub(crate) partition_of: &'a PartitionOf,
 }
 
 impl<'a> View<'a> {
-    /// The cell of a node.
-    pub(crate) fn cell(&self, node: NodeId) -> &'a Cell {
-        &self.rooms[usize::from(self.cell_of[node])].cell
+    /// The partition of a node.
+    pub(crate) fn partition(&self, node: NodeId) -> &'a Partition {
+        &self.rooms[usize::from(self.partition_of[node])].partition
     }
 
-    /// The cell of the node that sends by `port`: its queues, and the pauses that it obeys.
-    pub(crate) fn sender(&self, port: PortId) -> &'a Cell {
-        self.cell(self.plan.topology.owner(port))
+    /// The partition of the node that sends by `port`: its queues, and the pauses that it obeys.
+    pub(crate) fn sender(&self, port: PortId) -> &'a Partition {
+        self.partition(self.plan.topology.owner(port))
     }
 
-    /// The cell of the node at the other end: its account, and the pauses that it asks for.
-    pub(crate) fn receiver(&self, port: PortId) -> &'a Cell {
-        self.cell(self.plan.topology.peer(port))
+    /// The partition of the node at the other end: its account, and the pauses that it asks for.
+    pub(crate) fn receiver(&self, port: PortId) -> &'a Partition {
+        self.partition(self.plan.topology.peer(port))
     }
 
     /// What both ends of a link have counted of what one of them sends.

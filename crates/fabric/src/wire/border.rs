@@ -1,7 +1,7 @@
-//! The border of a cell: frames that leave it for a node of another one, and those that come.
+//! The border of a partition: frames that leave it for a node of another one, and those that come.
 //!
 //! A frame that leaves is all that crosses: as it goes on a wire that is cut it is copied, with the time at which it arrives, and at the
-//! end of the window it makes the same `Arrive` event in the other cell as it would have made here. The copy that stays is the only frame
+//! end of the window it makes the same `Arrive` event in the other partition as it would have made here. The copy that stays is the only frame
 //! on the wire here: it says what is in service. A wire that is not cut costs a hop nothing.
 
 use crate::frame::Packet;
@@ -9,7 +9,7 @@ use pauseframe_engine::memory::bring_room;
 use pauseframe_transport::Options;
 use pauseframe_units::{PortId, Time};
 
-/// Frames that cross from one cell to another, in the order in which they have left.
+/// Frames that cross from one partition to another, in the order in which they have left.
 ///
 /// One core writes them and another reads them, so they are as small as they can be: a cache line each, and what few of them have beside it.
 #[derive(Debug, Default)]
@@ -51,21 +51,21 @@ impl Crossings {
     }
 }
 
-/// What goes to other cells.
+/// What goes to other partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Border {
     /// Wires that end in others.
     pub(super) cut: usize,
-    /// By cell: what has left for it in this window.
+    /// By partition: what has left for it in this window.
     outboxes: Vec<Crossings>,
     /// The first arrival of what has left.
     first: Option<Time>,
 }
 
 impl Border {
-    /// There are so many cells.
-    pub(crate) fn open(&mut self, cells: usize) {
-        self.outboxes.resize_with(cells, Crossings::default);
+    /// There are so many partitions.
+    pub(crate) fn open(&mut self, partitions: usize) {
+        self.outboxes.resize_with(partitions, Crossings::default);
     }
 
     /// A window begins.
@@ -73,13 +73,13 @@ impl Border {
         self.outboxes.iter().for_each(Crossings::bring_room);
     }
 
-    /// Where a frame is put that leaves for a cell, where it arrives at `at`.
+    /// Where a frame is put that leaves for a partition, where it arrives at `at`.
     pub(super) fn send(&mut self, to: u16, at: Time) -> &mut Crossings {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         &mut self.outboxes[usize::from(to)]
     }
 
-    /// What has left for a cell, to be changed for an empty box.
+    /// What has left for a partition, to be changed for an empty box.
     pub(crate) fn outbox(&mut self, to: usize) -> &mut Crossings {
         &mut self.outboxes[to]
     }

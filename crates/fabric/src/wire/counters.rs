@@ -57,7 +57,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// With what another cell has counted: who receives counts some of what a port has lost.
+    /// With what another partition has counted: who receives counts some of what a port has lost.
     pub(crate) fn joined(mut self, other: &Counters) -> Counters {
         let add = |sum: &mut u64, more: &u64| *sum += more;
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));

@@ -1,4 +1,4 @@
-//! Frames that leave a cell, and those that come: see `border.rs`.
+//! Frames that leave a partition, and those that come: see `border.rs`.
 
 use super::Ports;
 use super::border::Crossings;
@@ -11,7 +11,7 @@ use pauseframe_units::PortId;
 const AHEAD: [usize; 2] = [24, 12];
 
 impl Ports {
-    /// Cuts the wire from `port`, which ends in cell `to`.
+    /// Cuts the wire from `port`, which ends in partition `to`.
     pub(crate) fn cut(&mut self, port: PortId, to: u16, ctx: &mut Context) {
         let stays = ctx.packets.add(Packet::new(Content::Lost, 64, 0));
         let state = &mut self.ports[port];

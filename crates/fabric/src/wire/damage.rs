@@ -46,7 +46,7 @@ pub(super) struct BadWire {
 }
 
 impl Errors {
-    /// What this port has sent that was lost before it came to a node of this cell.
+    /// What this port has sent that was lost before it came to a node of this partition.
     pub(crate) fn lost_on_wire(&self, port: PortId) -> Amount {
         self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
     }

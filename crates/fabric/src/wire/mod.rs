@@ -48,7 +48,7 @@ use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The ports of a cell. Arenas have the numbers of the whole network; a cell touches those of its nodes alone, and what is off has none.
+/// The ports of a partition. Arenas have the numbers of the whole network; a partition touches those of its nodes alone, and what is off has none.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "the ports themselves, beside what belongs to them")]
 pub(crate) struct Ports {

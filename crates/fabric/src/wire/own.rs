@@ -1,11 +1,11 @@
 //! What a node has in hand while it handles an event: its own ports, and no other's.
 //!
-//! The ports of all nodes of a cell lie in the same arenas, by numbers of the whole network. A handler never has these arenas. It has
+//! The ports of all nodes of a partition lie in the same arenas, by numbers of the whole network. A handler never has these arenas. It has
 //! [`NodePorts`], the borrow of one node, which gives out what belongs to a port, a link or a queue for a token alone; a token is made here
 //! alone, after a look at whose the port is, in every build; and it lives no longer than the borrow. So a token cannot be kept until the
 //! next node has its turn, and a number that leads elsewhere ends the run before anything is touched.
 //!
-//! Only `cell.rs`, and the network between two windows, make such a borrow: it takes the ports of the whole cell.
+//! Only `partitioning.rs`, and the network between two windows, make such a borrow: it takes the ports of the whole partition.
 
 use super::counters::{Counters, Received, SwitchCounters};
 use super::damage::BadWire;
@@ -296,12 +296,12 @@ impl NodePorts<'_> {
         &mut self.all.errors.cut[port.0.0 as usize]
     }
 
-    /// Whether the wire ends in another cell.
-    pub(super) fn leaves_cell(&self, port: OwnPort) -> bool {
+    /// Whether the wire ends in another partition.
+    pub(super) fn leaves_partition(&self, port: OwnPort) -> bool {
         self.port(port).beyond != HERE
     }
 
-    /// A copy of a frame that goes on the wire leaves for the cell where that ends, with its options.
+    /// A copy of a frame that goes on the wire leaves for the partition where that ends, with its options.
     pub(super) fn hand_over(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let to = self.port(port).beyond;
         let Ports { border, capture, .. } = &mut *self.all;

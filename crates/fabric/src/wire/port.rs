@@ -9,7 +9,7 @@ use crate::frame::{Fifo, Packet, PacketId};
 use crate::ids::Owner;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
-/// The wire ends in the same cell.
+/// The wire ends in the same partition.
 pub(super) const HERE: u16 = u16::MAX;
 
 /// The state of a port that every hop touches: one cache line.
@@ -41,7 +41,7 @@ pub(crate) struct Port {
     pub(crate) pauses_wait: bool,
     /// Its wire is cut, looked at, bad or unsteady.
     pub(super) special: bool,
-    /// The cell where it ends, or [`HERE`].
+    /// The partition where it ends, or [`HERE`].
     pub(super) beyond: u16,
 }
 
@@ -109,7 +109,7 @@ impl Port {
         }
     }
 
-    /// The same on a wire that ends in another cell: the frame is alone on it here, and makes no event.
+    /// The same on a wire that ends in another partition: the frame is alone on it here, and makes no event.
     pub(super) fn serve_beyond(&mut self, port: PortId, index: PacketId, delay: Span, ctx: &mut Context) {
         self.occupy(index, delay, ctx);
         let before = std::mem::replace(&mut self.in_flight, Fifo::EMPTY);

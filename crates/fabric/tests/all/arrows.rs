@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Beside the cells: they drive them or look at them, and nothing in a cell knows them.
+/// Beside the partitions: they drive them or look at them, and nothing in a partition knows them.
 const OUTSIDE: [&str; 14] = [
     "audit",
     "crew",
     "network",
-    "partition",
+    "partitioning",
     "room",
     "rows",
     "traffic",
@@ -20,7 +20,7 @@ const OUTSIDE: [&str; 14] = [
     "watch/states",
     "watch/view",
 ];
-/// Who watches: they read cells and change nothing in them.
+/// Who watches: they read partitions and change nothing in them.
 const WATCHERS: [&str; 8] = [
     "audit",
     "audit/agreement",
@@ -36,10 +36,10 @@ const OF_TRAFFIC: [&str; 7] = ["contention", "flow", "ideal", "order", "plan", "
 /// Who may know whom on a packet's way: what a folder or file names of the others.
 const WAY: [(&str, &[&str]); 5] = [
     ("frame", &[]),
-    ("near", &["frame"]),
-    ("wire", &["frame", "near"]),
-    ("switching", &["frame", "near", "wire"]),
-    ("endpoint", &["frame", "near", "wire"]),
+    ("context", &["frame"]),
+    ("wire", &["frame", "context"]),
+    ("switching", &["frame", "context", "wire"]),
+    ("endpoint", &["frame", "context", "wire"]),
 ];
 
 /// Every module by its path, with its text, tests not included.
@@ -81,7 +81,7 @@ fn named(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn nothing_in_a_cell_names_what_is_outside_of_it() {
+fn partitions_name_nothing_outside_of_them() {
     let is_inside = |module: &&String| {
         let in_folder = ["audit/", "network/", "traffic/"].iter().any(|folder| module.starts_with(folder));
         let is_outside = OUTSIDE.contains(&module.as_str()) || in_folder;
@@ -95,11 +95,11 @@ fn nothing_in_a_cell_names_what_is_outside_of_it() {
 }
 
 #[test]
-fn calls_go_one_way_on_a_packet_s_journey() {
+fn calls_follow_the_packet_s_path() {
     for (module, text) in modules() {
         let place = module.split('/').next().unwrap();
         let Some((_, knows)) = WAY.iter().find(|(name, _)| *name == place) else { continue };
-        let on_the_way = |name: &String| name == "cell" || WAY.iter().any(|(other, _)| other == name);
+        let on_the_way = |name: &String| name == "partition" || WAY.iter().any(|(other, _)| other == name);
         let wrong: Vec<String> = named(&text)
             .into_iter()
             .filter(|name| on_the_way(name) && name != place && !knows.contains(&name.as_str()))
@@ -109,18 +109,18 @@ fn calls_go_one_way_on_a_packet_s_journey() {
 }
 
 #[test]
-fn a_cell_is_changed_by_its_own_file_alone() {
+fn only_its_own_file_changes_a_partition() {
     for (module, text) in modules() {
-        let own = text.split("impl Cell {").nth(1).unwrap_or_default();
+        let own = text.split("impl Partition {").nth(1).unwrap_or_default();
         let own = own.split("\n}\n").next().unwrap_or_default();
-        assert!(module == "cell" || !own.contains("&mut self"), "{module} changes cells");
+        assert!(module == "partition" || !own.contains("&mut self"), "{module} changes partitions");
     }
 }
 
-/// Handlers have their node (`reach.rs`), so what all nodes of a cell have in common is borrowed where nodes are made, and changed as a
+/// Handlers have their node (`reach.rs`), so what all nodes of a partition have in common is borrowed where nodes are made, and changed as a
 /// whole only between two windows: borders, orders, paths.
 #[test]
-fn on_a_packet_s_way_nobody_has_all_nodes_in_hand() {
+fn no_handler_borrows_all_nodes() {
     let kernel = ["wire/own", "switching/node", "endpoint/node"];
     let between_windows = ["wire/crossing", "wire/failing", "wire/special", "endpoint", "endpoint/orders"];
     let arenas = ["Ports", "Switching", "Endpoints"];
@@ -140,7 +140,7 @@ fn on_a_packet_s_way_nobody_has_all_nodes_in_hand() {
 }
 
 #[test]
-fn the_traffic_knows_no_cell() {
+fn the_traffic_knows_no_partition() {
     for (module, text) in modules().iter().filter(|(module, _)| module.starts_with("traffic")) {
         let known = named(text);
         assert!(known.iter().all(|name| OF_TRAFFIC.contains(&name.as_str())), "{module}: {known:?}");
@@ -148,11 +148,12 @@ fn the_traffic_knows_no_cell() {
 }
 
 #[test]
-fn who_watches_changes_nothing() {
+fn observers_change_nothing() {
     let modules = modules();
     for watcher in WATCHERS {
         let text = &modules[watcher];
-        let changes = ["&mut Cell", "&mut Room", "&mut View", "&mut Near", "impl Cell", "EventQueue"];
+        let changes =
+            ["&mut Partition", "&mut Room", "&mut View", "&mut Context", "impl Partition", "EventQueue"];
         let found: Vec<_> = changes.into_iter().filter(|change| text.contains(change)).collect();
         assert!(found.is_empty(), "{watcher} has {found:?}");
         assert!(!named(text).contains("network"), "{watcher} names the network");

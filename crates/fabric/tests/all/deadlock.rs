@@ -105,16 +105,17 @@ fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
     assert_eq!((silent.fingerprint, silent.events), (watched.fingerprint, watched.events));
 }
 
-/// A single cell runs long where nobody reacts to anything, and has to stop in time to be looked at.
+/// A single partition runs long where nobody reacts to anything, and has to stop in time to be looked at.
 #[test]
 fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
     for after in [1, 20, 500] {
-        let found = |cells: u16| {
+        let found = |partitions: u16| {
             let mut network = build(&topology, &per_port(), &flows);
-            let cell_of: Vec<u16> = (0..topology.nodes().len() as u16).map(|node| node % cells).collect();
-            network.divide(&cell_of);
+            let partition_of: Vec<u16> =
+                (0..topology.nodes().len() as u16).map(|node| node % partitions).collect();
+            network.divide(&partition_of);
             network.detect_deadlocks(Span::from_us(after), true);
             let ending = proceed(&mut network, Time(20_000 * US));
             (ending, network.deadlocks().to_vec())

@@ -89,15 +89,15 @@ struct Seen {
     under_way: usize,
 }
 
-/// A run with everything recorded and some links failing, with the nodes at random in so many cells.
-fn seen(scenario: &crate::properties::Scenario, seed: u64, cells: u64) -> Seen {
+/// A run with everything recorded and some links failing, with the nodes at random in so many partitions.
+fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> Seen {
     let (topology, settings) = (&scenario.topology, &scenario.settings);
     let mut network = build(topology, settings, &scenario.flows);
-    let mut rng = pauseframe_engine::stream(seed, "cells", cells);
+    let mut rng = pauseframe_engine::stream(seed, "cells", partitions);
     let nodes = topology.nodes().len() as u64;
-    let mut cell_of: Vec<u16> = (0..nodes).map(|_| rng.below(cells) as u16).collect();
-    (0..cells).for_each(|cell| cell_of[cell as usize] = cell as u16);
-    network.divide(&cell_of);
+    let mut partition_of: Vec<u16> = (0..nodes).map(|_| rng.below(partitions) as u16).collect();
+    (0..partitions).for_each(|partition| partition_of[partition as usize] = partition as u16);
+    network.divide(&partition_of);
     let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
     network.capture(&ports, 5_000);
     if seed.is_multiple_of(2) {
@@ -132,18 +132,18 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, cells: u64) -> Seen {
     }
 }
 
-/// However the nodes are divided among cells on threads of their own, everything is as with one.
+/// However the nodes are divided among partitions on threads of their own, everything is as with one.
 #[test]
 fn a_divided_network_is_the_same_network() {
     for seed in 300..340 {
         let scenario = draw(seed);
         let whole = seen(&scenario, seed, 1);
         assert!(whole.outcome.ending.events > 0);
-        for cells in [2, 3] {
-            let parts = seen(&scenario, seed, cells.min(scenario.topology.nodes().len() as u64));
+        for partitions in [2, 3] {
+            let parts = seen(&scenario, seed, partitions.min(scenario.topology.nodes().len() as u64));
             let (a, b) = (&whole.outcome, &parts.outcome);
-            assert_eq!(a.ending, b.ending, "seed {seed}, {cells} cells");
-            assert!(whole == parts, "seed {seed}, {cells} cells: another run with the same events");
+            assert_eq!(a.ending, b.ending, "seed {seed}, {partitions} partitions");
+            assert!(whole == parts, "seed {seed}, {partitions} partitions: another run with the same events");
         }
     }
 }
@@ -284,29 +284,31 @@ fn fingerprints_are_those_on_record() {
 fn a_fabric_of_65_536_hosts_is_divided_soon() {
     let topology = Arc::new(fat_tree(64, wire(), wire()).unwrap());
     let plan = Plan::new(topology, Arc::new(settings(config())));
-    assert_eq!(plan.cells_that_pay(8), 8);
-    let cell_of = plan.partition(8);
-    assert!((0..8).all(|cell| cell_of.contains(&cell)));
+    assert_eq!(plan.useful_partitions(8), 8);
+    let partition_of = plan.assign_partitions(8);
+    assert!((0..8).all(|partition| partition_of.contains(&partition)));
 }
 
-/// Pods stay whole, cells are equally large, and there are no more of them than leaf switches.
+/// Pods stay whole, partitions are equally large, and there are no more of them than leaf switches.
 #[test]
 fn a_fat_tree_is_divided_by_pods() {
     let topology = fat_tree(4, wire(), wire()).unwrap();
     let plan = build(&topology, &settings(config()), &[]);
     let plan = plan.plan();
-    for (cells, hosts) in [(1, 16), (2, 8), (4, 4)] {
-        let cell_of = plan.partition(cells);
-        let cell = |node: pauseframe_units::NodeId| usize::from(cell_of[node.0 as usize]);
-        for number in 0..cells {
-            assert_eq!(topology.hosts().filter(|host| cell(*host) == number).count(), hosts);
-            assert!(topology.switches().filter(|switch| cell(*switch) == number).count() >= 20 / cells);
+    for (partitions, hosts) in [(1, 16), (2, 8), (4, 4)] {
+        let partition_of = plan.assign_partitions(partitions);
+        let partition = |node: pauseframe_units::NodeId| usize::from(partition_of[node.0 as usize]);
+        for number in 0..partitions {
+            assert_eq!(topology.hosts().filter(|host| partition(*host) == number).count(), hosts);
+            assert!(
+                topology.switches().filter(|switch| partition(*switch) == number).count() >= 20 / partitions
+            );
         }
         for host in topology.hosts() {
             let leaf = topology.peer(topology.nodes()[host].ports[0]);
-            assert_eq!(cell(leaf), cell(host));
+            assert_eq!(partition(leaf), partition(host));
         }
     }
-    assert_eq!(plan.partition(100).iter().max(), Some(&7), "eight leaf switches");
-    assert_eq!(plan.cells_that_pay(64), 1, "sixteen hosts are work for one thread");
+    assert_eq!(plan.assign_partitions(100).iter().max(), Some(&7), "eight leaf switches");
+    assert_eq!(plan.useful_partitions(64), 1, "sixteen hosts are work for one thread");
 }

@@ -97,14 +97,14 @@ fn frames_come_at_their_rate() {
     assert_eq!((paused.pauses_received, paused.paused), (36, Span(35 * 25_600_000 + 51_200_000)));
 }
 
-/// The storm of one cell stops a port of another, at the same times.
+/// The storm of one partition stops a port of another, at the same times.
 #[test]
 fn a_storm_crosses_cells() {
     let topology = star();
-    let run = |cells: Option<[u16; 4]>| {
+    let run = |partitions: Option<[u16; 4]>| {
         let mut network = build(&topology, &settings(), &flows(&topology));
-        if let Some(cells) = cells {
-            network.divide(&cells);
+        if let Some(partitions) = partitions {
+            network.divide(&partitions);
         }
         network.storm(vec![storm(&topology, &[LOSSLESS])]);
         let ending = proceed(&mut network, Time::MAX);

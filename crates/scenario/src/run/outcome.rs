@@ -49,7 +49,7 @@ pub(super) fn tabulate(
         fingerprint: ending.fingerprint.value(),
         sim_time: ending.now,
         wall_s,
-        threads: built.network.cells(),
+        threads: built.network.partitions(),
         threads_reason: choice.reason,
         events: ending.events,
         packet_hops: built.network.packet_hops(),

@@ -42,10 +42,10 @@ pub(super) trait Network {
 
 impl Network for Plan {
     fn paying(&self, cores: usize) -> usize {
-        self.cells_that_pay(cores)
+        self.useful_partitions(cores)
     }
     fn most(&self) -> usize {
-        self.cells_max()
+        self.partitions_max()
     }
 }
 
