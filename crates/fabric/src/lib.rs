@@ -17,7 +17,6 @@ mod class;
 mod common;
 mod contention;
 mod context;
-mod crew;
 mod endpoint;
 mod event;
 mod failures;
@@ -35,17 +34,17 @@ mod partition;
 mod partitioning;
 mod plan;
 mod queue;
-mod room;
 mod rows;
 mod settings;
 mod switching;
+mod thread_pool;
 mod ties;
 mod traffic;
 mod vlan;
 mod watch;
 mod wire;
+mod worker;
 
-pub use crew::Shield;
 pub use endpoint::throughput::Throughput;
 pub use failures::{Failed, Failure};
 pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Repeats, Workload};
@@ -62,6 +61,7 @@ pub use settings::{
     PauseRule, PauseStorm, PfcSettings, QcnSettings, ReceiverSettings, Scheduler, Settings, Transport,
     VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
 };
+pub use thread_pool::CatchPanic;
 pub use watch::deadlock::{Deadlock, DeadlockedQueue};
 pub use watch::pause_tree::PauseInterval;
 pub use watch::ports::PortReport;

@@ -10,17 +10,16 @@ mod asked;
 mod told;
 
 use crate::audit::{Audit, look_at_books};
-use crate::crew::{Crew, Shield, side_by_side};
 use crate::failures::{Change, Failures};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
 use crate::order::Report;
 use crate::partition::Partition;
 use crate::plan::Plan;
-use crate::room::{Room, exchange};
 use crate::rows::Rows;
 use crate::settings::Settings;
 use crate::switching::paths::longest_path;
+use crate::thread_pool::{CatchPanic, ThreadPool, run_in_parallel};
 use crate::traffic::Traffic;
 use crate::watch::deadlock::Detector;
 use crate::watch::notes::Note;
@@ -29,6 +28,7 @@ use crate::watch::sampler::Sampler;
 use crate::watch::states::StateLog;
 use crate::watch::view::{PartitionOf, View};
 use crate::wire::capture::Captured;
+use crate::worker::{Worker, exchange};
 use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
@@ -45,7 +45,7 @@ const CROWD: u64 = 1 << 15;
 pub struct Network {
     plan: Arc<Plan>,
     routes: Arc<NextHops>,
-    rooms: Vec<Box<Room>>,
+    workers: Vec<Box<Worker>>,
     partition_of: PartitionOf,
     traffic: Traffic,
     /// From a report to the first thing that follows from it; at most a window.
@@ -104,7 +104,7 @@ impl Network {
         let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
         let reaction = traffic.reaction();
         Network {
-            rooms: vec![Box::new(Room::new(Partition::new(plan, routes, stride, count, reaction), 1))],
+            workers: vec![Box::new(Worker::new(Partition::new(plan, routes, stride, count, reaction), 1))],
             partition_of: plan.topology.nodes().ids().map(|_| 0).collect(),
             traffic,
             reaction,
@@ -146,14 +146,14 @@ impl Network {
         self.partition_of = partition_of.iter().copied().collect();
         let partition =
             |_| Partition::new(&self.plan, &self.routes, self.stride, self.workloads, self.reaction);
-        self.rooms =
-            (0..count).map(partition).map(|partition| Box::new(Room::new(partition, count))).collect();
+        self.workers =
+            (0..count).map(partition).map(|partition| Box::new(Worker::new(partition, count))).collect();
         let topology = &self.plan.topology;
         for port in self.plan.ports() {
             let (from, to) =
                 (self.partition_of[topology.owner(port)], self.partition_of[topology.peer(port)]);
             if from != to {
-                let Partition { ports, ctx, .. } = &mut self.rooms[usize::from(from)].partition;
+                let Partition { ports, ctx, .. } = &mut self.workers[usize::from(from)].partition;
                 ports.cut(port, to, ctx);
             }
         }
@@ -166,79 +166,79 @@ impl Network {
 
     /// How many partitions there are.
     pub fn partitions(&self) -> usize {
-        self.rooms.len()
+        self.workers.len()
     }
 
     /// The simulated time that has been reached.
     pub fn now(&self) -> Time {
-        self.rooms.iter().map(|room| room.partition.ctx.now()).max().unwrap_or_default()
+        self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
 
     fn view(&self) -> View<'_> {
-        View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of }
+        View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of }
     }
 
     /// The partition of the node that sends by `port`.
     fn sender(&mut self, port: PortId) -> &mut Partition {
-        &mut self.rooms[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
+        &mut self.workers[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
     /// The partition of the node at the other end.
     fn receiver(&mut self, port: PortId) -> &mut Partition {
-        &mut self.rooms[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
+        &mut self.workers[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }
 
     fn each_partition(&mut self, change: impl FnMut(&mut Partition)) {
-        self.rooms.iter_mut().map(|room| &mut room.partition).for_each(change);
+        self.workers.iter_mut().map(|worker| &mut worker.partition).for_each(change);
     }
 
     /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `watch` says stop.
     ///
     /// # Errors
-    /// If an assertion fails in a partition on a thread of its own, or in a recount of it, as `shield` tells it. In the first partition, which runs
+    /// If an assertion fails in a partition on a thread of its own, or in a recount of it, as `catch_panic` tells it. In the first partition, which runs
     /// on this thread, it is a panic.
     pub fn run(
         &mut self,
         limits: Limits,
-        shield: Shield,
+        catch_panic: CatchPanic,
         mut watch: impl FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
-        let others = self.rooms.len() - 1;
+        let others = self.workers.len() - 1;
         let ending = if others == 0 {
-            self.take_turns(limits, &mut None, shield, &mut watch)?
+            self.take_turns(limits, &mut None, catch_panic, &mut watch)?
         } else {
             std::thread::scope(|scope| {
-                let crew = Crew::new(scope, others, shield);
-                self.take_turns(limits, &mut Some(crew), shield, &mut watch)
+                let pool = ThreadPool::new(scope, others, catch_panic);
+                self.take_turns(limits, &mut Some(pool), catch_panic, &mut watch)
             })?
         };
-        self.look_at_books(shield)?;
+        self.look_at_books(catch_panic)?;
         Ok(ending)
     }
 
     /// Compares what has been counted with what is there.
-    pub(crate) fn look_at_books(&mut self, shield: Shield) -> Result<(), Failed> {
-        self.rooms.iter_mut().for_each(|room| room.take_in());
-        let view = View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of };
-        self.audit.set_next(view, self.rooms.iter().map(|room| room.told.events).sum());
+    pub(crate) fn look_at_books(&mut self, catch_panic: CatchPanic) -> Result<(), Failed> {
+        self.workers.iter_mut().for_each(|worker| worker.take_in());
+        let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        self.audit.set_next(view, self.workers.iter().map(|worker| worker.told.events).sum());
         let look = |number| look_at_books(view, number);
-        side_by_side(self.rooms.len(), shield, look).map_err(|message| Failed { message })
+        run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| Failed { message })
     }
 
     /// The only partition, or the last of several, to be falsified.
     #[cfg(test)]
     pub(crate) fn last_partition(&mut self) -> &mut Partition {
-        &mut self.rooms.last_mut().expect("a network has a partition").partition
+        &mut self.workers.last_mut().expect("a network has a partition").partition
     }
 
     fn take_turns(
         &mut self,
         limits: Limits,
-        crew: &mut Option<Crew>,
-        shield: Shield,
+        pool: &mut Option<ThreadPool>,
+        catch_panic: CatchPanic,
         watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
-        self.rooms.iter_mut().for_each(|room| room.tell());
+        self.workers.iter_mut().for_each(|worker| worker.tell());
         let (mut watched, mut turns) = (self.events(), 0);
         loop {
             if let Some(over) = self.traffic.over().filter(|over| *over <= self.reached) {
@@ -253,7 +253,7 @@ impl Network {
                 continue;
             }
             let end = self.plan_window(start, limits.time);
-            self.run_rooms(end, crew)?;
+            self.run_workers(end, pool)?;
             if let Some(stopped) = self.watch_all(self.reached) {
                 return Ok(self.ending(stopped, false));
             }
@@ -261,7 +261,7 @@ impl Network {
             turns += 1;
             let events = self.events();
             if self.audit.is_due(events) {
-                self.look_at_books(shield)?;
+                self.look_at_books(catch_panic)?;
             }
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
@@ -274,20 +274,20 @@ impl Network {
     }
 
     fn events(&self) -> u64 {
-        self.rooms.iter().map(|room| room.told.events).sum()
+        self.workers.iter().map(|worker| worker.told.events).sum()
     }
 
     fn ending(&self, now: Time, interrupted: bool) -> Ending {
         let mut fingerprint = Fingerprint::default();
-        self.rooms.iter().for_each(|room| fingerprint.join(room.tally.fingerprint));
+        self.workers.iter().for_each(|worker| fingerprint.join(worker.tally.fingerprint));
         Ending { now, events: self.events(), fingerprint, interrupted }
     }
 
     /// When something happens next.
     fn next_time(&self) -> Option<Time> {
-        let rooms = self.rooms.iter().filter_map(|room| room.told.next).min();
+        let workers = self.workers.iter().filter_map(|worker| worker.told.next).min();
         let failures = self.failures.as_ref().and_then(Failures::next_time);
-        [rooms, self.traffic.next_time(), failures, self.next_look()].into_iter().flatten().min()
+        [workers, self.traffic.next_time(), failures, self.next_look()].into_iter().flatten().min()
     }
 
     /// When somebody who watches looks next.
@@ -311,7 +311,7 @@ impl Network {
         // The traffic acts ahead as far as no report can come between.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
         self.traffic.act(end);
-        if self.rooms.len() == 1 {
+        if self.workers.len() == 1 {
             // Nobody else sends, and the first report ends the window where the traffic acts on it (`Context::report`).
             let calm = start.saturating_add(Span(self.plan.window.0 * self.calm));
             end = end.max(self.traffic.next_time().map_or(calm, |next| next.min(calm)).min(last));
@@ -323,35 +323,35 @@ impl Network {
 
     /// Orders, paths and hosts of flows, from the traffic to the partitions, which take them in as they begin to run.
     fn hand_out(&mut self, now: Time) {
-        let rooms = &mut self.rooms;
+        let workers = &mut self.workers;
         if let Some(handout) = self.traffic.take_handout().map(Arc::new) {
-            for room in rooms.iter_mut() {
-                room.handouts.push(Arc::clone(&handout));
+            for worker in workers.iter_mut() {
+                worker.handouts.push(Arc::clone(&handout));
             }
         }
         for order in self.traffic.orders.drain(..) {
-            rooms[usize::from(self.partition_of[order.host])].orders.push(order);
+            workers[usize::from(self.partition_of[order.host])].orders.push(order);
         }
         if self.traffic.rows.are_wanted(now) {
-            for room in rooms.iter_mut() {
-                room.take_in();
+            for worker in workers.iter_mut() {
+                worker.take_in();
             }
-            let pools = || rooms.iter().map(|room| &room.partition.ctx.packets);
+            let pools = || workers.iter().map(|worker| &worker.partition.ctx.packets);
             let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
             self.traffic.rows.reclaim(named, pools().map(PacketPool::places).sum());
         }
     }
 
     /// Lets all partitions run up to `end`, and brings over what crosses.
-    fn run_rooms(&mut self, end: Time, crew: &mut Option<Crew>) -> Result<(), Failed> {
+    fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), Failed> {
         let before = self.events();
-        match crew {
-            Some(crew) => crew.run(&mut self.rooms, end).map_err(|message| Failed { message })?,
-            None => self.rooms.iter_mut().for_each(|room| room.run(end)),
+        match pool {
+            Some(pool) => pool.run(&mut self.workers, end).map_err(|message| Failed { message })?,
+            None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
         }
-        exchange(&mut self.rooms);
+        exchange(&mut self.workers);
         // A single partition may have stopped before, to let the traffic react.
-        self.reached = self.rooms[0].told.end;
+        self.reached = self.workers[0].told.end;
         self.hear_reports();
         let crowd = self.events() - before > CROWD;
         self.calm = if crowd { (self.calm / 2).max(1) } else { (self.calm * 2).min(CALM_MAX) };
@@ -360,7 +360,7 @@ impl Network {
 
     /// The traffic hears what hosts have told.
     fn hear_reports(&mut self) {
-        let reports = self.rooms.iter_mut().flat_map(|room| room.told.reports.drain(..));
+        let reports = self.workers.iter_mut().flat_map(|worker| worker.told.reports.drain(..));
         let mut reports: Vec<Report> = reports.collect();
         reports.sort_by_key(|report| (report.at, report.address));
         self.traffic.hear(reports.into_iter());
@@ -370,22 +370,22 @@ impl Network {
     fn fail_links(&mut self, now: Time) -> bool {
         let Some(failures) = &mut self.failures else { return false };
         let Some(change) = failures.next(&self.plan.topology, now) else { return false };
-        self.rooms.iter_mut().for_each(|room| room.take_in());
+        self.workers.iter_mut().for_each(|worker| worker.take_in());
         // It happens now, though it is no event: afterwards the last event is what it was.
         let last: Vec<Time> =
-            self.rooms.iter_mut().map(|room| room.partition.ctx.queue.set_now(now)).collect();
+            self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(now)).collect();
         match change {
             Change::Links(links) => links.iter().for_each(|(link, down)| self.change_link(*link, *down, now)),
             Change::Reroute(routes) => self.reroute(&routes, now),
         }
-        for (room, last) in self.rooms.iter_mut().zip(last) {
-            room.partition.ctx.queue.set_now(last);
+        for (worker, last) in self.workers.iter_mut().zip(last) {
+            worker.partition.ctx.queue.set_now(last);
         }
         // What a port has sent as its link came back crosses now: no window might end before it arrives.
-        exchange(&mut self.rooms);
-        for room in &mut self.rooms {
-            room.take_in();
-            room.tell();
+        exchange(&mut self.workers);
+        for worker in &mut self.workers {
+            worker.take_in();
+            worker.tell();
         }
         self.hear_reports();
         true
@@ -416,11 +416,11 @@ impl Network {
 
     fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) {
         self.routes = Arc::clone(routes);
-        self.rooms.iter_mut().for_each(|room| room.partition.switching.routes = Arc::clone(routes));
+        self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
         self.hand_out(now);
         for (host, address, row) in changed {
-            self.rooms[usize::from(self.partition_of[host])].partition.endpoints.take_path(address, row);
+            self.workers[usize::from(self.partition_of[host])].partition.endpoints.take_path(address, row);
         }
     }
 
@@ -433,11 +433,11 @@ impl Network {
         if acts || self.next_look().is_none_or(|look| look > now) {
             return None;
         }
-        self.rooms.iter_mut().for_each(|room| room.take_in());
+        self.workers.iter_mut().for_each(|worker| worker.take_in());
         let is_over = self.traffic.next_time().is_none()
             && self.failures.as_ref().is_none_or(|failures| failures.next_time().is_none())
-            && self.rooms.iter_mut().all(|room| room.next_time().is_none());
-        let view = View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of };
+            && self.workers.iter_mut().all(|worker| worker.next_time().is_none());
+        let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
             sampler.look(view, self.traffic.records(), now, is_over);
         }
@@ -458,11 +458,11 @@ impl Network {
         let mut peaks = IndexVec::new();
         for slot in self.plan.all_slots() {
             let owner = self.plan.topology.owner(self.plan.port_and_class(slot).0);
-            let partition = &mut self.rooms[usize::from(self.partition_of[owner])].partition;
+            let partition = &mut self.workers[usize::from(self.partition_of[owner])].partition;
             peaks.push(partition.ports.slots[slot].take_peak());
         }
         log.look(
-            View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of },
+            View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
             &peaks,
             now,
         );
@@ -471,11 +471,13 @@ impl Network {
 
     fn read_notes(&mut self) {
         if let Some(detector) = &mut self.detector {
-            let pauses = self.rooms.iter_mut().filter_map(|room| room.partition.ctx.notes.take_first_pause());
+            let pauses =
+                self.workers.iter_mut().filter_map(|worker| worker.partition.ctx.notes.take_first_pause());
             pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.plan.window));
         }
         if self.capture_left > 0 {
-            let frames = self.rooms.iter_mut().flat_map(|room| room.partition.ports.capture.frames.drain(..));
+            let frames =
+                self.workers.iter_mut().flat_map(|worker| worker.partition.ports.capture.frames.drain(..));
             let mut frames: Vec<Captured> = frames.collect();
             frames.sort_by_key(|frame| (frame.time, frame.port));
             frames.truncate(self.capture_left as usize);
@@ -485,7 +487,7 @@ impl Network {
         if self.pause_log.is_none() && self.state_log.is_none() {
             return;
         }
-        let notes = self.rooms.iter_mut().flat_map(|room| room.partition.ctx.notes.list.drain(..));
+        let notes = self.workers.iter_mut().flat_map(|worker| worker.partition.ctx.notes.list.drain(..));
         let mut notes: Vec<Note> = notes.collect();
         notes.sort_by_key(Note::key);
         for note in &notes {

@@ -38,8 +38,8 @@ impl Audit {
 
     /// After a look at all partitions at so many events.
     pub(crate) fn set_next(&mut self, view: View<'_>, events: u64) {
-        let places: usize = view.rooms.iter().map(|room| room.partition.ctx.packets.places()).sum();
-        self.due = events + events_apart(view.plan, view.plan.slots() * view.rooms.len() + places);
+        let places: usize = view.workers.iter().map(|worker| worker.partition.ctx.packets.places()).sum();
+        self.due = events + events_apart(view.plan, view.plan.slots() * view.workers.len() + places);
     }
 }
 
@@ -48,7 +48,7 @@ impl Audit {
 /// # Panics
 /// If two counts of the same thing differ.
 pub(crate) fn look_at_books(view: View<'_>, number: usize) {
-    let (partition, number) = (&view.rooms[number].partition, number as u16);
+    let (partition, number) = (&view.workers[number].partition, number as u16);
     let is_here = |node: NodeId| view.partition_of[node] == number;
     Recount::new(view, number, partition).check();
     let ports = view.plan.ports().filter(|port| is_here(view.plan.topology.owner(*port)));

@@ -30,29 +30,29 @@ impl Network {
             wanted[port.0 as usize] = true;
         }
         self.capture_left = limit;
-        for room in &mut self.rooms {
-            room.partition.ports.capture = Capture::new(wanted.clone(), limit);
-            room.partition.ports.tap(&mut room.partition.ctx);
+        for worker in &mut self.workers {
+            worker.partition.ports.capture = Capture::new(wanted.clone(), limit);
+            worker.partition.ports.tap(&mut worker.partition.ctx);
         }
     }
 
     /// A packet is captured at the first of the ports that it crosses, not at every one: a reader takes what it sees
     /// twice for a retransmission.
     pub fn capture_once(&mut self) {
-        self.rooms.iter_mut().for_each(|room| room.partition.ports.capture.once = true);
+        self.workers.iter_mut().for_each(|worker| worker.partition.ports.capture.once = true);
     }
 
     /// Records up to `limit` changes, looking at queues and links once in `every`.
     pub fn record_states(&mut self, every: Span, limit: usize) {
         self.state_log = Some(StateLog::new(every, limit, self.plan.slots()));
-        self.rooms.iter_mut().for_each(|room| room.partition.ctx.notes.find_fullest());
+        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.find_fullest());
     }
 
     /// Records up to `limit` pause intervals.
     pub fn record_pauses(&mut self, limit: usize) {
         let slots = self.plan.slots();
         self.pause_log = Some(PauseLog::new(limit, slots));
-        self.rooms.iter_mut().for_each(|room| room.partition.ctx.notes.name_pauses(slots));
+        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.name_pauses(slots));
     }
 
     /// Looks for deadlocks whenever a class has been paused for `after`; `stops`: the run ends at the first.
@@ -98,7 +98,7 @@ impl Network {
         for (number, storm) in (0..).zip(storms.iter()) {
             self.sender(storm.port).ctx.schedule(storm.start, Event::PauseStorm(number));
         }
-        self.rooms.iter_mut().for_each(|room| room.tell());
+        self.workers.iter_mut().for_each(|worker| worker.tell());
     }
 
     /// Guards the lossless queues of all switches.

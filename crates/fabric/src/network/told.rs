@@ -18,12 +18,12 @@ use pauseframe_units::{LinkId, NodeId, PortId, Time};
 impl Network {
     /// The most connection ends that were open together, of each partition, added up.
     pub fn most_connection_ends(&self) -> usize {
-        self.rooms.iter().map(|room| room.partition.endpoints.most_ends()).sum()
+        self.workers.iter().map(|worker| worker.partition.endpoints.most_ends()).sum()
     }
 
     /// The run is over: what has changed or stopped since somebody looked last.
     pub fn look_at_end(&mut self, now: Time) {
-        let view = View { plan: &self.plan, rooms: &self.rooms, partition_of: &self.partition_of };
+        let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
             detector.look_at_end(view, self.guarded, now);
         }
@@ -86,14 +86,14 @@ impl Network {
     /// What hosts have received over time.
     pub fn throughput(&self) -> Throughput {
         let mut all = Throughput::new(self.workloads);
-        self.rooms.iter().for_each(|room| all.join(&room.partition.endpoints.throughput));
+        self.workers.iter().for_each(|worker| all.join(&worker.partition.endpoints.throughput));
         all
     }
 
     /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
     pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
         let most = |number: u32| {
-            self.rooms.iter().map(|room| room.partition.ports.by_switch[SwitchId(number)].most).max()
+            self.workers.iter().map(|worker| worker.partition.ports.by_switch[SwitchId(number)].most).max()
         };
         let all = (0..).zip(&self.plan.switches);
         let all = all.map(|(number, node)| (*node, most(number).unwrap_or(0)));
@@ -102,18 +102,18 @@ impl Network {
 
     /// SYNs that a marker dropped because they are not ECN-capable.
     pub fn syn_drops_not_ect(&self) -> u64 {
-        self.rooms.iter().map(|room| room.partition.ports.syn_drops_not_ect).sum()
+        self.workers.iter().map(|worker| worker.partition.ports.syn_drops_not_ect).sum()
     }
 
     /// Packets that crossed a link, ACKs included, pause frames not.
     pub fn packet_hops(&self) -> u64 {
-        self.rooms.iter().map(|room| room.partition.ctx.packet_hops).sum()
+        self.workers.iter().map(|worker| worker.partition.ctx.packet_hops).sum()
     }
 
     /// Packets that are in queues, on links or in stacks.
     pub fn packets_under_way(&mut self) -> usize {
-        self.rooms.iter_mut().for_each(|room| room.take_in());
-        self.rooms.iter().map(|room| room.partition.packets_under_way()).sum()
+        self.workers.iter_mut().for_each(|worker| worker.take_in());
+        self.workers.iter().map(|worker| worker.partition.packets_under_way()).sum()
     }
 
     /// Flows started and flows finished so far.
@@ -139,8 +139,8 @@ impl Network {
     /// What came of each flow; those that still run are reported as they stand at `now`.
     pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
         self.traffic.learn_all();
-        for room in &mut self.rooms {
-            room.partition.endpoints.take_halves(|half| self.traffic.count(&half));
+        for worker in &mut self.workers {
+            worker.partition.endpoints.take_halves(|half| self.traffic.count(&half));
         }
         self.traffic.records_at(now)
     }

@@ -199,7 +199,7 @@ impl Traffic {
     fn step(&mut self, now: Time) {
         if let Some((report, is_learnt)) = self.answered.take(now).or_else(|| self.other.take(now)) {
             if !is_learnt {
-                self.learn(&report, now);
+                self.record(&report, now);
             }
             self.react(&report, now);
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
@@ -216,7 +216,7 @@ impl Traffic {
             self.answered.take_unlearnt().chain(self.other.take_unlearnt()).collect();
         for (now, report) in reports {
             let before = self.active;
-            self.learn(&report, now);
+            self.record(&report, now);
             self.ended.push((now, before - self.active));
         }
     }
@@ -296,7 +296,7 @@ impl Traffic {
     }
 
     /// What a report says is in the records, and the application knows it.
-    fn learn(&mut self, report: &Report, now: Time) {
+    fn record(&mut self, report: &Report, now: Time) {
         let Report { at, address, news } = *report;
         let Some(open) = self.open.get(&(address / 2)) else { return };
         let (current, workload) =

@@ -3,10 +3,10 @@
 use crate::ids::SlotId;
 use crate::partition::Partition;
 use crate::plan::Plan;
-use crate::room::Room;
 use crate::switching::pool::SharedLimits;
 use crate::wire::counters::Counters;
 use crate::wire::ingress::Account;
+use crate::worker::Worker;
 use pauseframe_units::{IndexVec, NodeId, PortId};
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ pub(crate) type PartitionOf = IndexVec<NodeId, u16>;
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) plan: &'a Arc<Plan>,
-    pub(crate) rooms: &'a [Box<Room>],
+    pub(crate) workers: &'a [Box<Worker>],
     pub(crate) partition_of: &'a PartitionOf,
 }
 
 impl<'a> View<'a> {
     /// The partition of a node.
     pub(crate) fn partition(&self, node: NodeId) -> &'a Partition {
-        &self.rooms[usize::from(self.partition_of[node])].partition
+        &self.workers[usize::from(self.partition_of[node])].partition
     }
 
     /// The partition of the node that sends by `port`: its queues, and the pauses that it obeys.

@@ -6,10 +6,10 @@ use std::path::Path;
 /// Beside the partitions: they drive them or look at them, and nothing in a partition knows them.
 const OUTSIDE: [&str; 14] = [
     "audit",
-    "crew",
+    "thread_pool",
     "network",
     "partitioning",
-    "room",
+    "worker",
     "rows",
     "traffic",
     "watch",
@@ -153,7 +153,7 @@ fn observers_change_nothing() {
     for watcher in WATCHERS {
         let text = &modules[watcher];
         let changes =
-            ["&mut Partition", "&mut Room", "&mut View", "&mut Context", "impl Partition", "EventQueue"];
+            ["&mut Partition", "&mut Worker", "&mut View", "&mut Context", "impl Partition", "EventQueue"];
         let found: Vec<_> = changes.into_iter().filter(|change| text.contains(change)).collect();
         assert!(found.is_empty(), "{watcher} has {found:?}");
         assert!(!named(text).contains("network"), "{watcher} names the network");

@@ -2,8 +2,8 @@
 
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct, Overhead,
-    PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Shield, Step,
+    BufferPolicy, ByPort, CatchPanic, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct,
+    Overhead, PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Step,
     Threshold, Transport, Workload,
 };
 use pauseframe_topology::routing::NextHops;
@@ -214,7 +214,7 @@ pub(crate) fn proceed(network: &mut Network, until: Time) -> Ending {
 }
 
 /// A shield that holds nothing back.
-pub(crate) const BARE: Shield = |work| {
+pub(crate) const BARE: CatchPanic = |work| {
     work();
     Ok(())
 };

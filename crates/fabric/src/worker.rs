@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A partition, its events, and what came and goes by its border.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Worker {
     pub(crate) partition: Partition,
     pub(crate) tally: Tally,
     /// What the traffic has handed out: to this partition, and to all.
@@ -35,12 +35,12 @@ pub(crate) struct Told {
     pub(crate) reports: Vec<Report>,
 }
 
-impl Room {
-    pub(crate) fn new(mut partition: Partition, partitions: usize) -> Room {
+impl Worker {
+    pub(crate) fn new(mut partition: Partition, partitions: usize) -> Worker {
         let inboxes = (0..partitions).map(|_| Crossings::default()).collect();
         partition.ports.border.open(partitions);
         let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
-        Room { partition, tally, orders, handouts, inboxes, told: Told::default() }
+        Worker { partition, tally, orders, handouts, inboxes, told: Told::default() }
     }
 
     /// Lets happen what happens before `end`.
@@ -85,13 +85,13 @@ impl Room {
 }
 
 /// Brings what has left each room to the next.
-pub(crate) fn exchange(rooms: &mut [Box<Room>]) {
-    for from in 1..rooms.len() {
-        let (before, after) = rooms.split_at_mut(from);
-        let from_room = &mut after[0];
-        for (to, to_room) in before.iter_mut().enumerate() {
-            std::mem::swap(from_room.partition.ports.border.outbox(to), &mut to_room.inboxes[from]);
-            std::mem::swap(to_room.partition.ports.border.outbox(from), &mut from_room.inboxes[to]);
+pub(crate) fn exchange(workers: &mut [Box<Worker>]) {
+    for from in 1..workers.len() {
+        let (before, after) = workers.split_at_mut(from);
+        let from_worker = &mut after[0];
+        for (to, to_worker) in before.iter_mut().enumerate() {
+            std::mem::swap(from_worker.partition.ports.border.outbox(to), &mut to_worker.inboxes[from]);
+            std::mem::swap(to_worker.partition.ports.border.outbox(from), &mut from_worker.inboxes[to]);
         }
     }
 }

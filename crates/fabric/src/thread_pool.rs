@@ -1,0 +1,213 @@
+//! Threads for partitions: each window every partition but the first is handed to a thread of its own, and comes back when it has run.
+//!
+//! Windows are short, so who waits spins a little before it sleeps; less where that has been in vain.
+
+use crate::worker::Worker;
+use pauseframe_units::Time;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope, Thread};
+
+/// How a partition is run where a panic must not pass: on the threads of the partitions. What went wrong is the error.
+pub type CatchPanic = fn(&mut dyn FnMut()) -> Result<(), String>;
+
+/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and be
+/// woken costs about as much in a virtual machine (docs/performance.md).
+const SPINS: u32 = 1 << 14;
+/// Where there are fewer cores than partitions, or others want them, who looks keeps from its core whom it waits for.
+const SPINS_OVERSUBSCRIBED: u32 = 1 << 6;
+/// Who has looked in vain looks no more than [`SPINS_OVERSUBSCRIBED`] the next two times, then four, and so on up to this power of two.
+const BACKOFF_EXPONENT_MAX: u32 = 8;
+
+const IDLE: u8 = 0;
+const ASSIGNED: u8 = 1;
+const SHUTDOWN: u8 = 2;
+
+/// Where a room is handed over. The state that both sides look at again and again has cache lines of its own.
+struct JobSlot {
+    /// `ASSIGNED`: the thread has it; `SHUTDOWN`: no other will come.
+    state: CacheAligned<AtomicU8>,
+    work: Mutex<Option<(Box<Worker>, Time)>>,
+    done: Mutex<Option<Result<Box<Worker>, String>>>,
+}
+
+#[repr(align(128))]
+struct CacheAligned<T>(T);
+
+/// The threads.
+pub(crate) struct ThreadPool {
+    slots: Vec<(Arc<JobSlot>, Thread)>,
+    backoff: Backoff,
+}
+
+impl ThreadPool {
+    pub(crate) fn new<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        count: usize,
+        catch_panic: CatchPanic,
+    ) -> ThreadPool {
+        #[expect(clippy::disallowed_methods, reason = "to be woken; no result depends on it")]
+        let coordinator = std::thread::current();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let backoff = Backoff::new(count + 1, cores);
+        let slot = |_| {
+            let (work, done) = (Mutex::new(None), Mutex::new(None));
+            let slot = Arc::new(JobSlot { state: CacheAligned(AtomicU8::new(IDLE)), work, done });
+            let (theirs, coordinator) = (Arc::clone(&slot), coordinator.clone());
+            let thread = scope.spawn(move || theirs.serve(catch_panic, &coordinator, backoff));
+            (slot, thread.thread().clone())
+        };
+        ThreadPool { slots: (0..count).map(slot).collect(), backoff }
+    }
+
+    /// Runs all rooms up to `end`, the first one here. What failed is the error, of the first room in which something did.
+    pub(crate) fn run(&mut self, workers: &mut Vec<Box<Worker>>, end: Time) -> Result<(), String> {
+        for ((slot, thread), worker) in self.slots.iter().zip(workers.drain(1..)) {
+            *slot.work.lock().unwrap_or_else(PoisonError::into_inner) = Some((worker, end));
+            slot.state.0.store(ASSIGNED, Ordering::Release);
+            thread.unpark();
+        }
+        workers[0].run(end);
+        let mut failed = None;
+        for (slot, _) in &self.slots {
+            self.backoff.wait(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
+            match slot.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(Ok(worker)) => workers.push(worker),
+                Some(Err(message)) => failed = failed.or(Some(message)),
+                None => failed = failed.or(Some("a partition was lost".to_owned())),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        for (slot, thread) in &self.slots {
+            self.backoff.wait(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
+            slot.state.0.store(SHUTDOWN, Ordering::Release);
+            thread.unpark();
+        }
+    }
+}
+
+impl JobSlot {
+    /// What the thread does.
+    fn serve(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: Backoff) {
+        loop {
+            backoff.wait(|| self.state.0.load(Ordering::Acquire) != IDLE);
+            if self.state.0.load(Ordering::Acquire) == SHUTDOWN {
+                return;
+            }
+            if let Some((mut worker, end)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let ran = catch_panic(&mut || worker.run(end));
+                *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.map(|()| worker));
+            }
+            self.state.0.store(IDLE, Ordering::Release);
+            coordinator.unpark();
+        }
+    }
+}
+
+/// Does `work` for each number below `count`, for all but the first on threads that end with it: for what comes seldom. What failed is
+/// the error, of the first in which something did.
+///
+/// # Panics
+/// If `work` does for the first.
+pub(crate) fn run_in_parallel(
+    count: usize,
+    catch_panic: CatchPanic,
+    work: impl Fn(usize) + Sync,
+) -> Result<(), String> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let other = |number| scope.spawn(move || catch_panic(&mut || work(number)));
+        let others: Vec<_> = (1..count).map(other).collect();
+        work(0);
+        let lost = |_| Err("a thread was lost".to_owned());
+        others.into_iter().try_for_each(|other| other.join().unwrap_or_else(lost))
+    })
+}
+
+/// How often who waits looks before it sleeps.
+#[derive(Clone, Copy, Debug)]
+struct Backoff {
+    spins: u32,
+    /// How often in a row all looks were in vain.
+    failed_spins: u32,
+    /// So many times it does not look that often.
+    reduced_rounds: u32,
+}
+
+impl Backoff {
+    /// Of one of so many partitions.
+    fn new(partitions: usize, cores: usize) -> Backoff {
+        let spins = if partitions <= cores { SPINS } else { SPINS_OVERSUBSCRIBED };
+        Backoff { spins, failed_spins: 0, reduced_rounds: 0 }
+    }
+
+    /// How often it looks this time.
+    fn next_spins(&mut self) -> u32 {
+        match self.reduced_rounds.checked_sub(1) {
+            Some(left) => {
+                self.reduced_rounds = left;
+                SPINS_OVERSUBSCRIBED
+            }
+            None => self.spins,
+        }
+    }
+
+    /// What came of so many looks.
+    fn record(&mut self, spins: u32, failed: bool) {
+        if spins < self.spins {
+            return;
+        }
+        self.failed_spins = if failed { (self.failed_spins + 1).min(BACKOFF_EXPONENT_MAX) } else { 0 };
+        self.reduced_rounds = if failed { 1 << self.failed_spins } else { 0 };
+    }
+
+    /// Waits until `over`: a little awake, then asleep until somebody unparks this thread.
+    fn wait(&mut self, over: impl Fn() -> bool) {
+        let spins = self.next_spins();
+        for _ in 0..spins {
+            if over() {
+                self.record(spins, false);
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.record(spins, true);
+        while !over() {
+            std::thread::park();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight partitions on two cores took twenty times as long while all of them looked.
+    #[test]
+    fn oversubscribed_workers_sleep_early() {
+        let spins = |partitions, cores| Backoff::new(partitions, cores).next_spins();
+        assert_eq!((spins(2, 2), spins(1, 1)), (SPINS, SPINS));
+        assert!(spins(3, 2) < SPINS / 100 && spins(8, 2) < SPINS / 100);
+    }
+
+    /// Two runs on two threads each took 17 times as long side by side on two cores as one of them alone.
+    #[test]
+    fn idle_workers_back_off() {
+        let mut backoff = Backoff::new(2, 2);
+        let mut long = |failed| {
+            let spins = backoff.next_spins();
+            backoff.record(spins, failed);
+            spins == SPINS
+        };
+        assert!((0..1_000).all(|_| long(false)), "nothing is in vain");
+        let often = (0..10_000).filter(|_| long(true)).count();
+        assert!((30..60).contains(&often), "{often}");
+        let sober = (0..1_000).position(|_| long(false)).expect("it tries again");
+        assert!(sober <= 256 && (0..100).all(|_| long(false)), "once it pays, as ever");
+    }
+}
