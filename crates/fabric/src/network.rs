@@ -6,8 +6,8 @@
 //! at each completion. Between windows nothing runs: what has crossed a border is brought over, what hosts have
 //! told goes to the traffic, links fail and come back, and who watches looks.
 
-mod asked;
-mod told;
+mod observers;
+mod outcome;
 
 use crate::audit::{Audit, look_at_books};
 use crate::failures::{Change, Failures};
@@ -220,7 +220,7 @@ impl Network {
     pub(crate) fn look_at_books(&mut self, catch_panic: CatchPanic) -> Result<(), Failed> {
         self.workers.iter_mut().for_each(|worker| worker.take_in());
         let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
-        self.audit.set_next(view, self.workers.iter().map(|worker| worker.told.events).sum());
+        self.audit.set_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| look_at_books(view, number);
         run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| Failed { message })
     }
@@ -238,7 +238,7 @@ impl Network {
         catch_panic: CatchPanic,
         watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
-        self.workers.iter_mut().for_each(|worker| worker.tell());
+        self.workers.iter_mut().for_each(|worker| worker.publish_status());
         let (mut watched, mut turns) = (self.events(), 0);
         loop {
             if let Some(over) = self.traffic.over().filter(|over| *over <= self.reached) {
@@ -274,7 +274,7 @@ impl Network {
     }
 
     fn events(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.told.events).sum()
+        self.workers.iter().map(|worker| worker.status.events).sum()
     }
 
     fn ending(&self, now: Time, interrupted: bool) -> Ending {
@@ -285,7 +285,7 @@ impl Network {
 
     /// When something happens next.
     fn next_time(&self) -> Option<Time> {
-        let workers = self.workers.iter().filter_map(|worker| worker.told.next).min();
+        let workers = self.workers.iter().filter_map(|worker| worker.status.next).min();
         let failures = self.failures.as_ref().and_then(Failures::next_time);
         [workers, self.traffic.next_time(), failures, self.next_look()].into_iter().flatten().min()
     }
@@ -351,7 +351,7 @@ impl Network {
         }
         exchange(&mut self.workers);
         // A single partition may have stopped before, to let the traffic react.
-        self.reached = self.workers[0].told.end;
+        self.reached = self.workers[0].status.end;
         self.hear_reports();
         let crowd = self.events() - before > CROWD;
         self.calm = if crowd { (self.calm / 2).max(1) } else { (self.calm * 2).min(CALM_MAX) };
@@ -360,7 +360,7 @@ impl Network {
 
     /// The traffic hears what hosts have told.
     fn hear_reports(&mut self) {
-        let reports = self.workers.iter_mut().flat_map(|worker| worker.told.reports.drain(..));
+        let reports = self.workers.iter_mut().flat_map(|worker| worker.status.reports.drain(..));
         let mut reports: Vec<Report> = reports.collect();
         reports.sort_by_key(|report| (report.at, report.address));
         self.traffic.hear(reports.into_iter());
@@ -385,7 +385,7 @@ impl Network {
         exchange(&mut self.workers);
         for worker in &mut self.workers {
             worker.take_in();
-            worker.tell();
+            worker.publish_status();
         }
         self.hear_reports();
         true

@@ -1,7 +1,7 @@
 //! A partition: some nodes of the network with everything that they touch, and the one match that dispatches their events.
 //!
 //! An event names a port, a host or the end of a connection; whose that is gets borrowed here, alone, and handles it: its ports
-//! (`wire/own.rs`), its switch or host, and what is near (`context.rs`) are all that it reaches. Frames for a node of another partition leave by the border (`wire/border.rs`), what hosts learn goes to the traffic as a report, and what they are to do
+//! (`wire/own.rs`), its switch or host, and what is near (`context.rs`) are all that it reaches. Frames for a node of another partition leave by the border (`wire/boundary.rs`), what hosts learn goes to the traffic as a report, and what they are to do
 //! comes as an order (`order.rs`). This is the only place that has both switches and hosts in its hands.
 
 use crate::context::Context;
@@ -53,7 +53,7 @@ impl Partition {
 
     /// Packets that are in queues, on links or in stacks here.
     pub(crate) fn packets_under_way(&self) -> usize {
-        self.ctx.packets.under_way().count() - self.ports.border.last_frames()
+        self.ctx.packets.under_way().count() - self.ports.boundary.local_copies()
     }
 
     /// The port may have something to send now.

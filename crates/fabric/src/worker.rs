@@ -2,7 +2,7 @@
 
 use crate::order::{Addressed, Handout, Report};
 use crate::partition::Partition;
-use crate::wire::border::Crossings;
+use crate::wire::boundary::CrossingFrames;
 use pauseframe_engine::{Tally, run};
 use pauseframe_units::Time;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ pub(crate) struct Worker {
     pub(crate) orders: Vec<Addressed>,
     pub(crate) handouts: Vec<Arc<Handout>>,
     /// By partition: what has come from it.
-    inboxes: Vec<Crossings>,
-    pub(crate) told: Told,
+    inboxes: Vec<CrossingFrames>,
+    pub(crate) status: WorkerStatus,
 }
 
 /// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the caches of the
 /// core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors fetch pairs.)
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Told {
+pub(crate) struct WorkerStatus {
     /// The time of what happens there next, or where what has left arrives.
     pub(crate) next: Option<Time>,
     /// Events so far.
@@ -37,29 +37,29 @@ pub(crate) struct Told {
 
 impl Worker {
     pub(crate) fn new(mut partition: Partition, partitions: usize) -> Worker {
-        let inboxes = (0..partitions).map(|_| Crossings::default()).collect();
-        partition.ports.border.open(partitions);
+        let inboxes = (0..partitions).map(|_| CrossingFrames::default()).collect();
+        partition.ports.boundary.open(partitions);
         let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
-        Worker { partition, tally, orders, handouts, inboxes, told: Told::default() }
+        Worker { partition, tally, orders, handouts, inboxes, status: WorkerStatus::default() }
     }
 
     /// Lets happen what happens before `end`.
     pub(crate) fn run(&mut self, end: Time) {
-        self.partition.ports.border.bring_room();
+        self.partition.ports.boundary.bring_room();
         self.take_in();
         self.partition.ctx.mail.end = end;
         run(&mut self.partition, &mut self.tally);
-        self.tell();
+        self.publish_status();
     }
 
     /// Says anew what the network wants to know of the partition.
-    pub(crate) fn tell(&mut self) {
-        let first_crossing = self.partition.ports.border.take_first();
-        let next = [self.next_time(), first_crossing].into_iter().flatten().min();
+    pub(crate) fn publish_status(&mut self) {
+        let first_arrival = self.partition.ports.boundary.take_first();
+        let next = [self.next_time(), first_arrival].into_iter().flatten().min();
         let mail = &mut self.partition.ctx.mail;
-        let Told { reports, .. } = &mut self.told;
+        let WorkerStatus { reports, .. } = &mut self.status;
         reports.append(&mut mail.reports);
-        (self.told.next, self.told.events, self.told.end) = (next, self.tally.events, mail.end);
+        (self.status.next, self.status.events, self.status.end) = (next, self.tally.events, mail.end);
     }
 
     /// Takes in what has come, so that nothing is between partitions, nor between the traffic and this one.
@@ -90,8 +90,8 @@ pub(crate) fn exchange(workers: &mut [Box<Worker>]) {
         let (before, after) = workers.split_at_mut(from);
         let from_worker = &mut after[0];
         for (to, to_worker) in before.iter_mut().enumerate() {
-            std::mem::swap(from_worker.partition.ports.border.outbox(to), &mut to_worker.inboxes[from]);
-            std::mem::swap(to_worker.partition.ports.border.outbox(from), &mut from_worker.inboxes[to]);
+            std::mem::swap(from_worker.partition.ports.boundary.outbox(to), &mut to_worker.inboxes[from]);
+            std::mem::swap(to_worker.partition.ports.boundary.outbox(from), &mut from_worker.inboxes[to]);
         }
     }
 }

@@ -52,7 +52,7 @@ fn on_wire(view: View<'_>, port: PortId) -> Amount {
     Amount::sum(frames(view, port).filter(|packet| packet.is_counted()))
 }
 
-/// The frames on a wire. Where it ends in another partition, the first one here has left (`border.rs`).
+/// The frames on a wire. Where it ends in another partition, the first one here has left (`boundary.rs`).
 fn frames(view: View<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
     let (from, to) = (view.sender(port), view.receiver(port));
     let leaving = if std::ptr::eq(from, to) { Fifo::EMPTY } else { from.ports.ports[port].in_flight };
@@ -74,10 +74,10 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
     }
     let name = || view.plan.topology.port_name(port);
     for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_lossless(*class)) {
-        let asked = check_request(view, port, class & view.plan.account_mask);
+        let requested = check_request(view, port, class & view.plan.account_mask);
         let paused = obeyer.ports.ports[port].paused & 1 << class != 0;
         let obeys = view.plan.obeyed(port) & 1 << class != 0;
-        if asked == paused
+        if requested == paused
             || !obeys
             || asker.ports.has_storm(port.reverse())
             || obeyer.ports.watchdogs.storms(view.plan.slot(port, class)) > 0
@@ -90,7 +90,7 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
             "class {class} of {} is {}, its peer has asked for {}, and no pause frame is under way",
             name(),
             if paused { "paused" } else { "not paused" },
-            if asked { "a pause" } else { "none" },
+            if requested { "a pause" } else { "none" },
         );
     }
 }

@@ -100,8 +100,8 @@ impl ReactionPoint {
 
     /// By how much the target grows: bits per second.
     fn step(&self, settings: &QcnSettings) -> u64 {
-        let beyond = |cycles: u32| cycles.saturating_sub(settings.fast_recovery);
-        match (beyond(self.byte_cycles), beyond(self.timer_cycles)) {
+        let cycles_after_recovery = |cycles: u32| cycles.saturating_sub(settings.fast_recovery);
+        match (cycles_after_recovery(self.byte_cycles), cycles_after_recovery(self.timer_cycles)) {
             (0, 0) => 0,
             (0, _) | (_, 0) => settings.active_increase.0,
             (bytes, timer) => settings.hyper_active_increase.0.saturating_mul(u64::from(bytes.min(timer))),

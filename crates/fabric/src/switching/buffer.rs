@@ -60,9 +60,9 @@ impl<'n> SwitchNode<'n> {
         let ClassPolicy { alpha, reserved, .. } = *self.policy(packet.class);
         let backlog = backlog + u64::from(packet.size);
         let pool = self.pool(packet.class, ctx);
-        let beyond = backlog.saturating_sub(reserved);
-        let taken = beyond.min(u64::from(packet.size));
-        if beyond > dynamic_threshold(alpha, pool.free()) || taken > pool.free() {
+        let excess = backlog.saturating_sub(reserved);
+        let taken = excess.min(u64::from(packet.size));
+        if excess > dynamic_threshold(alpha, pool.free()) || taken > pool.free() {
             return Err(DropReason::BufferFull);
         }
         pool.used += taken;
@@ -77,10 +77,10 @@ impl<'n> SwitchNode<'n> {
         let free = self.pool(packet.ingress_class, ctx).free();
         let slot = self.ports.account_of(packet.ingress, packet.ingress_class, ctx);
         let Account { bytes, in_headroom, limits, .. } = *self.ports.account(slot);
-        let beyond = (bytes - in_headroom + size).saturating_sub(reserved);
+        let excess = (bytes - in_headroom + size).saturating_sub(reserved);
         let threshold = dynamic_threshold(alpha, free).min(limits.xoff);
-        let shared = beyond.min(size);
-        let fits = in_headroom == 0 && beyond <= threshold && shared <= free;
+        let shared = excess.min(size);
+        let fits = in_headroom == 0 && excess <= threshold && shared <= free;
         if !fits && in_headroom + size > limits.headroom {
             return Err(DropReason::HeadroomExceeded);
         }

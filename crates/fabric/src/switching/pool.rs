@@ -41,15 +41,15 @@ impl SharedLimits {
 
     /// With less than this free it may not go on; `u64::MAX`: with no matter how much.
     pub(crate) fn needs_free(&self, standing: Standing) -> u64 {
-        let beyond = standing.bytes.saturating_sub(self.reserved);
-        if standing.in_headroom > 0 || beyond > self.limits.xon {
+        let excess = standing.bytes.saturating_sub(self.reserved);
+        if standing.in_headroom > 0 || excess > self.limits.xon {
             return u64::MAX;
         }
-        if beyond == 0 {
+        if excess == 0 {
             return 0;
         }
         // One less, as `dynamic_threshold` rounds; an alpha of 0 makes it infinite, which is `u64::MAX` again.
-        (((beyond + self.hysteresis()) as f64 / self.alpha) as u64).saturating_sub(1)
+        (((excess + self.hysteresis()) as f64 / self.alpha) as u64).saturating_sub(1)
     }
 
     fn hysteresis(&self) -> u64 {

@@ -1,7 +1,7 @@
-//! Frames that leave a partition, and those that come: see `border.rs`.
+//! Frames that leave a partition, and those that come: see `boundary.rs`.
 
 use super::Ports;
-use super::border::Crossings;
+use super::boundary::CrossingFrames;
 use crate::context::Context;
 use crate::frame::{Content, Packet};
 use pauseframe_engine::memory::{bring, bring_at};
@@ -16,14 +16,14 @@ impl Ports {
         let stays = ctx.packets.add(Packet::new(Content::Lost, 64, 0));
         let state = &mut self.ports[port];
         state.in_flight.push(&mut ctx.packets, stays);
-        (state.beyond, state.special) = (to, true);
-        self.border.cut += 1;
+        (state.remote, state.special) = (to, true);
+        self.boundary.cut += 1;
     }
 
     /// Takes in what others have sent, and empties the box that it came in.
-    pub(crate) fn take_in(&mut self, inbox: &mut Crossings, ctx: &mut Context) {
+    pub(crate) fn take_in(&mut self, inbox: &mut CrossingFrames, ctx: &mut Context) {
         for turn in 0..inbox.ports.len() {
-            self.bring_coming(inbox, turn, ctx);
+            self.prefetch_next_arrivals(inbox, turn, ctx);
             ctx.packets.bring_free(AHEAD[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
             let index = ctx.packets.adopt(packet, &inbox.options);
@@ -35,7 +35,7 @@ impl Ports {
 
     /// Brings near what the frames behind the one whose turn it is will need: the wire, then what is last on it.
     #[inline(always)]
-    fn bring_coming(&self, inbox: &Crossings, turn: usize, ctx: &Context) {
+    fn prefetch_next_arrivals(&self, inbox: &CrossingFrames, turn: usize, ctx: &Context) {
         bring_at(&inbox.packets, turn + AHEAD[1]);
         bring(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);

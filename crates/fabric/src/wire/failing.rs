@@ -79,7 +79,7 @@ impl NodePorts<'_> {
 
     /// Where the wire ends in another partition, the last frame that has left says what is in service: it is lost there.
     fn mark_last_frame_lost(&mut self, port: OwnPort, ctx: &mut Context) {
-        if self.leaves_partition(port)
+        if self.is_cross_partition(port)
             && let Some(last) = self.port(port).in_flight.head()
         {
             ctx.packets.spoil(last, Content::Lost);

@@ -3,7 +3,7 @@
 //! What a hop costs is decided here (docs/performance.md). A port belongs to the node that sends by it, a switch or a host; what they do
 //! when a packet leaves is theirs (`switching`, `endpoint`), so a port says when its next frame is due and they give it.
 
-pub(crate) mod border;
+pub(crate) mod boundary;
 pub(crate) mod capture;
 mod causes;
 pub(crate) mod counters;
@@ -25,7 +25,7 @@ mod storm;
 mod turn;
 pub(crate) mod watched;
 
-use self::border::Border;
+use self::boundary::Boundary;
 use self::capture::Capture;
 use self::counters::{AllCounters, Amount, DropReason, LossReason, SwitchCounters};
 use self::damage::Errors;
@@ -33,7 +33,7 @@ use self::ingress::Ingress;
 use self::jitter::Jitter;
 use self::own::{NodePorts, OwnPort, OwnSlot};
 use self::paused::{PauseState, PendingPause};
-use self::port::{HERE, Port};
+use self::port::{LOCAL, Port};
 use self::scheduler::{Ets, Turns};
 use self::slot::Slot;
 use self::watched::Watchdogs;
@@ -74,7 +74,7 @@ pub(crate) struct Ports {
     unsteady: Jitter,
     pub(crate) capture: Capture,
     pub(crate) errors: Errors,
-    pub(crate) border: Border,
+    pub(crate) boundary: Boundary,
     /// SYNs among the packets that were dropped for [`DropReason::NotEct`].
     pub(crate) syn_drops_not_ect: u64,
 }
@@ -101,7 +101,7 @@ impl Ports {
             unsteady,
             capture: Capture::default(),
             errors: Errors::default(),
-            border: Border::default(),
+            boundary: Boundary::default(),
             syn_drops_not_ect: 0,
         }
     }
@@ -351,7 +351,7 @@ fn idle_ports(plan: &Plan, unsteady: &Jitter) -> IndexVec<PortId, Port> {
             in_pipeline: false,
             pauses_wait: false,
             special: unsteady.is_between(from, to, plan),
-            beyond: HERE,
+            remote: LOCAL,
         }
     };
     let mut ports = arena(topology.port_count());

@@ -12,7 +12,7 @@ use super::damage::BadWire;
 use super::ingress::{Account, Asker};
 use super::jitter::Unsteady;
 use super::paused::{PauseState, PendingPause};
-use super::port::{HERE, Port};
+use super::port::{LOCAL, Port};
 use super::scheduler::{Ets, Turns};
 use super::slot::Slot;
 use super::watched::{Watchdogs, Watched};
@@ -297,15 +297,15 @@ impl NodePorts<'_> {
     }
 
     /// Whether the wire ends in another partition.
-    pub(super) fn leaves_partition(&self, port: OwnPort) -> bool {
-        self.port(port).beyond != HERE
+    pub(super) fn is_cross_partition(&self, port: OwnPort) -> bool {
+        self.port(port).remote != LOCAL
     }
 
     /// A copy of a frame that goes on the wire leaves for the partition where that ends, with its options.
-    pub(super) fn hand_over(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
-        let to = self.port(port).beyond;
-        let Ports { border, capture, .. } = &mut *self.all;
-        let outbox = border.send(to, ctx.packets[index].at);
+    pub(super) fn send_to_partition(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+        let to = self.port(port).remote;
+        let Ports { boundary, capture, .. } = &mut *self.all;
+        let outbox = boundary.send(to, ctx.packets[index].at);
         let packet = ctx.packets.part_with(index, &mut outbox.options);
         outbox.push(port.0, packet);
         if capture.is_on() {

@@ -10,7 +10,7 @@ use crate::ids::Owner;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
 /// The wire ends in the same partition.
-pub(super) const HERE: u16 = u16::MAX;
+pub(super) const LOCAL: u16 = u16::MAX;
 
 /// The state of a port that every hop touches: one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +41,8 @@ pub(crate) struct Port {
     pub(crate) pauses_wait: bool,
     /// Its wire is cut, looked at, bad or unsteady.
     pub(super) special: bool,
-    /// The partition where it ends, or [`HERE`].
-    pub(super) beyond: u16,
+    /// The partition where it ends, or [`LOCAL`].
+    pub(super) remote: u16,
 }
 
 impl Port {
@@ -110,7 +110,7 @@ impl Port {
     }
 
     /// The same on a wire that ends in another partition: the frame is alone on it here, and makes no event.
-    pub(super) fn serve_beyond(&mut self, port: PortId, index: PacketId, delay: Span, ctx: &mut Context) {
+    pub(super) fn serve_remote(&mut self, port: PortId, index: PacketId, delay: Span, ctx: &mut Context) {
         self.occupy(index, delay, ctx);
         let before = std::mem::replace(&mut self.in_flight, Fifo::EMPTY);
         self.in_flight.push(&mut ctx.packets, index);

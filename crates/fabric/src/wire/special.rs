@@ -1,4 +1,4 @@
-//! Wires on which more happens to a frame than that it arrives: it leaves the partition (`border.rs`), is captured, damaged, or late at random.
+//! Wires on which more happens to a frame than that it arrives: it leaves the partition (`boundary.rs`), is captured, damaged, or late at random.
 //! One bit of the port says so, which lies where a hop looks anyway.
 
 use super::Ports;
@@ -22,16 +22,16 @@ impl NodePorts<'_> {
     pub(super) fn put_on_special_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let tapped = ctx.hot.tapped;
         let delay = self.unsteady_delay(port, index, ctx);
-        if self.leaves_partition(port) {
-            self.port_mut(port).serve_beyond(port.id(), index, delay, ctx);
+        if self.is_cross_partition(port) {
+            self.port_mut(port).serve_remote(port.id(), index, delay, ctx);
         } else {
             self.port_mut(port).serve(port.id(), index, delay, ctx);
         }
         if tapped {
             self.tap(port, index, ctx);
         }
-        if self.leaves_partition(port) {
-            self.hand_over(port, index, ctx);
+        if self.is_cross_partition(port) {
+            self.send_to_partition(port, index, ctx);
         }
     }
 

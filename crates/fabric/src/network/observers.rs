@@ -98,7 +98,7 @@ impl Network {
         for (number, storm) in (0..).zip(storms.iter()) {
             self.sender(storm.port).ctx.schedule(storm.start, Event::PauseStorm(number));
         }
-        self.workers.iter_mut().for_each(|worker| worker.tell());
+        self.workers.iter_mut().for_each(|worker| worker.publish_status());
     }
 
     /// Guards the lossless queues of all switches.

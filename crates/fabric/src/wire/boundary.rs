@@ -13,7 +13,7 @@ use pauseframe_units::{PortId, Time};
 ///
 /// One core writes them and another reads them, so they are as small as they can be: a cache line each, and what few of them have beside it.
 #[derive(Debug, Default)]
-pub(crate) struct Crossings {
+pub(crate) struct CrossingFrames {
     /// The ports that sent them.
     pub(super) ports: Vec<PortId>,
     pub(super) packets: Vec<Packet>,
@@ -27,7 +27,7 @@ pub(crate) struct Crossings {
 /// as long as several hops.
 const AHEAD: usize = 8;
 
-impl Crossings {
+impl CrossingFrames {
     #[inline]
     pub(super) fn push(&mut self, port: PortId, packet: Packet) {
         bring_room(&self.ports, 2 * AHEAD);
@@ -43,7 +43,7 @@ impl Crossings {
     }
 
     pub(super) fn clear(&mut self) {
-        let Crossings { ports, packets, options, written } = self;
+        let CrossingFrames { ports, packets, options, written } = self;
         ports.clear();
         packets.clear();
         options.clear();
@@ -53,34 +53,34 @@ impl Crossings {
 
 /// What goes to other partitions.
 #[derive(Debug, Default)]
-pub(crate) struct Border {
+pub(crate) struct Boundary {
     /// Wires that end in others.
     pub(super) cut: usize,
     /// By partition: what has left for it in this window.
-    outboxes: Vec<Crossings>,
+    outboxes: Vec<CrossingFrames>,
     /// The first arrival of what has left.
     first: Option<Time>,
 }
 
-impl Border {
+impl Boundary {
     /// There are so many partitions.
     pub(crate) fn open(&mut self, partitions: usize) {
-        self.outboxes.resize_with(partitions, Crossings::default);
+        self.outboxes.resize_with(partitions, CrossingFrames::default);
     }
 
     /// A window begins.
     pub(crate) fn bring_room(&self) {
-        self.outboxes.iter().for_each(Crossings::bring_room);
+        self.outboxes.iter().for_each(CrossingFrames::bring_room);
     }
 
     /// Where a frame is put that leaves for a partition, where it arrives at `at`.
-    pub(super) fn send(&mut self, to: u16, at: Time) -> &mut Crossings {
+    pub(super) fn send(&mut self, to: u16, at: Time) -> &mut CrossingFrames {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         &mut self.outboxes[usize::from(to)]
     }
 
     /// What has left for a partition, to be changed for an empty box.
-    pub(crate) fn outbox(&mut self, to: usize) -> &mut Crossings {
+    pub(crate) fn outbox(&mut self, to: usize) -> &mut CrossingFrames {
         &mut self.outboxes[to]
     }
 
@@ -90,7 +90,7 @@ impl Border {
     }
 
     /// Copies of frames that have left, one for each wire.
-    pub(crate) fn last_frames(&self) -> usize {
+    pub(crate) fn local_copies(&self) -> usize {
         self.cut
     }
 }
