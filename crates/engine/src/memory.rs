@@ -9,7 +9,7 @@ const LINE: usize = 64;
 
 /// All lines of it.
 #[inline(always)]
-pub fn bring_all<T>(place: Option<&T>) {
+pub fn prefetch_all<T>(place: Option<&T>) {
     let Some(place) = place else { return };
     let first = std::ptr::from_ref(place).cast::<u8>();
     for line in 0..size_of::<T>().div_ceil(LINE) {
@@ -19,7 +19,7 @@ pub fn bring_all<T>(place: Option<&T>) {
 
 /// Its first line.
 #[inline(always)]
-pub fn bring<T>(place: Option<&T>) {
+pub fn prefetch_line<T>(place: Option<&T>) {
     if let Some(place) = place {
         prefetch(std::ptr::from_ref(place).cast());
     }
@@ -27,7 +27,7 @@ pub fn bring<T>(place: Option<&T>) {
 
 /// What lies at a place, whether or not there is anything: nothing is looked at.
 #[inline(always)]
-pub fn bring_at<T>(items: &[T], place: usize) {
+pub fn prefetch_at<T>(items: &[T], place: usize) {
     prefetch(items.as_ptr().wrapping_add(place).cast());
 }
 
@@ -35,24 +35,24 @@ pub fn bring_at<T>(items: &[T], place: usize) {
 ///
 /// For what is looked at of one kind and then of another, in no order: there is no branch in it that the processor would guess wrong.
 #[inline(always)]
-pub fn guess<T>(items: &[T], place: usize) -> Option<&T> {
+pub fn get_or_first<T>(items: &[T], place: usize) -> Option<&T> {
     items.get(select_unpredictable(place < items.len(), place, 0))
 }
 
 /// Fetches that one, its first line.
 #[inline(always)]
-pub fn bring_guess<T>(items: &[T], place: usize) {
+pub fn prefetch_or_first<T>(items: &[T], place: usize) {
     prefetch(items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast());
 }
 
 /// Bytes of a large page.
-const LARGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// An empty vector with room for so many, on large pages where that is more than one: then a look at any of them seldom has to find out
 /// first where its page is.
 pub fn arena<T>(count: usize) -> Vec<T> {
     let mut room = Vec::with_capacity(count);
-    ask_for_large_pages(room.spare_capacity_mut());
+    request_huge_pages(room.spare_capacity_mut());
     room
 }
 
@@ -68,7 +68,7 @@ pub fn append<T>(items: &mut Vec<T>, item: T) {
 #[cold]
 #[inline(never)]
 fn grow<T>(items: &mut Vec<T>) {
-    if items.len() * 2 * size_of::<T>() <= LARGE_PAGE {
+    if items.len() * 2 * size_of::<T>() <= HUGE_PAGE {
         items.reserve(1);
         return;
     }
@@ -82,13 +82,13 @@ fn grow<T>(items: &mut Vec<T>) {
     target_os = "linux",
     expect(unsafe_code, reason = "the only way to ask; docs/performance.md has the gain")
 )]
-fn ask_for_large_pages<T>(room: &mut [MaybeUninit<T>]) {
+fn request_huge_pages<T>(room: &mut [MaybeUninit<T>]) {
     #[cfg(target_os = "linux")]
     {
         let bytes = size_of_val(room);
         let start = room.as_mut_ptr().cast::<u8>();
-        let before = start.align_offset(LARGE_PAGE);
-        let inner = bytes.saturating_sub(before) / LARGE_PAGE * LARGE_PAGE;
+        let before = start.align_offset(HUGE_PAGE);
+        let inner = bytes.saturating_sub(before) / HUGE_PAGE * HUGE_PAGE;
         if inner > 0 {
             // SAFETY: whole pages within memory that is ours, and the advice changes nothing of what they hold. Where the system
             // refuses, pages stay small.
@@ -105,7 +105,7 @@ fn ask_for_large_pages<T>(room: &mut [MaybeUninit<T>]) {
     target_arch = "x86_64",
     expect(unsafe_code, reason = "the only way to say it; docs/performance.md has the gain")
 )]
-pub fn bring_room<T>(items: &[T], behind: usize) {
+pub fn prefetch_push<T>(items: &[T], behind: usize) {
     let place = items.as_ptr().wrapping_add(items.len() + behind);
     // `_mm_prefetch` would fetch it to be read only, in a build for all processors of this kind.
     #[cfg(target_arch = "x86_64")]
@@ -145,7 +145,7 @@ mod tests {
             append(&mut arena, number);
         }
         assert!(arena.iter().copied().eq(0..700_000));
-        bring_all(arena.first());
-        bring(arena.get(700_000));
+        prefetch_all(arena.first());
+        prefetch_line(arena.get(700_000));
     }
 }

@@ -12,12 +12,12 @@
 //! buckets grow long. The order of events does not depend on it. (After the calendar queue of Brown 1988 and the
 //! ladder queue of Tang, Goh and Thng 2005, cut down to what a packet simulator needs.)
 
-mod line;
+mod lookahead;
 #[cfg(test)]
 mod tests;
 mod width;
 
-use self::line::Line;
+use self::lookahead::Lookahead;
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -66,7 +66,7 @@ pub struct EventQueue {
     /// open bucket has a list, what is here comes before all of that.
     open: Vec<Entry>,
     /// Earlier than all else, where a model looks ahead.
-    line: Line,
+    lookahead: Lookahead,
     /// Number of the open bucket: time >> shift.
     open_bucket: u64,
     shift: u32,
@@ -82,7 +82,7 @@ pub struct EventQueue {
     far_bucket: u64,
     now: u64,
     /// A node of each of the two buckets behind the open one, where a model looks ahead.
-    scouts: [u32; 2],
+    next_nodes: [u32; 2],
     /// Since the last review of the width: events, those that went to `far` for want of width, buckets that held several
     /// events, and the events in those.
     pushed: u32,
@@ -105,7 +105,7 @@ impl EventQueue {
     pub fn new() -> EventQueue {
         EventQueue {
             open: Vec::with_capacity(64),
-            line: Line::new(),
+            lookahead: Lookahead::new(),
             open_bucket: 0,
             shift: FIRST_SHIFT,
             narrowest: 0,
@@ -116,7 +116,7 @@ impl EventQueue {
             far: BinaryHeap::new(),
             far_bucket: u64::MAX,
             now: 0,
-            scouts: [NIL; 2],
+            next_nodes: [NIL; 2],
             pushed: 0,
             went_far: 0,
             long: 0,
@@ -128,7 +128,7 @@ impl EventQueue {
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        let taken = self.line.first().is_none() && self.open.is_empty();
+        let taken = self.lookahead.first().is_none() && self.open.is_empty();
         taken && self.far.is_empty() && self.next_occupied() == u64::MAX
     }
 
@@ -157,12 +157,12 @@ impl EventQueue {
         if ahead < BUCKETS - 1 {
             self.insert_ring(bucket, entry);
         } else {
-            self.push_elsewhere(entry);
+            self.push_out_of_ring(entry);
         }
     }
 
     #[inline(never)]
-    fn push_elsewhere(&mut self, entry: Entry) {
+    fn push_out_of_ring(&mut self, entry: Entry) {
         let (time, now) = (Time(entry.time), Time(self.now));
         assert!(time >= now, "an event was scheduled at {time}, in the past of {now}");
         self.insert(entry);
@@ -172,8 +172,8 @@ impl EventQueue {
     }
 
     fn insert(&mut self, entry: Entry) {
-        let entry = if self.line.concerns(entry) {
-            let Some(leaves) = self.line.let_in(entry) else { return };
+        let entry = if self.lookahead.covers(entry) {
+            let Some(leaves) = self.lookahead.insert(entry) else { return };
             leaves
         } else {
             entry
@@ -293,7 +293,7 @@ impl EventQueue {
     /// Takes the earliest event.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, u64)> {
-        debug_assert!(self.line.first().is_none(), "events stand in line");
+        debug_assert!(self.lookahead.first().is_none(), "events stand in line");
         let entry = self.take_next()?;
         self.now = entry.time;
         Some((Time(entry.time), entry.code))
@@ -313,7 +313,7 @@ impl EventQueue {
 
     /// The time of the earliest event.
     pub fn next_time(&mut self) -> Option<Time> {
-        if let Some(first) = self.line.first() {
+        if let Some(first) = self.lookahead.first() {
             return Some(Time(first.time));
         }
         if self.open.is_empty() {

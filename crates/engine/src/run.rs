@@ -12,11 +12,11 @@ pub trait Model {
     /// Does what `event` says.
     fn handle(&mut self, event: u64);
     /// Whether it wants to see what comes.
-    fn foresees(&self) -> bool {
+    fn prefetches(&self) -> bool {
         false
     }
     /// Has a look at what comes: a hint to the memory, which no result depends on.
-    fn foresee(&mut self) {}
+    fn prefetch(&mut self) {}
 }
 
 /// How far a run has come.
@@ -71,8 +71,8 @@ pub struct Tally {
 
 /// Lets `model` handle its events up to its end, those at the end not.
 pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
-    if model.foresees() {
-        run_foreseeing(model, tally);
+    if model.prefetches() {
+        run_prefetching(model, tally);
         return;
     }
     // Both are kept where they lie, and counted apart. Side by side the compiler adds to both as to a vector, which takes more instructions than it
@@ -86,12 +86,12 @@ pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
 
 /// The same with a look at what comes.
 #[inline(never)]
-fn run_foreseeing<M: Model>(model: &mut M, tally: &mut Tally) {
+fn run_prefetching<M: Model>(model: &mut M, tally: &mut Tally) {
     loop {
         let end = model.end();
-        let Some((now, event)) = model.queue().pop_in_line(end) else { break };
+        let Some((now, event)) = model.queue().pop_lookahead(end) else { break };
         tally.fingerprint.add(now, event);
-        model.foresee();
+        model.prefetch();
         model.handle(event);
         tally.events += 1;
     }

@@ -115,7 +115,7 @@ impl Event {
 
     /// Whether it is a departure, whether it is an arrival, and the port if it is one of both: without a branch.
     #[inline(always)]
-    pub(crate) fn guess(code: u64) -> (bool, bool, PortId) {
+    pub(crate) fn get_or_first(code: u64) -> (bool, bool, PortId) {
         let kind = code >> KIND_SHIFT;
         (kind == 0, kind == 1, PortId(code as u32))
     }
@@ -176,7 +176,7 @@ mod tests {
             (Event::from_code(late), Event::of_port(late)),
             (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3))))
         );
-        assert_eq!(Event::guess(late), (false, true, PortId(3)));
+        assert_eq!(Event::get_or_first(late), (false, true, PortId(3)));
         assert!(Event::TxDone(PortId(u32::MAX)).code() < late && late < Event::PauseEffect(PortId(0)).code());
     }
 }

@@ -10,27 +10,27 @@ use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
 
 /// Ports from which on each pays (docs/performance.md). A 16-ary fat tree has 6,144, a 24-ary one 20,736, a 28-ary one 32,928.
-const GLANCE_FROM: usize = 5_000;
-const FAR_FROM: usize = 25_000;
+const SHORT_FROM_PORTS: usize = 5_000;
+const LONG_FROM_PORTS: usize = 25_000;
 
 /// How far a partition looks ahead: the larger its network, the farther off is what it touches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Foresight {
+pub(crate) enum PrefetchMode {
     /// Not at all: everything is near.
     None,
     /// A few events: what is touched is not near, but not far either.
-    Glance,
+    Short,
     /// Many events.
-    Far,
+    Long,
 }
 
-impl Foresight {
+impl PrefetchMode {
     /// In a network of so many ports.
-    pub(crate) fn of(ports: usize) -> Foresight {
+    pub(crate) fn of(ports: usize) -> PrefetchMode {
         match ports {
-            ..GLANCE_FROM => Foresight::None,
-            GLANCE_FROM..FAR_FROM => Foresight::Glance,
-            FAR_FROM.. => Foresight::Far,
+            ..SHORT_FROM_PORTS => PrefetchMode::None,
+            SHORT_FROM_PORTS..LONG_FROM_PORTS => PrefetchMode::Short,
+            LONG_FROM_PORTS.. => PrefetchMode::Long,
         }
     }
 }
@@ -48,7 +48,7 @@ pub(crate) struct Hot {
     /// Lossy traffic has a pool of its own in shared buffers.
     separate_pools: bool,
     /// How far partitions look ahead.
-    pub(crate) foresight: Foresight,
+    pub(crate) prefetch: PrefetchMode,
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,
     /// Forwarding latency of switches; `pipelined` if there is any.
@@ -154,7 +154,7 @@ impl Hot {
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
             separate_pools: settings.egress_pool.is_some(),
-            foresight: Foresight::of(plan.topology.port_count()),
+            prefetch: PrefetchMode::of(plan.topology.port_count()),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,

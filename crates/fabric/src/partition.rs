@@ -8,11 +8,11 @@ use crate::context::Context;
 use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
 use crate::event::{Event, LimiterId};
-use crate::foresight::{self, Seen};
 use crate::frame::{Content, PacketId};
-use crate::hot::Foresight;
+use crate::hot::PrefetchMode;
 use crate::ids::{HostId, Node, SlotId};
 use crate::plan::Plan;
+use crate::prefetch::{self, Seen};
 use crate::switching::Switching;
 use crate::switching::node::SwitchNode;
 use crate::wire::Ports;
@@ -47,7 +47,7 @@ impl Partition {
             switching: Switching::of(plan, routes, stride),
             endpoints: Endpoints::of(plan, workloads),
             ctx,
-            seen: Seen::NOTHING,
+            seen: Seen::EMPTY,
         }
     }
 
@@ -282,20 +282,20 @@ impl Model for Partition {
         &mut self.ctx.queue
     }
 
-    fn foresees(&self) -> bool {
-        self.ctx.hot.foresight != Foresight::None
+    fn prefetches(&self) -> bool {
+        self.ctx.hot.prefetch != PrefetchMode::None
     }
 
     #[inline(always)]
-    fn foresee(&mut self) {
-        if self.ctx.hot.foresight == Foresight::Far {
-            self.ctx.queue.scout::<2>();
-            self.ctx.queue.line_up(foresight::FAR);
-            self.look_far();
+    fn prefetch(&mut self) {
+        if self.ctx.hot.prefetch == PrefetchMode::Long {
+            self.ctx.queue.prefetch_bucket_nodes::<2>();
+            self.ctx.queue.fill_lookahead(prefetch::LONG_LOOKAHEAD);
+            self.prefetch_long();
         } else {
-            self.ctx.queue.scout::<1>();
-            self.ctx.queue.line_up(foresight::GLANCE);
-            self.seen = self.glance(self.seen).unwrap_or(Seen::NOTHING);
+            self.ctx.queue.prefetch_bucket_nodes::<1>();
+            self.ctx.queue.fill_lookahead(prefetch::SHORT_LOOKAHEAD);
+            self.seen = self.prefetch_short(self.seen).unwrap_or(Seen::EMPTY);
         }
     }
 

@@ -45,7 +45,7 @@ impl Worker {
 
     /// Lets happen what happens before `end`.
     pub(crate) fn run(&mut self, end: Time) {
-        self.partition.ports.boundary.bring_room();
+        self.partition.ports.boundary.prefetch_push();
         self.take_in();
         self.partition.ctx.mail.end = end;
         run(&mut self.partition, &mut self.tally);

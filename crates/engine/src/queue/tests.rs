@@ -10,7 +10,7 @@ fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
 
 /// The earliest event before `end`, with so many in line.
 fn take(queue: &mut EventQueue, wanted: usize, end: Time) -> Option<(Time, u64)> {
-    if wanted == 0 { queue.pop_before(end) } else { queue.pop_in_line(end) }
+    if wanted == 0 { queue.pop_before(end) } else { queue.pop_lookahead(end) }
 }
 
 fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
@@ -35,12 +35,12 @@ fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop:
             assert_eq!(take(&mut queue, wanted, next.unwrap_or(Time::MAX)), None);
         }
         if wanted > 0 && code % 16 < 11 {
-            queue.scout::<2>();
-            let is_long = queue.line_up(wanted);
-            let coming = expected.len().min(wanted);
-            assert!(is_long == queue.coming([wanted - 1]).is_some() && (coming == wanted || !is_long));
+            queue.prefetch_bucket_nodes::<2>();
+            let is_long = queue.fill_lookahead(wanted);
+            let upcoming = expected.len().min(wanted);
+            assert!(is_long == queue.upcoming([wanted - 1]).is_some() && (upcoming == wanted || !is_long));
             let code = next.map(|(_, code)| code);
-            assert!(queue.coming([0]).is_none_or(|[coming]| Some(coming) == code));
+            assert!(queue.upcoming([0]).is_none_or(|[upcoming]| Some(upcoming) == code));
         }
         for &(delay, code) in pushed.by_ref().take(per_pop) {
             push(&mut queue, &mut expected, time.0 + delay, code);
@@ -72,7 +72,7 @@ fn the_order_does_not_depend_on_the_width() {
 
 /// Few events, in bunches: at times all of them stand in line while the width changes.
 #[test]
-fn what_stands_in_line_is_before_what_comes_between() {
+fn the_lookahead_buffer_takes_events_inserted_before_its_last() {
     let mut rng = crate::stream(4, "bunches", 0);
     for bunch in [2, 9, 10, 11, 12, 13, 14] {
         let first: Vec<_> = (0..bunch).map(|i| (0, i)).collect();
@@ -98,7 +98,7 @@ fn a_crowd_in_one_instant_is_no_crush() {
         }
         // Half way through, others come in between.
         let next = |queue: &mut EventQueue| {
-            queue.line_up(wanted);
+            queue.fill_lookahead(wanted);
             Some(take(queue, wanted, Time::MAX)?.1)
         };
         let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| next(&mut queue).unwrap()).collect();

@@ -51,7 +51,7 @@ impl EventQueue {
         self.occupied = [0; 64];
         self.shift = shift;
         // All that is left lies at or after the first entry: its bucket is the open one. Where nothing is left, all stand in line.
-        let reached = self.line.last().map_or(self.now, |last| last.time);
+        let reached = self.lookahead.last().map_or(self.now, |last| last.time);
         let first = entries.iter().map(|entry| entry.time).min().unwrap_or(reached);
         self.open_bucket = first >> shift;
         for entry in entries {

@@ -28,7 +28,7 @@ use crate::ids::{EndId, HostId};
 use crate::order::{Half, Order};
 use crate::plan::Plan;
 use crate::wire::Ports;
-use pauseframe_engine::memory::{bring, bring_all};
+use pauseframe_engine::memory::{prefetch_all, prefetch_line};
 use pauseframe_engine::stream;
 use pauseframe_transport::Metrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
@@ -153,34 +153,34 @@ impl Endpoints {
     }
 }
 
-/// What comes soon is brought near (`foresight/`).
+/// What comes soon is brought near (`prefetch/`).
 impl Endpoints {
     #[inline(always)]
-    pub(crate) fn bring_host(&self, host: HostId) {
-        bring_all(self.hosts.get(host));
+    pub(crate) fn prefetch_host(&self, host: HostId) {
+        prefetch_all(self.hosts.get(host));
     }
 
     #[inline(always)]
-    pub(crate) fn bring_place(&self, address: u32) {
-        bring(self.places.get(address as usize / 2));
+    pub(crate) fn prefetch_index_entry(&self, address: u32) {
+        prefetch_line(self.places.get(address as usize / 2));
     }
 
     #[inline(always)]
-    pub(crate) fn bring_end(&self, address: u32) {
-        bring_all(self.place_at(address).and_then(|place| self.ends.get(place)));
+    pub(crate) fn prefetch_endpoint(&self, address: u32) {
+        prefetch_all(self.place_at(address).and_then(|place| self.ends.get(place)));
     }
 
     #[inline(always)]
-    pub(crate) fn bring_first_in_flight(&self, address: u32) {
+    pub(crate) fn prefetch_oldest_segment(&self, address: u32) {
         let end = self.place_at(address).and_then(|place| self.ends.get(place)).and_then(Option::as_ref);
-        bring(end.and_then(|end| end.connection.first_in_flight()));
+        prefetch_line(end.and_then(|end| end.connection.first_in_flight()));
     }
 
     /// The connection end that is the first to get room in the NIC.
     #[inline(always)]
-    pub(crate) fn bring_first_in_line(&self, host: HostId) {
+    pub(crate) fn prefetch_first_waiting(&self, host: HostId) {
         if let Some(Socket::Connection(place)) = self.hosts.get(host).and_then(Host::first_in_line) {
-            bring_all(self.ends.get(place));
+            prefetch_all(self.ends.get(place));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! way together.
 
 use super::{Carried, Content, OptionsId, Packet, PacketId};
-use pauseframe_engine::memory::{append, bring};
+use pauseframe_engine::memory::{append, prefetch_line};
 use pauseframe_transport::{Options, Segment};
 use pauseframe_units::Id;
 
@@ -75,8 +75,8 @@ impl PacketPool {
 
     /// Fetches the place that will be taken so many places after the next one.
     #[inline(always)]
-    pub(crate) fn bring_free(&self, ahead: usize) {
-        bring(self.free.len().checked_sub(ahead + 1).and_then(|place| self.at(self.free[place])));
+    pub(crate) fn prefetch_free(&self, ahead: usize) {
+        prefetch_line(self.free.len().checked_sub(ahead + 1).and_then(|place| self.at(self.free[place])));
     }
 
     /// The packet behind this one.

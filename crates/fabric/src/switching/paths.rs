@@ -4,7 +4,7 @@
 //! gives up is retired, and used again only when no packet under way names it. Who does is looked up now and then, over all
 //! packets at once, so that neither hops nor packets pay for it.
 
-use pauseframe_engine::memory::{bring_guess, guess};
+use pauseframe_engine::memory::{get_or_first, prefetch_or_first};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, PortId};
@@ -40,14 +40,14 @@ impl Paths {
 
     /// What may be written there, or anything else.
     #[inline(always)]
-    pub(crate) fn guess(&self, route: u32, hop: u8) -> Option<PortId> {
-        guess(&self.ports, route as usize + usize::from(hop)).copied()
+    pub(crate) fn get_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
+        get_or_first(&self.ports, route as usize + usize::from(hop)).copied()
     }
 
     /// Fetches that.
     #[inline(always)]
-    pub(crate) fn bring(&self, route: u32, hop: u8) {
-        bring_guess(&self.ports, route as usize + usize::from(hop));
+    pub(crate) fn prefetch_line(&self, route: u32, hop: u8) {
+        prefetch_or_first(&self.ports, route as usize + usize::from(hop));
     }
 
     /// A row for `path`.

@@ -5,7 +5,7 @@
 //! on the wire here: it says what is in service. A wire that is not cut costs a hop nothing.
 
 use crate::frame::Packet;
-use pauseframe_engine::memory::bring_room;
+use pauseframe_engine::memory::prefetch_push;
 use pauseframe_transport::Options;
 use pauseframe_units::{PortId, Time};
 
@@ -30,16 +30,16 @@ const AHEAD: usize = 8;
 impl CrossingFrames {
     #[inline]
     pub(super) fn push(&mut self, port: PortId, packet: Packet) {
-        bring_room(&self.ports, 2 * AHEAD);
-        bring_room(&self.packets, AHEAD);
+        prefetch_push(&self.ports, 2 * AHEAD);
+        prefetch_push(&self.packets, AHEAD);
         self.ports.push(port);
         self.packets.push(packet);
     }
 
     /// Asks for the first places.
-    fn bring_room(&self) {
-        bring_room(&self.ports, 0);
-        (0..AHEAD).for_each(|place| bring_room(&self.packets, place));
+    fn prefetch_push(&self) {
+        prefetch_push(&self.ports, 0);
+        (0..AHEAD).for_each(|place| prefetch_push(&self.packets, place));
     }
 
     pub(super) fn clear(&mut self) {
@@ -69,8 +69,8 @@ impl Boundary {
     }
 
     /// A window begins.
-    pub(crate) fn bring_room(&self) {
-        self.outboxes.iter().for_each(CrossingFrames::bring_room);
+    pub(crate) fn prefetch_push(&self) {
+        self.outboxes.iter().for_each(CrossingFrames::prefetch_push);
     }
 
     /// Where a frame is put that leaves for a partition, where it arrives at `at`.

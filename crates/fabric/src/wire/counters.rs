@@ -157,7 +157,7 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    pub(super) const NOTHING: Amount = Amount { packets: 0, bytes: 0 };
+    pub(super) const EMPTY: Amount = Amount { packets: 0, bytes: 0 };
 
     /// One packet of so many bytes.
     pub(super) fn packet(size: u32) -> Amount {

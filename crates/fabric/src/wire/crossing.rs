@@ -4,7 +4,7 @@ use super::Ports;
 use super::boundary::CrossingFrames;
 use crate::context::Context;
 use crate::frame::{Content, Packet};
-use pauseframe_engine::memory::{bring, bring_at};
+use pauseframe_engine::memory::{prefetch_at, prefetch_line};
 use pauseframe_units::PortId;
 
 /// How many frames before its turn each step is taken.
@@ -24,7 +24,7 @@ impl Ports {
     pub(crate) fn take_in(&mut self, inbox: &mut CrossingFrames, ctx: &mut Context) {
         for turn in 0..inbox.ports.len() {
             self.prefetch_next_arrivals(inbox, turn, ctx);
-            ctx.packets.bring_free(AHEAD[1]);
+            ctx.packets.prefetch_free(AHEAD[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
             let index = ctx.packets.adopt(packet, &inbox.options);
             self.capture.set_written(index, inbox.written.get(turn).copied().unwrap_or(false));
@@ -36,9 +36,9 @@ impl Ports {
     /// Brings near what the frames behind the one whose turn it is will need: the wire, then what is last on it.
     #[inline(always)]
     fn prefetch_next_arrivals(&self, inbox: &CrossingFrames, turn: usize, ctx: &Context) {
-        bring_at(&inbox.packets, turn + AHEAD[1]);
-        bring(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
+        prefetch_at(&inbox.packets, turn + AHEAD[1]);
+        prefetch_line(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
-        bring(chain(AHEAD[1]).and_then(|chain| ctx.packets.at(chain.tail()?)));
+        prefetch_line(chain(AHEAD[1]).and_then(|chain| ctx.packets.at(chain.tail()?)));
     }
 }

@@ -23,14 +23,8 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Nothing waits, and nothing was sent.
-    pub(crate) const IDLE: Slot = Slot {
-        queue: Fifo::EMPTY,
-        backlog: 0,
-        backlog_max: 0,
-        waiting: 0,
-        sent: Amount::NOTHING,
-        moments: 0,
-    };
+    pub(crate) const IDLE: Slot =
+        Slot { queue: Fifo::EMPTY, backlog: 0, backlog_max: 0, waiting: 0, sent: Amount::EMPTY, moments: 0 };
 
     /// A packet has begun to wait.
     #[inline(always)]

@@ -4,112 +4,112 @@ use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
 use crate::partition::Partition;
 use crate::wire::port::Port;
-use pauseframe_engine::memory::bring_at;
+use pauseframe_engine::memory::prefetch_at;
 use pauseframe_units::{Id, PortId};
 
 /// How many events before its turn each step is taken.
 const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
 /// So many events stand in line for that.
-pub(crate) const FAR: usize = STEPS[0] + 1;
+pub(crate) const LONG_LOOKAHEAD: usize = STEPS[0] + 1;
 
 impl Partition {
     /// A step for each of five events.
     #[inline(always)]
-    pub(crate) fn look_far(&self) {
-        let Some([place, packet, way, next_place, last]) = self.ctx.queue.coming(STEPS) else { return };
-        self.bring_place(place);
-        self.bring_packet(packet);
-        self.bring_way(way);
-        if let Some((state, packet)) = self.arriving(next_place) {
-            self.bring_next_place(state, packet);
+    pub(crate) fn prefetch_long(&self) {
+        let Some([port, packet, path, egress, last]) = self.ctx.queue.upcoming(STEPS) else { return };
+        self.prefetch_owner(port);
+        self.prefetch_packet(packet);
+        self.prefetch_path_entry(path);
+        if let Some((state, packet)) = self.arriving(egress) {
+            self.prefetch_egress_or_endpoint(state, packet);
         }
         if let Some((state, packet)) = self.arriving(last)
             && !state.to.is_switch()
             && let Some(to) = packet.to()
         {
-            self.endpoints.bring_first_in_flight(to);
+            self.endpoints.prefetch_oldest_segment(to);
         }
     }
 
     /// The port, host or connection end that it is about.
     #[inline(always)]
-    fn bring_place(&self, code: u64) {
+    fn prefetch_owner(&self, code: u64) {
         match Event::of_port(code) {
             Some(Event::TxDone(port)) => {
-                self.bring_port_at(port);
-                self.bring_slot_at(port, 0);
+                self.prefetch_port(port);
+                self.prefetch_slot(port, 0);
             }
             Some(Event::Arrive(port)) => {
-                self.bring_port_at(port);
+                self.prefetch_port(port);
                 let accounts = self.ports.ingress.accounts.as_slice();
                 if !accounts.is_empty() {
-                    bring_at(accounts, self.ctx.hot.slot(port, 0).index());
+                    prefetch_at(accounts, self.ctx.hot.slot(port, 0).index());
                 }
             }
-            _ => self.bring_other_place(code),
+            _ => self.prefetch_other_owner(code),
         }
     }
 
     #[inline(never)]
-    fn bring_other_place(&self, code: u64) {
+    fn prefetch_other_owner(&self, code: u64) {
         match Event::from_code(code) {
-            Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.bring_host(host),
-            Event::Timer(address) => self.endpoints.bring_place(address),
+            Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.prefetch_host(host),
+            Event::Timer(address) => self.endpoints.prefetch_index_entry(address),
             _ => {}
         }
     }
 
     /// The first packet on the wire, or of the highest class that waits, and its host.
     #[inline(always)]
-    fn bring_packet(&self, code: u64) {
+    fn prefetch_packet(&self, code: u64) {
         match Event::of_port(code) {
             Some(Event::TxDone(port)) => {
                 let Some(state) = self.ports.ports.get(port) else { return };
                 let class = (state.ready | 1).ilog2() as u8;
                 if let Some(slot) = self.ports.slots.get(self.ctx.hot.slot(port, class)) {
-                    self.bring_packet_at(slot.queue.first());
+                    self.prefetch_packet_at(slot.queue.first());
                 }
                 if let Some(host) = state.from.host() {
-                    self.endpoints.bring_host(host);
+                    self.endpoints.prefetch_host(host);
                 }
             }
             Some(Event::Arrive(port)) => {
                 if let Some(state) = self.ports.ports.get(port) {
-                    self.bring_packet_at(state.in_flight.first());
+                    self.prefetch_packet_at(state.in_flight.first());
                 }
             }
-            _ => self.bring_other_end(code),
+            _ => self.prefetch_timer_endpoint(code),
         }
     }
 
     #[inline(never)]
-    fn bring_other_end(&self, code: u64) {
+    fn prefetch_timer_endpoint(&self, code: u64) {
         if let Event::Timer(address) = Event::from_code(code) {
-            self.endpoints.bring_end(address);
+            self.endpoints.prefetch_endpoint(address);
         }
     }
 
     /// Where it is written where that packet goes.
     #[inline(always)]
-    fn bring_way(&self, code: u64) {
+    fn prefetch_path_entry(&self, code: u64) {
         match Event::of_port(code) {
             Some(Event::TxDone(port)) => {
                 if let Some(host) = self.ports.ports.get(port).and_then(|state| state.from.host()) {
-                    self.endpoints.bring_first_in_line(host);
+                    self.endpoints.prefetch_first_waiting(host);
                 }
             }
             Some(Event::Arrive(port)) => {
-                let Some((state, packet)) = self.first_on_wire(port) else { return };
+                let Some((state, packet)) = self.first_in_flight(port) else { return };
                 let Some(host) = state.to.host() else {
-                    self.switching.paths.bring(packet.route, packet.hop);
+                    self.switching.paths.prefetch_line(packet.route, packet.hop);
                     return;
                 };
-                self.endpoints.bring_host(host);
+                self.endpoints.prefetch_host(host);
                 // What a host answers leaves by the other direction of the same link.
-                self.bring_port_at(port.reverse());
-                self.bring_slot_at(port.reverse(), packet.class);
+                self.prefetch_port(port.reverse());
+                self.prefetch_slot(port.reverse(), packet.class);
                 if let Content::Segment(Carried { to, .. }) = packet.content {
-                    self.endpoints.bring_place(to);
+                    self.endpoints.prefetch_index_entry(to);
                 }
             }
             _ => {}
@@ -118,31 +118,31 @@ impl Partition {
 
     /// The port that it leaves by, or the connection end that it is for.
     #[inline(always)]
-    fn bring_next_place(&self, state: &Port, packet: &Packet) {
+    fn prefetch_egress_or_endpoint(&self, state: &Port, packet: &Packet) {
         if !state.to.is_switch() {
             if let Content::Segment(Carried { to, .. }) = packet.content {
-                self.endpoints.bring_end(to);
+                self.endpoints.prefetch_endpoint(to);
             }
-        } else if let Some(egress) = self.way(packet) {
-            self.bring_port_at(egress);
-            self.bring_slot_at(egress, packet.class);
+        } else if let Some(egress) = self.egress_of(packet) {
+            self.prefetch_port(egress);
+            self.prefetch_slot(egress, packet.class);
         }
     }
 
     #[inline(always)]
-    fn bring_port_at(&self, port: PortId) {
-        bring_at(self.ports.ports.as_slice(), port.index());
+    fn prefetch_port(&self, port: PortId) {
+        prefetch_at(self.ports.ports.as_slice(), port.index());
     }
 
     #[inline(always)]
-    fn bring_slot_at(&self, port: PortId, class: u8) {
-        bring_at(self.ports.slots.as_slice(), self.ctx.hot.slot(port, class).index());
+    fn prefetch_slot(&self, port: PortId, class: u8) {
+        prefetch_at(self.ports.slots.as_slice(), self.ctx.hot.slot(port, class).index());
     }
 
     #[inline(always)]
-    fn bring_packet_at(&self, packet: PacketId) {
+    fn prefetch_packet_at(&self, packet: PacketId) {
         if packet != PacketId::NONE {
-            bring_at(self.ctx.packets.as_slice(), packet.index());
+            prefetch_at(self.ctx.packets.as_slice(), packet.index());
         }
     }
 
@@ -150,18 +150,18 @@ impl Partition {
     #[inline(always)]
     fn arriving(&self, code: u64) -> Option<(&Port, &Packet)> {
         let Some(Event::Arrive(port)) = Event::of_port(code) else { return None };
-        self.first_on_wire(port)
+        self.first_in_flight(port)
     }
 
     #[inline(always)]
-    fn first_on_wire(&self, port: PortId) -> Option<(&Port, &Packet)> {
+    fn first_in_flight(&self, port: PortId) -> Option<(&Port, &Packet)> {
         let state = self.ports.ports.get(port)?;
         Some((state, self.ctx.packets.at(state.in_flight.first())?))
     }
 
     /// The port by which a packet leaves the switch that it comes to, where packets know their path.
     #[inline(always)]
-    fn way(&self, packet: &Packet) -> Option<PortId> {
-        if self.ctx.hot.look_up { None } else { self.switching.paths.guess(packet.route, packet.hop) }
+    fn egress_of(&self, packet: &Packet) -> Option<PortId> {
+        if self.ctx.hot.look_up { None } else { self.switching.paths.get_or_first(packet.route, packet.hop) }
     }
 }

@@ -2,24 +2,24 @@
 //!
 //! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
 //! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
-//! has come (`far.rs`). In networks of middle size a glance does, with fewer steps that are closer together (`glance.rs`). All of it is a
+//! has come (`far.rs`). In networks of middle size a glance does, with fewer steps that are closer together (`prefetch_short.rs`). All of it is a
 //! guess: what happens meanwhile may change it, and no result depends on it. (docs/performance.md has what it brings, and from which size on.)
 
-mod far;
-mod glance;
+mod long;
+mod short;
 
-pub(crate) use self::far::FAR;
-pub(crate) use self::glance::{GLANCE, Seen};
+pub(crate) use self::long::LONG_LOOKAHEAD;
+pub(crate) use self::short::{SHORT_LOOKAHEAD, Seen};
 
 #[cfg(test)]
 mod tests {
     use crate::common::*;
-    use crate::hot::Foresight;
+    use crate::hot::PrefetchMode;
     use pauseframe_units::{Span, Time};
 
     /// Small networks do without it, and so would all tests: here one has it all the same.
     #[test]
-    fn who_looks_ahead_sees_the_same_happen() {
+    fn prefetching_changes_no_result() {
         let links = ["a", "b", "c", "d"].map(|name| (name, link(10, Span::from_us(1))));
         let topology = star_of(&links);
         let pairs = [("a", "d"), ("b", "d"), ("c", "d"), ("d", "a"), ("b", "a")];
@@ -27,12 +27,12 @@ mod tests {
         for settings in [settings(dctcp(14_600)), lossless(config(), 100_000)] {
             let (_, plain) = run(&topology, &settings, &flows);
             assert!(plain.events > 10_000, "{} events", plain.events);
-            for foresight in [Foresight::Glance, Foresight::Far] {
+            for prefetch in [PrefetchMode::Short, PrefetchMode::Long] {
                 let mut network = build(&topology, &settings, &flows);
-                network.last_partition().ctx.hot.foresight = foresight;
+                network.last_partition().ctx.hot.prefetch = prefetch;
                 let ahead = proceed(&mut network, Time::MAX);
                 let seen = (ahead.fingerprint, ahead.events, ahead.now);
-                assert_eq!(seen, (plain.fingerprint, plain.events, plain.now), "{foresight:?}");
+                assert_eq!(seen, (plain.fingerprint, plain.events, plain.now), "{prefetch:?}");
             }
         }
     }
