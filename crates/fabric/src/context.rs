@@ -5,7 +5,7 @@ use crate::contention::Contention;
 use crate::event::Event;
 use crate::frame::{Content, Packet, PacketId, PacketPool};
 use crate::hot::Hot;
-use crate::order::{News, Report};
+use crate::order::{EndpointEvent, Report};
 use crate::plan::Plan;
 use crate::settings::Settings;
 use crate::ties::Ties;
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     pub(crate) contention: Contention,
     pub(crate) plan: Arc<Plan>,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) mail: Mail,
+    pub(crate) outgoing: Outgoing,
     pub(crate) notes: Notes,
     pub(crate) packet_hops: u64,
     /// By flow, with QCN: its hosts, source first.
@@ -35,7 +35,7 @@ pub(crate) struct Context {
 
 /// What leaves a partition for the traffic, in the order of time.
 #[derive(Debug)]
-pub(crate) struct Mail {
+pub(crate) struct Outgoing {
     pub(crate) reports: Vec<Report>,
     /// The window ends here. A report ends it where the traffic acts on that, after all other events of the same time.
     pub(crate) end: Time,
@@ -52,7 +52,7 @@ impl Context {
             hot: Hot::new(plan),
             ties: Ties::new(settings.seed, settings.random_ties),
             contention: Contention::default(),
-            mail: Mail { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
+            outgoing: Outgoing { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
             notes: Notes::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
@@ -81,22 +81,28 @@ impl Context {
     }
 
     /// Something has happened at an end: the window ends where the traffic acts on it.
-    pub(crate) fn report(&mut self, address: u32, news: News) {
+    pub(crate) fn report(&mut self, address: u32, event: EndpointEvent) {
         let (at, window) = (self.now(), self.plan.window);
-        let Mail { reports, end, reaction } = &mut self.mail;
-        reports.push(Report { at, address, news });
-        let delay = match news {
-            News::Counted(_) => return,
-            News::Complete | News::Failed(_) | News::Delivered(_) | News::Sent(_) => *reaction,
-            News::Quiet | News::Lost(_) | News::DatagramsOver(_) | News::DatagramsReceived(_) => window,
+        let Outgoing { reports, end, reaction } = &mut self.outgoing;
+        reports.push(Report { at, address, event });
+        let delay = match event {
+            EndpointEvent::Counted(_) => return,
+            EndpointEvent::Complete
+            | EndpointEvent::Failed(_)
+            | EndpointEvent::Delivered(_)
+            | EndpointEvent::Sent(_) => *reaction,
+            EndpointEvent::Drained
+            | EndpointEvent::Lost(_)
+            | EndpointEvent::DatagramsOver(_)
+            | EndpointEvent::DatagramsReceived(_) => window,
         };
         *end = (*end).min(at + delay);
     }
 
     /// A packet will not arrive: a flow of datagrams learns of it. Segments are missed by their connections alone.
-    pub(crate) fn give_up(&mut self, index: PacketId) {
+    pub(crate) fn report_lost(&mut self, index: PacketId) {
         if let Content::Datagram { to, len, .. } = self.packets[index].content {
-            self.report(to, News::Lost(u32::from(len)));
+            self.report(to, EndpointEvent::Lost(u32::from(len)));
         }
     }
 

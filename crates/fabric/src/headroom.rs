@@ -48,13 +48,13 @@ impl Headroom {
         reaction: Span,
         lossless: u32,
     ) -> Headroom {
-        let on_wire = |frame: u32| Bytes(u64::from(frame + overhead.gap));
+        let in_flight_frames = |frame: u32| Bytes(u64::from(frame + overhead.gap));
         let mut terms = Headroom {
-            frame_ahead: back.rate.serialise(on_wire(max_frame)),
-            pause_frames: back.rate.serialise(on_wire(Overhead::PAUSE_FRAME)) * u64::from(lossless),
+            frame_ahead: back.rate.serialise(in_flight_frames(max_frame)),
+            pause_frames: back.rate.serialise(in_flight_frames(Overhead::PAUSE_FRAME)) * u64::from(lossless),
             delay_back: back.delay,
             reaction,
-            last_frame: data.rate.serialise(on_wire(max_frame)),
+            last_frame: data.rate.serialise(in_flight_frames(max_frame)),
             delay: data.delay,
             jitter_back: Span::ZERO,
             jitter: Span::ZERO,

@@ -55,7 +55,7 @@ pub(crate) struct Hot {
     pub(crate) switch_latency: Span,
     pub(crate) pipelined: bool,
     /// By class: up to this backlog a packet is neither marked nor dropped, and is in no account but the backlog.
-    pub(crate) calm: [u64; Priority::COUNT],
+    pub(crate) unchecked_below: [u64; Priority::COUNT],
     /// By class: [`ClassPolicy::mark_above`].
     pub(crate) mark_above: [u64; Priority::COUNT],
     /// Lossless classes with fixed thresholds whose marker need not see every packet come.
@@ -63,7 +63,7 @@ pub(crate) struct Hot {
     /// Classes (a bit each) that an idle port sends at once.
     pub(crate) direct: u8,
     /// Classes of which a packet leaves without anything else to be done, or looked at.
-    pub(crate) plain: u8,
+    pub(crate) plain_departure: u8,
     /// Classes that the buffer accounts by more than the egress backlog.
     pub(crate) accounted: u8,
     /// Classes whose marker sees every packet come, and those of which something looks at what leaves.
@@ -74,7 +74,7 @@ pub(crate) struct Hot {
     pub(crate) shared: bool,
     pub(crate) ets: bool,
     /// The class to serve is not always the highest that may send.
-    pub(crate) deliberate: bool,
+    pub(crate) runs_scheduler: bool,
     /// Switches look up the next hop: packets are sprayed or have VLANs. Otherwise they know their path.
     pub(crate) look_up: bool,
     /// Each packet picks its VLAN.
@@ -88,7 +88,7 @@ pub(crate) struct Hot {
     /// What is left of a class in ingress accounts: nothing where the whole link has one.
     pub(crate) account_mask: u8,
     /// Frames on some wire are captured or damaged.
-    pub(crate) tapped: bool,
+    pub(crate) slow_paths: bool,
     /// Links can be down, or queues in a storm.
     pub(crate) can_refuse: bool,
 }
@@ -145,9 +145,9 @@ impl Hot {
         };
         let mark_above = policies.each_ref().map(ClassPolicy::mark_above);
         let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
-        let calm = std::array::from_fn(|class| {
-            let plain = (accounted | watched_arrivals) & 1 << class == 0;
-            if plain { mark_above[class].min(policies[class].limit) } else { 0 }
+        let unchecked_below = std::array::from_fn(|class| {
+            let plain_departure = (accounted | watched_arrivals) & 1 << class == 0;
+            if plain_departure { mark_above[class].min(policies[class].limit) } else { 0 }
         });
         Hot {
             class_bits: plan.class_bits,
@@ -158,7 +158,7 @@ impl Hot {
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,
-            calm,
+            unchecked_below,
             mark_above,
             fixed_lossless: if shared { 0 } else { lossless & !watched_arrivals },
             direct: if pipelined || settings.qcn.is_some() {
@@ -169,18 +169,18 @@ impl Hot {
             accounted,
             watched_arrivals,
             watched_departures,
-            plain: !(accounted | watched_departures),
+            plain_departure: !(accounted | watched_departures),
             ranked: set(&|policy| policy.queue.is_ranked()),
             shared,
             ets,
-            deliberate: pipelined || ets,
+            runs_scheduler: pipelined || ets,
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && plan.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
-            tapped: false,
+            slow_paths: false,
             can_refuse: false,
         }
     }

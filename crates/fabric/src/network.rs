@@ -36,7 +36,7 @@ use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
 use std::sync::Arc;
 
 /// A single partition may run for so many windows while no application hears of anything.
-const CALM_MAX: u64 = 1 << 10;
+const WINDOWS_AT_ONCE_MAX: u64 = 1 << 10;
 /// Fewer if that is more than so many events.
 const CROWD: u64 = 1 << 15;
 
@@ -55,7 +55,7 @@ pub struct Network {
     /// All windows before this have been run.
     reached: Time,
     /// Windows that a single partition may run for.
-    calm: u64,
+    windows_at_once: u64,
     capture_left: u64,
     frames: Vec<Captured>,
     sampler: Option<Sampler>,
@@ -111,7 +111,7 @@ impl Network {
             stride,
             workloads: count,
             reached: Time::ZERO,
-            calm: 1,
+            windows_at_once: 1,
             capture_left: 0,
             frames: Vec::new(),
             sampler: None,
@@ -260,7 +260,7 @@ impl Network {
             // A turn counts as an event: where nothing but samples happens, somebody still asks whether to go on.
             turns += 1;
             let events = self.events();
-            if self.audit.is_due(events) {
+            if self.audit.schedule_or_is_due(events) {
                 self.look_at_books(catch_panic)?;
             }
             if events + turns - watched >= limits.watch_every {
@@ -313,20 +313,22 @@ impl Network {
         self.traffic.act(end);
         if self.workers.len() == 1 {
             // Nobody else sends, and the first report ends the window where the traffic acts on it (`Context::report`).
-            let calm = start.saturating_add(Span(self.plan.window.0 * self.calm));
-            end = end.max(self.traffic.next_time().map_or(calm, |next| next.min(calm)).min(last));
+            let windows_at_once = start.saturating_add(Span(self.plan.window.0 * self.windows_at_once));
+            end = end.max(
+                self.traffic.next_time().map_or(windows_at_once, |next| next.min(windows_at_once)).min(last),
+            );
         }
         let end = self.traffic.over().map_or(end, |over| end.min(over));
-        self.hand_out(start);
+        self.dispatch_orders(start);
         end
     }
 
     /// Orders, paths and hosts of flows, from the traffic to the partitions, which take them in as they begin to run.
-    fn hand_out(&mut self, now: Time) {
+    fn dispatch_orders(&mut self, now: Time) {
         let workers = &mut self.workers;
-        if let Some(handout) = self.traffic.take_handout().map(Arc::new) {
+        if let Some(update) = self.traffic.take_update().map(Arc::new) {
             for worker in workers.iter_mut() {
-                worker.handouts.push(Arc::clone(&handout));
+                worker.updates.push(Arc::clone(&update));
             }
         }
         for order in self.traffic.orders.drain(..) {
@@ -352,18 +354,22 @@ impl Network {
         exchange(&mut self.workers);
         // A single partition may have stopped before, to let the traffic react.
         self.reached = self.workers[0].status.end;
-        self.hear_reports();
+        self.receive_reports();
         let crowd = self.events() - before > CROWD;
-        self.calm = if crowd { (self.calm / 2).max(1) } else { (self.calm * 2).min(CALM_MAX) };
+        self.windows_at_once = if crowd {
+            (self.windows_at_once / 2).max(1)
+        } else {
+            (self.windows_at_once * 2).min(WINDOWS_AT_ONCE_MAX)
+        };
         Ok(())
     }
 
     /// The traffic hears what hosts have told.
-    fn hear_reports(&mut self) {
+    fn receive_reports(&mut self) {
         let reports = self.workers.iter_mut().flat_map(|worker| worker.status.reports.drain(..));
         let mut reports: Vec<Report> = reports.collect();
         reports.sort_by_key(|report| (report.at, report.address));
-        self.traffic.hear(reports.into_iter());
+        self.traffic.receive(reports.into_iter());
     }
 
     /// A failure is due at `now`, or routing learns of one: true if so.
@@ -387,7 +393,7 @@ impl Network {
             worker.take_in();
             worker.publish_status();
         }
-        self.hear_reports();
+        self.receive_reports();
         true
     }
 
@@ -407,10 +413,10 @@ impl Network {
             self.sender(port).bring_up(port, now);
         }
         for port in ends {
-            self.receiver(port).ask_again(port);
+            self.receiver(port).resend_pauses(port);
         }
         for port in ends {
-            self.sender(port).kick(port);
+            self.sender(port).start_transmission(port);
         }
     }
 
@@ -418,7 +424,7 @@ impl Network {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
-        self.hand_out(now);
+        self.dispatch_orders(now);
         for (host, address, row) in changed {
             self.workers[usize::from(self.partition_of[host])].partition.endpoints.take_path(address, row);
         }

@@ -57,7 +57,7 @@ pub(crate) struct Addressed {
 
 /// What all partitions have to know before the next window.
 #[derive(Debug, Default)]
-pub(crate) struct Handout {
+pub(crate) struct SharedUpdate {
     /// New paths, and the rows that they have.
     pub(crate) rows: Vec<(u32, Vec<PortId>)>,
     /// By flow, with QCN: its hosts, source first.
@@ -85,23 +85,23 @@ pub(crate) struct Report {
     pub(crate) at: Time,
     /// Flow * 2 + side, by the flow that opened the connection.
     pub(crate) address: u32,
-    pub(crate) news: News,
+    pub(crate) event: EndpointEvent,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum News {
+pub(crate) enum EndpointEvent {
     /// All bytes that this end waited for are in, and it has nothing to answer.
     Complete,
     /// The connection is given up.
     Failed(Failure),
     /// The end was told to close, and nothing of it is under way.
-    Quiet,
+    Drained,
     /// The last byte of a message is in.
     Delivered(u32),
     /// The last byte of a message has been sent.
     Sent(u32),
     /// What an end has counted for a flow since it told so last.
-    Counted(Half),
+    Counted(EndpointCounters),
     /// A datagram with so many bytes was lost on its way.
     Lost(u32),
     /// A source of datagrams sends no more; so many have left it or will.
@@ -112,7 +112,7 @@ pub(crate) enum News {
 
 /// What one end counts for its flow.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Half {
+pub(crate) struct EndpointCounters {
     pub(crate) flow: u32,
     /// It is the end that the flow leads to.
     pub(crate) replies: bool,

@@ -57,12 +57,12 @@ impl Partition {
     }
 
     /// The port may have something to send now.
-    pub(crate) fn kick(&mut self, port: PortId) {
+    pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (node, port) = sender(ports, port, ctx);
         match node.node().node() {
-            Node::Switch(_) => SwitchNode::of(node, switching).kick(port, ctx),
-            Node::Host(_) => HostNode::of(node, port, endpoints).kick(ctx),
+            Node::Switch(_) => SwitchNode::of(node, switching).start_transmission(port, ctx),
+            Node::Host(_) => HostNode::of(node, port, endpoints).start_transmission(ctx),
         }
     }
 
@@ -94,9 +94,9 @@ impl Partition {
     }
 
     /// The same at the end that receives: what it has asked for still holds.
-    pub(crate) fn ask_again(&mut self, port: PortId) {
+    pub(crate) fn resend_pauses(&mut self, port: PortId) {
         let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
-        node.ask_again(port, &mut self.ctx);
+        node.resend_pauses(port, &mut self.ctx);
     }
 
     /// The port has finished its frame and has more to send.
@@ -104,7 +104,7 @@ impl Partition {
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (mut node, port) = sender(ports, port, ctx);
-        if node.has_finished(port, ctx) {
+        if node.finish_frame(port, ctx) {
             match node.node().node() {
                 Node::Switch(_) => SwitchNode::of(node, switching).transmit(port, ctx),
                 Node::Host(_) => HostNode::of(node, port, endpoints).transmit(ctx),
@@ -137,7 +137,7 @@ impl Partition {
         match ctx.packets[index].content {
             Content::Pause { .. } => {
                 if let Some(paused) = node.on_pause_frame(port, index, ctx).map(OwnPort::id) {
-                    self.kick(paused);
+                    self.start_transmission(paused);
                 }
             }
             Content::Cnm(_) => {
@@ -155,7 +155,7 @@ impl Partition {
     fn on_pause_effect(&mut self, port: PortId) {
         let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
         node.on_pause_effect(own, &mut self.ctx);
-        self.kick(port);
+        self.start_transmission(port);
     }
 
     #[inline(never)]
@@ -163,7 +163,7 @@ impl Partition {
         let (port, class) = self.ctx.hot.port_and_class(slot);
         let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
         if node.has_expired(own, class, &mut self.ctx) {
-            self.kick(port);
+            self.start_transmission(port);
         }
     }
 
@@ -274,7 +274,7 @@ fn receiver<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts
 impl Model for Partition {
     #[inline(always)]
     fn end(&self) -> Time {
-        self.ctx.mail.end
+        self.ctx.outgoing.end
     }
 
     #[inline(always)]

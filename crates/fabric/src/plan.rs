@@ -188,7 +188,7 @@ impl Plan {
         }
         // Automatic jitter is for lossy classes.
         let is_idle = wire_jitter.is_auto() && self.lossless.count_ones() as usize == self.priorities.len();
-        if is_idle { Span::ZERO } else { wire_jitter.on_wire(self.rate_from(port), *mtu, *overhead) }
+        if is_idle { Span::ZERO } else { wire_jitter.in_flight_frames(self.rate_from(port), *mtu, *overhead) }
     }
 
     /// The most by which frames on the wire from `port` are late: by jitter, or by the token bucket of a host's link.
@@ -216,7 +216,7 @@ impl Plan {
     /// A node has been led to a port of another.
     #[cold]
     #[inline(never)]
-    pub(crate) fn trespass(&self, node: Owner, port: PortId) -> ! {
+    pub(crate) fn wrong_owner(&self, node: Owner, port: PortId) -> ! {
         let id = match node.node() {
             Node::Switch(switch) => self.switches[switch.0 as usize],
             Node::Host(host) => self.hosts[host.0 as usize],
@@ -229,7 +229,7 @@ impl Plan {
     /// An account would fall below zero: something was taken from it that was never put there.
     #[cold]
     #[inline(never)]
-    pub(crate) fn overdrawn(&self, account: &str, port: PortId) -> ! {
+    pub(crate) fn accounting_underflow(&self, account: &str, port: PortId) -> ! {
         let topology = &self.topology;
         let owner = &topology.nodes()[topology.owner(port)];
         let peer = &topology.nodes()[topology.peer(port)];

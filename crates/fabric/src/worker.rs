@@ -1,6 +1,6 @@
 //! A partition with its clock: what runs on a thread of its own up to the end of a window.
 
-use crate::order::{Addressed, Handout, Report};
+use crate::order::{Addressed, Report, SharedUpdate};
 use crate::partition::Partition;
 use crate::wire::boundary::CrossingFrames;
 use pauseframe_engine::{Tally, run};
@@ -14,7 +14,7 @@ pub(crate) struct Worker {
     pub(crate) tally: Tally,
     /// What the traffic has handed out: to this partition, and to all.
     pub(crate) orders: Vec<Addressed>,
-    pub(crate) handouts: Vec<Arc<Handout>>,
+    pub(crate) updates: Vec<Arc<SharedUpdate>>,
     /// By partition: what has come from it.
     inboxes: Vec<CrossingFrames>,
     pub(crate) status: WorkerStatus,
@@ -39,15 +39,15 @@ impl Worker {
     pub(crate) fn new(mut partition: Partition, partitions: usize) -> Worker {
         let inboxes = (0..partitions).map(|_| CrossingFrames::default()).collect();
         partition.ports.boundary.open(partitions);
-        let (tally, orders, handouts) = (Tally::default(), Vec::new(), Vec::new());
-        Worker { partition, tally, orders, handouts, inboxes, status: WorkerStatus::default() }
+        let (tally, orders, updates) = (Tally::default(), Vec::new(), Vec::new());
+        Worker { partition, tally, orders, updates, inboxes, status: WorkerStatus::default() }
     }
 
     /// Lets happen what happens before `end`.
     pub(crate) fn run(&mut self, end: Time) {
         self.partition.ports.boundary.prefetch_push();
         self.take_in();
-        self.partition.ctx.mail.end = end;
+        self.partition.ctx.outgoing.end = end;
         run(&mut self.partition, &mut self.tally);
         self.publish_status();
     }
@@ -56,19 +56,19 @@ impl Worker {
     pub(crate) fn publish_status(&mut self) {
         let first_arrival = self.partition.ports.boundary.take_first();
         let next = [self.next_time(), first_arrival].into_iter().flatten().min();
-        let mail = &mut self.partition.ctx.mail;
+        let outgoing = &mut self.partition.ctx.outgoing;
         let WorkerStatus { reports, .. } = &mut self.status;
-        reports.append(&mut mail.reports);
-        (self.status.next, self.status.events, self.status.end) = (next, self.tally.events, mail.end);
+        reports.append(&mut outgoing.reports);
+        (self.status.next, self.status.events, self.status.end) = (next, self.tally.events, outgoing.end);
     }
 
     /// Takes in what has come, so that nothing is between partitions, nor between the traffic and this one.
     pub(crate) fn take_in(&mut self) {
         let Partition { endpoints, switching, ctx, .. } = &mut self.partition;
-        for handout in self.handouts.drain(..) {
-            handout.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
-            ctx.hosts_of_flow.extend(&handout.hosts);
-            ctx.contention.expect(&handout.contention);
+        for update in self.updates.drain(..) {
+            update.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
+            ctx.hosts_of_flow.extend(&update.hosts);
+            ctx.contention.expect(&update.contention);
         }
         for Addressed { at, host, address, order } in self.orders.drain(..) {
             endpoints.take_order(at, ctx.plan.host_number(host), address, order, ctx);

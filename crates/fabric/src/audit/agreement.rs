@@ -18,7 +18,7 @@ pub(super) fn check_flow(view: View<'_>, switch: NodeId) {
     for egress in &node.ports {
         let ingress = egress.reverse();
         came += sent(view, ingress);
-        went += on_wire(view, ingress);
+        went += in_flight_frames(view, ingress);
         went += view.receiver(ingress).ports.errors.lost_on_wire(ingress);
         went += sent(view, *egress);
         for slot in slots(view, *egress) {
@@ -48,7 +48,7 @@ fn sent(view: View<'_>, port: PortId) -> Amount {
 }
 
 /// What is still there. What a failure has taken has been counted as lost, and keeps its place only.
-fn on_wire(view: View<'_>, port: PortId) -> Amount {
+fn in_flight_frames(view: View<'_>, port: PortId) -> Amount {
     Amount::sum(frames(view, port).filter(|packet| packet.is_counted()))
 }
 
@@ -65,7 +65,7 @@ fn chain(partition: &Partition, packets: Fifo) -> impl Iterator<Item = &Packet> 
 
 /// Who may send by `port` and who keeps what comes by it agree on which classes are paused, but while a pause frame is under way.
 pub(super) fn check_pauses(view: View<'_>, port: PortId) {
-    let (asker, obeyer) = (view.receiver(port), view.sender(port));
+    let (pause_requester, obeyer) = (view.receiver(port), view.sender(port));
     if view.plan.lossless == 0 || !view.plan.has_ingress_account(port) || obeyer.ports.ports[port].is_down() {
         return;
     }
@@ -79,12 +79,12 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
         let obeys = view.plan.obeyed(port) & 1 << class != 0;
         if requested == paused
             || !obeys
-            || asker.ports.has_storm(port.reverse())
+            || pause_requester.ports.has_storm(port.reverse())
             || obeyer.ports.watchdogs.storms(view.plan.slot(port, class)) > 0
         {
             continue;
         }
-        let may_be_lost = asker.ports.errors.can_damage(port.reverse());
+        let may_be_lost = pause_requester.ports.errors.can_damage(port.reverse());
         assert!(
             may_be_lost || is_under_way(view, port, class),
             "class {class} of {} is {}, its peer has asked for {}, and no pause frame is under way",
@@ -97,12 +97,12 @@ pub(super) fn check_pauses(view: View<'_>, port: PortId) {
 
 /// Whether the peer of `port` has asked for a pause: exactly when its account says so.
 fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
-    let asker = view.receiver(port);
+    let pause_requester = view.receiver(port);
     let slot = view.plan.slot(port, class);
     let account = &view.account(port, slot);
-    let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| asker.ctx.hot.shared);
+    let pool = view.plan.switch(view.plan.topology.peer(port)).filter(|_| pause_requester.ctx.hot.shared);
     let agrees = if let Some(switch) = pool {
-        let pool = &asker.switching.switches[switch].pools[asker.ctx.hot.pool_of(class)];
+        let pool = &pause_requester.switching.switches[switch].pools[pause_requester.ctx.hot.pool_of(class)];
         let waits = pool.paused.contains(&slot);
         let may_go_on = view.shared_limits(port, slot).may_go_on(Standing::of(account), pool.free());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
@@ -123,8 +123,8 @@ fn check_request(view: View<'_>, port: PortId, class: u8) -> bool {
 
 /// A pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
 fn is_under_way(view: View<'_>, port: PortId, class: u8) -> bool {
-    let (asker, obeyer) = (view.receiver(port), view.sender(port));
-    let waiting = chain(asker, asker.ports.waiting_pauses[port.reverse()]);
+    let (pause_requester, obeyer) = (view.receiver(port), view.sender(port));
+    let waiting = chain(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
     let mut frames = waiting.chain(frames(view, port.reverse()));
     frames.any(|frame| matches!(frame.content, Content::Pause { classes, .. } if classes & 1 << class != 0))
         || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)

@@ -32,7 +32,7 @@ impl Audit {
         Audit { due: events_apart(plan, plan.slots()) }
     }
 
-    pub(crate) fn is_due(&self, events: u64) -> bool {
+    pub(crate) fn schedule_or_is_due(&self, events: u64) -> bool {
         self.due <= events
     }
 

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
 use crate::ids::{EndId, HostId, NicQueueId};
-use crate::order::{Exchange, Half, News, Opening, Order};
+use crate::order::{EndpointCounters, EndpointEvent, Exchange, Opening, Order};
 use pauseframe_engine::mix;
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
 use pauseframe_units::{NodeId, Priority, Span, Time};
@@ -90,11 +90,11 @@ impl End {
     }
 
     /// What it has counted since this was asked last, for the flow that it carries; nothing between two.
-    pub(super) fn take_half(&mut self) -> Option<Half> {
+    pub(super) fn take_counters(&mut self) -> Option<EndpointCounters> {
         let flow = self.flow?;
         let (all, told) = (self.counts(), self.told);
         self.told = all;
-        Some(Half {
+        Some(EndpointCounters {
             flow,
             replies: self.address() & 1 == 1,
             delivered: all.delivered - told.delivered,
@@ -104,7 +104,7 @@ impl End {
             loss_probes: all.loss_probes - told.loss_probes,
             undone: all.undone - told.undone,
             connected: self.connected.take(),
-            ..Half::default()
+            ..EndpointCounters::default()
         })
     }
 
@@ -189,7 +189,7 @@ impl<'n> HostNode<'n> {
         match order {
             Order::Continue(exchange) => self.continue_with(place, exchange, ctx),
             Order::EndExchange => {
-                self.tell_counts(place, ctx);
+                self.report_counters(place, ctx);
                 self.end(place).flow = None;
                 return;
             }
@@ -226,7 +226,7 @@ impl<'n> HostNode<'n> {
 
     /// The next exchange on a kept connection.
     fn continue_with(&mut self, place: OwnEnd<'n>, exchange: &Exchange, ctx: &mut Context) {
-        self.tell_counts(place, ctx);
+        self.report_counters(place, ctx);
         let end = self.end(place);
         let side = end.address() & 1;
         // Probes after a job whose last ACK was delayed are of no flow: the one before was over, and this one begins.
@@ -238,11 +238,11 @@ impl<'n> HostNode<'n> {
         self.list_end(exchange.flow * 2 + side, place);
     }
 
-    fn tell_counts(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
+    fn report_counters(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
         let end = self.end(place);
         let (address, flow) = (end.address(), end.flow);
-        if let Some(half) = end.take_half() {
-            ctx.report(address, News::Counted(half));
+        if let Some(counters) = end.take_counters() {
+            ctx.report(address, EndpointEvent::Counted(counters));
         }
         // Late segments belong to the connection, which goes by the flow that opened it.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
@@ -253,7 +253,7 @@ impl<'n> HostNode<'n> {
     /// Gives back the place of an end.
     fn free_end(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
         self.remember(place, ctx);
-        self.tell_counts(place, ctx);
+        self.report_counters(place, ctx);
         let Some(End { peer, blocked, .. }) = self.take_end(place) else { return };
         self.unlist(peer ^ 1);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
@@ -324,10 +324,10 @@ impl<'n> HostNode<'n> {
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
                 end.quiet = true;
-                ctx.report(address, News::Quiet);
+                ctx.report(address, EndpointEvent::Drained);
             }
         } else if let Some(failure) = end.connection.failure() {
-            ctx.report(address, News::Failed(failure));
+            ctx.report(address, EndpointEvent::Failed(failure));
             self.free_end(place, ctx);
         }
     }
@@ -495,7 +495,8 @@ impl End {
         if let Some(messages) = &mut self.messages {
             let delivered = self.connection.delivered();
             let to = self.peer ^ 1;
-            self.expects = messages.on_delivered(delivered, |token| ctx.report(to, News::Delivered(token)));
+            self.expects =
+                messages.on_delivered(delivered, |token| ctx.report(to, EndpointEvent::Delivered(token)));
             return;
         }
         self.expects = u64::MAX;
@@ -505,7 +506,7 @@ impl End {
         } else if reply > 0 {
             self.connection.send(reply, now);
         } else {
-            ctx.report(address, News::Complete);
+            ctx.report(address, EndpointEvent::Complete);
         }
     }
 
@@ -514,7 +515,7 @@ impl End {
     fn on_sent(&mut self, ctx: &mut Context) {
         let (address, sent) = (self.peer ^ 1, self.sent());
         if let Some(messages) = &mut self.messages {
-            self.tells = messages.on_sent(sent, |token| ctx.report(address, News::Sent(token)));
+            self.tells = messages.on_sent(sent, |token| ctx.report(address, EndpointEvent::Sent(token)));
         }
     }
 

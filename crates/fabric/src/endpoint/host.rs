@@ -149,7 +149,9 @@ impl Host {
     /// Bytes have gone to the wire.
     #[inline]
     fn give_room(&mut self, size: u32, ctx: &Context) {
-        let Some(held) = self.held.checked_sub(u64::from(size)) else { ctx.plan.overdrawn("NIC", self.port) };
+        let Some(held) = self.held.checked_sub(u64::from(size)) else {
+            ctx.plan.accounting_underflow("NIC", self.port)
+        };
         self.held = held;
     }
 }
@@ -225,13 +227,13 @@ impl HostNode<'_> {
         let (class, size) = (packet.class, packet.size);
         if self.ports.port(port).is_idle(now) {
             self.host().give_room(u32::from(size), ctx);
-            self.ports.send_at_once(port, index, class, ctx);
+            self.ports.send_directly(port, index, class, ctx);
             return;
         }
         let slot = port.slot(class, &ctx.hot);
         if ctx.settings.nic_fifo || self.ports.slot(slot).queue.is_empty() {
             if self.ports.enqueue(port, slot, index, ctx) {
-                self.kick(ctx);
+                self.start_transmission(ctx);
             }
             return;
         }
@@ -241,8 +243,8 @@ impl HostNode<'_> {
     }
 
     /// Starts the NIC, at once or when its frame in service ends, unless it is already bound to go on.
-    pub(crate) fn kick(&mut self, ctx: &mut Context) {
-        if self.ports.is_due(self.port, ctx) {
+    pub(crate) fn start_transmission(&mut self, ctx: &mut Context) {
+        if self.ports.schedule_or_is_due(self.port, ctx) {
             self.transmit(ctx);
         }
     }
@@ -252,7 +254,7 @@ impl HostNode<'_> {
     #[inline]
     pub(crate) fn transmit(&mut self, ctx: &mut Context) {
         let port = self.port;
-        if self.ports.transmit_control(port, ctx) {
+        if self.ports.transmit_waiting_pause(port, ctx) {
             return;
         }
         let eligible = self.ports.port(port).eligible();
@@ -336,7 +338,7 @@ impl HostNode<'_> {
                 self.ports.send_resume(slot, ctx);
             }
         } else if !receiver.release(size) {
-            ctx.plan.overdrawn("receive buffer", packet.ingress.reverse());
+            ctx.plan.accounting_underflow("receive buffer", packet.ingress.reverse());
         }
         self.receive_in_stack(index, ctx);
     }

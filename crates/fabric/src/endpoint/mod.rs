@@ -25,7 +25,7 @@ use self::throughput::Throughput;
 use self::udp::{Sink, Source};
 use self::vlan::VlanDraws;
 use crate::ids::{EndId, HostId};
-use crate::order::{Half, Order};
+use crate::order::{EndpointCounters, Order};
 use crate::plan::Plan;
 use crate::wire::Ports;
 use pauseframe_engine::memory::{prefetch_all, prefetch_line};
@@ -126,10 +126,10 @@ impl Endpoints {
     }
 
     /// What all ends have counted that they have not told.
-    pub(crate) fn take_halves(&mut self, mut take: impl FnMut(Half)) {
-        self.ends.iter_mut().flatten().filter_map(End::take_half).for_each(&mut take);
-        self.sources.iter_mut().map(Source::take_half).for_each(&mut take);
-        self.sinks.iter_mut().map(Sink::take_half).for_each(&mut take);
+    pub(crate) fn drain_counters(&mut self, mut take: impl FnMut(EndpointCounters)) {
+        self.ends.iter_mut().flatten().filter_map(End::take_counters).for_each(&mut take);
+        self.sources.iter_mut().map(Source::take_counters).for_each(&mut take);
+        self.sinks.iter_mut().map(Sink::take_counters).for_each(&mut take);
     }
 
     /// The end of `flow` on this `side`, if it is open here, for samples.

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::flow::Datagrams;
 use crate::frame::{Content, Packet};
 use crate::ids::{HostId, NicQueueId};
-use crate::order::{Half, News, Opening};
+use crate::order::{EndpointCounters, EndpointEvent, Opening};
 use crate::settings::DatagramSettings;
 use crate::wire::counters::DropReason;
 use pauseframe_transport::Ecn;
@@ -61,18 +61,24 @@ pub(super) struct Sink {
 }
 
 impl Source {
-    pub(super) fn take_half(&mut self) -> Half {
+    pub(super) fn take_counters(&mut self) -> EndpointCounters {
         let datagrams = std::mem::take(&mut self.counted);
-        Half { flow: self.flow, datagrams, ..Half::default() }
+        EndpointCounters { flow: self.flow, datagrams, ..EndpointCounters::default() }
     }
 }
 
 impl Sink {
-    pub(super) fn take_half(&mut self) -> Half {
+    pub(super) fn take_counters(&mut self) -> EndpointCounters {
         let (delivered, bytes) = std::mem::take(&mut self.counted);
         let datagrams = Datagrams { delivered, ..Datagrams::default() };
         let ce_packets = std::mem::take(&mut self.ce);
-        Half { flow: self.flow, delivered: bytes, ce_packets, datagrams, ..Half::default() }
+        EndpointCounters {
+            flow: self.flow,
+            delivered: bytes,
+            ce_packets,
+            datagrams,
+            ..EndpointCounters::default()
+        }
     }
 }
 
@@ -135,9 +141,9 @@ impl<'n> HostNode<'n> {
 
     fn end_datagrams(&mut self, place: OwnSource<'n>, ctx: &mut Context) {
         let source = self.source(place);
-        let (address, left, half) = (source.flow * 2, source.left, source.take_half());
-        ctx.report(address, News::Counted(half));
-        ctx.report(address, News::DatagramsOver(left));
+        let (address, left, counters) = (source.flow * 2, source.left, source.take_counters());
+        ctx.report(address, EndpointEvent::Counted(counters));
+        ctx.report(address, EndpointEvent::DatagramsOver(left));
     }
 
     /// A datagram leaves the application: to the NIC, or into the line for it, or it is lost here.
@@ -191,7 +197,7 @@ impl<'n> HostNode<'n> {
         let (workload, is_last) = (sink.workload, sink.received == sink.awaited);
         self.count_received(workload, bytes, ctx);
         if is_last {
-            ctx.report(to, News::DatagramsReceived(now));
+            ctx.report(to, EndpointEvent::DatagramsReceived(now));
         }
     }
 
@@ -200,20 +206,20 @@ impl<'n> HostNode<'n> {
         let Some(sink) = self.sink_at(address | 1) else { return };
         sink.awaited = count;
         if sink.received == count {
-            ctx.report(address, News::DatagramsReceived(sink.last));
+            ctx.report(address, EndpointEvent::DatagramsReceived(sink.last));
         }
     }
 
     /// A flow of datagrams is over at this side, and none of them under way.
     pub(super) fn free_datagrams(&mut self, address: u32, ctx: &mut Context) {
-        let half = if address & 1 == 0 {
-            self.source_at(address).map(|source| self.source(source).take_half())
+        let counters = if address & 1 == 0 {
+            self.source_at(address).map(|source| self.source(source).take_counters())
         } else {
-            self.sink_at(address).map(Sink::take_half)
+            self.sink_at(address).map(Sink::take_counters)
         };
-        let Some(half) = half else { return };
+        let Some(counters) = counters else { return };
         self.free_datagrams_at(address);
-        ctx.report(address, News::Counted(half));
+        ctx.report(address, EndpointEvent::Counted(counters));
     }
 }
 

@@ -54,7 +54,7 @@ impl PacketPool {
     }
 
     /// The frame becomes another: what it carried is no more.
-    pub(crate) fn spoil(&mut self, index: PacketId, content: Content) {
+    pub(crate) fn mark_damaged(&mut self, index: PacketId, content: Content) {
         if let Content::Segment(Carried { options, .. }) = self[index].content {
             self.take_options(options);
         }

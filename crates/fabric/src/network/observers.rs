@@ -32,7 +32,7 @@ impl Network {
         self.capture_left = limit;
         for worker in &mut self.workers {
             worker.partition.ports.capture = Capture::new(wanted.clone(), limit);
-            worker.partition.ports.tap(&mut worker.partition.ctx);
+            worker.partition.ports.enable_slow_path(&mut worker.partition.ctx);
         }
     }
 
@@ -80,7 +80,7 @@ impl Network {
             for (port, model) in ports {
                 partition.ports.errors.corrupt(*port, *model, stop, &mut partition.ctx);
             }
-            partition.ports.tap(&mut partition.ctx);
+            partition.ports.enable_slow_path(&mut partition.ctx);
         });
     }
 

@@ -138,9 +138,9 @@ impl Network {
 
     /// What came of each flow; those that still run are reported as they stand at `now`.
     pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
-        self.traffic.learn_all();
+        self.traffic.record_all();
         for worker in &mut self.workers {
-            worker.partition.endpoints.take_halves(|half| self.traffic.count(&half));
+            worker.partition.endpoints.drain_counters(|counters| self.traffic.count(&counters));
         }
         self.traffic.records_at(now)
     }

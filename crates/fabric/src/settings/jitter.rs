@@ -24,7 +24,7 @@ impl Jitter {
     pub const NONE: Jitter = Jitter::Always(Span::ZERO);
 
     /// The most by which frames on a host's link of `rate` are late.
-    pub(crate) fn on_wire(self, rate: BitRate, mtu: u32, overhead: Overhead) -> Span {
+    pub(crate) fn in_flight_frames(self, rate: BitRate, mtu: u32, overhead: Overhead) -> Span {
         match self {
             Jitter::Always(most) => most,
             Jitter::Auto => {

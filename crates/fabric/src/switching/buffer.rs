@@ -106,12 +106,12 @@ impl<'n> SwitchNode<'n> {
     pub(super) fn release(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) {
         let packet = Accounted::of(&ctx.packets[index], ctx.hot.account_mask);
         if ctx.hot.shared {
-            self.again().release_shared(packet, egress, ctx);
+            self.reborrow().release_shared(packet, egress, ctx);
         } else if packet.ingress != PortId::NONE {
             let slot = self.ports.account_of(packet.ingress, packet.ingress_class, ctx);
             self.ports.give_back(slot, u64::from(packet.size), ctx);
             if self.ports.account(slot).is_low() {
-                self.ports.again().send_resume(slot, ctx);
+                self.ports.reborrow().send_resume(slot, ctx);
             }
         }
     }
@@ -128,7 +128,7 @@ impl<'n> SwitchNode<'n> {
         };
         let pool = self.pool(packet.class, ctx);
         let Some(used) = pool.used.checked_sub(given_back) else {
-            ctx.plan.overdrawn("shared pool", egress.id())
+            ctx.plan.accounting_underflow("shared pool", egress.id())
         };
         pool.used = used;
         if pool.free() >= pool.wake_at {

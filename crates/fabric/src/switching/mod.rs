@@ -99,7 +99,7 @@ impl<'n> SwitchNode<'n> {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.look_up {
-            let (egress, sent_in) = self.again().look_up(index, ctx);
+            let (egress, sent_in) = self.reborrow().look_up(index, ctx);
             class = sent_in;
             egress
         } else {
@@ -121,10 +121,10 @@ impl<'n> SwitchNode<'n> {
         ctx: &mut Context,
     ) {
         if self.ports.port(egress).is_idle(ctx.now()) && ctx.hot.direct & 1 << class != 0 {
-            self.ports.send_at_once(egress, index, class, ctx);
+            self.ports.send_directly(egress, index, class, ctx);
             return;
         }
-        if ctx.hot.can_refuse && self.again().refuses(index, egress, ctx) {
+        if ctx.hot.can_refuse && self.reborrow().refuses(index, egress, ctx) {
             return;
         }
         let packet = &mut ctx.packets[index];
@@ -133,7 +133,7 @@ impl<'n> SwitchNode<'n> {
         // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
         let slot = egress.slot(class, &ctx.hot);
         let (backlog, number) = (self.ports.slot(slot).backlog, usize::from(class & 7));
-        if backlog + u64::from(packet.size) > ctx.hot.calm[number] {
+        if backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] {
             let taken_in = if ctx.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > ctx.hot.mark_above[number];
                 let admitted = self.ports.admit(index, ctx);
@@ -142,15 +142,15 @@ impl<'n> SwitchNode<'n> {
                 }
                 admitted
             } else {
-                self.again().take_in(index, egress, ctx)
+                self.reborrow().take_in(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
-                self.ports.again().drop_packet(index, egress, reason, ctx);
+                self.ports.reborrow().drop_packet(index, egress, reason, ctx);
                 return;
             }
         }
         if ctx.hot.qcn {
-            self.again().on_congestion_point(egress, index, ctx);
+            self.reborrow().on_congestion_point(egress, index, ctx);
         }
         self.enqueue(egress, slot, index, ctx);
     }
@@ -159,7 +159,7 @@ impl<'n> SwitchNode<'n> {
     #[inline(always)]
     fn enqueue(&mut self, port: OwnPort<'n>, slot: OwnSlot<'n>, index: PacketId, ctx: &mut Context) {
         if self.ports.enqueue(port, slot, index, ctx) {
-            self.kick(port, ctx);
+            self.start_transmission(port, ctx);
         }
     }
 
@@ -225,7 +225,7 @@ impl<'n> SwitchNode<'n> {
         };
         self.ports.count_loss(egress, class, reason, ctx);
         self.ports.count_gone(index, ctx);
-        ctx.give_up(index);
+        ctx.report_lost(index);
         ctx.packets.remove(index);
         true
     }

@@ -30,8 +30,8 @@ impl<'n> SwitchNode<'n> {
 
     /// The same, for what is called out of line: then the borrow in hand can stay in registers.
     #[inline(always)]
-    pub(super) fn again(&mut self) -> SwitchNode<'_> {
-        SwitchNode { ports: self.ports.again(), all: self.all }
+    pub(super) fn reborrow(&mut self) -> SwitchNode<'_> {
+        SwitchNode { ports: self.ports.reborrow(), all: self.all }
     }
 
     pub(super) fn id(&self) -> SwitchId {

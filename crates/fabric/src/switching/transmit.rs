@@ -9,9 +9,9 @@ use crate::wire::own::OwnPort;
 impl<'n> SwitchNode<'n> {
     /// Starts the port, at once or when its frame in service ends, unless it is already bound to go on.
     #[inline]
-    pub(crate) fn kick(&mut self, port: OwnPort<'n>, ctx: &mut Context) {
-        if self.ports.again().is_due(port, ctx) {
-            self.again().transmit_next(port, ctx);
+    pub(crate) fn start_transmission(&mut self, port: OwnPort<'n>, ctx: &mut Context) {
+        if self.ports.reborrow().schedule_or_is_due(port, ctx) {
+            self.reborrow().transmit_next(port, ctx);
         }
     }
 
@@ -24,16 +24,16 @@ impl<'n> SwitchNode<'n> {
     /// Puts the next frame on the wire: a pause frame, else the first packet of the class whose turn it is.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, port: OwnPort<'n>, ctx: &mut Context) {
-        if self.ports.transmit_control(port, ctx) {
+        if self.ports.transmit_waiting_pause(port, ctx) {
             return;
         }
-        let class = if ctx.hot.deliberate {
-            let Some(class) = self.again().choose_class(port, ctx) else { return };
+        let class = if ctx.hot.runs_scheduler {
+            let Some(class) = self.reborrow().choose_class(port, ctx) else { return };
             class
         } else {
             self.ports.port(port).eligible().ilog2() as u8
         };
-        if ctx.hot.plain & 1 << class != 0 {
+        if ctx.hot.plain_departure & 1 << class != 0 {
             self.ports.send_first(port, class, ctx);
             return;
         }
@@ -67,7 +67,7 @@ impl<'n> SwitchNode<'n> {
     fn dequeue(&mut self, port: OwnPort<'n>, class: u8, ctx: &mut Context) -> PacketId {
         let watched = ctx.hot.watched_departures & 1 << class != 0;
         let index = if watched {
-            self.again().dequeue_watched(port, class, ctx)
+            self.reborrow().dequeue_watched(port, class, ctx)
         } else {
             self.ports.dequeue(port, class, ctx)
         };
@@ -118,7 +118,7 @@ impl<'n> SwitchNode<'n> {
             }
             self.ports.count_loss(port, class, reason, ctx);
             self.ports.count_gone(index, ctx);
-            ctx.give_up(index);
+            ctx.report_lost(index);
             ctx.packets.remove(index);
         }
     }

@@ -28,7 +28,7 @@ impl<'n> SwitchNode<'n> {
                 self.ports.forget_storm(slot);
                 if settings.action != WatchdogAction::Alert {
                     self.ports.end_pause(port, class, ctx);
-                    self.kick(port, ctx);
+                    self.start_transmission(port, ctx);
                 }
             }
             None => {}
@@ -45,7 +45,7 @@ impl<'n> SwitchNode<'n> {
         match action {
             // The class stays paused, so that every packet for it comes the long way and is refused.
             WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, ctx),
-            WatchdogAction::Forward => self.kick(port, ctx),
+            WatchdogAction::Forward => self.start_transmission(port, ctx),
             WatchdogAction::Alert => {}
         }
     }

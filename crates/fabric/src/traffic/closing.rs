@@ -49,19 +49,19 @@ impl Traffic {
     }
 
     /// Nothing is under way from one end; when that is so at both, they go.
-    pub(super) fn on_quiet(&mut self, address: u32, now: Time) {
+    pub(super) fn on_drained(&mut self, address: u32, now: Time) {
         let opener = address / 2;
         let Some(open) = self.open.get_mut(&opener) else { return };
         open.quiet[(address & 1) as usize] = true;
         if open.quiet == [true; 2] {
             self.order(opener * 2, Order::Free, now);
             self.order(opener * 2 + 1, Order::Free, now);
-            self.close_books(opener, now);
+            self.forget_connection(opener, now);
         }
     }
 
     /// The connection or flow of datagrams that `opener` opened is no more.
-    pub(super) fn close_books(&mut self, opener: u32, now: Time) {
+    pub(super) fn forget_connection(&mut self, opener: u32, now: Time) {
         self.leave_vlans(opener);
         let Some(open) = self.open.remove(&opener) else { return };
         if self.rows.are_used() {

@@ -14,7 +14,7 @@ mod routes;
 use crate::contention::Count;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealTime;
-use crate::order::{Addressed, Half, Handout, News, Order, Report};
+use crate::order::{Addressed, EndpointCounters, EndpointEvent, Order, Report, SharedUpdate};
 use crate::plan::Plan;
 use crate::rows::Rows;
 use crate::vlan::VlanPicker;
@@ -144,15 +144,18 @@ impl Traffic {
     }
 
     /// Reports of a window that is over, in the order of time and address. What was counted is in the records at once.
-    pub(crate) fn hear(&mut self, reports: impl Iterator<Item = Report>) {
+    pub(crate) fn receive(&mut self, reports: impl Iterator<Item = Report>) {
         for report in reports {
-            match report.news {
-                News::Counted(half) => self.count(&half),
-                News::Lost(bytes) => {
+            match report.event {
+                EndpointEvent::Counted(counters) => self.count(&counters),
+                EndpointEvent::Lost(bytes) => {
                     self.records[(report.address / 2) as usize].datagrams.lose(bytes);
                     self.other.push(report);
                 }
-                News::Complete | News::Failed(_) | News::Delivered(_) | News::Sent(_)
+                EndpointEvent::Complete
+                | EndpointEvent::Failed(_)
+                | EndpointEvent::Delivered(_)
+                | EndpointEvent::Sent(_)
                     if self.closed_loop[usize::from(self.workload_of(&report))] =>
                 {
                     self.answered.push(report);
@@ -167,21 +170,21 @@ impl Traffic {
     }
 
     /// Adds what an end has counted to the record of its flow.
-    pub(crate) fn count(&mut self, half: &Half) {
-        let record = &mut self.records[half.flow as usize];
-        record.delivered += half.delivered;
-        record.retransmits += half.retransmits;
-        record.timeouts += half.timeouts;
-        record.ce_packets += half.ce_packets;
-        record.loss_probes += half.loss_probes;
-        if half.replies {
-            record.of_reply.retransmits += half.retransmits;
-            record.of_reply.timeouts += half.timeouts;
-            record.of_reply.loss_probes += half.loss_probes;
+    pub(crate) fn count(&mut self, counters: &EndpointCounters) {
+        let record = &mut self.records[counters.flow as usize];
+        record.delivered += counters.delivered;
+        record.retransmits += counters.retransmits;
+        record.timeouts += counters.timeouts;
+        record.ce_packets += counters.ce_packets;
+        record.loss_probes += counters.loss_probes;
+        if counters.replies {
+            record.of_reply.retransmits += counters.retransmits;
+            record.of_reply.timeouts += counters.timeouts;
+            record.of_reply.loss_probes += counters.loss_probes;
         }
-        record.undone += half.undone;
-        record.connected = record.connected.or(half.connected);
-        record.datagrams.join(&half.datagrams);
+        record.undone += counters.undone;
+        record.connected = record.connected.or(counters.connected);
+        record.datagrams.join(&counters.datagrams);
     }
 
     /// Does what is to be done before `end`, unless it is over.
@@ -201,7 +204,7 @@ impl Traffic {
             if !is_learnt {
                 self.record(&report, now);
             }
-            self.react(&report, now);
+            self.handle_report(&report, now);
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
             let Some(Reverse((_, flow))) = self.stops.pop() else { return };
             self.stop(flow, now);
@@ -211,7 +214,7 @@ impl Traffic {
     }
 
     /// The run stands still: applications know all that has happened, though they have not reacted to it yet.
-    pub(crate) fn learn_all(&mut self) {
+    pub(crate) fn record_all(&mut self) {
         let reports: Vec<(Time, Report)> =
             self.answered.take_unlearnt().chain(self.other.take_unlearnt()).collect();
         for (now, report) in reports {
@@ -275,14 +278,14 @@ impl Traffic {
     }
 
     /// What the partitions have to know; nothing where that is nothing.
-    pub(crate) fn take_handout(&mut self) -> Option<Handout> {
+    pub(crate) fn take_update(&mut self) -> Option<SharedUpdate> {
         let (rows, mut hosts) = (self.rows.take_fresh(), std::mem::take(&mut self.new_hosts));
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
         }
         let contention = std::mem::take(&mut self.contention.changes);
         let is_empty = rows.is_empty() && hosts.is_empty() && contention.is_empty();
-        (!is_empty).then_some(Handout { rows, hosts, contention })
+        (!is_empty).then_some(SharedUpdate { rows, hosts, contention })
     }
 
     fn sends_datagrams(&self, transport: u16) -> bool {
@@ -297,13 +300,13 @@ impl Traffic {
 
     /// What a report says is in the records, and the application knows it.
     fn record(&mut self, report: &Report, now: Time) {
-        let Report { at, address, news } = *report;
+        let Report { at, address, event } = *report;
         let Some(open) = self.open.get(&(address / 2)) else { return };
         let (current, workload) =
             (open.current, usize::from(self.records[(address / 2) as usize].spec.workload));
-        match news {
-            News::Complete => self.end_flow(current, FlowStatus::Finished, at),
-            News::Failed(failure) => {
+        match event {
+            EndpointEvent::Complete => self.end_flow(current, FlowStatus::Finished, at),
+            EndpointEvent::Failed(failure) => {
                 let record = &mut self.records[current as usize];
                 // Of a flow that is over the connection may still fail: its last ACKs were lost.
                 if record.status == FlowStatus::Running {
@@ -311,52 +314,55 @@ impl Traffic {
                 }
                 self.end_flow(current, FlowStatus::Failed, at);
             }
-            News::DatagramsReceived(last) => {
+            EndpointEvent::DatagramsReceived(last) => {
                 let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
-            News::Delivered(token) => self.workloads[workload].on_delivered(token, now),
-            News::Sent(token) => self.workloads[workload].on_sent(token, now),
-            News::Quiet | News::Counted(_) | News::Lost(_) | News::DatagramsOver(_) => {}
+            EndpointEvent::Delivered(token) => self.workloads[workload].on_delivered(token, now),
+            EndpointEvent::Sent(token) => self.workloads[workload].on_sent(token, now),
+            EndpointEvent::Drained
+            | EndpointEvent::Counted(_)
+            | EndpointEvent::Lost(_)
+            | EndpointEvent::DatagramsOver(_) => {}
         }
     }
 
     /// What follows from a report.
-    fn react(&mut self, report: &Report, now: Time) {
-        let Report { address, news, at } = *report;
+    fn handle_report(&mut self, report: &Report, now: Time) {
+        let Report { address, event, at } = *report;
         let opener = address / 2;
         let workload = self.records[opener as usize].spec.workload;
-        match news {
-            News::Complete => self.go_on_or_close(opener, now),
-            News::Failed(_) => {
+        match event {
+            EndpointEvent::Complete => self.go_on_or_close(opener, now),
+            EndpointEvent::Failed(_) => {
                 self.forget_kept(opener);
                 self.end_part(self.carried_by(opener), now);
                 // The other end has nobody to talk to.
                 self.order(address ^ 1, Order::Free, now);
-                self.close_books(opener, now);
+                self.forget_connection(opener, now);
             }
-            News::Quiet => self.on_quiet(address, now),
-            News::Delivered(_) | News::Sent(_) => self.serve(workload, now),
-            News::Lost(_) => {
+            EndpointEvent::Drained => self.on_drained(address, now),
+            EndpointEvent::Delivered(_) | EndpointEvent::Sent(_) => self.serve(workload, now),
+            EndpointEvent::Lost(_) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     (open.lost, open.last_loss) = (open.lost + 1, at);
                     self.await_datagrams(opener, now);
                 }
             }
-            News::DatagramsOver(left) => {
+            EndpointEvent::DatagramsOver(left) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     open.over = Some((at, left));
                     self.await_datagrams(opener, now);
                 }
             }
-            News::DatagramsReceived(_) => {
+            EndpointEvent::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
                     self.order(opener * 2, Order::FreeDatagrams, now);
                     self.order(opener * 2 + 1, Order::FreeDatagrams, now);
-                    self.close_books(opener, now);
+                    self.forget_connection(opener, now);
                 }
             }
-            News::Counted(_) => {}
+            EndpointEvent::Counted(_) => {}
         }
         self.schedule(workload, now);
     }

@@ -81,19 +81,19 @@ impl Detector {
         Detector { after, stops, at: None, standing: BTreeSet::new(), found: Vec::new() }
     }
 
-    /// A class was paused at `since`: look later whether it still is, and not before the traffic would `react`.
-    pub(crate) fn watch(&mut self, since: Time, react: Span) {
-        self.at.get_or_insert(self.looks_after(since, react));
+    /// A class was paused at `since`: look later whether it still is, and not before the traffic would `handle_report`.
+    pub(crate) fn watch(&mut self, since: Time, handle_report: Span) {
+        self.at.get_or_insert(self.looks_after(since, handle_report));
     }
 
     /// When it looks because of a class that is paused at `since`.
-    fn looks_after(&self, since: Time, react: Span) -> Time {
-        since.saturating_add(self.after.max(react))
+    fn looks_after(&self, since: Time, handle_report: Span) -> Time {
+        since.saturating_add(self.after.max(handle_report))
     }
 
     /// When it looks at the earliest if nothing is paused yet, and may be from `now` on.
-    pub(crate) fn first_look(&self, now: Time, react: Span) -> Option<Time> {
-        self.at.is_none().then(|| self.looks_after(now, react))
+    pub(crate) fn first_look(&self, now: Time, handle_report: Span) -> Option<Time> {
+        self.at.is_none().then(|| self.looks_after(now, handle_report))
     }
 
     /// Time to look; true if a new deadlock was found. `is_over`: nothing but observation is pending.

@@ -16,7 +16,7 @@ impl Ports {
         let stays = ctx.packets.add(Packet::new(Content::Lost, 64, 0));
         let state = &mut self.ports[port];
         state.in_flight.push(&mut ctx.packets, stays);
-        (state.remote, state.special) = (to, true);
+        (state.remote, state.slow_path) = (to, true);
         self.boundary.cut += 1;
     }
 

@@ -32,14 +32,14 @@ pub(crate) struct Errors {
     /// By port: when the frame that was cut off would have been over; empty without failures.
     pub(super) cut: Vec<Time>,
     /// By port; empty if no wire is bad.
-    pub(super) of_port: Vec<Option<BadWire>>,
+    pub(super) of_port: Vec<Option<ErroneousLink>>,
     /// By port, pause frames not counted; empty without failures or bad wires.
     pub(super) lost_on_wire: Vec<Amount>,
 }
 
 /// How often the frames on a wire are damaged, up to when, and the draws.
 #[derive(Clone, Debug)]
-pub(super) struct BadWire {
+pub(super) struct ErroneousLink {
     model: ErrorModel,
     stop: Time,
     rng: Rng,
@@ -66,12 +66,12 @@ impl Errors {
         self.of_port.resize(ctx.plan.topology.port_count(), None);
         self.lost_on_wire.resize(ctx.plan.topology.port_count(), Amount::default());
         let rng = stream(ctx.settings.seed, "corruption", u64::from(port.0));
-        self.of_port[port.0 as usize] = Some(BadWire { model, stop, rng });
+        self.of_port[port.0 as usize] = Some(ErroneousLink { model, stop, rng });
         ctx.expect_losses();
     }
 }
 
-impl BadWire {
+impl ErroneousLink {
     /// Whether a frame of `bytes` that goes on the wire arrives damaged: drawn here.
     pub(super) fn damages(&mut self, bytes: u32, now: Time) -> bool {
         self.stop > now && self.rng.unit() < self.model.of_frame(bytes)
@@ -81,14 +81,14 @@ impl BadWire {
 /// A frame arrives damaged.
 pub(super) fn damage(index: PacketId, ctx: &mut Context) {
     let packet = ctx.packets[index];
-    ctx.give_up(index);
+    ctx.report_lost(index);
     let was_pause = if let Content::Pause { classes, .. } = packet.content {
         ctx.packets[index].class = classes.trailing_zeros() as u8;
         true
     } else {
         false
     };
-    ctx.packets.spoil(index, Content::Damaged { was_pause });
+    ctx.packets.mark_damaged(index, Content::Damaged { was_pause });
 }
 
 #[cfg(test)]

@@ -59,11 +59,11 @@ impl NodePorts<'_> {
 
     /// All frames on the wire are lost; each keeps its place until it would have arrived.
     pub(crate) fn lose_in_flight(&mut self, port: InPort, ctx: &mut Context) {
-        let mut next = self.on_wire(port).head();
+        let mut next = self.in_flight_frames(port).head();
         while let Some(index) = next {
             let packet = ctx.packets[index];
-            ctx.give_up(index);
-            ctx.packets.spoil(index, Content::Lost);
+            ctx.report_lost(index);
+            ctx.packets.mark_damaged(index, Content::Lost);
             next = ctx.packets.behind(index);
             match packet.content {
                 Content::Segment(_) | Content::Datagram { .. } | Content::Cnm(_) => {
@@ -82,7 +82,7 @@ impl NodePorts<'_> {
         if self.is_cross_partition(port)
             && let Some(last) = self.port(port).in_flight.head()
         {
-            ctx.packets.spoil(last, Content::Lost);
+            ctx.packets.mark_damaged(last, Content::Lost);
         }
     }
 }

@@ -39,7 +39,7 @@ impl Account {
 
 /// What the other end of a slot knows of the pauses that it asks the slot for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asker {
+pub(crate) struct PauseRequester {
     /// A `PauseRefresh` is pending.
     is_renewing: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Asker {
 #[derive(Debug)]
 pub(crate) struct Ingress {
     pub(crate) accounts: IndexVec<SlotId, Account>,
-    pub(super) askers: IndexVec<SlotId, Asker>,
+    pub(super) pause_requesters: IndexVec<SlotId, PauseRequester>,
 }
 
 impl Ingress {
@@ -62,7 +62,7 @@ impl Ingress {
             ..Account::default()
         };
         let accounts: IndexVec<SlotId, Account> = plan.all_slots().zip(limits).map(account).collect();
-        Ingress { askers: IndexVec::filled(Asker::default(), accounts.len()), accounts }
+        Ingress { pause_requesters: IndexVec::filled(PauseRequester::default(), accounts.len()), accounts }
     }
 }
 
@@ -81,7 +81,7 @@ impl NodePorts<'_> {
         account.bytes = bytes;
         account.most = account.most.max(bytes);
         if bytes > account.limits.xoff && !account.pause_sent {
-            self.again().send_pause(slot, ctx);
+            self.reborrow().send_pause(slot, ctx);
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ impl NodePorts<'_> {
     pub(crate) fn give_back(&mut self, slot: InSlot, size: u64, ctx: &Context) {
         let account = self.account_mut(slot);
         let Some(left) = account.bytes.checked_sub(size) else {
-            ctx.plan.overdrawn("ingress account", slot.port_and_class(&ctx.hot).0.reverse().id());
+            ctx.plan.accounting_underflow("ingress account", slot.port_and_class(&ctx.hot).0.reverse().id());
         };
         account.bytes = left;
     }
@@ -109,7 +109,7 @@ impl NodePorts<'_> {
             self.note_request(ingress, class, ctx);
         }
         self.send_pause_frame(ingress.reverse(), class, quanta, ctx);
-        if !std::mem::replace(&mut self.asker(slot).is_renewing, true) {
+        if !std::mem::replace(&mut self.pause_requester(slot).is_renewing, true) {
             let half = pause_time(ctx.plan.rate_from(ingress.id()), quanta) / 2;
             ctx.schedule(ctx.now() + half, Event::PauseRefresh(slot.id()));
         }
@@ -126,14 +126,14 @@ impl NodePorts<'_> {
 
     /// Renews a pause that is still wanted.
     pub(crate) fn on_pause_refresh(&mut self, slot: InSlot, ctx: &mut Context) {
-        self.asker(slot).is_renewing = false;
+        self.pause_requester(slot).is_renewing = false;
         if self.account(slot).pause_sent {
             self.send_pause(slot, ctx);
         }
     }
 
     /// The link of `port` is back: what has been asked for still holds.
-    pub(crate) fn ask_again(&mut self, port: InPort, ctx: &mut Context) {
+    pub(crate) fn resend_pauses(&mut self, port: InPort, ctx: &mut Context) {
         for class in 0..ctx.plan.priorities.len() as u8 {
             let slot = port.slot(class, &ctx.hot);
             if self.has_accounts() && self.account(slot).pause_sent {
@@ -162,7 +162,7 @@ impl NodePorts<'_> {
         let pause = Content::Pause { classes: stopped, quanta };
         let frame = Packet { at: ctx.now(), ..Packet::new(pause, Overhead::PAUSE_FRAME as u16, 0) };
         let index = ctx.packets.add(frame);
-        self.send_control(port, index, ctx);
+        self.enqueue_pause_frame(port, index, ctx);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Unsteady wires: frames that arrive later than their link alone would have it.
+//! JitteredLink wires: frames that arrive later than their link alone would have it.
 //!
 //! Jitter makes what a host has sent reach its switch up to `wire_jitter` later, uniformly at random and in order: the noise of
 //! NICs, drivers and interrupts that comes after the host's queue, so that a host which sends at line rate has it too (jitter of
@@ -18,7 +18,7 @@ use pauseframe_units::{IndexVec, NodeId, Span, Time};
 
 /// One direction of an unsteady link.
 #[derive(Debug)]
-pub(super) struct Unsteady {
+pub(super) struct JitteredLink {
     jitter: Span,
     /// Only frames that contend are late.
     is_auto: bool,
@@ -27,7 +27,7 @@ pub(super) struct Unsteady {
 
 /// The links of all hosts to their switches and back; none if all are steady.
 #[derive(Debug)]
-pub(super) struct Jitter(IndexVec<HostId, [Unsteady; 2]>);
+pub(super) struct Jitter(IndexVec<HostId, [JitteredLink; 2]>);
 
 impl Jitter {
     pub(super) fn of(plan: &Plan) -> Jitter {
@@ -38,8 +38,8 @@ impl Jitter {
             let is_own = settings.wire_jitters.iter().any(|own| own.host == *id);
             let is_auto = settings.wire_jitter.is_auto() && !is_own;
             [
-                Unsteady { jitter: plan.jitter_from(out), is_auto, draws: draws("wire jitter") },
-                Unsteady {
+                JitteredLink { jitter: plan.jitter_from(out), is_auto, draws: draws("wire jitter") },
+                JitteredLink {
                     jitter: plan.jitter_from(out.reverse()),
                     is_auto: false,
                     draws: draws("wire jitter to host"),
@@ -47,12 +47,12 @@ impl Jitter {
             ]
         };
         let wires: IndexVec<HostId, _> = plan.hosts.iter().map(wire).collect();
-        let is_steady = wires.iter().flatten().all(|wire: &Unsteady| wire.jitter == Span::ZERO);
+        let is_steady = wires.iter().flatten().all(|wire: &JitteredLink| wire.jitter == Span::ZERO);
         Jitter(if is_steady { IndexVec::new() } else { wires })
     }
 
     /// That of the wire between two nodes; none between switches, or where all are steady.
-    pub(super) fn between(&mut self, from: Owner, to: Owner) -> Option<&mut Unsteady> {
+    pub(super) fn between(&mut self, from: Owner, to: Owner) -> Option<&mut JitteredLink> {
         let (host, direction) = direction(from, to)?;
         if self.0.is_empty() { None } else { Some(&mut self.0[host][direction]) }
     }
@@ -77,13 +77,13 @@ fn direction(from: Owner, to: Owner) -> Option<(HostId, usize)> {
 
 impl NodePorts<'_> {
     /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
-    pub(super) fn unsteady_delay(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) -> Span {
+    pub(super) fn jittered_delay(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) -> Span {
         let state = *self.port(port);
         if state.from.is_switch() && state.to.is_switch() {
             return state.delay;
         }
         let (now, burst) = (ctx.now(), ctx.settings.wire_burst);
-        let wire = self.unsteady(port).filter(|wire| wire.jitter > Span::ZERO);
+        let wire = self.jittered_link(port).filter(|wire| wire.jitter > Span::ZERO);
         if wire.is_none() && burst == 0 {
             return state.delay;
         }

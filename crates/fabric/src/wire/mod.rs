@@ -20,7 +20,7 @@ pub(crate) mod scheduler;
 pub(crate) mod sent;
 mod service;
 pub(crate) mod slot;
-mod special;
+mod slow_path;
 mod storm;
 mod turn;
 pub(crate) mod watched;
@@ -71,7 +71,7 @@ pub(crate) struct Ports {
     /// Ports that send pause frames unasked; those of the whole network.
     pub(crate) storms: Arc<[PauseStorm]>,
     /// How unsteady the links of hosts are, where any is.
-    unsteady: Jitter,
+    jittered_link: Jitter,
     pub(crate) capture: Capture,
     pub(crate) errors: Errors,
     pub(crate) boundary: Boundary,
@@ -83,10 +83,10 @@ impl Ports {
     /// `accounted`: switches account by ingress.
     pub(crate) fn of(plan: &Plan, accounted: bool) -> Ports {
         let (slots, ports) = (plan.slots(), plan.topology.port_count());
-        let unsteady = Jitter::of(plan);
+        let jittered_link = Jitter::of(plan);
         let [paused_slots, paused_ports] = if plan.can_pause() { [slots, ports] } else { [0, 0] };
         Ports {
-            ports: idle_ports(plan, &unsteady),
+            ports: idle_ports(plan, &jittered_link),
             slots: idle_slots(plan),
             counters: AllCounters::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
@@ -98,7 +98,7 @@ impl Ports {
             turns: Turns::of(&plan.settings, ports),
             watchdogs: Watchdogs::default(),
             storms: Arc::default(),
-            unsteady,
+            jittered_link,
             capture: Capture::default(),
             errors: Errors::default(),
             boundary: Boundary::default(),
@@ -134,7 +134,7 @@ impl NodePorts<'_> {
 
     /// Whether the port's next frame is due now; if it comes when the frame in service is over, that is planned.
     #[inline]
-    pub(crate) fn is_due(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
+    pub(crate) fn schedule_or_is_due(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
         let state = self.port_mut(port);
         if state.tx_pending || !state.has_work() {
             return false;
@@ -149,12 +149,12 @@ impl NodePorts<'_> {
 
     /// The port has finished its frame, or a packet is out of the pipeline: whether the next frame is due.
     #[inline(always)]
-    pub(crate) fn has_finished(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
+    pub(crate) fn finish_frame(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
         let state = self.port_mut(port);
         if state.busy_until > ctx.now() {
             // A packet is out of the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.again().is_due(port, ctx);
+            return self.reborrow().schedule_or_is_due(port, ctx);
         }
         if state.tx_pending {
             state.tx_pending = false;
@@ -166,10 +166,10 @@ impl NodePorts<'_> {
 
     /// Puts a pause frame that waits on the wire: it goes before all packets.
     #[inline(always)]
-    pub(crate) fn transmit_control(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
+    pub(crate) fn transmit_waiting_pause(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
         let waits = self.port(port).pauses_wait;
         if waits {
-            self.again().transmit_pause(port, ctx);
+            self.reborrow().transmit_pause(port, ctx);
         }
         waits
     }
@@ -189,10 +189,10 @@ impl NodePorts<'_> {
     }
 
     /// A pause frame is to leave by `port`, as soon as the frame in service is over.
-    pub(crate) fn send_control(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn enqueue_pause_frame(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         self.waiting_pauses(port).push(&mut ctx.packets, index);
         self.port_mut(port).pauses_wait = true;
-        if self.is_due(port, ctx) {
+        if self.schedule_or_is_due(port, ctx) {
             self.transmit_pause(port, ctx);
         }
     }
@@ -207,8 +207,8 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn send_first(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
         let (index, state) = self.take_first(port, class, ctx);
-        if state.special {
-            self.again().put_on_special_wire(port, index, ctx);
+        if state.slow_path {
+            self.reborrow().put_on_wire_slow_path(port, index, ctx);
         } else {
             state.serve(port.id(), index, state.delay, ctx);
         }
@@ -234,7 +234,7 @@ impl NodePorts<'_> {
             switch.leave(u64::from(size));
         }
         if !waited {
-            ctx.plan.overdrawn("backlog", port.id());
+            ctx.plan.accounting_underflow("backlog", port.id());
         }
         (index, state)
     }
@@ -244,7 +244,7 @@ impl NodePorts<'_> {
         let (class, size) = (ctx.packets[index].class, u64::from(ctx.packets[index].size));
         let (state, slot) = self.port_and_slot(port, port.slot(class, &ctx.hot));
         if !slot.leave(size, ctx.now()) {
-            ctx.plan.overdrawn("backlog", port.id());
+            ctx.plan.accounting_underflow("backlog", port.id());
         }
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
@@ -260,7 +260,7 @@ impl NodePorts<'_> {
         if ctx.hot.watched_arrivals & 1 << class != 0 {
             let slot = self.slot_mut(port.slot(class, &ctx.hot));
             let Some(waiting) = slot.waiting.checked_sub(1) else {
-                ctx.plan.overdrawn("packet count", port.id())
+                ctx.plan.accounting_underflow("packet count", port.id())
             };
             slot.waiting = waiting;
         }
@@ -270,8 +270,8 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let state = self.port_mut(port);
-        if state.special {
-            self.again().put_on_special_wire(port, index, ctx);
+        if state.slow_path {
+            self.reborrow().put_on_wire_slow_path(port, index, ctx);
         } else {
             state.serve(port.id(), index, state.delay, ctx);
         }
@@ -279,17 +279,17 @@ impl NodePorts<'_> {
 
     /// A packet that meets an idle port goes straight to the wire: it never waits and is in no backlog.
     #[inline(always)]
-    pub(crate) fn send_at_once(&mut self, port: OwnPort, index: PacketId, class: u8, ctx: &mut Context) {
+    pub(crate) fn send_directly(&mut self, port: OwnPort, index: PacketId, class: u8, ctx: &mut Context) {
         let size = u32::from(ctx.packets[index].size);
         if class > 0 {
             self.slot_mut(port.slot(class, &ctx.hot)).sent += Amount::packet(size);
         }
         let state = self.port_mut(port);
         state.count_sent(size);
-        if state.special {
+        if state.slow_path {
             // A token bucket asks since when it waits.
             ctx.packets[index].at = ctx.now();
-            self.again().put_on_special_wire(port, index, ctx);
+            self.reborrow().put_on_wire_slow_path(port, index, ctx);
             return;
         }
         debug_assert!(!state.has_work(), "an idle port has nothing to send");
@@ -314,7 +314,7 @@ impl NodePorts<'_> {
         if reason == DropReason::HeadroomExceeded {
             ctx.check_headroom_drop(&packet);
         }
-        ctx.give_up(index);
+        ctx.report_lost(index);
         ctx.packets.remove(index);
     }
 
@@ -331,7 +331,7 @@ impl NodePorts<'_> {
     }
 }
 
-fn idle_ports(plan: &Plan, unsteady: &Jitter) -> IndexVec<PortId, Port> {
+fn idle_ports(plan: &Plan, jittered_link: &Jitter) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
     let port = |port| {
         let channel = topology.channel(port);
@@ -350,7 +350,7 @@ fn idle_ports(plan: &Plan, unsteady: &Jitter) -> IndexVec<PortId, Port> {
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            special: unsteady.is_between(from, to, plan),
+            slow_path: jittered_link.is_between(from, to, plan),
             remote: LOCAL,
         }
     };

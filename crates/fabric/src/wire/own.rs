@@ -8,9 +8,9 @@
 //! Only `partitioning.rs`, and the network between two windows, make such a borrow: it takes the ports of the whole partition.
 
 use super::counters::{Counters, Received, SwitchCounters};
-use super::damage::BadWire;
-use super::ingress::{Account, Asker};
-use super::jitter::Unsteady;
+use super::damage::ErroneousLink;
+use super::ingress::{Account, PauseRequester};
+use super::jitter::JitteredLink;
 use super::paused::{PauseState, PendingPause};
 use super::port::{LOCAL, Port};
 use super::scheduler::{Ets, Turns};
@@ -117,7 +117,7 @@ impl<'n> NodePorts<'n> {
 
     /// The same, for what is called out of line: then the borrow in hand can stay in registers.
     #[inline(always)]
-    pub(crate) fn again(&mut self) -> NodePorts<'_> {
+    pub(crate) fn reborrow(&mut self) -> NodePorts<'_> {
         NodePorts { all: self.all, node: self.node }
     }
 
@@ -134,7 +134,7 @@ impl<'n> NodePorts<'n> {
     #[inline(always)]
     pub(crate) fn own(&self, port: PortId, ctx: &Context) -> OwnPort<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.from != self.node) {
-            ctx.plan.trespass(self.node, port);
+            ctx.plan.wrong_owner(self.node, port);
         }
         OwnPort(port, PhantomData)
     }
@@ -146,7 +146,7 @@ impl<'n> NodePorts<'n> {
     #[inline(always)]
     pub(crate) fn incoming(&self, port: PortId, ctx: &Context) -> InPort<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.to != self.node) {
-            ctx.plan.trespass(self.node, port);
+            ctx.plan.wrong_owner(self.node, port);
         }
         InPort(port, PhantomData)
     }
@@ -159,7 +159,7 @@ impl<'n> NodePorts<'n> {
     pub(crate) fn account_of(&self, port: PortId, class: u8, ctx: &Context) -> InSlot<'n> {
         let slot = ctx.hot.slot_within(port, class);
         if self.all.ingress.accounts.get(slot).is_none_or(|account| account.node != self.node) {
-            ctx.plan.trespass(self.node, port.reverse());
+            ctx.plan.wrong_owner(self.node, port.reverse());
         }
         InSlot(slot, PhantomData)
     }
@@ -277,8 +277,8 @@ impl NodePorts<'_> {
         &mut self.all.ingress.accounts[slot.0]
     }
 
-    pub(super) fn asker(&mut self, slot: InSlot) -> &mut Asker {
-        &mut self.all.ingress.askers[slot.0]
+    pub(super) fn pause_requester(&mut self, slot: InSlot) -> &mut PauseRequester {
+        &mut self.all.ingress.pause_requesters[slot.0]
     }
 
     /// Whether the node has accounts at all.
@@ -287,7 +287,7 @@ impl NodePorts<'_> {
     }
 
     /// The frames on a wire to the node.
-    pub(super) fn on_wire(&self, port: InPort) -> Fifo {
+    pub(super) fn in_flight_frames(&self, port: InPort) -> Fifo {
         self.all.ports[port.0].in_flight
     }
 
@@ -314,13 +314,13 @@ impl NodePorts<'_> {
     }
 
     /// How unsteady the wire is, if it is.
-    pub(super) fn unsteady(&mut self, port: OwnPort) -> Option<&mut Unsteady> {
+    pub(super) fn jittered_link(&mut self, port: OwnPort) -> Option<&mut JitteredLink> {
         let Port { from, to, .. } = self.all.ports[port.0];
-        self.all.unsteady.between(from, to)
+        self.all.jittered_link.between(from, to)
     }
 
     /// How bad the wire is, if it is.
-    pub(super) fn bad_wire(&mut self, port: OwnPort) -> Option<&mut BadWire> {
+    pub(super) fn erroneous_link(&mut self, port: OwnPort) -> Option<&mut ErroneousLink> {
         self.all.errors.of_port.get_mut(port.0.0 as usize)?.as_mut()
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Port {
     /// Pause frames wait for the frame in service (`Ports::waiting_pauses`).
     pub(crate) pauses_wait: bool,
     /// Its wire is cut, looked at, bad or unsteady.
-    pub(super) special: bool,
+    pub(super) slow_path: bool,
     /// The partition where it ends, or [`LOCAL`].
     pub(super) remote: u16,
 }

@@ -38,10 +38,10 @@ impl Slot {
     #[inline(always)]
     #[must_use]
     pub(crate) fn leave(&mut self, size: u64, now: Time) -> bool {
-        let (left, overdrawn) = self.backlog.overflowing_sub(size);
+        let (left, accounting_underflow) = self.backlog.overflowing_sub(size);
         self.backlog = left;
         self.moments = self.moments.wrapping_add(u128::from(size) * u128::from(now.0));
-        !overdrawn
+        !accounting_underflow
     }
 
     /// The backlog summed over time up to `now`, in byte * ps: that of the packets that still wait included.

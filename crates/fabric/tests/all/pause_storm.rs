@@ -67,7 +67,7 @@ fn a_frame_stops_its_priority_for_its_time() {
     let (mut network, ending) = stormed(&settings(), storm(&topology, &[LOSSLESS]));
     let to_b = port(&topology, "s", "b");
     let paused = of(&network, &ending, to_b, LOSSLESS);
-    // Half of the pause time is 1.68 ms: the storm is over before a second frame.
+    // EndpointCounters of the pause time is 1.68 ms: the storm is over before a second frame.
     assert_eq!((paused.pauses_sent, paused.pauses_received), (1, 1));
     assert_eq!(paused.paused, Span(65_535 * 51_200));
     let other = of(&network, &ending, to_b, 0);

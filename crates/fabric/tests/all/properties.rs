@@ -168,7 +168,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
     }
 }
 
-/// Half of the networks have more than plain switches.
+/// EndpointCounters of the networks have more than plain switches.
 fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     if coin(rng) {
         return;
@@ -219,7 +219,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
 fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSpec> {
     let hosts: Vec<_> = topology.hosts().collect();
     let host = |rng: &mut Rng| hosts[rng.below(hosts.len() as u64) as usize];
-    // Half of them to one host: an incast.
+    // EndpointCounters of them to one host: an incast.
     let sink = host(rng);
     let mut flows: Vec<_> = (0..=rng.below(60))
         .map(|_| {

@@ -9,9 +9,9 @@ use crate::frame::PacketId;
 
 impl Ports {
     /// Somebody looks at what goes on some wire, or it is bad.
-    pub(crate) fn tap(&mut self, ctx: &mut Context) {
-        ctx.hot.tapped = true;
-        self.ports.iter_mut().for_each(|port| port.special = true);
+    pub(crate) fn enable_slow_path(&mut self, ctx: &mut Context) {
+        ctx.hot.slow_paths = true;
+        self.ports.iter_mut().for_each(|port| port.slow_path = true);
     }
 }
 
@@ -19,16 +19,16 @@ impl NodePorts<'_> {
     /// Puts a frame on a wire that is cut, looked at, bad or unsteady.
     #[cold]
     #[inline(never)]
-    pub(super) fn put_on_special_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
-        let tapped = ctx.hot.tapped;
-        let delay = self.unsteady_delay(port, index, ctx);
+    pub(super) fn put_on_wire_slow_path(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+        let slow_paths = ctx.hot.slow_paths;
+        let delay = self.jittered_delay(port, index, ctx);
         if self.is_cross_partition(port) {
             self.port_mut(port).serve_remote(port.id(), index, delay, ctx);
         } else {
             self.port_mut(port).serve(port.id(), index, delay, ctx);
         }
-        if tapped {
-            self.tap(port, index, ctx);
+        if slow_paths {
+            self.enable_slow_path(port, index, ctx);
         }
         if self.is_cross_partition(port) {
             self.send_to_partition(port, index, ctx);
@@ -36,10 +36,10 @@ impl NodePorts<'_> {
     }
 
     /// Who captures keeps a copy of a frame, and a bad wire may damage it.
-    fn tap(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+    fn enable_slow_path(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         self.capture(port, index, ctx);
         let (size, now) = (u32::from(ctx.packets[index].size), ctx.now());
-        if self.bad_wire(port).is_some_and(|wire| wire.damages(size, now)) {
+        if self.erroneous_link(port).is_some_and(|wire| wire.damages(size, now)) {
             damage(index, ctx);
         }
     }
