@@ -221,7 +221,7 @@ impl IdealTime {
 
     /// From the first socket to the last: a train of at most two sizes, all of it there at the start.
     fn one_way(&self, path: &[Hop], train: &[(u64, u32)]) -> Span {
-        let wire = if self.spread { spread_out(path, train) } else { in_line(path, train) };
+        let wire = if self.spread { spread_out(path, train) } else { train_transfer_time(path, train) };
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
@@ -260,7 +260,7 @@ impl IdealTime {
 }
 
 /// A train on one path, each packet behind the one before it.
-fn in_line(path: &[Hop], train: &[(u64, u32)]) -> Span {
+fn train_transfer_time(path: &[Hop], train: &[(u64, u32)]) -> Span {
     // `over[i]`: when link i has sent all of the train so far.
     let mut over = vec![Span::ZERO; path.len()];
     let mut last = Span::ZERO;
@@ -298,7 +298,7 @@ fn earliest(path: &[Hop], train: &[(u64, u32)]) -> Span {
 /// A train whose packets share the first and the last link alone: when the last to leave the first link can be there, and
 /// not before the last link has sent all.
 fn spread_out(path: &[Hop], train: &[(u64, u32)]) -> Span {
-    let Some(last) = path.last().filter(|_| path.len() > 1) else { return in_line(path, train) };
+    let Some(last) = path.last().filter(|_| path.len() > 1) else { return train_transfer_time(path, train) };
     let (mut sent, mut latest, mut load) = (Span::ZERO, Span::ZERO, Span::ZERO);
     for &(count, size) in train {
         let (each, on_last) = (path[0].rate.serialise(size), last.rate.serialise(size));

@@ -49,13 +49,13 @@ id!(
 );
 id!(
     /// The place of a connection end, or of one end of a flow of datagrams, in its partition.
-    EndId
+    EndpointId
 );
 id!(
     /// The NIC queue for a destination and class, among those of its host.
     NicQueueId
 );
-none!(SlotId PacketId EndId);
+none!(SlotId PacketId EndpointId);
 
 impl PacketId {
     /// Itself, unless it is none.
@@ -65,11 +65,11 @@ impl PacketId {
     }
 }
 
-impl EndId {
+impl EndpointId {
     /// Itself, unless it is none.
     #[inline(always)]
-    pub(crate) fn known(self) -> Option<EndId> {
-        (self != EndId::NONE).then_some(self)
+    pub(crate) fn known(self) -> Option<EndpointId> {
+        (self != EndpointId::NONE).then_some(self)
     }
 }
 

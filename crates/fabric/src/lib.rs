@@ -1,7 +1,7 @@
 //! The lossless network: hosts, switches, ports, buffers, PFC.
 //!
 //! One packet's journey: [`endpoint`] (TCP hands over a segment; stack, NIC) → [`wire`] (queue, link) → [`switching`] (route, admit, mark;
-//! who may hold how much, who must pause) → wire → … → endpoint. A [`partition`] drives it, [`watch`] looks at it.
+//! who may hold how much, who must pause) → wire → … → endpoint. A [`partition`] drives it, [`observe`] looks at it.
 
 #![expect(unexpected_cfgs, reason = "tests/all/reach.rs has the compiler refuse what is in tests/trespass")]
 
@@ -9,7 +9,6 @@
 #[cfg(test)]
 extern crate self as pauseframe_fabric;
 
-mod audit;
 mod class;
 #[cfg(test)]
 #[path = "../tests/all/common.rs"]
@@ -26,8 +25,10 @@ mod headroom;
 mod hot;
 mod ideal;
 mod ids;
+mod invariants;
 mod marker;
 mod network;
+mod observers;
 mod order;
 mod partition;
 mod partitioning;
@@ -41,7 +42,6 @@ mod thread_pool;
 mod ties;
 mod traffic;
 mod vlan;
-mod watch;
 mod wire;
 mod worker;
 
@@ -54,6 +54,11 @@ pub use marker::{
     BUFFER_MAX, ByPort, MarkAt, Marker, NoMarker, NotEct, PortSelector, Red, Spacing, Step, Threshold,
 };
 pub use network::{Failed as RunFailed, Network};
+pub use observers::deadlock::{Deadlock, DeadlockedQueue};
+pub use observers::pause_tree::PauseInterval;
+pub use observers::ports::PortReport;
+pub use observers::sampler::{Entity, Metric, Sample, SamplePlan};
+pub use observers::states::{State, StateChange};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use settings::{
@@ -62,11 +67,6 @@ pub use settings::{
     VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
 };
 pub use thread_pool::CatchPanic;
-pub use watch::deadlock::{Deadlock, DeadlockedQueue};
-pub use watch::pause_tree::PauseInterval;
-pub use watch::ports::PortReport;
-pub use watch::sampler::{Entity, Metric, Sample, SamplePlan};
-pub use watch::states::{State, StateChange};
 pub use wire::capture::{CapturedFrame, FrameContent};
 pub use wire::counters::{DropReason, LossReason};
 pub use wire::damage::ErrorModel;

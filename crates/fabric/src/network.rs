@@ -9,10 +9,16 @@
 mod observers;
 mod outcome;
 
-use crate::audit::{Audit, look_at_books};
 use crate::failures::{Change, Failures};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
+use crate::invariants::{InvariantSchedule, check_invariants};
+use crate::observers::deadlock::Detector;
+use crate::observers::notes::Note;
+use crate::observers::pause_tree::PauseLog;
+use crate::observers::sampler::Sampler;
+use crate::observers::states::StateLog;
+use crate::observers::view::{PartitionOf, View};
 use crate::order::Report;
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -21,12 +27,6 @@ use crate::settings::Settings;
 use crate::switching::paths::longest_path;
 use crate::thread_pool::{CatchPanic, ThreadPool, run_in_parallel};
 use crate::traffic::Traffic;
-use crate::watch::deadlock::Detector;
-use crate::watch::notes::Note;
-use crate::watch::pause_tree::PauseLog;
-use crate::watch::sampler::Sampler;
-use crate::watch::states::StateLog;
-use crate::watch::view::{PartitionOf, View};
 use crate::wire::capture::Captured;
 use crate::worker::{Worker, exchange};
 use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
@@ -64,7 +64,7 @@ pub struct Network {
     detector: Option<Detector>,
     failures: Option<Failures>,
     guarded: bool,
-    audit: Audit,
+    invariants: InvariantSchedule,
 }
 
 /// A failed assertion in a partition that ran on a thread of its own.
@@ -120,7 +120,7 @@ impl Network {
             detector: None,
             failures: None,
             guarded: false,
-            audit: Audit::new(plan),
+            invariants: InvariantSchedule::new(plan),
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
         }
@@ -192,7 +192,7 @@ impl Network {
         self.workers.iter_mut().map(|worker| &mut worker.partition).for_each(change);
     }
 
-    /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `watch` says stop.
+    /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `observe` says stop.
     ///
     /// # Errors
     /// If an assertion fails in a partition on a thread of its own, or in a recount of it, as `catch_panic` tells it. In the first partition, which runs
@@ -201,27 +201,27 @@ impl Network {
         &mut self,
         limits: Limits,
         catch_panic: CatchPanic,
-        mut watch: impl FnMut(&mut Network, Progress) -> Control,
+        mut observe: impl FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
         let others = self.workers.len() - 1;
         let ending = if others == 0 {
-            self.take_turns(limits, &mut None, catch_panic, &mut watch)?
+            self.take_turns(limits, &mut None, catch_panic, &mut observe)?
         } else {
             std::thread::scope(|scope| {
                 let pool = ThreadPool::new(scope, others, catch_panic);
-                self.take_turns(limits, &mut Some(pool), catch_panic, &mut watch)
+                self.take_turns(limits, &mut Some(pool), catch_panic, &mut observe)
             })?
         };
-        self.look_at_books(catch_panic)?;
+        self.check_invariants(catch_panic)?;
         Ok(ending)
     }
 
     /// Compares what has been counted with what is there.
-    pub(crate) fn look_at_books(&mut self, catch_panic: CatchPanic) -> Result<(), Failed> {
+    pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), Failed> {
         self.workers.iter_mut().for_each(|worker| worker.take_in());
         let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
-        self.audit.set_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
-        let look = |number| look_at_books(view, number);
+        self.invariants.set_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
+        let look = |number| check_invariants(view, number);
         run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| Failed { message })
     }
 
@@ -236,7 +236,7 @@ impl Network {
         limits: Limits,
         pool: &mut Option<ThreadPool>,
         catch_panic: CatchPanic,
-        watch: &mut dyn FnMut(&mut Network, Progress) -> Control,
+        observe: &mut dyn FnMut(&mut Network, Progress) -> Control,
     ) -> Result<Ending, Failed> {
         self.workers.iter_mut().for_each(|worker| worker.publish_status());
         let (mut watched, mut turns) = (self.events(), 0);
@@ -254,19 +254,19 @@ impl Network {
             }
             let end = self.plan_window(start, limits.time);
             self.run_workers(end, pool)?;
-            if let Some(stopped) = self.watch_all(self.reached) {
+            if let Some(stopped) = self.run_observers(self.reached) {
                 return Ok(self.ending(stopped, false));
             }
             // A turn counts as an event: where nothing but samples happens, somebody still asks whether to go on.
             turns += 1;
             let events = self.events();
-            if self.audit.schedule_or_is_due(events) {
-                self.look_at_books(catch_panic)?;
+            if self.invariants.is_due(events) {
+                self.check_invariants(catch_panic)?;
             }
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
                 let now = self.reached.min(limits.time);
-                if watch(self, Progress { now, events }) == Control::Stop {
+                if observe(self, Progress { now, events }) == Control::Stop {
                     return Ok(self.ending(now, true));
                 }
             }
@@ -287,11 +287,11 @@ impl Network {
     fn next_time(&self) -> Option<Time> {
         let workers = self.workers.iter().filter_map(|worker| worker.status.next).min();
         let failures = self.failures.as_ref().and_then(Failures::next_time);
-        [workers, self.traffic.next_time(), failures, self.next_look()].into_iter().flatten().min()
+        [workers, self.traffic.next_time(), failures, self.next_observation()].into_iter().flatten().min()
     }
 
     /// When somebody who watches looks next.
-    fn next_look(&self) -> Option<Time> {
+    fn next_observation(&self) -> Option<Time> {
         let sampler = self.sampler.as_ref().and_then(|sampler| sampler.at);
         let states = self.state_log.as_ref().and_then(|log| log.at);
         let detector = self.detector.as_ref().and_then(|detector| detector.at);
@@ -302,10 +302,10 @@ impl Network {
     /// their instant, who watches sees it when it is over.
     fn plan_window(&mut self, start: Time, limit: Time) -> Time {
         let failure = self.failures.as_ref().and_then(Failures::next_time);
-        let look = self.next_look().map(|look| look + Span(1));
+        let look = self.next_observation().map(|look| look + Span(1));
         // Who looks for deadlocks does so some time after a pause, and a pause may begin now.
         let detector =
-            self.detector.as_ref().and_then(|detector| detector.first_look(start, self.plan.window));
+            self.detector.as_ref().and_then(|detector| detector.first_check(start, self.plan.window));
         let last =
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
         // The traffic acts ahead as far as no report can come between.
@@ -431,12 +431,12 @@ impl Network {
     }
 
     /// Who watches reads what has been noted and, if it is time, looks. When the run is to end, if it is.
-    fn watch_all(&mut self, end: Time) -> Option<Time> {
-        self.read_notes();
+    fn run_observers(&mut self, end: Time) -> Option<Time> {
+        self.drain_notes();
         let now = Time(end.0.checked_sub(1)?);
         // Applications may still act at this very time.
         let acts = self.traffic.next_time().is_some_and(|next| next <= now);
-        if acts || self.next_look().is_none_or(|look| look > now) {
+        if acts || self.next_observation().is_none_or(|look| look > now) {
             return None;
         }
         self.workers.iter_mut().for_each(|worker| worker.take_in());
@@ -454,12 +454,12 @@ impl Network {
             stopped = detector.stops.then_some(now);
         }
         if self.state_log.as_ref().is_some_and(|log| log.at == Some(now)) {
-            self.look_at_states(now, is_over);
+            self.sample_states(now, is_over);
         }
         stopped
     }
 
-    fn look_at_states(&mut self, now: Time, is_over: bool) {
+    fn sample_states(&mut self, now: Time, is_over: bool) {
         let Some(log) = &mut self.state_log else { return };
         let mut peaks = IndexVec::new();
         for slot in self.plan.all_slots() {
@@ -475,11 +475,11 @@ impl Network {
         log.at = (log.full.is_none() && !is_over).then(|| now + log.every);
     }
 
-    fn read_notes(&mut self) {
+    fn drain_notes(&mut self) {
         if let Some(detector) = &mut self.detector {
             let pauses =
                 self.workers.iter_mut().filter_map(|worker| worker.partition.ctx.notes.take_first_pause());
-            pauses.min().into_iter().for_each(|pause| detector.watch(pause, self.plan.window));
+            pauses.min().into_iter().for_each(|pause| detector.observe(pause, self.plan.window));
         }
         if self.capture_left > 0 {
             let frames =

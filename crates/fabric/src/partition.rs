@@ -198,7 +198,7 @@ impl Partition {
 
     #[inline(always)]
     fn on_timer(&mut self, address: u32) {
-        if let Some(host) = self.endpoints.host_of_end(address) {
+        if let Some(host) = self.endpoints.host_of_endpoint(address) {
             let (mut host, ctx) = self.at_host(host);
             host.on_timer(address, ctx);
         }

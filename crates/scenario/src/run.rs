@@ -264,7 +264,7 @@ fn simulate(
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
-    built.network.look_at_end(ending.now);
+    built.network.finish_observation(ending.now);
     let cause = failure.or_else(|| drain(&mut built.network).err());
     let cause = cause.or_else(|| series.write_rest(&names).err().map(|cause| ("series.parquet", cause)));
     if let (Some((name, cause)), Some(folder)) = (cause, folder) {

@@ -6,11 +6,11 @@
 
 use super::host::Socket;
 use super::messages::Boundaries;
-use super::node::{HostNode, OwnEnd};
+use super::node::{HostNode, OwnEndpoint};
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
-use crate::ids::{EndId, HostId, NicQueueId};
+use crate::ids::{EndpointId, HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, Exchange, Opening, Order};
 use pauseframe_engine::mix;
 use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
@@ -21,7 +21,7 @@ const IP_HEADER: u32 = 20;
 
 /// One end of a connection at its host.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct Endpoint {
     pub(crate) connection: Connection,
     /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
     timer_at: Time,
@@ -76,7 +76,7 @@ struct Counts {
     undone: u32,
 }
 
-impl End {
+impl Endpoint {
     fn counts(&self) -> Counts {
         let stats = self.connection.stats();
         Counts {
@@ -168,23 +168,23 @@ impl<'n> HostNode<'n> {
         let frame = ctx.settings.overhead.frame_size(ctx.settings.mtu, Priority::default()) + ctx.hot.gap;
         connection.set_frame_time(self.ports.port(self.port).rate.serialise(frame));
         let nic_queue = self.host().queue_for(nodes[1], picked.class);
-        let mut end = End::new(connection, address, host, nodes, nic_queue);
+        let mut end = Endpoint::new(connection, address, host, nodes, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
         end.begin(&exchange);
         if side == 0 && !at_once {
             (end.write_at, end.writes) = (spec.start, exchange.writes);
         }
-        let place = self.add_end(end);
+        let place = self.add_endpoint(end);
         if side == 0 {
-            self.pump(place, ctx);
+            self.send_available(place, ctx);
             self.end(place).arm_timer(ctx);
         }
     }
 
     /// What the application at an end that is open does. One that has failed meanwhile does nothing.
-    pub(super) fn order_end(&mut self, address: u32, order: &Order, ctx: &mut Context) {
-        let Some(place) = self.end_at(address) else { return };
+    pub(super) fn execute_order(&mut self, address: u32, order: &Order, ctx: &mut Context) {
+        let Some(place) = self.endpoint_at(address) else { return };
         let now = ctx.now();
         match order {
             Order::Continue(exchange) => self.continue_with(place, exchange, ctx),
@@ -196,7 +196,7 @@ impl<'n> HostNode<'n> {
             &Order::Write { bytes, token, written } => {
                 // That it has gone is told with what happens next, not now.
                 self.end(place).write_message(bytes, token, written, now);
-                self.pump(place, ctx);
+                self.send_available(place, ctx);
                 self.end(place).arm_timer(ctx);
                 return;
             }
@@ -214,18 +214,18 @@ impl<'n> HostNode<'n> {
                 end.connection.close(now);
             }
             Order::Free => {
-                self.free_end(place, ctx);
+                self.free_endpoint(place, ctx);
                 return;
             }
             Order::Open(_) | Order::OpenDatagrams(_) | Order::AwaitDatagrams(_) | Order::FreeDatagrams => {
                 unreachable!("what opens an end or is for datagrams has its own way")
             }
         }
-        self.settle(place, address, ctx);
+        self.after_change(place, address, ctx);
     }
 
     /// The next exchange on a kept connection.
-    fn continue_with(&mut self, place: OwnEnd<'n>, exchange: &Exchange, ctx: &mut Context) {
+    fn continue_with(&mut self, place: OwnEndpoint<'n>, exchange: &Exchange, ctx: &mut Context) {
         self.report_counters(place, ctx);
         let end = self.end(place);
         let side = end.address() & 1;
@@ -235,10 +235,10 @@ impl<'n> HostNode<'n> {
         if exchange.writes > 0 {
             end.connection.send(exchange.writes, ctx.now());
         }
-        self.list_end(exchange.flow * 2 + side, place);
+        self.list_endpoint(exchange.flow * 2 + side, place);
     }
 
-    fn report_counters(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
+    fn report_counters(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
         let end = self.end(place);
         let (address, flow) = (end.address(), end.flow);
         if let Some(counters) = end.take_counters() {
@@ -251,24 +251,24 @@ impl<'n> HostNode<'n> {
     }
 
     /// Gives back the place of an end.
-    fn free_end(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
-        self.remember(place, ctx);
+    fn free_endpoint(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
+        self.cache_metrics(place, ctx);
         self.report_counters(place, ctx);
-        let Some(End { peer, blocked, .. }) = self.take_end(place) else { return };
+        let Some(Endpoint { peer, blocked, .. }) = self.take_endpoint(place) else { return };
         self.unlist(peer ^ 1);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
         if !blocked {
-            self.give_back_place(place.place());
+            self.release_index(place.place());
         }
     }
 
     /// What the source's end has learnt goes to the next connection between the two.
-    fn remember(&mut self, place: OwnEnd<'n>, ctx: &Context) {
+    fn cache_metrics(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
         let end = self.end(place);
         let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
         if caches && end.address() & 1 == 0 {
             let (to, transport) = (end.nodes[1], end.transport);
-            let (end, metrics) = self.end_and_metrics(place, to, transport, ctx);
+            let (end, metrics) = self.endpoint_and_metrics(place, to, transport, ctx);
             end.connection.remember(metrics);
         }
     }
@@ -290,7 +290,7 @@ impl<'n> HostNode<'n> {
         };
         let (segment, to) = (ctx.packets.segment(&carried), carried.to);
         ctx.packets.remove(index);
-        let Some(place) = self.end_at(to) else {
+        let Some(place) = self.endpoint_at(to) else {
             return; // A late duplicate of a flow that is over.
         };
         let now = ctx.now();
@@ -305,12 +305,12 @@ impl<'n> HostNode<'n> {
         if received > 0 {
             self.count_received(workload, received, ctx);
         }
-        self.settle(place, to, ctx);
+        self.after_change(place, to, ctx);
     }
 
     /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
     #[inline(always)]
-    fn settle(&mut self, place: OwnEnd<'n>, address: u32, ctx: &mut Context) {
+    fn after_change(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
         let end = self.end(place);
         if end.connection.delivered() >= end.expects {
             end.on_expected(address, ctx);
@@ -318,7 +318,7 @@ impl<'n> HostNode<'n> {
         if end.sent() >= end.tells {
             end.on_sent(ctx);
         }
-        self.pump(place, ctx);
+        self.send_available(place, ctx);
         let end = self.end(place);
         end.arm_timer(ctx);
         if end.closing {
@@ -328,18 +328,18 @@ impl<'n> HostNode<'n> {
             }
         } else if let Some(failure) = end.connection.failure() {
             ctx.report(address, EndpointEvent::Failed(failure));
-            self.free_end(place, ctx);
+            self.free_endpoint(place, ctx);
         }
     }
 
     /// Hands segments to the host while TCP has some and the host has room.
     #[inline(always)]
-    fn pump(&mut self, place: OwnEnd<'n>, ctx: &mut Context) {
+    fn send_available(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
         if self.end(place).blocked {
             return;
         }
         loop {
-            let (end, host) = self.end_and_host(place);
+            let (end, host) = self.endpoint_and_host(place);
             if !host.has_room(ctx) && !end.connection.is_in_super_packet() {
                 end.blocked = true;
                 host.wait_for_room(Socket::Connection(place.place()));
@@ -352,11 +352,11 @@ impl<'n> HostNode<'n> {
     }
 
     /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
-    pub(super) fn send_one_blocked(&mut self, place: EndId, ctx: &mut Context) -> bool {
+    pub(super) fn send_one_blocked(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
         let now = ctx.now();
-        let Some(place) = self.end_in(place) else {
+        let Some(place) = self.endpoint_in(place) else {
             // It was closed in the line; now nothing names its place any more.
-            self.give_back_place(place);
+            self.release_index(place);
             return false;
         };
         let end = self.end(place);
@@ -376,18 +376,18 @@ impl<'n> HostNode<'n> {
 
     /// The next packet of a connection end takes another VLAN.
     #[cold]
-    fn change_vlan(&mut self, place: OwnEnd<'n>, ctx: &Context) {
+    fn change_vlan(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
         let end = self.end(place);
         let (among, class) = (std::mem::take(&mut end.vlans), end.class);
         let Some((draws, id)) = self.vlan_draws() else { return };
         let (vlan, class) = draws.pick(id, &among, class, ctx);
-        let (end, host) = self.end_and_host(place);
+        let (end, host) = self.endpoint_and_host(place);
         (end.vlan, end.class, end.vlans) = (vlan, class, among);
         end.nic_queue = host.queue_for(NodeId(end.route), class);
     }
 
     #[inline(always)]
-    fn send_segment(&mut self, place: OwnEnd<'n>, (segment, ecn): &(Segment, Ecn), ctx: &mut Context) {
+    fn send_segment(&mut self, place: OwnEndpoint<'n>, (segment, ecn): &(Segment, Ecn), ctx: &mut Context) {
         if ctx.hot.vlan_per_packet {
             self.change_vlan(place, ctx);
         }
@@ -423,7 +423,7 @@ impl<'n> HostNode<'n> {
     /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
     pub(crate) fn on_timer(&mut self, address: u32, ctx: &mut Context) {
         let now = ctx.now();
-        let Some(place) = self.end_at(address) else { return };
+        let Some(place) = self.endpoint_at(address) else { return };
         let end = self.end(place);
         if end.timer_at != now {
             return;
@@ -436,11 +436,11 @@ impl<'n> HostNode<'n> {
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
-        self.settle(place, address, ctx);
+        self.after_change(place, address, ctx);
     }
 }
 
-impl End {
+impl Endpoint {
     /// An end that carries nothing yet.
     fn new(
         connection: Connection,
@@ -448,8 +448,8 @@ impl End {
         host: HostId,
         nodes: [NodeId; 2],
         nic_queue: NicQueueId,
-    ) -> End {
-        End {
+    ) -> Endpoint {
+        Endpoint {
             connection,
             timer_at: Time::MAX,
             write_at: Time::MAX,

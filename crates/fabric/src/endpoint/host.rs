@@ -8,7 +8,7 @@ use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, Content, Fifo, PacketId, PacketPool};
-use crate::ids::{EndId, NicQueueId};
+use crate::ids::{EndpointId, NicQueueId};
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
 use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
@@ -39,8 +39,8 @@ pub(crate) struct Host {
 /// Who waits for room in a NIC.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Socket {
-    Connection(EndId),
-    Datagrams(EndId),
+    Connection(EndpointId),
+    Datagrams(EndpointId),
 }
 
 /// What waits in a NIC for one destination and class.

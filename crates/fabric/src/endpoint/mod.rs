@@ -16,7 +16,7 @@ mod trespass;
 pub(crate) mod udp;
 mod vlan;
 
-pub(crate) use self::connection::End;
+pub(crate) use self::connection::Endpoint;
 
 use self::host::{Host, Socket};
 use self::limiter::Limiters;
@@ -24,7 +24,7 @@ use self::receiver::Receiver;
 use self::throughput::Throughput;
 use self::udp::{Sink, Source};
 use self::vlan::VlanDraws;
-use crate::ids::{EndId, HostId};
+use crate::ids::{EndpointId, HostId};
 use crate::order::{EndpointCounters, Order};
 use crate::plan::Plan;
 use crate::wire::Ports;
@@ -40,14 +40,14 @@ pub(crate) struct Endpoints {
     pub(crate) hosts: IndexVec<HostId, Host>,
     /// Where any drains slowly.
     pub(crate) receivers: IndexVec<HostId, Option<Box<Receiver>>>,
-    ends: IndexVec<EndId, Option<End>>,
-    free_ends: Vec<EndId>,
-    sources: IndexVec<EndId, Source>,
-    free_sources: Vec<EndId>,
-    sinks: IndexVec<EndId, Sink>,
-    free_sinks: Vec<EndId>,
+    ends: IndexVec<EndpointId, Option<Endpoint>>,
+    free_ends: Vec<EndpointId>,
+    sources: IndexVec<EndpointId, Source>,
+    free_sources: Vec<EndpointId>,
+    sinks: IndexVec<EndpointId, Sink>,
+    free_sinks: Vec<EndpointId>,
     /// By flow: the places of those of its two ends that are here.
-    places: Vec<[EndId; 2]>,
+    places: Vec<[EndpointId; 2]>,
     /// The connection cache: source, destination, transport.
     metrics: BTreeMap<(NodeId, NodeId, u16), Metrics>,
     pub(crate) limiters: Option<Box<Limiters>>,
@@ -83,33 +83,33 @@ impl Endpoints {
         }
     }
 
-    fn remember_place(&mut self, address: u32, place: EndId) {
+    fn record_index(&mut self, address: u32, place: EndpointId) {
         let (flow, side) = ((address / 2) as usize, (address & 1) as usize);
         if self.places.len() <= flow {
-            self.places.resize(flow + 1, [EndId::NONE; 2]);
+            self.places.resize(flow + 1, [EndpointId::NONE; 2]);
         }
         self.places[flow][side] = place;
     }
 
     /// The place of the end at an address, if it is here and has not gone.
-    fn place_at(&self, address: u32) -> Option<EndId> {
+    fn index_at(&self, address: u32) -> Option<EndpointId> {
         self.places.get((address / 2) as usize)?[(address & 1) as usize].known()
     }
 
     /// The host of the connection end at an address, if it is here and has not gone.
     #[inline]
-    pub(crate) fn host_of_end(&self, address: u32) -> Option<HostId> {
-        self.ends[self.place_at(address)?].as_ref().map(|end| end.host)
+    pub(crate) fn host_of_endpoint(&self, address: u32) -> Option<HostId> {
+        self.ends[self.index_at(address)?].as_ref().map(|end| end.host)
     }
 
     /// The host of the source of a flow of datagrams.
     pub(crate) fn host_of_source(&self, flow: u32) -> Option<HostId> {
-        Some(self.sources[self.place_at(flow * 2)?].host)
+        Some(self.sources[self.index_at(flow * 2)?].host)
     }
 
     /// An end takes another path.
     pub(crate) fn take_path(&mut self, address: u32, row: u32) {
-        let Some(place) = self.place_at(address) else { return };
+        let Some(place) = self.index_at(address) else { return };
         if self.sources.get(place).is_some_and(|source| source.flow * 2 == address) {
             self.sources[place].route = row;
         }
@@ -127,13 +127,13 @@ impl Endpoints {
 
     /// What all ends have counted that they have not told.
     pub(crate) fn drain_counters(&mut self, mut take: impl FnMut(EndpointCounters)) {
-        self.ends.iter_mut().flatten().filter_map(End::take_counters).for_each(&mut take);
+        self.ends.iter_mut().flatten().filter_map(Endpoint::take_counters).for_each(&mut take);
         self.sources.iter_mut().map(Source::take_counters).for_each(&mut take);
         self.sinks.iter_mut().map(Sink::take_counters).for_each(&mut take);
     }
 
     /// The end of `flow` on this `side`, if it is open here, for samples.
-    pub(crate) fn known_end(&self, flow: u32, side: usize) -> Option<&End> {
+    pub(crate) fn known_endpoint(&self, flow: u32, side: usize) -> Option<&Endpoint> {
         let place = self.places.get(flow as usize)?[side];
         self.ends.get(place)?.as_ref()
     }
@@ -167,12 +167,12 @@ impl Endpoints {
 
     #[inline(always)]
     pub(crate) fn prefetch_endpoint(&self, address: u32) {
-        prefetch_all(self.place_at(address).and_then(|place| self.ends.get(place)));
+        prefetch_all(self.index_at(address).and_then(|place| self.ends.get(place)));
     }
 
     #[inline(always)]
     pub(crate) fn prefetch_oldest_segment(&self, address: u32) {
-        let end = self.place_at(address).and_then(|place| self.ends.get(place)).and_then(Option::as_ref);
+        let end = self.index_at(address).and_then(|place| self.ends.get(place)).and_then(Option::as_ref);
         prefetch_line(end.and_then(|end| end.connection.first_in_flight()));
     }
 

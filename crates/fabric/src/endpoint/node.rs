@@ -3,7 +3,7 @@
 //! Connection ends, and the ends of flows of datagrams, of all hosts of a partition lie in the same arenas: a host has a token for each of its
 //! own, made here alone after a look at whose it is, in every build, which lives no longer than the borrow of the host.
 
-use super::connection::End;
+use super::connection::Endpoint;
 use super::host::Host;
 use super::limiter::Limiter;
 use super::receiver::Receiver;
@@ -11,7 +11,7 @@ use super::udp::{Sink, Source};
 use super::{Endpoints, vlan::VlanDraws};
 use crate::context::Context;
 use crate::event::LimiterId;
-use crate::ids::{EndId, HostId, NicQueueId, Node};
+use crate::ids::{EndpointId, HostId, NicQueueId, Node};
 use crate::settings::QcnSettings;
 use crate::wire::own::{NodePorts, OwnPort};
 use pauseframe_transport::Metrics;
@@ -30,20 +30,20 @@ pub(crate) struct HostNode<'n> {
 
 /// A connection end of the host in hand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnEnd<'n>(EndId, PhantomData<&'n ()>);
+pub(super) struct OwnEndpoint<'n>(EndpointId, PhantomData<&'n ()>);
 
 /// A source of datagrams of the host in hand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnSource<'n>(EndId, PhantomData<&'n ()>);
+pub(super) struct OwnSource<'n>(EndpointId, PhantomData<&'n ()>);
 
-impl OwnEnd<'_> {
-    pub(super) fn place(self) -> EndId {
+impl OwnEndpoint<'_> {
+    pub(super) fn place(self) -> EndpointId {
         self.0
     }
 }
 
 impl OwnSource<'_> {
-    pub(super) fn place(self) -> EndId {
+    pub(super) fn place(self) -> EndpointId {
         self.0
     }
 }
@@ -96,32 +96,32 @@ impl<'n> HostNode<'n> {
     /// # Panics
     /// If it is another host's.
     #[inline(always)]
-    pub(super) fn end_in(&self, place: EndId) -> Option<OwnEnd<'n>> {
+    pub(super) fn endpoint_in(&self, place: EndpointId) -> Option<OwnEndpoint<'n>> {
         let end = self.all.ends[place].as_ref()?;
         assert!(end.host == self.id, "a host was led to a connection end of another");
-        Some(OwnEnd(place, PhantomData))
+        Some(OwnEndpoint(place, PhantomData))
     }
 
     /// The end at an address, if it has not gone.
     #[inline(always)]
-    pub(super) fn end_at(&self, address: u32) -> Option<OwnEnd<'n>> {
-        self.end_in(self.all.place_at(address)?)
+    pub(super) fn endpoint_at(&self, address: u32) -> Option<OwnEndpoint<'n>> {
+        self.endpoint_in(self.all.index_at(address)?)
     }
 
     #[inline(always)]
-    pub(super) fn end(&mut self, end: OwnEnd<'n>) -> &mut End {
+    pub(super) fn end(&mut self, end: OwnEndpoint<'n>) -> &mut Endpoint {
         self.all.ends[end.0].as_mut().expect("the place of an open flow holds a connection end")
     }
 
     /// Both at once.
     #[inline(always)]
-    pub(super) fn end_and_host(&mut self, end: OwnEnd<'n>) -> (&mut End, &mut Host) {
+    pub(super) fn endpoint_and_host(&mut self, end: OwnEndpoint<'n>) -> (&mut Endpoint, &mut Host) {
         let state = self.all.ends[end.0].as_mut().expect("the place of an open flow holds a connection end");
         (state, &mut self.all.hosts[self.id])
     }
 
     /// An end of this host comes to be at an address.
-    pub(super) fn add_end(&mut self, end: End) -> OwnEnd<'n> {
+    pub(super) fn add_endpoint(&mut self, end: Endpoint) -> OwnEndpoint<'n> {
         assert!(end.host == self.id, "a connection end is opened at its host");
         let address = end.address();
         let place = if let Some(place) = self.all.free_ends.pop() {
@@ -130,27 +130,27 @@ impl<'n> HostNode<'n> {
         } else {
             self.all.ends.push(Some(end))
         };
-        self.all.remember_place(address, place);
-        OwnEnd(place, PhantomData)
+        self.all.record_index(address, place);
+        OwnEndpoint(place, PhantomData)
     }
 
     /// It is found at another address too.
-    pub(super) fn list_end(&mut self, address: u32, end: OwnEnd<'n>) {
-        self.all.remember_place(address, end.0);
+    pub(super) fn list_endpoint(&mut self, address: u32, end: OwnEndpoint<'n>) {
+        self.all.record_index(address, end.0);
     }
 
     /// Nothing of this host is found at an address any more.
     pub(super) fn unlist(&mut self, address: u32) {
-        self.all.remember_place(address, EndId::NONE);
+        self.all.record_index(address, EndpointId::NONE);
     }
 
     /// It is no more. Its place is nobody's until it is given back.
-    pub(super) fn take_end(&mut self, end: OwnEnd<'n>) -> Option<End> {
+    pub(super) fn take_endpoint(&mut self, end: OwnEndpoint<'n>) -> Option<Endpoint> {
         self.all.ends[end.0].take()
     }
 
     /// A place in which there is no end any more, and which nothing names.
-    pub(super) fn give_back_place(&mut self, place: EndId) {
+    pub(super) fn release_index(&mut self, place: EndpointId) {
         assert!(self.all.ends[place].is_none(), "the place of an end that is open");
         self.all.free_ends.push(place);
     }
@@ -161,13 +161,13 @@ impl<'n> HostNode<'n> {
     }
 
     /// An end, and where what it has learnt is kept.
-    pub(super) fn end_and_metrics(
+    pub(super) fn endpoint_and_metrics(
         &mut self,
-        end: OwnEnd<'n>,
+        end: OwnEndpoint<'n>,
         to: NodeId,
         transport: u16,
         ctx: &Context,
-    ) -> (&End, &mut Metrics) {
+    ) -> (&Endpoint, &mut Metrics) {
         let whose = (self.node(ctx), to, transport);
         let end = self.all.ends[end.0].as_ref().expect("the place of an open flow holds a connection end");
         (end, self.all.metrics.entry(whose).or_default())
@@ -180,14 +180,14 @@ impl<'n> HostNode<'n> {
     ///
     /// # Panics
     /// If it is another host's.
-    pub(super) fn source_in(&self, place: EndId) -> OwnSource<'n> {
+    pub(super) fn source_in(&self, place: EndpointId) -> OwnSource<'n> {
         assert!(self.all.sources[place].host == self.id, "a host was led to a source of another");
         OwnSource(place, PhantomData)
     }
 
     /// The source at an address, if it has not gone.
     pub(super) fn source_at(&self, address: u32) -> Option<OwnSource<'n>> {
-        self.all.place_at(address).map(|place| self.source_in(place))
+        self.all.index_at(address).map(|place| self.source_in(place))
     }
 
     pub(super) fn source(&mut self, source: OwnSource<'n>) -> &mut Source {
@@ -199,7 +199,7 @@ impl<'n> HostNode<'n> {
     /// # Panics
     /// If it is another host's.
     pub(super) fn sink_at(&mut self, address: u32) -> Option<&mut Sink> {
-        let place = self.all.place_at(address)?;
+        let place = self.all.index_at(address)?;
         let sink = &mut self.all.sinks[place];
         assert!(sink.host == self.id, "a host was led to a sink of another");
         Some(sink)
@@ -208,18 +208,18 @@ impl<'n> HostNode<'n> {
     pub(super) fn add_source(&mut self, address: u32, source: Source) {
         let Endpoints { sources, free_sources, .. } = self.all;
         let place = put(source, sources, free_sources);
-        self.all.remember_place(address, place);
+        self.all.record_index(address, place);
     }
 
     pub(super) fn add_sink(&mut self, address: u32, sink: Sink) {
         let Endpoints { sinks, free_sinks, .. } = self.all;
         let place = put(sink, sinks, free_sinks);
-        self.all.remember_place(address, place);
+        self.all.record_index(address, place);
     }
 
     /// The place of the source or the sink at an address is free again.
     pub(super) fn free_datagrams_at(&mut self, address: u32) {
-        let Some(place) = self.all.place_at(address) else { return };
+        let Some(place) = self.all.index_at(address) else { return };
         let free = if address & 1 == 0 { &mut self.all.free_sources } else { &mut self.all.free_sinks };
         free.push(place);
         self.unlist(address);
@@ -253,7 +253,7 @@ impl HostNode<'_> {
 }
 
 /// Puts `item` in a place, a free one if there is any.
-fn put<T>(item: T, places: &mut IndexVec<EndId, T>, free: &mut Vec<EndId>) -> EndId {
+fn put<T>(item: T, places: &mut IndexVec<EndpointId, T>, free: &mut Vec<EndpointId>) -> EndpointId {
     if let Some(place) = free.pop() {
         places[place] = item;
         return place;

@@ -40,7 +40,7 @@ impl HostNode<'_> {
                 Order::OpenDatagrams(opening) => self.open_datagrams(address, *opening, ctx),
                 Order::AwaitDatagrams(count) => self.await_datagrams(address, count, ctx),
                 Order::FreeDatagrams => self.free_datagrams(address, ctx),
-                order => self.order_end(address, &order, ctx),
+                order => self.execute_order(address, &order, ctx),
             }
         }
     }

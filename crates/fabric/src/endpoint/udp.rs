@@ -226,6 +226,6 @@ impl<'n> HostNode<'n> {
 impl Endpoints {
     /// Bytes that came for `flow` and have not been told of.
     pub(crate) fn untold_of_sink(&self, flow: u32) -> u64 {
-        self.place_at(flow * 2 + 1).and_then(|place| self.sinks.get(place)).map_or(0, |sink| sink.counted.1)
+        self.index_at(flow * 2 + 1).and_then(|place| self.sinks.get(place)).map_or(0, |sink| sink.counted.1)
     }
 }

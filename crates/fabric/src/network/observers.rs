@@ -3,12 +3,12 @@
 use super::Network;
 use crate::event::Event;
 use crate::failures::{Failure, Failures};
+use crate::observers::deadlock::Detector;
+use crate::observers::pause_tree::PauseLog;
+use crate::observers::sampler::{SamplePlan, Sampler};
+use crate::observers::states::StateLog;
 use crate::partition::Partition;
 use crate::settings::{PauseStorm, Watchdog};
-use crate::watch::deadlock::Detector;
-use crate::watch::pause_tree::PauseLog;
-use crate::watch::sampler::{SamplePlan, Sampler};
-use crate::watch::states::StateLog;
 use crate::wire::capture::Capture;
 use crate::wire::damage::ErrorModel;
 use crate::wire::watched::Watchdogs;

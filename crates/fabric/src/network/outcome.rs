@@ -5,13 +5,13 @@ use crate::endpoint::throughput::Throughput;
 use crate::failures::Failures;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
 use crate::ids::SwitchId;
+use crate::observers::deadlock::Deadlock;
+use crate::observers::pause_tree::PauseInterval;
+use crate::observers::ports::PortReport;
+use crate::observers::sampler::Sample;
+use crate::observers::states::StateChange;
+use crate::observers::view::View;
 use crate::plan::Plan;
-use crate::watch::deadlock::Deadlock;
-use crate::watch::pause_tree::PauseInterval;
-use crate::watch::ports::PortReport;
-use crate::watch::sampler::Sample;
-use crate::watch::states::StateChange;
-use crate::watch::view::View;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
@@ -22,13 +22,13 @@ impl Network {
     }
 
     /// The run is over: what has changed or stopped since somebody looked last.
-    pub fn look_at_end(&mut self, now: Time) {
+    pub fn finish_observation(&mut self, now: Time) {
         let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
-            detector.look_at_end(view, self.guarded, now);
+            detector.finish_observation(view, self.guarded, now);
         }
         if self.state_log.as_ref().is_some_and(|log| now > log.last) {
-            self.look_at_states(now, true);
+            self.sample_states(now, true);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::own::{InPort, NodePorts, OwnPort};
 use crate::context::Context;
-use crate::watch::notes::{Note, Noted, PauseName};
+use crate::observers::notes::{Note, Noted, PauseName};
 use pauseframe_units::PortId;
 
 impl<'n> NodePorts<'n> {

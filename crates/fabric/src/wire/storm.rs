@@ -8,8 +8,8 @@ use super::own::{NodePorts, OwnPort};
 use crate::context::Context;
 use crate::event::Event;
 use crate::headroom::pause_time;
+use crate::observers::notes::{Note, Noted};
 use crate::settings::PauseStorm;
-use crate::watch::notes::{Note, Noted};
 use pauseframe_units::PortId;
 
 impl NodePorts<'_> {

@@ -5,31 +5,31 @@ use std::path::Path;
 
 /// Beside the partitions: they drive them or look at them, and nothing in a partition knows them.
 const OUTSIDE: [&str; 14] = [
-    "audit",
+    "invariants",
     "thread_pool",
     "network",
     "partitioning",
     "worker",
     "rows",
     "traffic",
-    "watch",
-    "watch/deadlock",
-    "watch/pause_tree",
-    "watch/ports",
-    "watch/sampler",
-    "watch/states",
-    "watch/view",
+    "observers",
+    "observers/deadlock",
+    "observers/pause_tree",
+    "observers/ports",
+    "observers/sampler",
+    "observers/states",
+    "observers/view",
 ];
 /// Who watches: they read partitions and change nothing in them.
-const WATCHERS: [&str; 8] = [
-    "audit",
-    "audit/agreement",
-    "audit/recount",
-    "watch/deadlock",
-    "watch/pause_tree",
-    "watch/ports",
-    "watch/sampler",
-    "watch/states",
+const OBSERVERS: [&str; 8] = [
+    "invariants",
+    "invariants/across_nodes",
+    "invariants/recount",
+    "observers/deadlock",
+    "observers/pause_tree",
+    "observers/ports",
+    "observers/sampler",
+    "observers/states",
 ];
 /// All that the traffic knows.
 const OF_TRAFFIC: [&str; 7] = ["contention", "flow", "ideal", "order", "plan", "rows", "vlan"];
@@ -73,7 +73,7 @@ fn named(text: &str) -> BTreeSet<String> {
     let name = |path: &str| {
         let mut parts = path.split(|c: char| !c.is_alphanumeric() && c != '_');
         match (parts.next()?, parts.nth(1)) {
-            ("watch", Some(part)) if !part.is_empty() => Some(format!("watch/{part}")),
+            ("observers", Some(part)) if !part.is_empty() => Some(format!("observers/{part}")),
             (first, _) => Some(first.to_owned()),
         }
     };
@@ -83,7 +83,8 @@ fn named(text: &str) -> BTreeSet<String> {
 #[test]
 fn partitions_name_nothing_outside_of_them() {
     let is_inside = |module: &&String| {
-        let in_folder = ["audit/", "network/", "traffic/"].iter().any(|folder| module.starts_with(folder));
+        let in_folder =
+            ["invariants/", "network/", "traffic/"].iter().any(|folder| module.starts_with(folder));
         let is_outside = OUTSIDE.contains(&module.as_str()) || in_folder;
         !is_outside && *module != "lib"
     };
@@ -122,7 +123,7 @@ fn only_its_own_file_changes_a_partition() {
 #[test]
 fn no_handler_borrows_all_nodes() {
     let kernel = ["wire/own", "switching/node", "endpoint/node"];
-    let between_windows = ["wire/crossing", "wire/failing", "wire/special", "endpoint", "endpoint/orders"];
+    let between_windows = ["wire/crossing", "wire/failing", "wire/slow_path", "endpoint", "endpoint/orders"];
     let arenas = ["Ports", "Switching", "Endpoints"];
     let on_the_way = |module: &&String| {
         ["wire", "switching", "endpoint"].iter().any(|place| module.split('/').next() == Some(*place))
@@ -150,7 +151,7 @@ fn the_traffic_knows_no_partition() {
 #[test]
 fn observers_change_nothing() {
     let modules = modules();
-    for watcher in WATCHERS {
+    for watcher in OBSERVERS {
         let text = &modules[watcher];
         let changes =
             ["&mut Partition", "&mut Worker", "&mut View", "&mut Context", "impl Partition", "EventQueue"];

@@ -276,7 +276,7 @@ fn every_run_that_stops_for_good_is_reported() {
         let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(200), false);
         let ending = proceed(&mut network, Time(300_000 * US));
-        network.look_at_end(ending.now);
+        network.finish_observation(ending.now);
         let open =
             network.flow_records(ending.now).iter().filter(|r| r.status == FlowStatus::Running).count();
         let found = network.deadlocks().len();
@@ -295,7 +295,7 @@ fn a_deadlock_at_the_end_is_not_missed() {
     network.detect_deadlocks(Span::from_ms(100), false);
     let ending = proceed(&mut network, Time(5_000 * US));
     assert!(network.deadlocks().is_empty());
-    network.look_at_end(ending.now);
+    network.finish_observation(ending.now);
     assert_eq!(network.deadlocks().len(), 1);
     assert_eq!(network.deadlocks()[0].found, ending.now);
 }

@@ -115,7 +115,7 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
         network.fail(vec![failure], Span::from_us(10));
     }
     let ending = proceed(&mut network, Time(2_000_000_000));
-    network.look_at_end(ending.now);
+    network.finish_observation(ending.now);
     Seen {
         outcome: Outcome {
             ending,

@@ -91,7 +91,7 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
         network.detect_deadlocks(Span::from_ns(900), false);
     }
     let ending = proceed(&mut network, until);
-    network.look_at_end(ending.now);
+    network.finish_observation(ending.now);
     let records = network.flow_records(ending.now).to_vec();
     (network.port_reports(ending.now), records, ending.now, ending.events, ending.fingerprint.value())
 }

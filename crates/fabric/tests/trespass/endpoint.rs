@@ -3,12 +3,12 @@
 
 use super::node::HostNode;
 use crate::context::Context;
-use crate::ids::EndId;
+use crate::ids::EndpointId;
 
 /// Whatever end it is led to: its own, or the run ends.
-pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndId, ctx: &Context) {
+pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndpointId, ctx: &Context) {
     node.ports.port_mut(node.port).tx_pending = true;
-    if let Some(end) = node.end_in(place) {
+    if let Some(end) = node.endpoint_in(place) {
         node.end(end).expects = 0;
     }
     node.count_received(0, 1, ctx);
@@ -17,7 +17,7 @@ pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndId, ctx: &Contex
 #[cfg(trespass = "types")]
 mod types {
     use super::HostNode;
-    use crate::ids::{EndId, HostId};
+    use crate::ids::{EndpointId, HostId};
     use pauseframe_units::PortId;
 
     fn names_a_port(mut node: HostNode<'_>, other: PortId) {
@@ -28,15 +28,15 @@ mod types {
         node.all.hosts[other].held = 0; //~ E0616
     }
 
-    fn names_an_end(mut node: HostNode<'_>, other: EndId) {
+    fn names_an_end(mut node: HostNode<'_>, other: EndpointId) {
         node.end(other).expects = 0; //~ E0308
     }
 
-    fn takes_an_end(node: HostNode<'_>, other: EndId) {
+    fn takes_an_end(node: HostNode<'_>, other: EndpointId) {
         node.all.ends[other] = None; //~ E0616
     }
 
-    fn names_a_source(mut node: HostNode<'_>, other: EndId) {
+    fn names_a_source(mut node: HostNode<'_>, other: EndpointId) {
         node.source(other).route = 0; //~ E0308
     }
 }
@@ -44,15 +44,15 @@ mod types {
 #[cfg(trespass = "borrows")]
 mod borrows {
     use super::HostNode;
-    use crate::endpoint::node::OwnEnd;
-    use crate::ids::EndId;
+    use crate::endpoint::node::OwnEndpoint;
+    use crate::ids::EndpointId;
 
-    fn takes_an_end_along_to_the_next<'n>(node: &HostNode<'_>, next: &mut HostNode<'n>, place: EndId) {
-        let end = node.end_in(place).expect("it is open");
+    fn takes_an_end_along_to_the_next<'n>(node: &HostNode<'_>, next: &mut HostNode<'n>, place: EndpointId) {
+        let end = node.endpoint_in(place).expect("it is open");
         next.end(end).expects = 0; //~ E0621
     }
 
-    fn keeps_an_end(node: &HostNode<'_>, place: EndId) -> Option<OwnEnd<'static>> {
-        node.end_in(place) //~ lifetime
+    fn keeps_an_end(node: &HostNode<'_>, place: EndpointId) -> Option<OwnEndpoint<'static>> {
+        node.endpoint_in(place) //~ lifetime
     }
 }

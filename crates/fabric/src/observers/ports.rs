@@ -1,8 +1,8 @@
 //! What came of a run at each port: the raw rows of the `ports` table.
 
+use crate::observers::states::StateLog;
+use crate::observers::view::View;
 use crate::partition::Partition;
-use crate::watch::states::StateLog;
-use crate::watch::view::View;
 use crate::wire::counters::{DropReason, LossReason};
 use pauseframe_units::{PortId, Priority, Span, Time};
 

@@ -7,10 +7,10 @@
 //! all; marks and drops by how many there were. Observation only: nothing in the network reads it back, no hop pays for it.
 
 use crate::ids::SlotId;
+use crate::observers::notes::{Note, Noted};
+use crate::observers::view::View;
 use crate::partition::Partition;
 use crate::plan::Plan;
-use crate::watch::notes::{Note, Noted};
-use crate::watch::view::View;
 use crate::wire::counters::Amount;
 use pauseframe_units::{IndexVec, PortId, Priority, Span, Time};
 
@@ -140,8 +140,8 @@ impl StateLog {
             let (sent, counters) = (ports.sent(port, class, &ctx.hot), view.counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0;
-            let same = (losses, counters.ecn_marks) == (seen.losses, seen.marks);
-            if idle && same && !seen.is_another_depth(peak) {
+            let unchanged = (losses, counters.ecn_marks) == (seen.losses, seen.marks);
+            if idle && unchanged && !seen.is_another_depth(peak) {
                 continue;
             }
             let mut add = |state| self.changes.push(StateChange { time: now, port, priority, state });

@@ -18,9 +18,9 @@
 
 use crate::frame::{Carried, Content, Packet};
 use crate::ids::{SlotId, SwitchId};
+use crate::observers::view::View;
 use crate::partition::Partition;
 use crate::switching::pool::Standing;
-use crate::watch::view::View;
 use crate::wire::ingress::Account;
 use pauseframe_units::{PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,19 +81,19 @@ impl Detector {
         Detector { after, stops, at: None, standing: BTreeSet::new(), found: Vec::new() }
     }
 
-    /// A class was paused at `since`: look later whether it still is, and not before the traffic would `handle_report`.
-    pub(crate) fn watch(&mut self, since: Time, handle_report: Span) {
-        self.at.get_or_insert(self.looks_after(since, handle_report));
+    /// A class was paused at `since`: look later whether it still is, and not before the traffic would `reaction`.
+    pub(crate) fn observe(&mut self, since: Time, reaction: Span) {
+        self.at.get_or_insert(self.check_delay(since, reaction));
     }
 
     /// When it looks because of a class that is paused at `since`.
-    fn looks_after(&self, since: Time, handle_report: Span) -> Time {
-        since.saturating_add(self.after.max(handle_report))
+    fn check_delay(&self, since: Time, reaction: Span) -> Time {
+        since.saturating_add(self.after.max(reaction))
     }
 
     /// When it looks at the earliest if nothing is paused yet, and may be from `now` on.
-    pub(crate) fn first_look(&self, now: Time, handle_report: Span) -> Option<Time> {
-        self.at.is_none().then(|| self.looks_after(now, handle_report))
+    pub(crate) fn first_check(&self, now: Time, reaction: Span) -> Option<Time> {
+        self.at.is_none().then(|| self.check_delay(now, reaction))
     }
 
     /// Time to look; true if a new deadlock was found. `is_over`: nothing but observation is pending.
@@ -115,7 +115,7 @@ impl Detector {
 
     /// The run is over: what has stopped too late to have been found, or while nobody looked. Where a watchdog is there
     /// to break circles (`guarded`), only those that it was given the time for.
-    pub(crate) fn look_at_end(&mut self, view: View, guarded: bool, now: Time) {
+    pub(crate) fn finish_observation(&mut self, view: View, guarded: bool, now: Time) {
         let least = if guarded { self.after } else { Span::ZERO };
         let paused = view.paused_slots();
         let since = |slot: &SlotId| view.paused_since(*slot);

@@ -2,9 +2,9 @@
 
 use crate::frame::{Fifo, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
+use crate::observers::view::View;
 use crate::partition::Partition;
 use crate::settings::BufferPolicy;
-use crate::watch::view::View;
 use pauseframe_units::{IndexVec, PortId};
 
 /// What is found in a partition by looking at each packet.
@@ -85,7 +85,12 @@ impl<'a> Recount<'a> {
         let (partition, state) = (self.partition, &self.partition.ports.ports[port]);
         let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(Fifo::EMPTY);
         let (pauses, _) = self.follow(pauses, port, "the pause frames", |_| {});
-        self.same("the bit of pause frames", port, u64::from(state.pauses_wait), u64::from(pauses > 0));
+        self.assert_equal(
+            "the bit of pause frames",
+            port,
+            u64::from(state.pauses_wait),
+            u64::from(pauses > 0),
+        );
         let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
             let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
@@ -95,12 +100,12 @@ impl<'a> Recount<'a> {
             });
             self.charge(owed);
             let ready = state.ready & 1 << class != 0;
-            self.same("the ready bit", port, u64::from(ready), u64::from(count > 0));
+            self.assert_equal("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if at_switch {
-                self.same("the backlog", port, slot.backlog, bytes);
+                self.assert_equal("the backlog", port, slot.backlog, bytes);
             }
             if at_switch && partition.ctx.hot.watched_arrivals & 1 << class != 0 {
-                self.same("the packet count", port, u64::from(slot.waiting), count);
+                self.assert_equal("the packet count", port, u64::from(slot.waiting), count);
             }
         }
         let bound = state.tx_pending || state.in_pipeline;
@@ -132,10 +137,10 @@ impl<'a> Recount<'a> {
                 .iter(&partition.ctx.packets)
                 .map(|index| u64::from(partition.ctx.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
-            self.same("the backlog", port, slot.backlog, bytes);
+            self.assert_equal("the backlog", port, slot.backlog, bytes);
             held += bytes;
         }
-        self.same("the NIC", port, host.held, held);
+        self.assert_equal("the NIC", port, host.held, held);
         let Some(Some(receiver)) = partition.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
         self.follow(receiver.waiting, port, "the receive buffer", |packet| {
@@ -147,7 +152,7 @@ impl<'a> Recount<'a> {
             }
         });
         self.charge(owed);
-        self.same("the receive buffer", port, receiver.lossy, lossy);
+        self.assert_equal("the receive buffer", port, receiver.lossy, lossy);
     }
 
     fn charge(&mut self, owed: Vec<(SlotId, u64)>) {
@@ -211,7 +216,7 @@ impl<'a> Recount<'a> {
                 continue;
             }
             let account = self.view.account(port, slot);
-            self.same("the ingress account", port.reverse(), account.bytes, *found);
+            self.assert_equal("the ingress account", port.reverse(), account.bytes, *found);
             assert!(
                 account.in_headroom <= account.bytes,
                 "more than all is headroom at {}",
@@ -220,7 +225,7 @@ impl<'a> Recount<'a> {
         }
     }
 
-    fn same(&self, what: &str, port: PortId, counted: u64, found: u64) {
+    fn assert_equal(&self, what: &str, port: PortId, counted: u64, found: u64) {
         assert!(counted == found, "{what} of {} counts {counted} and holds {found}", self.name(port));
     }
 

@@ -2,10 +2,10 @@
 
 use crate::frame::{Content, Fifo, Packet};
 use crate::ids::SlotId;
+use crate::observers::view::View;
 use crate::partition::Partition;
 use crate::switching::cnm::CNM_FRAME;
 use crate::switching::pool::Standing;
-use crate::watch::view::View;
 use crate::wire::counters::Amount;
 use pauseframe_units::{NodeId, PortId};
 

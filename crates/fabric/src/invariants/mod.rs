@@ -5,41 +5,41 @@
 //! paused (`agreement.rs`). A recount looks at everything there is, so it comes so seldom that it costs nothing that one could measure
 //! (docs/performance.md), and once more when the run is over. It reads and changes nothing.
 
-mod agreement;
+mod across_nodes;
 mod recount;
 
+use crate::observers::view::View;
 use crate::plan::Plan;
-use crate::watch::view::View;
-use agreement::{check_flow, check_pauses};
+use across_nodes::{check_flow, check_pauses};
 use pauseframe_units::NodeId;
 use recount::Recount;
 
 /// Events between two recounts, for each slot and each place for a packet. Tests look more closely.
-const EVENTS_APART: u64 = if cfg!(debug_assertions) { 8 } else { 128 };
+const CHECK_INTERVAL: u64 = if cfg!(debug_assertions) { 8 } else { 128 };
 
 /// So many times as many in large networks, where a look at what lies far costs more.
-const APART_IN_LARGE: u64 = 4;
+const LARGE_NETWORK_FACTOR: u64 = 4;
 
 /// When the next recount is due.
 #[derive(Debug)]
-pub(crate) struct Audit {
+pub(crate) struct InvariantSchedule {
     due: u64,
 }
 
-impl Audit {
+impl InvariantSchedule {
     /// Of a network that has not begun.
-    pub(crate) fn new(plan: &Plan) -> Audit {
-        Audit { due: events_apart(plan, plan.slots()) }
+    pub(crate) fn new(plan: &Plan) -> InvariantSchedule {
+        InvariantSchedule { due: check_interval(plan, plan.slots()) }
     }
 
-    pub(crate) fn schedule_or_is_due(&self, events: u64) -> bool {
+    pub(crate) fn is_due(&self, events: u64) -> bool {
         self.due <= events
     }
 
     /// After a look at all partitions at so many events.
     pub(crate) fn set_next(&mut self, view: View<'_>, events: u64) {
         let places: usize = view.workers.iter().map(|worker| worker.partition.ctx.packets.places()).sum();
-        self.due = events + events_apart(view.plan, view.plan.slots() * view.workers.len() + places);
+        self.due = events + check_interval(view.plan, view.plan.slots() * view.workers.len() + places);
     }
 }
 
@@ -47,7 +47,7 @@ impl Audit {
 ///
 /// # Panics
 /// If two counts of the same thing differ.
-pub(crate) fn look_at_books(view: View<'_>, number: usize) {
+pub(crate) fn check_invariants(view: View<'_>, number: usize) {
     let (partition, number) = (&view.workers[number].partition, number as u16);
     let is_here = |node: NodeId| view.partition_of[node] == number;
     Recount::new(view, number, partition).check();
@@ -58,8 +58,8 @@ pub(crate) fn look_at_books(view: View<'_>, number: usize) {
 }
 
 /// Events between two recounts of so many slots and places.
-fn events_apart(plan: &Plan, counted: usize) -> u64 {
-    counted as u64 * EVENTS_APART * if plan.is_large() { APART_IN_LARGE } else { 1 }
+fn check_interval(plan: &Plan, counted: usize) -> u64 {
+    counted as u64 * CHECK_INTERVAL * if plan.is_large() { LARGE_NETWORK_FACTOR } else { 1 }
 }
 
 #[cfg(test)]

@@ -42,9 +42,9 @@ fn divided() -> Network {
 /// What the audit says after `falsify`, given the partition and the port of the switch to the slow link.
 fn complaint(shared: bool, falsify: impl FnOnce(&mut Partition, PortId)) -> String {
     let (mut network, slow) = half_way(shared);
-    network.look_at_books(BARE).expect("all is well");
+    network.check_invariants(BARE).expect("all is well");
     falsify(network.last_partition(), slow);
-    let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.look_at_books(BARE)));
+    let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.check_invariants(BARE)));
     let said = looked.expect_err("the audit sees it");
     let literal = said.downcast_ref::<&str>().map(ToString::to_string);
     said.downcast_ref::<String>().cloned().or(literal).expect("a message")
@@ -56,7 +56,7 @@ fn every_partition_is_checked() {
     let mut network = divided();
     proceed(&mut network, HALF);
     network.last_partition().ports.by_switch[SwitchId(0)].bytes -= 64;
-    let said = network.look_at_books(|work| {
+    let said = network.check_invariants(|work| {
         let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         looked.map_err(|said| said.downcast_ref::<String>().cloned().unwrap_or_default())
     });

@@ -7,8 +7,8 @@
 //! waits are the business of [`crate::deadlock`]. Observation only: nothing in the network reads it back.
 
 use crate::ids::SlotId;
+use crate::observers::notes::{Note, Noted, PauseName};
 use crate::plan::Plan;
-use crate::watch::notes::{Note, Noted, PauseName};
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Samples of queues and flows: what is seen between two windows. Nothing in the network reads them back, and no run is longer
 //! because of them: samples end with the last event of the network.
 
-use crate::endpoint::End;
+use crate::endpoint::Endpoint;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
+use crate::observers::view::View;
 use crate::partition::Partition;
-use crate::watch::view::View;
 use pauseframe_units::{PortId, Priority, Span, Time};
 
 /// What a sample tells.
@@ -173,12 +173,12 @@ impl Sampler {
 
 impl View<'_> {
     /// The end of a flow on this side, while it is open.
-    fn end(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&End> {
+    fn end(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&Endpoint> {
         if self.sends_datagrams(record) {
             return None;
         }
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        self.partition(node).endpoints.known_end(flow, side)
+        self.partition(node).endpoints.known_endpoint(flow, side)
     }
 
     fn sends_datagrams(&self, record: &FlowRecord) -> bool {
