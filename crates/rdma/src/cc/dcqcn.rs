@@ -1,0 +1,282 @@
+//! DCQCN, the reaction point (Zhu et al., SIGCOMM 2015, §3 and §5; constants and quirks of each preset: docs/models/rdma.md).
+//!
+//! Rates are whole bits per second and truncated after each operation, as in the reference runs.
+
+use pauseframe_units::{Span, Time};
+
+/// When a cut also lowers the target rate to the rate before the cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClampTarget {
+    /// At every cut (SIGCOMM 2015 §3.3).
+    Always,
+    /// Only if the rate has increased since the last cut (ConnectX; forks of the HPCC simulator).
+    AfterIncrease,
+}
+
+/// When a notification acts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reaction {
+    /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015 §3.3).
+    AtOnce,
+    /// Free-running timers from the first CNP on look for CNPs; the first CNP cuts nothing (ConnectX; HPCC forks).
+    Periodic {
+        /// Between two looks that may cut the rate.
+        cut_interval: Span,
+    },
+}
+
+/// Constants of the reaction point.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DcqcnSettings {
+    /// When a notification acts.
+    pub reaction: Reaction,
+    /// Between two updates of alpha.
+    pub alpha_interval: Span,
+    /// The weight g of one update of alpha.
+    pub gain: f64,
+    /// Alpha at the first CNP.
+    pub initial_alpha: f64,
+    /// Between two increases by time.
+    pub rise_interval: Span,
+    /// Bytes between two increases by volume; `None`: time alone.
+    pub byte_counter: Option<u64>,
+    /// Steps of fast recovery, F.
+    pub recovery_steps: u32,
+    /// Additive increase of the target rate, bits per second.
+    pub additive: u64,
+    /// Hyper increase of the target rate, bits per second.
+    pub hyper: u64,
+    /// Lower bound of the rate, bits per second.
+    pub minimum_rate: u64,
+    /// When a cut lowers the target rate.
+    pub clamp: ClampTarget,
+}
+
+/// A named set of constants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preset {
+    /// SIGCOMM 2015: cut at each CNP, 55 us timers, 10 MB byte counter, five steps of recovery.
+    Paper,
+    /// NVIDIA ConnectX firmware defaults ("DCQCN CC parameters" and a public dump of mlxconfig).
+    ConnectX,
+    /// The HPCC simulator's `dcqcn`: ConnectX timers, increases that scale with the line rate.
+    Hpcc,
+}
+
+impl DcqcnSettings {
+    /// The constants of `preset` for a link of `line` bits per second.
+    pub fn of(preset: Preset, line: u64) -> DcqcnSettings {
+        const MBPS: u64 = 1_000_000;
+        let connectx = DcqcnSettings {
+            reaction: Reaction::Periodic { cut_interval: Span::from_us(4) },
+            alpha_interval: Span::from_us(1),
+            gain: 5.0 / 1024.0,
+            initial_alpha: 1023.0 / 1024.0,
+            rise_interval: Span::from_us(300),
+            byte_counter: None,
+            recovery_steps: 1,
+            additive: 5 * MBPS,
+            hyper: 50 * MBPS,
+            minimum_rate: MBPS,
+            clamp: ClampTarget::AfterIncrease,
+        };
+        match preset {
+            Preset::ConnectX => connectx,
+            Preset::Hpcc => DcqcnSettings {
+                gain: 1.0 / 256.0,
+                initial_alpha: 1.0,
+                additive: line / 25_000 * 5,
+                hyper: line / 25_000 * 50,
+                minimum_rate: 1000 * MBPS,
+                ..connectx
+            },
+            Preset::Paper => DcqcnSettings {
+                reaction: Reaction::AtOnce,
+                alpha_interval: Span::from_us(55),
+                gain: 1.0 / 256.0,
+                initial_alpha: 1.0,
+                rise_interval: Span::from_us(55),
+                byte_counter: Some(10_000_000),
+                recovery_steps: 5,
+                additive: 40 * MBPS,
+                // The paper names no hyper increase of its own: the additive step serves for both.
+                hyper: 40 * MBPS,
+                minimum_rate: 10 * MBPS,
+                clamp: ClampTarget::Always,
+            },
+        }
+    }
+}
+
+/// What a timer of the reaction point does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timer {
+    /// Updates alpha.
+    Alpha,
+    /// Cuts the rate if a CNP came.
+    Cut,
+    /// Increases the rate.
+    Rise,
+}
+
+/// The state of a reaction point.
+#[derive(Clone, Debug)]
+pub struct Dcqcn {
+    settings: DcqcnSettings,
+    line: u64,
+    rate: u64,
+    target: u64,
+    alpha: f64,
+    /// By [`Timer`]: when it expires.
+    timers: [Option<Time>; 3],
+    seen_cnp: bool,
+    cnp_since_alpha: bool,
+    cnp_since_cut: bool,
+    rose_since_cut: bool,
+    /// Increases since the last cut: by time, by volume.
+    stages: [u32; 2],
+    bytes: u64,
+}
+
+impl Dcqcn {
+    /// A reaction point that sends at its line rate, bits per second.
+    pub fn new(settings: DcqcnSettings, line: u64) -> Dcqcn {
+        Dcqcn {
+            settings,
+            line,
+            rate: line,
+            target: line,
+            alpha: settings.initial_alpha,
+            timers: [None; 3],
+            seen_cnp: false,
+            cnp_since_alpha: false,
+            cnp_since_cut: false,
+            rose_since_cut: false,
+            stages: [0; 2],
+            bytes: 0,
+        }
+    }
+
+    /// Bits per second.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Bits per second.
+    pub fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// The estimate of congestion, 0 to 1.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// A congestion notification has come.
+    pub fn on_cnp(&mut self, now: Time) {
+        let DcqcnSettings { alpha_interval, gain, .. } = self.settings;
+        match self.settings.reaction {
+            Reaction::AtOnce => {
+                self.cut(now);
+                self.alpha = if self.seen_cnp { (1.0 - gain) * self.alpha + gain } else { self.alpha };
+                self.set(Timer::Alpha, now + alpha_interval);
+            }
+            Reaction::Periodic { cut_interval } => {
+                self.cnp_since_cut = true;
+                if self.seen_cnp {
+                    self.cnp_since_alpha = true;
+                } else {
+                    // It sets alpha, so the next update does not count it.
+                    self.target = self.rate;
+                    self.set(Timer::Alpha, now + alpha_interval);
+                    // One nanosecond later, so that alpha of that moment is updated before.
+                    self.set(Timer::Cut, now + cut_interval + Span::from_ns(1));
+                }
+            }
+        }
+        self.seen_cnp = true;
+    }
+
+    /// Bytes have been sent.
+    pub fn on_sent(&mut self, bytes: u64) {
+        let Some(period) = self.settings.byte_counter.filter(|_| self.seen_cnp) else { return };
+        self.bytes += bytes;
+        if self.bytes >= period {
+            self.bytes -= period;
+            self.rise(1);
+        }
+    }
+
+    /// The next timer to expire. Of those at one time the one that was started first, which has the longer interval.
+    pub fn next_timer(&self) -> Option<(Time, Timer)> {
+        let all = [Timer::Alpha, Timer::Cut, Timer::Rise];
+        let pending = all.into_iter().filter_map(|timer| Some((self.timers[timer as usize]?, timer)));
+        pending.min_by_key(|(at, timer)| (*at, std::cmp::Reverse(self.interval(*timer))))
+    }
+
+    /// Time between two expiries of a timer.
+    pub fn interval(&self, timer: Timer) -> Span {
+        match (timer, self.settings.reaction) {
+            (Timer::Alpha, _) => self.settings.alpha_interval,
+            (Timer::Cut, Reaction::Periodic { cut_interval }) => cut_interval,
+            (Timer::Cut, Reaction::AtOnce) => Span::ZERO,
+            (Timer::Rise, _) => self.settings.rise_interval,
+        }
+    }
+
+    /// `timer`, which expires at `at`, has expired; false if it found nothing to do.
+    pub fn fire(&mut self, timer: Timer, at: Time) -> bool {
+        let gain = self.settings.gain;
+        self.set(timer, at + self.interval(timer));
+        match timer {
+            Timer::Alpha => {
+                let share = if std::mem::take(&mut self.cnp_since_alpha) { gain } else { 0.0 };
+                self.alpha = (1.0 - gain) * self.alpha + share;
+            }
+            Timer::Cut => {
+                if !std::mem::take(&mut self.cnp_since_cut) {
+                    return false;
+                }
+                self.cut(at);
+            }
+            Timer::Rise => self.rise(0),
+        }
+        true
+    }
+
+    /// All timers that have expired by `now`.
+    pub fn on_timeout(&mut self, now: Time) {
+        while let Some((at, timer)) = self.next_timer().filter(|(at, _)| *at <= now) {
+            self.fire(timer, at);
+        }
+    }
+
+    fn set(&mut self, timer: Timer, at: Time) {
+        self.timers[timer as usize] = Some(at);
+    }
+
+    fn cut(&mut self, now: Time) {
+        if self.settings.clamp == ClampTarget::Always || self.rose_since_cut {
+            self.target = self.rate;
+        }
+        let cut = (self.rate as f64 * (1.0 - self.alpha / 2.0)) as u64;
+        self.rate = cut.max(self.settings.minimum_rate.min(self.line));
+        (self.rose_since_cut, self.stages, self.bytes) = (false, [0; 2], 0);
+        self.set(Timer::Rise, now + self.settings.rise_interval);
+    }
+
+    /// The next increase by time (0) or by volume (1).
+    fn rise(&mut self, by: usize) {
+        let (stages, steps) = (self.stages, self.settings.recovery_steps);
+        let most = stages[0].max(stages[1]);
+        // Without a byte counter time alone leads to hyper increase.
+        let least = if self.settings.byte_counter.is_some() { stages[0].min(stages[1]) } else { most };
+        if most >= steps {
+            let step = if least > steps { self.settings.hyper } else { self.settings.additive };
+            self.target = (self.target + step).min(self.line);
+        }
+        self.rate = self.rate / 2 + self.target / 2;
+        self.stages[by] += 1;
+        self.rose_since_cut = true;
+    }
+}

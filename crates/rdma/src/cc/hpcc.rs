@@ -1,0 +1,193 @@
+//! HPCC (Li et al., SIGCOMM 2019), in the form of its simulator: it sets a rate, and the window follows from that
+//! (docs/models/rdma.md names what differs from the paper).
+
+/// Hops that the telemetry of a packet holds.
+pub const MAX_HOPS: usize = 5;
+
+/// Telemetry of one switch port, as the packet carries it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Hop {
+    /// Line rate, bits per second.
+    pub line: u64,
+    /// Bytes in the queue.
+    pub queue: u64,
+    /// Bytes sent so far, of [`Quantum::bytes_wrap`].
+    pub sent: u64,
+    /// When the packet left, nanoseconds, of [`TIME_WRAP`].
+    pub time: u64,
+}
+
+/// Time stamps have 24 bits, nanoseconds.
+pub const TIME_WRAP: u64 = 1 << 24;
+
+/// What telemetry counts in: 128 bytes sent and 80 bytes of queue, times the line rate over 25 Gb/s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quantum(pub u64);
+
+impl Quantum {
+    /// Bytes sent wrap here: 20 bits of the unit.
+    pub fn bytes_wrap(self) -> u64 {
+        (1 << 20) * 128 * self.0
+    }
+
+    /// The telemetry of a port as a packet carries it.
+    pub fn stamp(self, line: u64, queue: u64, sent: u64, now_ns: u64) -> Hop {
+        let (sent_unit, queue_unit) = (128 * self.0, 80 * self.0);
+        let queue = (queue / queue_unit).min((1 << 17) - 1) * queue_unit;
+        Hop { line, queue, sent: sent / sent_unit * sent_unit % self.bytes_wrap(), time: now_ns % TIME_WRAP }
+    }
+}
+
+/// Constants of HPCC.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HpccSettings {
+    /// Target utilisation, eta.
+    pub utilisation: f64,
+    /// Additive steps before the next multiplicative one, maxStage: 5 in the paper's text, 0 in the simulator's scripts.
+    pub max_stage: u32,
+    /// Additive increase W_AI, as a rate in bits per second.
+    pub additive: u64,
+    /// Lower bound of the rate, bits per second.
+    pub minimum_rate: u64,
+    /// Base round trip T, nanoseconds.
+    pub base_rtt_ns: u64,
+    /// Window at line rate, bytes.
+    pub window: u64,
+    /// Unit of the telemetry.
+    pub quantum: Quantum,
+}
+
+/// How an acknowledgement has changed the rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// The first one only stores the telemetry.
+    First,
+    /// Once a round trip: the reference rate follows.
+    Reference,
+    /// In between.
+    Fast,
+}
+
+/// The state of a sender.
+#[derive(Clone, Debug)]
+pub struct Hpcc {
+    settings: HpccSettings,
+    line: u64,
+    rate: u64,
+    reference: u64,
+    utilisation: f64,
+    stage: u32,
+    hops: Option<([Hop; MAX_HOPS], usize)>,
+    /// The reference rate follows the first acknowledgement beyond this sequence number.
+    update_beyond: u64,
+}
+
+impl Hpcc {
+    /// A sender that starts at its line rate, bits per second.
+    pub fn new(settings: HpccSettings, line: u64) -> Hpcc {
+        Hpcc {
+            settings,
+            line,
+            rate: line,
+            reference: line,
+            utilisation: 1.0,
+            stage: 0,
+            hops: None,
+            update_beyond: 0,
+        }
+    }
+
+    /// The same in the middle of a flow: rates in bits per second, the utilisation estimate, and the telemetry of one hop.
+    pub fn resume(&mut self, rates: [u64; 2], utilisation: f64, stage: u32, hop: Hop, update_beyond: u64) {
+        [self.reference, self.rate] = rates;
+        (self.utilisation, self.stage, self.update_beyond) = (utilisation, stage, update_beyond);
+        let mut hops = [Hop::default(); MAX_HOPS];
+        hops[0] = hop;
+        self.hops = Some((hops, 1));
+    }
+
+    /// The next acknowledgement updates the reference rate, whatever it acknowledges.
+    pub fn resume_updates(&mut self) {
+        self.update_beyond = 0;
+    }
+
+    /// Bits per second.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Bits per second.
+    pub fn reference(&self) -> u64 {
+        self.reference
+    }
+
+    /// Bytes that may be under way.
+    pub fn window(&self) -> u64 {
+        (u128::from(self.settings.window) * u128::from(self.rate) / u128::from(self.line)) as u64
+    }
+
+    /// The smoothed utilisation of the busiest hop.
+    pub fn utilisation(&self) -> f64 {
+        self.utilisation
+    }
+
+    /// Additive steps since the last multiplicative one.
+    pub fn stage(&self) -> u32 {
+        self.stage
+    }
+
+    /// Everything up to `acked` has arrived, `next` is the next sequence number to send (bytes), and the acknowledgement brings `hops`.
+    pub fn on_ack(&mut self, acked: u64, next: u64, hops: &[Hop]) -> Update {
+        let mut now = [Hop::default(); MAX_HOPS];
+        let count = hops.len().min(MAX_HOPS);
+        now[..count].copy_from_slice(&hops[..count]);
+        let before = self.hops.replace((now, count));
+        let is_due = acked > self.update_beyond;
+        if is_due {
+            self.update_beyond = next;
+        }
+        let Some((before, known)) = before else { return Update::First };
+        if let Some((busiest, elapsed)) = self.busiest(&before[..known], &now[..count]) {
+            let (period, elapsed) = (self.settings.base_rtt_ns, elapsed.min(self.settings.base_rtt_ns));
+            self.utilisation =
+                (self.utilisation * (period - elapsed) as f64 + busiest * elapsed as f64) / period as f64;
+            self.react(is_due);
+        }
+        if is_due { Update::Reference } else { Update::Fast }
+    }
+
+    /// The utilisation of the busiest hop since `before`, and the nanoseconds between.
+    fn busiest(&self, before: &[Hop], now: &[Hop]) -> Option<(f64, u64)> {
+        let HpccSettings { window, quantum, .. } = self.settings;
+        let of_hop = |(before, now): (&Hop, &Hop)| {
+            let elapsed = (now.time + TIME_WRAP - before.time) % TIME_WRAP;
+            if elapsed == 0 {
+                return None;
+            }
+            let sent = (now.sent + quantum.bytes_wrap() - before.sent) % quantum.bytes_wrap();
+            let rate = (sent * 8) as f64 / (elapsed as f64 * 1e-9);
+            let queue = now.queue.min(before.queue) as f64;
+            let utilisation =
+                rate / now.line as f64 + queue * self.line as f64 / now.line as f64 / window as f64;
+            Some((utilisation, elapsed))
+        };
+        let all = before.iter().zip(now).filter_map(of_hop);
+        all.fold(None, |most: Option<(f64, u64)>, hop| {
+            Some(most.filter(|most| most.0 >= hop.0).unwrap_or(hop))
+        })
+    }
+
+    fn react(&mut self, is_due: bool) {
+        let HpccSettings { utilisation: wanted, max_stage, additive, minimum_rate, .. } = self.settings;
+        let excess = self.utilisation / wanted;
+        let (rate, stage) = if excess >= 1.0 || self.stage >= max_stage {
+            ((self.reference as f64 / excess) as u64 + additive, 0)
+        } else {
+            (self.reference + additive, self.stage + 1)
+        };
+        self.rate = rate.min(self.line).max(minimum_rate.min(self.line));
+        if is_due {
+            (self.reference, self.stage) = (self.rate, stage);
+        }
+    }
+}

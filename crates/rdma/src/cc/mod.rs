@@ -1,0 +1,137 @@
+//! Congestion controls: each is a file with its constants and its reaction, and a variant of [`Control`] and [`Controller`].
+
+pub mod dcqcn;
+pub mod hpcc;
+pub mod swift;
+pub mod timely;
+
+use crate::queue_pair::QueuePairSettings;
+use dcqcn::{Dcqcn, DcqcnSettings};
+use pauseframe_units::{Span, Time};
+use swift::{Swift, SwiftSettings};
+use timely::{Timely, TimelySettings};
+
+/// Which congestion control, with its constants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Control {
+    /// Line rate, whatever happens: PFC alone.
+    None,
+    /// DCQCN.
+    Dcqcn(DcqcnSettings),
+    /// TIMELY.
+    Timely(TimelySettings),
+    /// Swift, on a path of so many hops.
+    Swift(SwiftSettings, u32),
+}
+
+/// Packets have been acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledgement {
+    pub(crate) now: Time,
+    pub(crate) packets: u64,
+    /// Bytes up to here are acknowledged, and were sent.
+    pub(crate) acked: u64,
+    pub(crate) next: u64,
+    /// Round trip of the last packet.
+    pub(crate) rtt: Option<Span>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Controller {
+    None(u64),
+    Dcqcn(Box<Dcqcn>),
+    /// With the end of the round trip that is measured, bytes.
+    Timely(Box<Timely>, u64),
+    Swift {
+        state: Box<Swift>,
+        mtu: u32,
+        line: u64,
+    },
+}
+
+impl Controller {
+    pub(crate) fn new(settings: &QueuePairSettings) -> Controller {
+        let line = settings.line;
+        match settings.control {
+            Control::None => Controller::None(line),
+            Control::Dcqcn(dcqcn) => Controller::Dcqcn(Box::new(Dcqcn::new(dcqcn, line))),
+            Control::Timely(timely) => Controller::Timely(Box::new(Timely::new(timely, line)), 0),
+            Control::Swift(swift, hops) => {
+                let target = (swift.base_target.0 + u64::from(hops) * swift.per_hop.0) as f64;
+                let window = line as f64 / 8e12 * target / f64::from(settings.mtu);
+                Controller::Swift {
+                    state: Box::new(Swift::new(swift, hops, window)),
+                    mtu: settings.mtu,
+                    line,
+                }
+            }
+        }
+    }
+
+    pub(crate) fn rate(&self) -> u64 {
+        match self {
+            Controller::None(line) => *line,
+            Controller::Dcqcn(state) => state.rate(),
+            Controller::Timely(state, _) => state.rate(),
+            Controller::Swift { state, mtu, line } => {
+                // Below one packet, a packet is sent every rtt / window.
+                let paced = state.window() * f64::from(*mtu) * 8e12 / state.rtt().0.max(1) as f64;
+                if state.window() < 1.0 { (paced as u64).clamp(1, *line) } else { *line }
+            }
+        }
+    }
+
+    pub(crate) fn window(&self) -> Option<u64> {
+        match self {
+            Controller::Swift { state, mtu, .. } => Some((state.window().max(1.0) * f64::from(*mtu)) as u64),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn on_cnp(&mut self, now: Time) {
+        if let Controller::Dcqcn(state) = self {
+            state.on_cnp(now);
+        }
+    }
+
+    pub(crate) fn on_ack(&mut self, ack: &Acknowledgement) {
+        match self {
+            Controller::Timely(state, update_beyond) if ack.acked > *update_beyond => {
+                *update_beyond = ack.next;
+                if let Some(rtt) = ack.rtt {
+                    state.on_rtt(rtt.0 / 1000);
+                }
+            }
+            Controller::Swift { state, .. } => {
+                if let Some(rtt) = ack.rtt {
+                    state.on_ack(ack.packets as f64, rtt, ack.now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn on_loss(&mut self, now: Time) {
+        if let Controller::Swift { state, .. } = self {
+            state.on_loss(now);
+        }
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: u64, now: Time) {
+        if let Controller::Dcqcn(state) = self {
+            state.on_timeout(now);
+            state.on_sent(bytes);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        let Controller::Dcqcn(state) = self else { return Time::MAX };
+        state.next_timer().map_or(Time::MAX, |(at, _)| at)
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time) {
+        if let Controller::Dcqcn(state) = self {
+            state.on_timeout(now);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Swift (Kumar et al., SIGCOMM 2020, Algorithm 1) with the constants of htsim's `swift.cpp`, whose authors call them guesses.
+//! One window for the delay of the fabric; the paper's second window, for the delay of the host, is left out.
+
+use pauseframe_units::{Span, Time};
+
+/// Constants of Swift; windows in packets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SwiftSettings {
+    /// Additive increase a round trip.
+    pub additive: f64,
+    /// Multiplicative decrease.
+    pub beta: f64,
+    /// Largest share that a decrease takes.
+    pub most_decrease: f64,
+    /// Target delay without hops.
+    pub base_target: Span,
+    /// Added to it for each hop.
+    pub per_hop: Span,
+    /// Most that flow scaling adds to the target.
+    pub scaling_range: Span,
+    /// Window at which flow scaling adds all of its range.
+    pub scaling_min: f64,
+    /// Window from which on it adds nothing.
+    pub scaling_max: f64,
+    /// Smallest window.
+    pub min_window: f64,
+    /// Largest window.
+    pub max_window: f64,
+}
+
+impl Default for SwiftSettings {
+    fn default() -> SwiftSettings {
+        let base = Span::from_us(20);
+        SwiftSettings {
+            additive: 1.0,
+            beta: 0.8,
+            most_decrease: 0.5,
+            base_target: base,
+            per_hop: Span((base.0 as f64 / 6.55) as u64),
+            scaling_range: Span(base.0 * 5),
+            scaling_min: 0.1,
+            scaling_max: 100.0,
+            min_window: 0.001,
+            max_window: 1000.0,
+        }
+    }
+}
+
+/// The state of a sender.
+#[derive(Clone, Debug)]
+pub struct Swift {
+    settings: SwiftSettings,
+    hops: u32,
+    window: f64,
+    last_rtt: Span,
+    last_decrease: Time,
+}
+
+impl Swift {
+    /// A sender with an initial window in packets, on a path of so many hops.
+    pub fn new(settings: SwiftSettings, hops: u32, window: f64) -> Swift {
+        let window = window.clamp(settings.min_window, settings.max_window);
+        Swift { settings, hops, window, last_rtt: Span::ZERO, last_decrease: Time::ZERO }
+    }
+
+    /// Packets; below 1, a packet is sent every `rtt / window`.
+    pub fn window(&self) -> f64 {
+        self.window
+    }
+
+    /// The last round trip that was measured.
+    pub fn rtt(&self) -> Span {
+        self.last_rtt
+    }
+
+    /// The delay that the sender aims at.
+    pub fn target(&self) -> Span {
+        let SwiftSettings { scaling_min, scaling_max, scaling_range, .. } = self.settings;
+        let range = scaling_range.0 as f64;
+        let slope = range / (1.0 / scaling_min.sqrt() - 1.0 / scaling_max.sqrt());
+        let scaled = (slope / self.window.sqrt() - slope / scaling_max.sqrt()).clamp(0.0, range);
+        Span(self.settings.base_target.0 + u64::from(self.hops) * self.settings.per_hop.0 + scaled as u64)
+    }
+
+    /// Packets were acknowledged after this delay.
+    pub fn on_ack(&mut self, packets: f64, delay: Span, now: Time) {
+        let SwiftSettings { additive, beta, most_decrease, min_window, max_window, .. } = self.settings;
+        let target = self.target();
+        self.last_rtt = delay;
+        if delay < target {
+            self.window +=
+                if self.window >= 1.0 { additive * packets / self.window } else { additive * packets };
+        } else if now.0 >= self.last_decrease.0 + delay.0 {
+            let over = (delay.0 - target.0) as f64 / delay.0 as f64;
+            self.window *= (1.0 - beta * over).max(1.0 - most_decrease);
+            self.last_decrease = now;
+        }
+        self.window = self.window.clamp(min_window, max_window);
+    }
+
+    /// A retransmission was necessary: at most one decrease a round trip.
+    pub fn on_loss(&mut self, now: Time) {
+        if now.0 >= self.last_decrease.0 + self.last_rtt.0 {
+            self.window = (self.window * (1.0 - self.settings.most_decrease)).max(self.settings.min_window);
+            self.last_decrease = now;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! TIMELY (Mittal et al., SIGCOMM 2015, Algorithm 1), one reaction a round trip.
+
+/// Constants of TIMELY; times in nanoseconds, rates in bits per second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TimelySettings {
+    /// Below this round trip the rate rises whatever the gradient.
+    pub low_ns: u64,
+    /// Above this one it falls.
+    pub high_ns: u64,
+    /// The gradient is per this time.
+    pub minimum_rtt_ns: u64,
+    /// Weight of the new difference between round trips.
+    pub gain: f64,
+    /// Multiplicative decrease.
+    pub beta: f64,
+    /// Additive increase.
+    pub additive: u64,
+    /// Increase after `hyper_after` rises.
+    pub hyper: u64,
+    /// Rises before the hyper increase.
+    pub hyper_after: u32,
+    /// Lower bound of the rate.
+    pub minimum_rate: u64,
+}
+
+impl TimelySettings {
+    /// The paper's constants, with the increase of 10 Mb/s at 10 Gb/s in proportion to the line rate.
+    pub fn for_line(line: u64) -> TimelySettings {
+        TimelySettings {
+            low_ns: 50_000,
+            high_ns: 500_000,
+            minimum_rtt_ns: 20_000,
+            gain: 0.875,
+            beta: 0.8,
+            additive: line / 1000,
+            hyper: line / 1000 * 5,
+            hyper_after: 5,
+            minimum_rate: line / 100,
+        }
+    }
+}
+
+/// The state of a sender.
+#[derive(Clone, Debug)]
+pub struct Timely {
+    settings: TimelySettings,
+    line: u64,
+    rate: u64,
+    last_ns: Option<u64>,
+    difference: f64,
+    rises: u32,
+}
+
+impl Timely {
+    /// A sender that starts at its line rate, bits per second.
+    pub fn new(settings: TimelySettings, line: u64) -> Timely {
+        Timely { settings, line, rate: line, last_ns: None, difference: 0.0, rises: 0 }
+    }
+
+    /// Bits per second.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Smoothed difference between round trips, nanoseconds.
+    pub fn difference(&self) -> f64 {
+        self.difference
+    }
+
+    /// Rises since the last decrease.
+    pub fn rises(&self) -> u32 {
+        self.rises
+    }
+
+    /// A round trip was measured, nanoseconds.
+    pub fn on_rtt(&mut self, rtt_ns: u64) {
+        let TimelySettings { gain, beta, low_ns, high_ns, minimum_rtt_ns, .. } = self.settings;
+        let Some(last) = self.last_ns.replace(rtt_ns) else { return };
+        self.difference = (1.0 - gain) * self.difference + gain * (rtt_ns as f64 - last as f64);
+        let gradient = self.difference / minimum_rtt_ns as f64;
+        if rtt_ns < low_ns {
+            self.rise();
+        } else if rtt_ns > high_ns {
+            self.fall(1.0 - beta * (1.0 - high_ns as f64 / rtt_ns as f64));
+        } else if gradient <= 0.0 {
+            self.rise();
+        } else {
+            self.fall((1.0 - beta * gradient).max(0.0));
+        }
+    }
+
+    fn rise(&mut self) {
+        let TimelySettings { additive, hyper, hyper_after, .. } = self.settings;
+        let step = if self.rises < hyper_after { additive } else { hyper };
+        self.rate = (self.rate + step).min(self.line);
+        self.rises += 1;
+    }
+
+    fn fall(&mut self, factor: f64) {
+        let floor = self.settings.minimum_rate.min(self.line);
+        self.rate = ((self.rate as f64 * factor) as u64).max(floor);
+        self.rises = 0;
+    }
+}

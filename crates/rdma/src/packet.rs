@@ -1,0 +1,167 @@
+//! Packets of RoCEv2 (InfiniBand Architecture Specification, annex A17) as far as the simulation needs their fields.
+
+use pauseframe_units::Span;
+
+/// Bytes of IPv4, UDP, BTH and ICRC headers, which each packet has.
+pub const WIRE_OVERHEAD: u32 = 20 + 8 + 12 + 4;
+const RETH: u32 = 16;
+const AETH: u32 = 4;
+/// Reserved bytes of a CNP.
+const CNP: u32 = 16;
+/// Packet sequence numbers have 24 bits.
+pub(crate) const PSN_BITS: u32 = 24;
+
+/// BTH operation codes of the reliable connection service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "names of the specification")]
+pub enum Opcode {
+    SendFirst = 0x00,
+    SendMiddle = 0x01,
+    SendLast = 0x02,
+    SendOnly = 0x04,
+    WriteFirst = 0x06,
+    WriteMiddle = 0x07,
+    WriteLast = 0x08,
+    WriteOnly = 0x0a,
+    Acknowledge = 0x11,
+    Cnp = 0x81,
+}
+
+impl Opcode {
+    /// Of a packet at this place of its message.
+    pub(crate) fn of_write(is_first: bool, is_last: bool) -> Opcode {
+        match (is_first, is_last) {
+            (true, true) => Opcode::WriteOnly,
+            (true, false) => Opcode::WriteFirst,
+            (false, true) => Opcode::WriteLast,
+            (false, false) => Opcode::WriteMiddle,
+        }
+    }
+
+    /// The same of a message for a posted receive.
+    pub(crate) fn of_send(is_first: bool, is_last: bool) -> Opcode {
+        match (is_first, is_last) {
+            (true, true) => Opcode::SendOnly,
+            (true, false) => Opcode::SendFirst,
+            (false, true) => Opcode::SendLast,
+            (false, false) => Opcode::SendMiddle,
+        }
+    }
+
+    /// Whether it carries bytes of a message.
+    pub fn is_data(self) -> bool {
+        !matches!(self, Opcode::Acknowledge | Opcode::Cnp)
+    }
+
+    /// Whether it takes a receive that the application has posted.
+    pub(crate) fn begins_send(self) -> bool {
+        matches!(self, Opcode::SendFirst | Opcode::SendOnly)
+    }
+
+    /// Bytes of the headers between BTH and payload.
+    pub fn extension(self) -> u32 {
+        match self {
+            Opcode::WriteFirst | Opcode::WriteOnly => RETH,
+            Opcode::Acknowledge => AETH,
+            Opcode::Cnp => CNP,
+            _ => 0,
+        }
+    }
+}
+
+/// AETH syndromes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Syndrome {
+    /// Acknowledges, with unlimited credits.
+    Ack = 0x1f,
+    /// Receiver not ready; the low five bits are the timer code ([`rnr_delay`]).
+    ReceiverNotReady = 0x20,
+    /// PSN sequence error: packets are missing.
+    SequenceError = 0x60,
+}
+
+/// Delay that an RNR NAK asks for, by its timer code (Linux `rxe_comp.c`).
+pub fn rnr_delay(code: u8) -> Span {
+    const TEN_US: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    Span::from_us(10 * TEN_US[usize::from(code & 31)])
+}
+
+/// A packet of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// What it is.
+    pub opcode: Opcode,
+    /// Sequence number; of an acknowledgement the last packet that it acknowledges, of a NAK the packet that is expected.
+    pub psn: u32,
+    /// Bytes of the message.
+    pub payload: u16,
+    /// The responder acknowledges at once.
+    pub ack_request: bool,
+    /// What an acknowledgement says.
+    pub syndrome: Syndrome,
+    /// With selective repeat, of a NAK: the packet that came out of order.
+    pub selective: Option<u32>,
+}
+
+impl Packet {
+    /// Bytes of the IP packet, pad included.
+    pub fn ip_size(&self) -> u32 {
+        WIRE_OVERHEAD + self.opcode.extension() + u32::from(self.payload).next_multiple_of(4)
+    }
+}
+
+/// The low 24 bits of a packet's number.
+pub(crate) fn psn(number: u64) -> u32 {
+    (number & ((1 << PSN_BITS) - 1)) as u32
+}
+
+/// The packet number next to `near` that has this PSN.
+pub(crate) fn unwrap_psn(psn: u32, near: u64) -> u64 {
+    let wrap = 1i64 << PSN_BITS;
+    let ahead = (i64::from(psn) - (near as i64 & (wrap - 1)) + wrap / 2).rem_euclid(wrap) - wrap / 2;
+    (near as i64 + ahead).max(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_specification() {
+        // Frame sizes of the table in docs/models/rdma.md, without Ethernet's 18 bytes.
+        let packet = |opcode, payload| Packet {
+            opcode,
+            psn: 0,
+            payload,
+            ack_request: false,
+            syndrome: Syndrome::Ack,
+            selective: None,
+        };
+        let sizes =
+            [(Opcode::WriteMiddle, 1024, 1086), (Opcode::WriteFirst, 1024, 1102), (Opcode::SendOnly, 1, 66)];
+        for (opcode, payload, frame) in
+            sizes.into_iter().chain([(Opcode::Acknowledge, 0, 66), (Opcode::Cnp, 0, 78)])
+        {
+            assert_eq!(packet(opcode, payload).ip_size() + 18, frame, "{opcode:?}");
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        for number in [0u64, 5, (1 << 24) - 1, 1 << 24, (1 << 24) + 7, 5 << 24] {
+            for near in [number, number + 1000, number.saturating_sub(1000)] {
+                assert_eq!(unwrap_psn(psn(number), near), number, "near {near}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_is_not_ready_asks_for_a_delay() {
+        assert_eq!([0, 1, 14, 31].map(rnr_delay).map(|delay| delay.0 / 10_000_000), [65536, 1, 128, 49152]);
+    }
+}

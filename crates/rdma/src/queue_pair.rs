@@ -1,0 +1,185 @@
+//! A queue pair: a requester and a responder that share a congestion control, with the verbs of a sans-IO endpoint.
+
+use crate::cc::{Control, Controller};
+use crate::packet::{Opcode, Packet};
+use crate::receiver::{NotificationPoint, Receiver};
+use crate::sender::{Failure, Sender};
+use pauseframe_units::{Span, Time};
+
+/// Settings of a queue pair.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct QueuePairSettings {
+    /// Payload of a full packet, bytes.
+    pub mtu: u32,
+    /// Messages are SENDs, not WRITEs.
+    pub uses_send: bool,
+    /// In-order packets for one acknowledgement.
+    pub ack_every: u32,
+    /// The requester asks for an acknowledgement at least every so many packets.
+    pub ack_request_every: u32,
+    /// Retransmission timeout.
+    pub timeout: Span,
+    /// Timeouts in a row before the queue pair fails.
+    pub retry_count: u32,
+    /// RNR NAKs in a row before it fails; 7: for ever.
+    pub rnr_retry: u32,
+    /// Timer code of an RNR NAK ([`crate::rnr_delay`]).
+    pub rnr_timer: u8,
+    /// Selective repeat (IRN) instead of go-back-N.
+    pub selective_repeat: bool,
+    /// Answers to marked packets.
+    pub notification: Option<NotificationPoint>,
+    /// Bytes on the wire beyond the IP packet, for pacing.
+    pub link_overhead: u32,
+    /// Line rate of the host, bits per second.
+    pub line: u64,
+    /// Congestion control.
+    pub control: Control,
+}
+
+/// What a queue pair counts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Packets sent again.
+    pub retransmits: u32,
+    /// Packets that a NAK took back.
+    pub retransmits_by_nak: u64,
+    /// Packets that a timeout took back.
+    pub retransmits_by_timeout: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Sequence errors reported.
+    pub naks_sent: u64,
+    /// Sequence errors heard of.
+    pub naks_received: u64,
+    /// RNR NAKs sent.
+    pub rnr_naks_sent: u64,
+    /// RNR NAKs received.
+    pub rnr_naks_received: u64,
+    /// Congestion notifications sent.
+    pub cnps_sent: u64,
+    /// Congestion notifications received.
+    pub cnps_received: u64,
+    /// Data packets that came with CE.
+    pub marked_received: u64,
+    /// Data packets that had come before.
+    pub duplicates: u64,
+}
+
+/// One end of a reliable connection.
+#[derive(Clone, Debug)]
+pub struct QueuePair {
+    settings: QueuePairSettings,
+    sender: Sender,
+    receiver: Receiver,
+    control: Controller,
+    stats: Stats,
+}
+
+impl QueuePair {
+    /// A queue pair that is ready to send and to receive.
+    pub fn new(settings: QueuePairSettings) -> QueuePair {
+        QueuePair {
+            control: Controller::new(&settings),
+            sender: Sender::new(),
+            receiver: Receiver::default(),
+            stats: Stats::default(),
+            settings,
+        }
+    }
+
+    /// Posts a message of so many bytes.
+    pub fn send(&mut self, bytes: u64) {
+        self.sender.post(bytes, self.settings.uses_send, self.settings.mtu);
+    }
+
+    /// Nothing is sent that was not sent before.
+    pub fn stop_sending(&mut self) {
+        self.sender.stop(self.settings.mtu);
+    }
+
+    /// Lets SENDs take so many receives and no more; without this call there are always enough.
+    pub fn post_receives(&mut self, count: u64) {
+        *self.receiver.receives.get_or_insert_default() += count;
+    }
+
+    /// A packet has come; `is_marked`: with CE.
+    pub fn on_packet(&mut self, packet: &Packet, is_marked: bool, now: Time) {
+        self.control.on_timeout(now);
+        match packet.opcode {
+            Opcode::Acknowledge => {
+                self.sender.on_ack(packet, &mut self.control, &self.settings, &mut self.stats, now);
+            }
+            Opcode::Cnp => {
+                self.stats.cnps_received += 1;
+                self.control.on_cnp(now);
+            }
+            _ => self.receiver.on_data(packet, is_marked, &self.settings, &mut self.stats, now),
+        }
+    }
+
+    /// The next packet to send at `now`: acknowledgements and notifications go before data.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        if let Some(reply) = self.receiver.poll(&mut self.stats, now) {
+            return Some(reply);
+        }
+        self.sender.poll(&mut self.control, &self.settings, &mut self.stats, now)
+    }
+
+    /// The next time at which [`Self::on_timeout`] and [`Self::poll_transmit`] may have something to do; `Time::MAX`: none.
+    pub fn deadline(&self, now: Time) -> Time {
+        let cnp = self.receiver.cnps.front().copied().unwrap_or(Time::MAX);
+        let control = if self.sender.is_idle() { Time::MAX } else { self.control.deadline() };
+        self.sender.deadline(&self.control, &self.settings, now).min(cnp).min(control)
+    }
+
+    /// Timers that have expired by `now`.
+    pub fn on_timeout(&mut self, now: Time) {
+        self.control.on_timeout(now);
+        self.sender.on_timeout(&mut self.control, &self.settings, &mut self.stats, now);
+    }
+
+    /// Bytes of messages delivered in order.
+    pub fn delivered(&self) -> u64 {
+        self.receiver.delivered()
+    }
+
+    /// Bytes acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.sender.acked_bytes()
+    }
+
+    /// Bytes sent at least once.
+    pub fn sent(&self) -> u64 {
+        self.sender.sent_bytes()
+    }
+
+    /// Nothing is left to send, to be acknowledged or to be answered.
+    pub fn is_quiescent(&self) -> bool {
+        self.sender.is_idle() && self.receiver.replies.is_empty() && self.receiver.cnps.is_empty()
+    }
+
+    /// The rate of its congestion control, bits per second.
+    pub fn rate(&self) -> u64 {
+        self.control.rate()
+    }
+
+    /// Bytes that may be under way; `None` without a window.
+    pub fn window(&self) -> Option<u64> {
+        self.control.window()
+    }
+
+    /// Why it has failed, if it has.
+    pub fn failure(&self) -> Option<Failure> {
+        self.sender.failure
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_pair_tests.rs"]
+mod tests;

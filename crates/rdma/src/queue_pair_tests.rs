@@ -1,0 +1,140 @@
+use super::*;
+use crate::cc::Control;
+use crate::packet::Syndrome;
+use pauseframe_units::Span;
+
+fn settings() -> QueuePairSettings {
+    QueuePairSettings {
+        mtu: 1024,
+        uses_send: false,
+        ack_every: 1,
+        ack_request_every: 64,
+        timeout: Span::from_us(100),
+        retry_count: 3,
+        rnr_retry: 7,
+        rnr_timer: 1,
+        selective_repeat: false,
+        notification: None,
+        link_overhead: 38,
+        line: 100_000_000_000,
+        control: Control::None,
+    }
+}
+
+/// Runs both ends with a delay of 1 us each way; `fate` tells for each data packet (by its turn) whether it is lost or marked.
+fn run(settings: QueuePairSettings, bytes: u64, mut fate: impl FnMut(u64) -> (bool, bool)) -> [QueuePair; 2] {
+    let mut ends = [QueuePair::new(settings), QueuePair::new(settings)];
+    ends[0].send(bytes);
+    let mut under_way: Vec<(Time, usize, Packet, bool)> = Vec::new();
+    let (mut now, mut turn) = (Time::ZERO, 0);
+    loop {
+        for side in 0..2 {
+            while let Some(packet) = ends[side].poll_transmit(now) {
+                let (lost, marked) = if packet.opcode.is_data() { fate(turn) } else { (false, false) };
+                turn += u64::from(packet.opcode.is_data());
+                if !lost {
+                    under_way.push((now + Span::from_us(1), 1 - side, packet, marked));
+                }
+            }
+        }
+        let deadline = ends[0].deadline(now).min(ends[1].deadline(now));
+        let arrival = under_way.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX);
+        now = deadline.min(arrival);
+        if now == Time::MAX {
+            return ends;
+        }
+        if arrival <= deadline {
+            let first = under_way.iter().position(|(at, ..)| *at == arrival).expect("it was found");
+            let (_, side, packet, marked) = under_way.remove(first);
+            ends[side].on_packet(&packet, marked, now);
+        } else {
+            ends.iter_mut().for_each(|end| end.on_timeout(now));
+        }
+    }
+}
+
+#[test]
+fn a_message_arrives_whole() {
+    for bytes in [0, 1, 1024, 1025, 1_000_000] {
+        let [source, sink] = run(settings(), bytes, |_| (false, false));
+        assert_eq!((source.acked(), sink.delivered(), source.stats().retransmits), (bytes, bytes, 0));
+        assert!(source.is_quiescent() && sink.is_quiescent());
+    }
+}
+
+#[test]
+fn a_gap_is_reported_once_and_sent_again_from_there() {
+    let [source, sink] = run(settings(), 100 * 1024, |turn| (turn == 10, false));
+    assert_eq!((sink.delivered(), sink.stats().naks_sent, source.stats().timeouts), (100 * 1024, 1, 0));
+    // Packets on their way when the NAK arrived were sent in vain: a round trip of 2 us at 11.2 packets a microsecond.
+    assert!((20..=26).contains(&source.stats().retransmits), "{}", source.stats().retransmits);
+}
+
+#[test]
+fn selective_repeat_sends_lost_packets_only() {
+    let irn = QueuePairSettings { selective_repeat: true, ..settings() };
+    let [source, sink] = run(irn, 100 * 1024, |turn| ([10, 11, 40].contains(&turn), false));
+    assert_eq!((sink.delivered(), source.stats().retransmits, source.stats().timeouts), (100 * 1024, 3, 0));
+}
+
+#[test]
+fn a_lost_tail_waits_for_the_timer() {
+    for selective_repeat in [false, true] {
+        let [source, sink] =
+            run(QueuePairSettings { selective_repeat, ..settings() }, 10 * 1024, |turn| (turn == 9, false));
+        assert_eq!(
+            (sink.delivered(), source.stats().timeouts, source.stats().retransmits),
+            (10 * 1024, 1, 1)
+        );
+    }
+}
+
+#[test]
+fn retries_run_out() {
+    let [source, sink] = run(settings(), 4096, |_| (true, false));
+    assert_eq!((source.failure(), sink.delivered()), (Some(Failure::RetriesExhausted), 0));
+    assert_eq!(source.stats().timeouts, 4);
+}
+
+#[test]
+fn a_receiver_that_is_not_ready_is_tried_again() {
+    let send = QueuePairSettings { uses_send: true, rnr_retry: 2, ..settings() };
+    let mut ends = [QueuePair::new(send), QueuePair::new(send)];
+    ends[1].post_receives(0);
+    ends[0].send(100);
+    let mut now = Time::ZERO;
+    for retry in 0..3 {
+        let request = ends[0].poll_transmit(now).expect("it tries again");
+        ends[1].on_packet(&request, false, now);
+        let nak = ends[1].poll_transmit(now).expect("it answers");
+        assert_eq!(nak.syndrome, Syndrome::ReceiverNotReady);
+        ends[0].on_packet(&nak, false, now);
+        assert_eq!(ends[0].failure().is_some(), retry == 2);
+        assert!(ends[0].poll_transmit(now).is_none());
+        now = now + Span::from_us(10);
+    }
+    assert_eq!(ends[0].failure(), Some(Failure::RnrRetriesExhausted));
+}
+
+#[test]
+fn marks_are_answered_once_an_interval_after_a_delay() {
+    let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::from_us(5) });
+    let [source, sink] = run(QueuePairSettings { notification, ..settings() }, 1_000_000, |_| (false, true));
+    // 977 packets of 1124 bytes take 88 us: notifications at about 1 and 51 us.
+    assert_eq!((sink.stats().cnps_sent, source.stats().cnps_received), (2, 2));
+    assert_eq!(sink.stats().marked_received, 977);
+}
+
+#[test]
+fn acknowledgements_cover_several_packets() {
+    let [source, _] = run(QueuePairSettings { ack_every: 16, ..settings() }, 1_000_000, |_| (false, false));
+    assert_eq!(source.acked(), 1_000_000);
+}
+
+#[test]
+fn sequence_numbers_pass_24_bits() {
+    let tiny = QueuePairSettings { mtu: 256, ack_every: 32, ..settings() };
+    let bytes = 256 * ((1 << 24) + 1000);
+    let [source, sink] = run(tiny, bytes, |turn| (turn == (1 << 24) + 3, false));
+    assert_eq!((sink.delivered(), source.stats().naks_received, source.stats().timeouts), (bytes, 1, 0));
+}

@@ -1,0 +1,134 @@
+//! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, and DCQCN's notification point.
+
+use crate::packet::{Opcode, Packet, Syndrome, psn, unwrap_psn};
+use crate::queue_pair::{QueuePairSettings, Stats};
+use pauseframe_units::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// When marked packets are answered with a CNP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotificationPoint {
+    /// Shortest time between two CNPs of a queue pair; zero: one for each marked packet.
+    pub interval: Span,
+    /// From the marked packet to its CNP.
+    pub delay: Span,
+}
+
+/// The receiving side.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Receiver {
+    expected: u64,
+    delivered: u64,
+    /// A NAK for the packet that is expected has been sent.
+    nak_sent: bool,
+    unacknowledged: u32,
+    /// With selective repeat: packets beyond the gap, and their payload.
+    early: BTreeMap<u64, u16>,
+    /// Receives that SENDs can take; `None`: always enough.
+    pub(crate) receives: Option<u64>,
+    last_cnp: Option<Time>,
+    /// CNPs that wait for their delay.
+    pub(crate) cnps: VecDeque<Time>,
+    pub(crate) replies: VecDeque<Packet>,
+}
+
+impl Receiver {
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// A data packet has come.
+    pub(crate) fn on_data(
+        &mut self,
+        packet: &Packet,
+        is_marked: bool,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        if is_marked {
+            stats.marked_received += 1;
+            self.notify(settings, now);
+        }
+        let number = unwrap_psn(packet.psn, self.expected);
+        if number < self.expected {
+            // A duplicate is acknowledged again: its acknowledgement may be what was lost.
+            stats.duplicates += 1;
+            self.reply(Syndrome::Ack, None);
+        } else if number > self.expected {
+            let is_new = settings.selective_repeat && self.early.insert(number, packet.payload).is_none();
+            if !self.nak_sent || is_new {
+                self.nak_sent = true;
+                stats.naks_sent += 1;
+                self.reply(Syndrome::SequenceError, settings.selective_repeat.then(|| psn(number)));
+            }
+        } else {
+            self.take(packet, settings, stats);
+        }
+    }
+
+    /// The packet that is expected.
+    fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats) {
+        if packet.opcode.begins_send()
+            && let Some(receives) = &mut self.receives
+        {
+            if *receives == 0 {
+                stats.rnr_naks_sent += 1;
+                self.reply(Syndrome::ReceiverNotReady, None);
+                return;
+            }
+            *receives -= 1;
+        }
+        (self.nak_sent, self.expected) = (false, self.expected + 1);
+        self.delivered += u64::from(packet.payload);
+        let mut filled = false;
+        while let Some(payload) = self.early.remove(&self.expected) {
+            (filled, self.expected) = (true, self.expected + 1);
+            self.delivered += u64::from(payload);
+        }
+        self.unacknowledged += 1;
+        if filled || packet.ack_request || self.unacknowledged >= settings.ack_every {
+            self.reply(Syndrome::Ack, None);
+        }
+    }
+
+    fn reply(&mut self, syndrome: Syndrome, selective: Option<u32>) {
+        if syndrome == Syndrome::Ack {
+            self.unacknowledged = 0;
+        }
+        let number = if syndrome == Syndrome::Ack { self.expected.wrapping_sub(1) } else { self.expected };
+        self.replies.push_back(Packet {
+            opcode: Opcode::Acknowledge,
+            psn: psn(number),
+            payload: 0,
+            ack_request: false,
+            syndrome,
+            selective,
+        });
+    }
+
+    fn notify(&mut self, settings: &QueuePairSettings, now: Time) {
+        let Some(NotificationPoint { interval, delay }) = settings.notification else { return };
+        if self.last_cnp.is_none_or(|last| now.0 >= last.0 + interval.0) {
+            self.last_cnp = Some(now);
+            self.cnps.push_back(now + delay);
+        }
+    }
+
+    /// The next acknowledgement, NAK or CNP.
+    pub(crate) fn poll(&mut self, stats: &mut Stats, now: Time) -> Option<Packet> {
+        if self.cnps.front().is_some_and(|due| *due <= now) {
+            self.cnps.pop_front();
+            stats.cnps_sent += 1;
+            return Some(Packet {
+                opcode: Opcode::Cnp,
+                psn: 0,
+                payload: 0,
+                ack_request: false,
+                syndrome: Syndrome::Ack,
+                selective: None,
+            });
+        }
+        self.replies.pop_front()
+    }
+}
