@@ -42,6 +42,8 @@ pub(crate) enum Event {
     Watchdog(SlotId),
     /// The next frames of this storm of pause frames are due.
     PauseStorm(u32),
+    /// A deadline of the queue pair at this address (flow * 2 + side).
+    QueuePair(u32),
 }
 
 /// A QCN limiter: its host and the number of the NIC queue that it limits.
@@ -92,6 +94,7 @@ impl Event {
             Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
+            Event::QueuePair(address) => (38, address),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -139,7 +142,8 @@ impl Event {
             34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
-            _ => Event::PauseStorm(index),
+            37 => Event::PauseStorm(index),
+            _ => Event::QueuePair(index),
         }
     }
 }
@@ -166,6 +170,7 @@ mod tests {
             Event::RateTimer(LimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
+            Event::QueuePair(6),
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);

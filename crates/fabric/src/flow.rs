@@ -112,10 +112,35 @@ pub struct FlowRecord {
     pub ce_packets: u64,
     /// What became of its datagrams; zeros for a connection.
     pub datagrams: Datagrams,
+    /// What its queue pairs counted, both directions; zeros for other flows.
+    pub rdma: RdmaCounts,
     /// When the SYN-ACK came to the source; `None` before that, and where nobody opened the connection for this flow.
     pub connected: Option<Time>,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
+}
+
+/// What queue pairs count beyond connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RdmaCounts {
+    /// Congestion notifications sent.
+    pub cnps_sent: u64,
+    /// Congestion notifications received.
+    pub cnps_received: u64,
+    /// Packets sent again because of a NAK.
+    pub repeats_by_nak: u64,
+    /// Packets sent again because of a timeout.
+    pub repeats_by_timeout: u64,
+}
+
+impl RdmaCounts {
+    /// Counts what another count has.
+    pub(crate) fn join(&mut self, other: &RdmaCounts) {
+        self.cnps_sent += other.cnps_sent;
+        self.cnps_received += other.cnps_received;
+        self.repeats_by_nak += other.repeats_by_nak;
+        self.repeats_by_timeout += other.repeats_by_timeout;
+    }
 }
 
 /// Datagrams of a UDP flow, and their application bytes.

@@ -10,7 +10,7 @@
 //! What the clock cannot hold (213 days) is [`Span::MAX`]: no flow of a run takes that long.
 
 use crate::flow::FlowSpec;
-use crate::settings::Settings;
+use crate::settings::{Overhead, Settings, Transport};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Flags, Options, Segment, SynOptions};
@@ -184,7 +184,10 @@ impl IdealTime {
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
     fn handshake(&self, spec: &FlowSpec, there: &[Hop], back: &[Hop]) -> Span {
-        let config = &self.settings.transports[usize::from(spec.transport)].config;
+        let Transport { config, rdma, .. } = &self.settings.transports[usize::from(spec.transport)];
+        if rdma.is_some() {
+            return Span::ZERO;
+        }
         if !config.handshake || spec.kept.is_some_and(|kept| !kept.first) {
             return Span::ZERO;
         }
@@ -206,7 +209,18 @@ impl IdealTime {
 
     /// (count, wire size) of the full packets and of the last one.
     fn train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
-        let mss = u64::from(self.settings.transports[usize::from(spec.transport)].config.mss);
+        let transport = &self.settings.transports[usize::from(spec.transport)];
+        if let Some(rdma) = &transport.rdma {
+            let Overhead { gap, .. } = self.settings.overhead;
+            let in_flight_frames = |ip| self.settings.overhead.frame_size(ip, transport.priority) + gap;
+            return rdma
+                .pair
+                .train(bytes)
+                .into_iter()
+                .map(|(count, ip)| (count, in_flight_frames(ip)))
+                .collect();
+        }
+        let mss = u64::from(transport.config.mss);
         let data = |len: u64| self.wire_size(spec, &Segment { len: len as u32, ..Segment::default() });
         let (full, rest) = (bytes / mss, bytes % mss);
         let mut train = Vec::with_capacity(2);

@@ -47,7 +47,9 @@ mod worker;
 
 pub use endpoint::throughput::Throughput;
 pub use failures::{Failed, Failure};
-pub use flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, Repeats, Workload};
+pub use flow::{
+    Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, RdmaCounts, Repeats, Workload,
+};
 pub use headroom::{Headroom, HeadroomReport, PooledHeadroom, Thresholds, headroom};
 pub use ideal::IdealTime;
 pub use marker::{
@@ -63,8 +65,8 @@ pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use settings::{
     BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, Jitter, Obeys, Overhead,
-    PauseRule, PauseStorm, PfcSettings, QcnSettings, ReceiverSettings, Scheduler, Settings, Transport,
-    VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
+    PauseRule, PauseStorm, PfcSettings, QcnSettings, RdmaSettings, ReceiverSettings, Scheduler, Settings,
+    Transport, VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFrame, FrameContent};

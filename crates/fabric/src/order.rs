@@ -4,7 +4,7 @@
 //! come. When the traffic acts on a report is a constant of the settings and the topology (`traffic.rs`), so a run is the same however
 //! the hosts are divided among partitions.
 
-use crate::flow::{Datagrams, FlowSpec};
+use crate::flow::{Datagrams, FlowSpec, RdmaCounts};
 use crate::vlan::Picked;
 use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
@@ -125,4 +125,5 @@ pub(crate) struct EndpointCounters {
     /// When the SYN-ACK came.
     pub(crate) connected: Option<Time>,
     pub(crate) datagrams: Datagrams,
+    pub(crate) rdma: RdmaCounts,
 }

@@ -218,6 +218,13 @@ impl Partition {
         }
     }
 
+    fn on_queue_pair(&mut self, address: u32) {
+        if let Some(host) = self.endpoints.pairs.host_at(address) {
+            let (mut host, ctx) = self.at_host(host);
+            host.on_pair_timer(address, ctx);
+        }
+    }
+
     /// What names the host where it happens.
     fn handle_at_host(&mut self, host: HostId, event: Event) {
         let (mut host, ctx) = self.at_host(host);
@@ -248,6 +255,7 @@ impl Partition {
             Event::DatagramDue(flow) => self.on_datagram_due(flow),
             Event::Watchdog(slot) => self.on_watchdog(slot),
             Event::PauseStorm(number) => self.on_pause_storm(number),
+            Event::QueuePair(address) => self.on_queue_pair(address),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }

@@ -276,6 +276,7 @@ fn window(topology: &Topology, overhead: Overhead) -> Span {
 fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
     let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
     priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
+    priorities.extend(settings.transports.iter().filter_map(|t| Some(t.rdma?.cnp_priority)));
     priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
     priorities.sort_unstable();
     priorities.dedup();

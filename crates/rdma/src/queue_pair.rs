@@ -1,7 +1,7 @@
 //! A queue pair: a requester and a responder that share a congestion control, with the verbs of a sans-IO endpoint.
 
 use crate::cc::{Control, Controller};
-use crate::packet::{Opcode, Packet};
+use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{NotificationPoint, Receiver};
 use crate::sender::{Failure, Sender};
 use pauseframe_units::{Span, Time};
@@ -35,6 +35,28 @@ pub struct QueuePairSettings {
     pub line: u64,
     /// Congestion control.
     pub control: Control,
+}
+
+impl QueuePairSettings {
+    /// The packets of a message of so many bytes in the order of sending: how many, and bytes of each IP packet.
+    pub fn train(&self, bytes: u64) -> Vec<(u64, u32)> {
+        let packets = bytes.div_ceil(u64::from(self.mtu)).max(1);
+        let of = if self.uses_send { Opcode::of_send } else { Opcode::of_write };
+        let size = |opcode: Opcode, payload: u64| {
+            WIRE_OVERHEAD + opcode.extension() + (payload as u32).next_multiple_of(4)
+        };
+        let last = bytes - (packets - 1) * u64::from(self.mtu);
+        if packets == 1 {
+            return vec![(1, size(of(true, true), last))];
+        }
+        let full = u64::from(self.mtu);
+        let mut train = vec![(1, size(of(true, false), full))];
+        if packets > 2 {
+            train.push((packets - 2, size(of(false, false), full)));
+        }
+        train.push((1, size(of(false, true), last)));
+        train
+    }
 }
 
 /// What a queue pair counts.
@@ -118,11 +140,18 @@ impl QueuePair {
         }
     }
 
-    /// The next packet to send at `now`: acknowledgements and notifications go before data.
+    /// The next acknowledgement, NAK or CNP to send at `now`.
+    pub fn poll_reply(&mut self, now: Time) -> Option<Packet> {
+        self.receiver.poll(&mut self.stats, now)
+    }
+
+    /// The next packet to send at `now`: replies go before data.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if let Some(reply) = self.receiver.poll(&mut self.stats, now) {
-            return Some(reply);
-        }
+        self.poll_reply(now).or_else(|| self.poll_data(now))
+    }
+
+    /// The next data packet to send at `now`.
+    pub fn poll_data(&mut self, now: Time) -> Option<Packet> {
         self.sender.poll(&mut self.control, &self.settings, &mut self.stats, now)
     }
 

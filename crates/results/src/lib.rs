@@ -11,6 +11,7 @@ pub mod parquet_file;
 pub mod pcapng;
 mod read;
 mod reference;
+mod roce;
 mod rows;
 mod series;
 pub mod states;

@@ -8,6 +8,7 @@
 //! Not simulated, so not there: TTL changes, IP identification (RFC 6864: 0 is right with DF), and the values of
 //! the timestamps option (in milliseconds, with the real echo).
 
+use crate::roce;
 use etherparse::{
     EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
     TcpOptionElement, UdpHeader, VlanId, VlanPcp,
@@ -56,6 +57,8 @@ pub struct Agreement {
     pub window_scale: u8,
     /// Differentiated services code point of every packet (RFC 2474).
     pub dscp: u8,
+    /// The same of congestion notifications.
+    pub cnp_dscp: u8,
 }
 
 impl Agreement {
@@ -67,7 +70,7 @@ impl Agreement {
             ReceiveBuffer::Linux { max, .. } | ReceiveBuffer::Freebsd { max, .. } => max,
         };
         let needed = 32 - (largest >> 16).leading_zeros();
-        Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8, dscp }
+        Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8, dscp, cnp_dscp: 0 }
     }
 }
 
@@ -134,6 +137,11 @@ impl<'a, W: Write> PacketWriter<'a, W> {
             }
             FrameContent::Cnm { .. } => whole(cnm_frame(&frame.content, self.topology)),
             FrameContent::Datagram { .. } => datagram_headers(&frame.content),
+            FrameContent::Rdma { flow, packet, .. } => {
+                let is_cnp = packet.opcode == pauseframe_rdma::Opcode::Cnp;
+                let Agreement { dscp, cnp_dscp, .. } = agreement(*flow);
+                whole(roce::frame(&frame.content, if is_cnp { cnp_dscp } else { dscp }))
+            }
             FrameContent::Segment { flow, .. } => segment_headers(&frame.content, agreement(*flow)),
         };
         self.append(frame.port, frame.time, &bytes, length)
@@ -199,7 +207,7 @@ fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, us
 }
 
 /// Ethernet header, with a tag where the packet has a VLAN, or where the priority is not 0 (VLAN 0: a priority tag).
-fn link_header(
+pub(super) fn link_header(
     source: NodeId,
     destination: NodeId,
     priority: Priority,
@@ -329,7 +337,7 @@ fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
     bytes
 }
 
-fn ecn_field(ecn: Ecn) -> IpEcn {
+pub(super) fn ecn_field(ecn: Ecn) -> IpEcn {
     match ecn {
         Ecn::NotEct => IpEcn::NotEct,
         Ecn::Ect1 => IpEcn::Ect1,
@@ -366,7 +374,7 @@ fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
 
 /// Ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other one; no two of
 /// the first 270 million flows have the same pair.
-fn tcp_ports(flow: u32) -> (u16, u16) {
+pub(super) fn tcp_ports(flow: u32) -> (u16, u16) {
     let client = 49_152 + (flow & 0x3fff);
     let server = 20_000 + ((flow >> 14) & 0x3fff);
     (client as u16, server as u16)
@@ -377,7 +385,7 @@ fn mac(node: NodeId) -> [u8; 6] {
     [0x02, 0, 0, a, b, c]
 }
 
-fn ipv4(node: NodeId) -> [u8; 4] {
+pub(super) fn ipv4(node: NodeId) -> [u8; 4] {
     let [_, a, b, c] = node.0.to_be_bytes();
     [10, a, b, c]
 }
@@ -391,4 +399,4 @@ fn io_error(error: PcapError) -> io::Error {
 
 #[cfg(test)]
 #[path = "pcapng_tests.rs"]
-mod tests;
+pub(crate) mod test_support;

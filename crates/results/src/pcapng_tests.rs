@@ -16,7 +16,7 @@ fn topology() -> Topology {
     topology
 }
 
-const AGREED: Agreement = Agreement { timestamps: true, window_scale: 7, dscp: 10 };
+const AGREED: Agreement = Agreement { timestamps: true, window_scale: 7, dscp: 10, cnp_dscp: 48 };
 /// Host a towards the switch, and the switch towards host a.
 const UP: PortId = PortId(0);
 const DOWN: PortId = PortId(1);
@@ -97,7 +97,7 @@ fn conversation() -> Vec<CapturedFrame> {
 }
 
 /// Writes `frames` to a file; `whole`: with their payload instead of cut after the headers.
-fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempDir, std::path::PathBuf) {
+pub(crate) fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.pcapng");
     let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
@@ -116,7 +116,7 @@ fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempDir, std::pa
 
 /// What tshark says about the frames that `filter` lets through: their `fields`, separated by commas, a line
 /// a frame. `None` without tshark.
-fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
+pub(crate) fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(path).args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
     command.args([
@@ -262,7 +262,7 @@ fn headers_are_as_long_as_the_simulator_counts_them() {
     for timestamps in [false, true] {
         for (options, flags) in all {
             let segment = Segment { options, flags, ..Segment::default() };
-            let agreement = Agreement { timestamps, window_scale: 0, dscp: 0 };
+            let agreement = Agreement { timestamps, window_scale: 0, dscp: 0, cnp_dscp: 0 };
             let header = tcp_header(0, true, &segment, agreement);
             assert_eq!(
                 header.header_len() as u32,

@@ -86,6 +86,7 @@ pub(super) fn metric_name(metric: Metric) -> &'static str {
         Metric::Srtt => "srtt_us",
         Metric::Alpha => "alpha",
         Metric::QcnRate => "qcn_rate_gbps",
+        Metric::RdmaRate => "rdma_rate_gbps",
     }
 }
 

@@ -277,6 +277,7 @@ mod tests {
             undone: 0,
             ce_packets: 0,
             datagrams: pauseframe_fabric::Datagrams::default(),
+            rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,
         }

@@ -71,9 +71,17 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         datagram_bytes_sent = counts(|r| r.datagrams.sent_bytes);
         /// Application bytes of the datagrams that were lost
         datagram_bytes_lost = counts(|r| r.datagrams.lost_bytes);
+        /// Congestion notification packets that the queue pairs of the flow sent; 0 for other transports
+        cnps_sent = counts(|r| r.rdma.cnps_sent);
+        /// Congestion notification packets that they received
+        cnps_received = counts(|r| r.rdma.cnps_received);
+        /// Packets of queue pairs that a NAK had sent again
+        repeats_by_nak = counts(|r| r.rdma.repeats_by_nak);
+        /// Packets of queue pairs that a timeout had sent again
+        repeats_by_timeout = counts(|r| r.rdma.repeats_by_timeout);
         /// From the start to the SYN-ACK at the source; null without a handshake of its own
         connect_us or null = us(connect_us);
-        /// Why it failed: syn_timeout, data_timeout, refused, reset; else ""
+        /// Why it failed: syn_timeout, data_timeout, refused, reset, retries_exhausted, rnr_retries_exhausted; else ""
         failure = dictionary(records, |r| failure_name(r), str::to_string);
     }
 }
@@ -280,6 +288,8 @@ fn failure_name(record: &FlowRecord) -> &'static str {
         Some(Failure::DataTimeout) => "data_timeout",
         Some(Failure::Refused) => "refused",
         Some(Failure::Reset) => "reset",
+        Some(Failure::RetriesExhausted) => "retries_exhausted",
+        Some(Failure::RnrRetriesExhausted) => "rnr_retries_exhausted",
     }
 }
 
@@ -349,6 +359,7 @@ mod tests {
             undone: 1,
             ce_packets: 7,
             datagrams: pauseframe_fabric::Datagrams::default(),
+            rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,
         }

@@ -1,5 +1,6 @@
 //! From a complete scenario to an idle network: the spec's words in the terms of the fabric.
 
+mod rdma;
 mod switches;
 
 use crate::recovery::recovery;
@@ -145,7 +146,7 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
 fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
     let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams) }
+    Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
 }
 
 /// What packets cost on the wire; where they travel in VLANs, each has a tag.
@@ -374,7 +375,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         without: Without::NOTHING,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::new(config), priority, datagrams: None }
+    Transport { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
 }
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {

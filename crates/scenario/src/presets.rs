@@ -53,6 +53,25 @@ pub const PRESETS: &[Row] = &[
         row: &[set("congestion_control", "vegas", "Brakmo and Peterson 1995")],
     },
     Row {
+        name: "roce_dcqcn",
+        doc: "RoCEv2 queue pairs with DCQCN (SIGCOMM 2015) in a lossless class",
+        row: &[
+            set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
+            set("rdma_control", "dcqcn_paper", "SIGCOMM 2015"),
+            set("ecn", "classic", "SIGCOMM 2015 §3.1: data packets are ECN-capable"),
+            set("lossless", "true", "SIGCOMM 2015 §2.2: a PFC class"),
+        ],
+    },
+    Row {
+        name: "roce_timely",
+        doc: "RoCEv2 queue pairs with TIMELY (SIGCOMM 2015) in a lossless class",
+        row: &[
+            set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
+            set("rdma_control", "timely", "SIGCOMM 2015"),
+            set("lossless", "true", "SIGCOMM 2015 §6: with PFC"),
+        ],
+    },
+    Row {
         name: "pfabric",
         doc: "pFabric's rate control (Alizadeh et al. 2013), lossy, on no operating system; with switch.queue = \"pfabric\"",
         row: &[

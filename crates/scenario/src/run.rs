@@ -219,7 +219,10 @@ fn simulate(
     let topology = std::sync::Arc::clone(&built.topology);
     let names = Names { topology: &topology, workloads: &[], transports: &[] };
     let agreements: Vec<Agreement> = (built.settings.transports.iter().zip(scenario.transport_specs()))
-        .map(|(transport, spec)| Agreement::of(&transport.config, spec.dscp))
+        .map(|(transport, spec)| Agreement {
+            cnp_dscp: spec.rdma_cnp_dscp,
+            ..Agreement::of(&transport.config, spec.dscp)
+        })
         .collect();
     faults::install(scenario, &topology, &mut built.network);
     if let Some(spec) = &scenario.record.series {

@@ -29,6 +29,10 @@ pub enum Failure {
     Refused,
     /// The peer sent RST.
     Reset,
+    /// A queue pair: no acknowledgement after `retry_count` timeouts in a row.
+    RetriesExhausted,
+    /// A queue pair: the receiver was still not ready after `rnr_retry` retries.
+    RnrRetriesExhausted,
 }
 
 /// RFC 9293 §3.3.2; what FIN leads to is in [`Life`].

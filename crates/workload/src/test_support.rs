@@ -85,6 +85,7 @@ pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         undone: 0,
         ce_packets: 0,
         datagrams: pauseframe_fabric::Datagrams::default(),
+        rdma: pauseframe_fabric::RdmaCounts::default(),
         connected: None,
         failure: None,
     }

@@ -286,6 +286,11 @@ impl<'n> HostNode<'n> {
                 self.deliver_datagram(to, len, ecn, ctx);
                 return;
             }
+            Content::Rdma(frame) => {
+                ctx.packets.remove(index);
+                self.deliver_rdma(&frame, ctx);
+                return;
+            }
             _ => unreachable!("what is no packet of a flow goes another way"),
         };
         let (segment, to) = (ctx.packets.segment(&carried), carried.to);

@@ -41,6 +41,7 @@ pub(crate) struct Host {
 pub(super) enum Socket {
     Connection(EndpointId),
     Datagrams(EndpointId),
+    QueuePair(EndpointId),
 }
 
 /// What waits in a NIC for one destination and class.
@@ -284,6 +285,11 @@ impl HostNode<'_> {
                     }
                 }
                 Socket::Datagrams(place) => self.send_waiting_datagram(self.source_in(place), ctx),
+                Socket::QueuePair(place) => {
+                    if self.send_one_blocked_pair(place, ctx) {
+                        self.host().blocked.push_back(socket);
+                    }
+                }
             }
         }
     }

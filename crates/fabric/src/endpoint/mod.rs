@@ -6,6 +6,7 @@ mod limiter;
 mod messages;
 pub(crate) mod node;
 mod orders;
+pub(crate) mod queue_pair;
 mod reaction_point;
 pub(crate) mod receiver;
 pub(crate) mod throughput;
@@ -20,6 +21,7 @@ pub(crate) use self::connection::Endpoint;
 
 use self::host::{Host, Socket};
 use self::limiter::Limiters;
+use self::queue_pair::QueuePairs;
 use self::receiver::Receiver;
 use self::throughput::Throughput;
 use self::udp::{Sink, Source};
@@ -46,6 +48,7 @@ pub(crate) struct Endpoints {
     free_sources: Vec<EndpointId>,
     sinks: IndexVec<EndpointId, Sink>,
     free_sinks: Vec<EndpointId>,
+    pub(crate) pairs: QueuePairs,
     /// By flow: the places of those of its two ends that are here.
     places: Vec<[EndpointId; 2]>,
     /// The connection cache: source, destination, transport.
@@ -74,6 +77,7 @@ impl Endpoints {
             free_sources: Vec::new(),
             sinks: IndexVec::new(),
             free_sinks: Vec::new(),
+            pairs: QueuePairs::default(),
             places: Vec::new(),
             metrics: BTreeMap::new(),
             limiters: Limiters::of(plan).map(Box::new),
@@ -109,6 +113,7 @@ impl Endpoints {
 
     /// An end takes another path.
     pub(crate) fn take_path(&mut self, address: u32, row: u32) {
+        self.pairs.take_path(address, row);
         let Some(place) = self.index_at(address) else { return };
         if self.sources.get(place).is_some_and(|source| source.flow * 2 == address) {
             self.sources[place].route = row;
@@ -130,6 +135,7 @@ impl Endpoints {
         self.ends.iter_mut().flatten().filter_map(Endpoint::take_counters).for_each(&mut take);
         self.sources.iter_mut().map(Source::take_counters).for_each(&mut take);
         self.sinks.iter_mut().map(Sink::take_counters).for_each(&mut take);
+        self.pairs.drain_counters(&mut take);
     }
 
     /// The end of `flow` on this `side`, if it is open here, for samples.

@@ -6,6 +6,7 @@
 use super::connection::Endpoint;
 use super::host::Host;
 use super::limiter::Limiter;
+use super::queue_pair::QueuePairs;
 use super::receiver::Receiver;
 use super::udp::{Sink, Source};
 use super::{Endpoints, vlan::VlanDraws};
@@ -223,6 +224,14 @@ impl<'n> HostNode<'n> {
         let free = if address & 1 == 0 { &mut self.all.free_sources } else { &mut self.all.free_sinks };
         free.push(place);
         self.unlist(address);
+    }
+}
+
+/// Queue pairs.
+impl HostNode<'_> {
+    /// Those of all hosts of the partition: `queue_pair.rs` takes no pair of another host.
+    pub(super) fn pairs(&mut self) -> &mut QueuePairs {
+        &mut self.all.pairs
     }
 }
 

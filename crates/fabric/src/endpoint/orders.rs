@@ -5,7 +5,7 @@ use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::ids::HostId;
-use crate::order::Order;
+use crate::order::{Opening, Order};
 use pauseframe_units::Time;
 
 impl Endpoints {
@@ -36,12 +36,18 @@ impl HostNode<'_> {
     pub(crate) fn carry_out(&mut self, address: u32, orders: Vec<Order>, ctx: &mut Context) {
         for order in orders {
             match order {
+                Order::Open(opening) if opens_pair(&opening, ctx) => self.open_pair(address, &opening, ctx),
                 Order::Open(opening) => self.open(address, *opening, ctx),
                 Order::OpenDatagrams(opening) => self.open_datagrams(address, *opening, ctx),
                 Order::AwaitDatagrams(count) => self.await_datagrams(address, count, ctx),
                 Order::FreeDatagrams => self.free_datagrams(address, ctx),
+                order if self.has_pair(address) => self.order_pair(address, &order, ctx),
                 order => self.execute_order(address, &order, ctx),
             }
         }
     }
+}
+
+fn opens_pair(opening: &Opening, ctx: &Context) -> bool {
+    ctx.settings.transports[usize::from(opening.spec.transport)].rdma.is_some()
 }

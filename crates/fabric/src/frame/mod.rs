@@ -43,6 +43,8 @@ pub(crate) enum Content {
     Segment(Carried),
     /// A UDP datagram in an IP packet, addressed to flow * 2 + 1, with so many bytes.
     Datagram { to: u32, len: u16, ecn: Ecn },
+    /// A RoCEv2 packet.
+    Rdma(RdmaFrame),
     /// A PFC pause frame (IEEE 802.1Qbb): its class-enable vector and the quanta; 0 resumes.
     Pause { classes: u8, quanta: u16 },
     /// A congestion notification message.
@@ -69,6 +71,15 @@ pub(crate) struct Carried {
     pub(crate) len: u16,
     pub(crate) ecn: Ecn,
     pub(crate) flags: Flags,
+}
+
+/// A RoCEv2 packet as a frame carries it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RdmaFrame {
+    /// Flow * 2 + the side (0 or 1) that it is addressed to.
+    pub(crate) to: u32,
+    pub(crate) packet: pauseframe_rdma::Packet,
+    pub(crate) ecn: Ecn,
 }
 
 /// A congestion notification message (IEEE 802.1Qau).
@@ -112,10 +123,10 @@ impl Packet {
         }
     }
 
-    /// Whether this is a segment or a datagram.
+    /// Whether this is a packet of a flow.
     #[inline(always)]
     pub(crate) fn is_data(&self) -> bool {
-        matches!(self.content, Content::Segment(_) | Content::Datagram { .. })
+        matches!(self.content, Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_))
     }
 
     /// Whether it asks for a connection, or answers who does.
@@ -132,7 +143,9 @@ impl Packet {
     #[inline]
     pub(crate) fn ecn(&self) -> Ecn {
         match self.content {
-            Content::Segment(Carried { ecn, .. }) | Content::Datagram { ecn, .. } => ecn,
+            Content::Segment(Carried { ecn, .. })
+            | Content::Datagram { ecn, .. }
+            | Content::Rdma(RdmaFrame { ecn, .. }) => ecn,
             _ => Ecn::NotEct,
         }
     }
@@ -142,6 +155,7 @@ impl Packet {
         match self.content {
             Content::Segment(Carried { to, .. })
             | Content::Datagram { to, .. }
+            | Content::Rdma(RdmaFrame { to, .. })
             | Content::Cnm(Cnm { to, .. }) => Some(to),
             Content::Pause { .. } | Content::Damaged { .. } | Content::Lost => None,
         }

@@ -2,6 +2,7 @@
 //! because of them: samples end with the last event of the network.
 
 use crate::endpoint::Endpoint;
+use crate::endpoint::queue_pair::PairEnd;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use crate::observers::view::View;
 use crate::partition::Partition;
@@ -30,6 +31,8 @@ pub enum Metric {
     Alpha,
     /// Rate that QCN allows the flow queue of the sender, Gb/s: that of the link where it is not limited.
     QcnRate,
+    /// Rate that the congestion control of a queue pair allows, in Gb/s.
+    RdmaRate,
 }
 
 /// Whom a sample tells about.
@@ -152,6 +155,9 @@ impl Sampler {
             if let Some(rate) = partition.endpoints.limited_rate(host, to, class, &partition.ports) {
                 add(Metric::QcnRate, rate.as_gbps_f64());
             }
+            if let Some(end) = partition.endpoints.pairs.at(*flow * 2 + side as u32) {
+                add(Metric::RdmaRate, end.pair.rate() as f64 / 1e9);
+            }
             // Datagrams have no sender to ask.
             let Some(sender) = view.end(*flow, side, record).map(|end| &end.connection) else {
                 return record.status == FlowStatus::Running;
@@ -181,6 +187,13 @@ impl View<'_> {
         self.partition(node).endpoints.known_endpoint(flow, side)
     }
 
+    /// Bytes delivered by the queue pair of a flow on this side that have not been told of.
+    fn of_pair(&self, flow: u32, side: usize, record: &FlowRecord) -> u64 {
+        let node = if side == 0 { record.spec.source } else { record.spec.destination };
+        let end = self.partition(node).endpoints.pairs.at(flow * 2 + side as u32);
+        end.filter(|end| end.flow == Some(flow)).map_or(0, PairEnd::delivered)
+    }
+
     fn sends_datagrams(&self, record: &FlowRecord) -> bool {
         self.plan.settings.transports[usize::from(record.spec.transport)].datagrams.is_some()
     }
@@ -189,7 +202,7 @@ impl View<'_> {
     fn delivered(&self, flow: u32, record: &FlowRecord) -> u64 {
         let untold = |side| match self.end(flow, side, record) {
             Some(end) if end.flow == Some(flow) => end.delivered(),
-            _ => 0,
+            _ => self.of_pair(flow, side, record),
         };
         let received = if self.sends_datagrams(record) {
             self.partition(record.spec.destination).endpoints.untold_of_sink(flow)

@@ -19,6 +19,8 @@ pub use scheduler::{EtsGroup, Scheduler};
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{Watchdog, WatchdogAction};
 
+use pauseframe_rdma::QueuePairSettings;
+use pauseframe_rdma::cc::ControlChoice;
 use pauseframe_transport::Config;
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use std::sync::Arc;
@@ -111,6 +113,21 @@ pub struct Transport {
     pub priority: Priority,
     /// Its flows are datagrams, without a connection; `config` is not used then.
     pub datagrams: Option<DatagramSettings>,
+    /// Its flows are queue pairs; `config` is not used then.
+    pub rdma: Option<RdmaSettings>,
+}
+
+/// What a transport of queue pairs has.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RdmaSettings {
+    /// The queue pairs. Their line rate and the size of frames follow from the network.
+    pub pair: QueuePairSettings,
+    /// Congestion control; its constants may follow from the line rate of the host.
+    pub control: ControlChoice,
+    /// Data packets are ECN-capable: ECT(0).
+    pub ecn: bool,
+    /// IEEE 802.1p priority of CNPs.
+    pub cnp_priority: Priority,
 }
 
 /// What a packet costs beyond its IP size, in bytes.

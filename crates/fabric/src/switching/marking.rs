@@ -3,7 +3,7 @@
 
 use super::node::SwitchNode;
 use crate::context::Context;
-use crate::frame::{Carried, Content, PacketId};
+use crate::frame::{Carried, Content, PacketId, RdmaFrame};
 use crate::ids::SlotId;
 use crate::marker::{Arrival, Departure, Marker, Memory, Queue};
 use crate::plan::Plan;
@@ -78,7 +78,9 @@ impl<'n> SwitchNode<'n> {
     #[inline]
     pub(super) fn mark(&mut self, index: PacketId, slot: OwnSlot<'n>, ctx: &mut Context) {
         if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. })
-        | Content::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. } = &mut ctx.packets[index].content
+        | Content::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }
+        | Content::Rdma(RdmaFrame { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
+            &mut ctx.packets[index].content
         {
             *ecn = Ecn::Ce;
             self.ports.count_mark(slot);

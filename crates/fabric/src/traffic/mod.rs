@@ -185,6 +185,7 @@ impl Traffic {
         record.undone += counters.undone;
         record.connected = record.connected.or(counters.connected);
         record.datagrams.join(&counters.datagrams);
+        record.rdma.join(&counters.rdma);
     }
 
     /// Does what is to be done before `end`, unless it is over.

@@ -1,7 +1,7 @@
 //! Flows that begin: their records, orders to both hosts, and messages on connections that are kept.
 
 use super::{Open, Traffic, ends};
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, Repeats};
+use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, RdmaCounts, Repeats};
 use crate::order::{Exchange, Opening, Order};
 use crate::vlan::Picked;
 use pauseframe_units::{Span, Time};
@@ -27,6 +27,7 @@ impl Traffic {
             undone: 0,
             ce_packets: 0,
             datagrams: Datagrams::default(),
+            rdma: RdmaCounts::default(),
             connected: None,
             failure: None,
         });

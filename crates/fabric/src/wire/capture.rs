@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::flow::FlowRecord;
-use crate::frame::{Carried, Content, Packet, PacketId};
+use crate::frame::{Carried, Content, Packet, PacketId, RdmaFrame};
 use crate::plan::Plan;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
@@ -68,6 +68,27 @@ pub enum FrameContent {
         ecn: Ecn,
         /// Application bytes.
         len: u32,
+    },
+    /// A RoCEv2 packet.
+    Rdma {
+        /// Hosts.
+        source: NodeId,
+        /// Hosts.
+        destination: NodeId,
+        /// The flow that it belongs to.
+        flow: u32,
+        /// It goes from the flow's source to its destination.
+        forward: bool,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+        /// The number of its VLAN, where packets have one.
+        vlan: Option<u16>,
+        /// ECN field.
+        ecn: Ecn,
+        /// Its headers and the size of its payload.
+        packet: pauseframe_rdma::Packet,
+        /// Bytes of the flow in this direction.
+        bytes: u64,
     },
     /// A congestion notification message (IEEE 802.1Qau).
     Cnm {
@@ -213,6 +234,13 @@ impl Captured {
                     ecn,
                     len: u32::from(len),
                 }
+            }
+            Content::Rdma(RdmaFrame { to, packet, ecn }) => {
+                let (source, destination) = ends(to);
+                let (flow, forward) = (to / 2, to & 1 == 1);
+                let spec = &records[flow as usize].spec;
+                let bytes = if forward { spec.size } else { spec.reply };
+                FrameContent::Rdma { source, destination, flow, forward, priority, vlan, ecn, packet, bytes }
             }
             Content::Segment(Carried { to, ecn, .. }) => {
                 let (source, destination) = ends(to);

@@ -117,7 +117,8 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     assert_eq!(drops(&network, &ending), [29, 0, 0, 0]);
 
     // Lossless: what the pool cannot take goes to the headroom, and nothing is lost.
-    let transport = Transport { config: Arc::new(config()), priority: priority(LOSSLESS), datagrams: None };
+    let transport =
+        Transport { config: Arc::new(config()), priority: priority(LOSSLESS), datagrams: None, rdma: None };
     let size = 41 * 40_000;
     let buffer = BufferPolicy::Shared { size: Bytes(size), alpha: 64.0, reserved: Bytes(0) };
     let transports = vec![settings.transports[0].clone(), transport];

@@ -16,8 +16,12 @@ const US: u64 = 1_000_000;
 
 /// The settings of `settings` with a transport for each of `priorities`.
 fn with_priorities(settings: Settings, config: &Config, priorities: &[u8]) -> Settings {
-    let transport =
-        |p: &u8| Transport { config: Arc::new(config.clone()), priority: priority(*p), datagrams: None };
+    let transport = |p: &u8| Transport {
+        config: Arc::new(config.clone()),
+        priority: priority(*p),
+        datagrams: None,
+        rdma: None,
+    };
     Settings { transports: priorities.iter().map(transport).collect(), ..settings }
 }
 

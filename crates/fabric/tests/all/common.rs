@@ -125,7 +125,12 @@ pub(crate) fn settings(config: Config) -> Settings {
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),
-        transports: vec![Transport { config: Arc::new(config), priority: priority(0), datagrams: None }],
+        transports: vec![Transport {
+            config: Arc::new(config),
+            priority: priority(0),
+            datagrams: None,
+            rdma: None,
+        }],
     }
 }
 
@@ -145,7 +150,8 @@ pub(crate) fn pfc() -> PfcSettings {
 
 /// The same with a lossless class for all packets and `buffer` bytes for each ingress.
 pub(crate) fn lossless(config: Config, buffer: u64) -> Settings {
-    let transport = Transport { config: Arc::new(config), priority: priority(LOSSLESS), datagrams: None };
+    let transport =
+        Transport { config: Arc::new(config), priority: priority(LOSSLESS), datagrams: None, rdma: None };
     Settings {
         buffer: BufferPolicy::PerPort(Bytes(buffer)),
         pfc: Some(pfc()),

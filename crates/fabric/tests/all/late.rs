@@ -39,6 +39,9 @@ fn identity(frame: &CapturedFrame) -> Option<(Option<NodeId>, NodeId, String)> {
         FrameContent::Cnm { congestion_point, destination, fb, q_off, q_delta, .. } => {
             Some((None, destination, format!("CNM {fb} {q_off} {q_delta} of {congestion_point:?}")))
         }
+        FrameContent::Rdma { source, destination, flow, packet, .. } => {
+            Some((Some(source), destination, format!("flow {flow}: {packet:?}")))
+        }
         FrameContent::Pause { .. } | FrameContent::LinkPause { .. } => None,
     }
 }

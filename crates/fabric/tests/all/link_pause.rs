@@ -18,7 +18,7 @@ fn star(hosts: usize) -> Topology {
 
 fn datagrams(gbps: u64, payload: u32, code_point: u8) -> Transport {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(gbps), payload, ecn: false });
-    Transport { config: Arc::new(config()), priority: priority(code_point), datagrams }
+    Transport { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
 }
 
 /// A flow of n full datagrams alone takes n times the serialisation, then one more on the second link, and two delays.
@@ -87,6 +87,7 @@ fn a_paused_link_stops_all_priorities() {
         config: Arc::new(Config { initial_window: 1 << 22, ..config() }),
         priority: priority(p),
         datagrams: None,
+        rdma: None,
     };
     let settings = Settings {
         buffer: BufferPolicy::PerPort(Bytes(60_000)),
@@ -192,7 +193,8 @@ fn a_slow_receiver_drops_what_is_lossy() {
 #[test]
 fn a_slow_receiver_pauses_the_whole_link() {
     let topology = star(3);
-    let transport = |p| Transport { config: Arc::new(config()), priority: priority(p), datagrams: None };
+    let transport =
+        |p| Transport { config: Arc::new(config()), priority: priority(p), datagrams: None, rdma: None };
     let settings = Settings {
         buffer: BufferPolicy::PerPort(Bytes(300_000)),
         pfc: Some(pause()),

@@ -25,6 +25,7 @@ mod pause_tree;
 mod pfc;
 mod properties;
 mod qcn;
+mod rdma;
 mod reach;
 mod ticks;
 mod vlans;

@@ -18,7 +18,7 @@ fn star() -> Topology {
 
 fn datagrams(gbps: u64, code_point: u8) -> Transport {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(gbps), payload: 1472, ecn: false });
-    Transport { config: Arc::new(config()), priority: priority(code_point), datagrams }
+    Transport { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
 }
 
 /// Lossless datagrams (transport 0) and lossy ones (transport 1), each at 1 Gb/s.

@@ -357,6 +357,7 @@ fn a_pause_stops_its_own_priority_only() {
         config: Arc::new(config()),
         priority: priority(0),
         datagrams: None,
+        rdma: None,
     });
     let other = FlowSpec { transport: 1, ..flow(&topology, "a", "q", 1000 * MSS) };
     let (mut network, ending) =
@@ -393,7 +394,8 @@ fn the_headroom_covers_a_pause_frame_of_another_class() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let quanta = 10_000;
-    let transport = |p| Transport { config: Arc::new(silent()), priority: priority(p), datagrams: None };
+    let transport =
+        |p| Transport { config: Arc::new(silent()), priority: priority(p), datagrams: None, rdma: None };
     // 30 ns short of three whole frames, see `the_headroom_is_tight_to_the_byte`.
     let reaction = Span::from_ns(370);
     let pfc = PfcSettings { priorities: vec![priority(3), priority(4)], quanta, reaction, ..pfc() };

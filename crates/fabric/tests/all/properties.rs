@@ -2,12 +2,16 @@
 //! every byte once, account for every packet, and be no faster than light.
 
 use crate::common::*;
+use crate::rdma::pair;
 use pauseframe_engine::{Rng, stream};
 use pauseframe_fabric::{
     BufferPolicy, ByPort, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt,
-    Marker, Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, Red, Scheduler, Settings,
-    Spacing, Step, Threshold, Transport,
+    Marker, Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, RdmaSettings, Red,
+    Scheduler, Settings, Spacing, Step, Threshold, Transport,
 };
+use pauseframe_rdma::QueuePairSettings;
+use pauseframe_rdma::cc::dcqcn::Preset;
+use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, RtoConfig};
@@ -37,6 +41,7 @@ pub(crate) fn draw(seed: u64) -> Scenario {
     let (family, topology) = draw_topology(&mut rng);
     let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
     draw_switches(&mut stream(seed, "swarm-switches", 0), &mut settings);
+    draw_queue_pairs(&mut stream(seed, "swarm-rdma", 0), &mut settings);
     let flows = draw_flows(&mut rng, &topology, settings.transports.len() as u64);
     Scenario { family, topology, settings, flows }
 }
@@ -89,7 +94,44 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> Transport {
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config.rto },
         ..config
     };
-    Transport { config: Arc::new(config), priority: priority(rng.below(8) as u8), datagrams: None }
+    Transport {
+        config: Arc::new(config),
+        priority: priority(rng.below(8) as u8),
+        datagrams: None,
+        rdma: None,
+    }
+}
+
+/// A third of the transports carry queue pairs in the place of connections.
+fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
+    let spray = settings.spray;
+    for transport in &mut settings.transports {
+        if transport.datagrams.is_some() || rng.below(3) > 0 {
+            continue;
+        }
+        let control = one_of(
+            rng,
+            &[
+                ControlChoice::Fixed(Control::None),
+                ControlChoice::Dcqcn(Preset::Paper),
+                ControlChoice::Dcqcn(Preset::ConnectX),
+                ControlChoice::Dcqcn(Preset::Hpcc),
+                ControlChoice::Timely,
+                ControlChoice::Swift(4),
+            ],
+        );
+        let pair = QueuePairSettings {
+            mtu: one_of(rng, &[256, 512, 1024]),
+            uses_send: coin(rng),
+            ack_every: one_of(rng, &[1, 4, 16]),
+            // Longer than any queue here, so that a timeout means a loss.
+            timeout: Span::from_ms(400),
+            selective_repeat: spray || coin(rng),
+            ..pair()
+        };
+        let (ecn, cnp_priority) = (coin(rng), transport.priority);
+        transport.rdma = Some(RdmaSettings { pair, control, ecn, cnp_priority });
+    }
 }
 
 /// `cyclic`: the routes of this fabric can deadlock under pause, so it goes without.

@@ -30,7 +30,7 @@ fn lasting() -> QcnSettings {
 /// Datagrams at the rate of the hosts' links: sources that only QCN can slow down.
 fn greedy(qcn: Option<QcnSettings>) -> Settings {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false });
-    let transport = Transport { config: Arc::new(config()), priority: priority(0), datagrams };
+    let transport = Transport { config: Arc::new(config()), priority: priority(0), datagrams, rdma: None };
     Settings { qcn, transports: vec![transport], ..settings(config()) }
 }
 
@@ -151,7 +151,7 @@ fn the_syn_of_a_limited_queue_is_limited() {
     let topology = two_to_two();
     let until = Time::ZERO + Span::from_ms(5);
     let tcp = pauseframe_transport::Config { handshake: true, ..config() };
-    let tcp = Transport { config: Arc::new(tcp), priority: priority(0), datagrams: None };
+    let tcp = Transport { config: Arc::new(tcp), priority: priority(0), datagrams: None, rdma: None };
     let mut settings = Settings { nic_buffer: 100_000, ..greedy(Some(lasting())) };
     settings.transports.push(tcp);
     let late = Time::ZERO + Span::from_ms(1);

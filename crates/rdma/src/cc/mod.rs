@@ -6,7 +6,7 @@ pub mod swift;
 pub mod timely;
 
 use crate::queue_pair::QueuePairSettings;
-use dcqcn::{Dcqcn, DcqcnSettings};
+use dcqcn::{Dcqcn, DcqcnSettings, Preset};
 use pauseframe_units::{Span, Time};
 use swift::{Swift, SwiftSettings};
 use timely::{Timely, TimelySettings};
@@ -22,6 +22,31 @@ pub enum Control {
     Timely(TimelySettings),
     /// Swift, on a path of so many hops.
     Swift(SwiftSettings, u32),
+}
+
+/// Which congestion control, before the line rate is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ControlChoice {
+    /// These constants, whatever the line rate.
+    Fixed(Control),
+    /// DCQCN.
+    Dcqcn(Preset),
+    /// TIMELY.
+    Timely,
+    /// Swift, on a path of so many hops.
+    Swift(u32),
+}
+
+impl ControlChoice {
+    /// Its constants for a host with a line rate in bits per second.
+    pub fn resolve(self, line: u64) -> Control {
+        match self {
+            ControlChoice::Fixed(control) => control,
+            ControlChoice::Dcqcn(preset) => Control::Dcqcn(DcqcnSettings::of(preset, line)),
+            ControlChoice::Timely => Control::Timely(TimelySettings::for_line(line)),
+            ControlChoice::Swift(hops) => Control::Swift(SwiftSettings::default(), hops),
+        }
+    }
 }
 
 /// Packets have been acknowledged.

@@ -239,6 +239,7 @@ impl<'a> Workloads<'a> {
             of_reply: pauseframe_fabric::Repeats::default(),
             undone: 0,
             datagrams: Datagrams::default(),
+            rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,
         };

@@ -4,7 +4,8 @@
 use crate::spec::lookup::all_ports;
 use crate::spec::{
     BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
-    RoutingSpec, Shared, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
+    RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
+    WorkloadKind,
 };
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
@@ -256,6 +257,8 @@ fn udp_source(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
     }
 }
 
+/// IPv4, UDP, BTH, RETH and ICRC, bytes.
+const RDMA_HEADERS: u64 = 60;
 /// IPv4 and UDP headers, bytes.
 const DATAGRAM_HEADERS: u64 = 28;
 
@@ -268,6 +271,19 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
         if udp.datagram > most && !ledger.failed(&path) && !ledger.failed("host.mtu") {
             let message = format!("{} and 28 bytes of headers are more than host.mtu", udp.datagram.plain());
             ledger.problem(&path, message, format!("at most {}", most.plain()));
+        }
+    }
+}
+
+/// Packets of queue pairs fit the MTU.
+pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) {
+    for Named { path, spec, .. } in transports {
+        let path = format!("{path}.rdma_mtu");
+        let needed = Bytes(spec.rdma_mtu.0 + RDMA_HEADERS);
+        let is_rdma = spec.kind == TransportKindName::Rdma;
+        if is_rdma && needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
+            let message = format!("{} and 60 bytes of headers are more than host.mtu", spec.rdma_mtu.plain());
+            ledger.problem(&path, message, "lower it, or raise host.mtu");
         }
     }
 }

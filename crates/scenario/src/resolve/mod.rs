@@ -20,8 +20,8 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    Clocks, EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind,
-    WorkloadSpec, faults, graph, qcn, routing, topology,
+    Clocks, EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, TransportKindName,
+    TransportSpec, WorkloadKind, WorkloadSpec, faults, graph, qcn, routing, topology,
 };
 use crate::volume::{self, Asked};
 use checks::Named;
@@ -252,6 +252,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::classes(ledger, &switch);
     routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
+    checks::queue_pairs(ledger, &host, &transports);
     checks::marks_of_datagrams(ledger, &switch, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
 
@@ -283,7 +284,10 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
     let lossless = scenario.switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
     let lanes = scenario.routing.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes());
     let lanes = &lossless[..lanes.min(lossless.len())];
+    let of_cnps =
+        |spec: &TransportSpec| (spec.kind == TransportKindName::Rdma).then_some(spec.rdma_cnp_priority);
     let transports = scenario.transport_specs().map(|spec| spec.priority);
+    let transports = transports.chain(scenario.transport_specs().filter_map(of_cnps));
     let cnm = scenario.qcn.as_ref().map(QcnSpec::priority);
     let priorities = volume::priorities(transports, &scenario.workload, lanes, cnm);
     let asked = Asked {

@@ -54,8 +54,9 @@ pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
 pub use topology::*;
 pub use transport::{
-    CacheName, DelayedAckFormName, EcnName, IdleRestartName, InitialWindow, ReceiveBufferName, RtoFormName,
-    RtoGrowthName, SendBufferName, SmallSegmentsName, TransportSpec,
+    CacheName, DelayedAckFormName, EcnName, IdleRestartName, InitialWindow, RdmaControlName,
+    ReceiveBufferName, RtoFormName, RtoGrowthName, SendBufferName, SmallSegmentsName, TransportKindName,
+    TransportSpec,
 };
 
 /// A run that can be repeated: the same scenario, seed and version give the same bytes.

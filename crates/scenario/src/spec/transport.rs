@@ -230,6 +230,41 @@ table! {
         /// congestion window (cee)
         #[source = "RFC 9040; Linux: tcp_metrics.c"]
         cache: CacheName = or(CacheName::None);
+        /// TCP connections, or queue pairs of RoCEv2, to which the keys from rdma_control on apply and those of TCP above do not,
+        /// but for ecn, lossless, priority and dscp
+        kind: TransportKindName = or(TransportKindName::Tcp);
+        /// Congestion control of queue pairs
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020"]
+        rdma_control: RdmaControlName = or(RdmaControlName::DcqcnPaper);
+        /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes
+        #[source = "InfiniBand Architecture Specification §5.2.1"]
+        rdma_mtu: Bytes = or_in(Bytes(1024), Bytes(256)..=Bytes(4096)) => {
+            t.check(rdma_mtu.0.is_power_of_two(), "rdma_mtu", || format!("{rdma_mtu} is not a path MTU"), "256, 512, 1024, 2048 or 4096 B");
+        };
+        /// Messages are SENDs, which take a posted receive; off: WRITEs
+        rdma_send: bool = or(false);
+        /// In-order packets for one acknowledgement; the last packet of a message is acknowledged at once
+        rdma_ack_every: u32 = or_in(1, 1..=1024);
+        /// Retransmission timeout of a queue pair
+        #[source = "InfiniBand Architecture Specification: 4.096 us times 2^14"]
+        rdma_timeout: Span = or_in(Span(67_108_864_000), POSITIVE);
+        /// Timeouts in a row before a queue pair fails
+        #[source = "InfiniBand Architecture Specification: three bits"]
+        rdma_retry_count: u32 = or_in(7, 0..=7);
+        /// Send lost packets alone again (IRN); off: go-back-N
+        #[source = "Mittal et al., SIGCOMM 2018"]
+        rdma_selective_repeat: bool = or(false);
+        /// Answer marked packets with CNPs, at most one for a queue pair in this time
+        #[source = "Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: 4 us"]
+        rdma_cnp_interval: Span = or_in(Span::from_us(50), TIMES);
+        /// From a marked packet to its CNP
+        rdma_cnp_delay: Span = or_in(Span::ZERO, TIMES);
+        /// 802.1p priority of CNPs
+        #[source = "NVIDIA: mlxconfig CNP_802P_PRIO"]
+        rdma_cnp_priority: u8 = or_in(6, 0..=7);
+        /// Differentiated services code point of CNPs
+        #[source = "NVIDIA: mlxconfig CNP_DSCP"]
+        rdma_cnp_dscp: u8 = or_in(48, 0..=63);
         /// SYN retransmissions before giving up
         #[source = "Linux: tcp_syn_retries"]
         syn_retries: u32 = or_in(6, 0..=255);
@@ -238,6 +273,32 @@ table! {
         retries: u32 = or_in(15, 0..=255);
     }
     pub fn read(t, reorders: Option<&str>, given: &mut Option<u8>);
+}
+
+choices! {
+    /// What carries flows
+    pub enum TransportKindName {
+        /// TCP connections
+        Tcp = "tcp",
+        /// Queue pairs of `RoCEv2`
+        Rdma = "rdma",
+    }
+}
+
+choices! {
+    /// Congestion controls of queue pairs
+    pub enum RdmaControlName {
+        /// None: line rate, PFC alone
+        None = "none",
+        /// DCQCN as in the paper (SIGCOMM 2015)
+        DcqcnPaper = "dcqcn_paper",
+        /// DCQCN with the defaults of NVIDIA `ConnectX` cards
+        DcqcnConnectx = "dcqcn_connectx",
+        /// DCQCN as the HPCC simulator has it
+        DcqcnHpcc = "dcqcn_hpcc",
+        /// TIMELY (SIGCOMM 2015)
+        Timely = "timely",
+    }
 }
 
 choices! {

@@ -1,0 +1,447 @@
+//! Queue pairs of RoCEv2 at their hosts: opening and closing, packets in and out, timers.
+//!
+//! A flow has two ends, as a connection has (`connection.rs`), and what applications do with them is the same: the bytes of an exchange
+//! or of a message are a message of the queue pair. No handshake takes place. Acknowledgements, NAKs and CNPs come from the NIC itself,
+//! so they wait for no room in its buffer.
+
+use super::host::Socket;
+use super::messages::Boundaries;
+use super::node::HostNode;
+use crate::context::Context;
+use crate::event::Event;
+use crate::flow::RdmaCounts;
+use crate::frame::{Content, Packet, RdmaFrame};
+use crate::ids::{EndpointId, HostId, NicQueueId};
+use crate::order::{EndpointCounters, EndpointEvent, Exchange, Opening, Order};
+use pauseframe_rdma::{Failure, Opcode, QueuePair, QueuePairSettings, Stats};
+use pauseframe_transport::{Ecn, Failure as FlowFailure};
+use pauseframe_units::{IndexVec, Priority, Span, Time};
+
+/// The ends of queue pairs of all hosts of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct QueuePairs {
+    ends: IndexVec<EndpointId, Option<PairEnd>>,
+    free: Vec<EndpointId>,
+    /// By flow: the places of its two ends.
+    places: Vec<[EndpointId; 2]>,
+}
+
+/// One end of a queue pair.
+#[derive(Debug)]
+pub(crate) struct PairEnd {
+    pub(crate) pair: QueuePair,
+    /// When the pending event fires; `Time::MAX` if none is pending.
+    timer_at: Time,
+    /// The application posts `writes` bytes then; `Time::MAX`: nothing is due.
+    write_at: Time,
+    writes: u64,
+    /// Delivered bytes at which the application answers, or has all it wants.
+    expects: u64,
+    reply: u64,
+    reply_delay: Span,
+    /// Flow * 2 + side of the other end, by the flow that opened the queue pair.
+    peer: u32,
+    /// The flow that it carries now, none between two.
+    pub(crate) flow: Option<u32>,
+    told: (u64, Stats),
+    host: HostId,
+    /// NIC queues of its data and of its CNPs.
+    nic_queues: [NicQueueId; 2],
+    classes: [u8; 2],
+    route: u32,
+    vlan: u16,
+    transport: u16,
+    workload: u16,
+    /// In the host's line for room in the NIC.
+    blocked: bool,
+    closing: bool,
+    quiet: bool,
+    /// Bytes sent at which the application is notified.
+    tells: u64,
+    messages: Option<Box<Boundaries>>,
+}
+
+impl QueuePairs {
+    fn index_at(&self, address: u32) -> Option<EndpointId> {
+        self.places.get((address / 2) as usize)?[(address & 1) as usize].known()
+    }
+
+    /// The end at an address, if it is open here.
+    pub(crate) fn at(&self, address: u32) -> Option<&PairEnd> {
+        self.ends[self.index_at(address)?].as_ref()
+    }
+
+    fn at_mut(&mut self, address: u32) -> Option<&mut PairEnd> {
+        let place = self.index_at(address)?;
+        self.ends[place].as_mut()
+    }
+
+    /// The host of the end at an address.
+    pub(crate) fn host_at(&self, address: u32) -> Option<HostId> {
+        Some(self.at(address)?.host)
+    }
+
+    pub(super) fn take_path(&mut self, address: u32, row: u32) {
+        if let Some(end) = self.at_mut(address).filter(|end| end.address() == address) {
+            end.route = row;
+        }
+    }
+
+    pub(super) fn drain_counters(&mut self, take: impl FnMut(EndpointCounters)) {
+        self.ends.iter_mut().flatten().filter_map(PairEnd::take_counters).for_each(take);
+    }
+
+    fn list(&mut self, address: u32, place: EndpointId) {
+        let (flow, side) = ((address / 2) as usize, (address & 1) as usize);
+        if self.places.len() <= flow {
+            self.places.resize(flow + 1, [EndpointId::NONE; 2]);
+        }
+        self.places[flow][side] = place;
+    }
+
+    fn add(&mut self, end: PairEnd) -> EndpointId {
+        let address = end.address();
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.ends[place] = Some(end);
+                place
+            }
+            None => self.ends.push(Some(end)),
+        };
+        self.list(address, place);
+        place
+    }
+}
+
+impl PairEnd {
+    fn address(&self) -> u32 {
+        self.peer ^ 1
+    }
+
+    fn begin(&mut self, exchange: &Exchange) {
+        self.flow = Some(exchange.flow);
+        self.expects = self.pair.delivered().saturating_add(exchange.expects);
+        (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
+    }
+
+    /// Bytes delivered that have not been told of.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.pair.delivered() - self.told.0
+    }
+
+    /// What it has counted since this was asked last, for the flow that it carries.
+    fn take_counters(&mut self) -> Option<EndpointCounters> {
+        let flow = self.flow?;
+        let (delivered, stats) = (self.pair.delivered(), *self.pair.stats());
+        let (delivered_before, before) = std::mem::replace(&mut self.told, (delivered, stats));
+        Some(EndpointCounters {
+            flow,
+            replies: self.address() & 1 == 1,
+            delivered: delivered - delivered_before,
+            retransmits: stats.retransmits - before.retransmits,
+            timeouts: stats.timeouts - before.timeouts,
+            ce_packets: stats.marked_received - before.marked_received,
+            rdma: RdmaCounts {
+                cnps_sent: stats.cnps_sent - before.cnps_sent,
+                cnps_received: stats.cnps_received - before.cnps_received,
+                repeats_by_nak: stats.retransmits_by_nak - before.retransmits_by_nak,
+                repeats_by_timeout: stats.retransmits_by_timeout - before.retransmits_by_timeout,
+            },
+            ..EndpointCounters::default()
+        })
+    }
+
+    /// Keeps an event pending that is not later than the next deadline.
+    fn arm_timer(&mut self, ctx: &mut Context) {
+        let now = ctx.now();
+        // Who waits for room goes on when it is there, not when pacing lets it.
+        let deadline = self.pair.deadline(now).min(self.write_at);
+        if deadline < self.timer_at {
+            self.timer_at = deadline.max(now);
+            ctx.schedule(self.timer_at, Event::QueuePair(self.address()));
+        }
+    }
+
+    /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
+    fn on_expected(&mut self, ctx: &mut Context) {
+        let (now, to) = (ctx.now(), self.address());
+        if let Some(messages) = &mut self.messages {
+            let delivered = self.pair.delivered();
+            self.expects =
+                messages.on_delivered(delivered, |token| ctx.report(to, EndpointEvent::Delivered(token)));
+            return;
+        }
+        self.expects = u64::MAX;
+        let reply = std::mem::take(&mut self.reply);
+        if reply > 0 && self.reply_delay > Span::ZERO {
+            (self.write_at, self.writes) = (now + self.reply_delay, reply);
+        } else if reply > 0 {
+            self.pair.send(reply);
+        } else {
+            ctx.report(to, EndpointEvent::Complete);
+        }
+    }
+
+    fn on_sent(&mut self, ctx: &mut Context) {
+        let (address, sent) = (self.address(), self.pair.sent());
+        if let Some(messages) = &mut self.messages {
+            self.tells = messages.on_sent(sent, |token| ctx.report(address, EndpointEvent::Sent(token)));
+        }
+    }
+}
+
+/// Opening and closing, and what applications do.
+impl HostNode<'_> {
+    /// Whether a queue pair is open at an address.
+    pub(super) fn has_pair(&mut self, address: u32) -> bool {
+        self.pairs().index_at(address).is_some()
+    }
+
+    /// The end at a place.
+    ///
+    /// # Panics
+    /// If it is another host's, or none.
+    fn pair(&mut self, place: EndpointId) -> &mut PairEnd {
+        let host = self.id();
+        let end = self.pairs().ends[place].as_mut().expect("the place of an open flow holds a queue pair");
+        assert!(end.host == host, "a host was led to a queue pair of another");
+        end
+    }
+
+    /// An end of a queue pair comes to be.
+    pub(super) fn open_pair(&mut self, address: u32, opening: &Opening, ctx: &mut Context) {
+        let Opening { spec, route, picked, exchange } = opening;
+        let (side, now) = (address & 1, ctx.now());
+        let Some(rdma) = ctx.settings.transports[usize::from(spec.transport)].rdma else { return };
+        let priority = ctx.settings.transports[usize::from(spec.transport)].priority;
+        let line = self.ports.port(self.port).rate.rate().0;
+        let to = if side == 0 { spec.destination } else { spec.source };
+        let overhead = ctx.settings.overhead;
+        let settings = QueuePairSettings {
+            line,
+            link_overhead: overhead.frame_size(rdma.pair.mtu, priority) - rdma.pair.mtu + overhead.gap,
+            control: rdma.control.resolve(line),
+            ..rdma.pair
+        };
+        let classes = [picked.class, ctx.plan.class(rdma.cnp_priority)];
+        let nic_queues = classes.map(|class| self.host().queue_for(to, class));
+        let mut end = PairEnd {
+            pair: QueuePair::new(settings),
+            timer_at: Time::MAX,
+            write_at: Time::MAX,
+            writes: 0,
+            expects: u64::MAX,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            peer: address ^ 1,
+            flow: None,
+            told: (0, Stats::default()),
+            host: self.id(),
+            nic_queues,
+            classes,
+            route: *route,
+            vlan: picked.vlan,
+            transport: spec.transport,
+            workload: spec.workload,
+            blocked: false,
+            closing: false,
+            quiet: false,
+            tells: u64::MAX,
+            messages: None,
+        };
+        end.begin(exchange);
+        if exchange.writes > 0 && spec.start <= now {
+            end.pair.send(exchange.writes);
+        } else if exchange.writes > 0 {
+            (end.write_at, end.writes) = (spec.start, exchange.writes);
+        }
+        let place = self.pairs().add(end);
+        self.settle_pair(place, ctx);
+    }
+
+    /// What the application at an end does.
+    pub(super) fn order_pair(&mut self, address: u32, order: &Order, ctx: &mut Context) {
+        let Some(place) = self.pairs().index_at(address) else { return };
+        match order {
+            Order::Continue(exchange) => {
+                self.tell_pair_counts(place, ctx);
+                let end = self.pair(place);
+                end.begin(exchange);
+                if exchange.writes > 0 {
+                    end.pair.send(exchange.writes);
+                }
+                let side = end.address() & 1;
+                self.pairs().list(exchange.flow * 2 + side, place);
+            }
+            Order::EndExchange => {
+                self.tell_pair_counts(place, ctx);
+                self.pair(place).flow = None;
+                return;
+            }
+            &Order::Write { bytes, token, written } => {
+                let end = self.pair(place);
+                if let Some(tells) = end.messages.get_or_insert_default().write(bytes, token) {
+                    end.tells = tells;
+                }
+                if !written {
+                    end.pair.send(bytes);
+                }
+            }
+            &Order::Await { bytes, token } => {
+                let end = self.pair(place);
+                end.expects = end.messages.get_or_insert_default().wait_for(bytes, token);
+            }
+            Order::Close | Order::Stop => {
+                let end = self.pair(place);
+                end.closing = true;
+                if matches!(order, Order::Stop) {
+                    end.pair.stop_sending();
+                }
+            }
+            Order::Free => {
+                self.free_pair(place, ctx);
+                return;
+            }
+            Order::Open(_) | Order::OpenDatagrams(_) | Order::AwaitDatagrams(_) | Order::FreeDatagrams => {
+                unreachable!("what opens an end or is for datagrams goes another way")
+            }
+        }
+        self.settle_pair(place, ctx);
+    }
+
+    fn tell_pair_counts(&mut self, place: EndpointId, ctx: &mut Context) {
+        let end = self.pair(place);
+        let (address, flow) = (end.address(), end.flow);
+        if let Some(counters) = end.take_counters() {
+            ctx.report(address, EndpointEvent::Counted(counters));
+        }
+        // Late packets belong to the queue pair, which goes by the flow that opened it.
+        if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
+            self.pairs().list(flow * 2 + (address & 1), EndpointId::NONE);
+        }
+    }
+
+    fn free_pair(&mut self, place: EndpointId, ctx: &mut Context) {
+        self.tell_pair_counts(place, ctx);
+        let pairs = self.pairs();
+        let Some(end) = pairs.ends[place].take() else { return };
+        pairs.list(end.address(), EndpointId::NONE);
+        // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
+        if !end.blocked {
+            pairs.free.push(place);
+        }
+    }
+}
+
+/// Packets and timers.
+impl HostNode<'_> {
+    /// A packet has come through the stack.
+    #[inline(never)]
+    pub(super) fn deliver_rdma(&mut self, frame: &RdmaFrame, ctx: &mut Context) {
+        let Some(place) = self.pairs().index_at(frame.to) else {
+            return; // A late duplicate of a flow that is over.
+        };
+        let end = self.pair(place);
+        let before = end.pair.delivered();
+        end.pair.on_packet(&frame.packet, frame.ecn == Ecn::Ce, ctx.now());
+        let (received, workload) = (end.pair.delivered() - before, end.workload);
+        if received > 0 {
+            self.count_received(workload, received, ctx);
+        }
+        self.settle_pair(place, ctx);
+    }
+
+    /// A deadline. It may have moved on since the event was planned: then only the event is renewed.
+    pub(crate) fn on_pair_timer(&mut self, address: u32, ctx: &mut Context) {
+        let now = ctx.now();
+        let Some(place) = self.pairs().index_at(address) else { return };
+        let end = self.pair(place);
+        if end.timer_at != now {
+            return;
+        }
+        end.timer_at = Time::MAX;
+        if end.write_at <= now {
+            end.write_at = Time::MAX;
+            end.pair.send(end.writes);
+        }
+        end.pair.on_timeout(now);
+        self.settle_pair(place, ctx);
+    }
+
+    /// After anything that happened to an end: the application, what may be sent, the timer, the end.
+    fn settle_pair(&mut self, place: EndpointId, ctx: &mut Context) {
+        let end = self.pair(place);
+        if end.pair.delivered() >= end.expects {
+            end.on_expected(ctx);
+        }
+        self.pump_pair(place, ctx);
+        let end = self.pair(place);
+        if end.pair.sent() >= end.tells {
+            end.on_sent(ctx);
+        }
+        end.arm_timer(ctx);
+        let address = end.address();
+        if let Some(failure) = end.pair.failure() {
+            let failure = match failure {
+                Failure::RetriesExhausted => FlowFailure::RetriesExhausted,
+                Failure::RnrRetriesExhausted => FlowFailure::RnrRetriesExhausted,
+            };
+            ctx.report(address, EndpointEvent::Failed(failure));
+            self.free_pair(place, ctx);
+        } else if end.closing && !end.quiet && end.pair.is_quiescent() {
+            end.quiet = true;
+            ctx.report(address, EndpointEvent::Drained);
+        }
+    }
+
+    /// Hands packets to the host: replies always, data while it has room.
+    fn pump_pair(&mut self, place: EndpointId, ctx: &mut Context) {
+        let now = ctx.now();
+        while let Some(packet) = self.pair(place).pair.poll_reply(now) {
+            self.send_rdma(place, packet, ctx);
+        }
+        while !self.pair(place).blocked {
+            if !self.host().has_room(ctx) {
+                self.pair(place).blocked = true;
+                self.host().wait_for_room(Socket::QueuePair(place));
+                return;
+            }
+            let Some(packet) = self.pair(place).pair.poll_data(now) else { return };
+            self.send_rdma(place, packet, ctx);
+        }
+    }
+
+    /// A queue pair in the line for the NIC sends one packet; false if it had none and left the line.
+    pub(super) fn send_one_blocked_pair(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
+        if self.pairs().ends[place].is_none() {
+            // It was closed in the line; now nothing names its place any more.
+            self.pairs().free.push(place);
+            return false;
+        }
+        let packet = self.pair(place).pair.poll_data(ctx.now());
+        if let Some(packet) = packet {
+            self.send_rdma(place, packet, ctx);
+        }
+        let end = self.pair(place);
+        end.blocked = packet.is_some();
+        if end.pair.sent() >= end.tells {
+            end.on_sent(ctx);
+        }
+        end.arm_timer(ctx);
+        packet.is_some()
+    }
+
+    fn send_rdma(&mut self, place: EndpointId, packet: pauseframe_rdma::Packet, ctx: &mut Context) {
+        let PairEnd { nic_queues, classes, route, vlan, transport, peer, .. } = *self.pair(place);
+        let which = usize::from(packet.opcode == Opcode::Cnp);
+        let settings = &ctx.settings.transports[usize::from(transport)];
+        let Some(rdma) = settings.rdma else { return };
+        let priority: Priority = if which == 1 { rdma.cnp_priority } else { settings.priority };
+        let ecn = if rdma.ecn && packet.opcode.is_data() { Ecn::Ect0 } else { Ecn::NotEct };
+        let size = ctx.settings.overhead.frame_size(packet.ip_size(), priority) as u16;
+        let content = Content::Rdma(RdmaFrame { to: peer, packet, ecn });
+        let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, classes[which]) };
+        let index = ctx.packets.add(frame);
+        self.send_from(nic_queues[which], index, ctx);
+    }
+}

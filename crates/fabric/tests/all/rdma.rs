@@ -1,0 +1,253 @@
+//! Queue pairs in the network: what can be worked out by hand, what pauses and marks do to them, and that they share it with TCP.
+
+use crate::common::*;
+use pauseframe_fabric::{
+    ByPort, Failed, Failure, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, RdmaSettings, Red, Settings,
+    Spacing, Transport,
+};
+use pauseframe_rdma::cc::dcqcn::Preset;
+use pauseframe_rdma::cc::{Control, ControlChoice};
+use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
+use pauseframe_topology::Topology;
+use pauseframe_topology::generate::star;
+use pauseframe_units::{Bytes, Span, Time};
+use std::sync::Arc;
+
+/// A full WRITE packet on the wire (priority tag, preamble and gap included) and in buffers.
+const WIRE: u64 = 1024 + 44 + 18 + 4 + 20;
+const MTU: u64 = 1024;
+
+pub(crate) fn pair() -> QueuePairSettings {
+    QueuePairSettings {
+        mtu: MTU as u32,
+        uses_send: false,
+        ack_every: 1,
+        ack_request_every: 64,
+        timeout: Span::from_ms(4),
+        retry_count: 7,
+        rnr_retry: 7,
+        rnr_timer: 14,
+        selective_repeat: false,
+        notification: Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO }),
+        link_overhead: 0,
+        line: 1,
+        control: Control::None,
+    }
+}
+
+fn rdma(control: ControlChoice) -> Transport {
+    let rdma = RdmaSettings { pair: pair(), control, ecn: true, cnp_priority: priority(6) };
+    Transport { config: Arc::new(config()), priority: priority(LOSSLESS), datagrams: None, rdma: Some(rdma) }
+}
+
+/// Lossless, with headroom beyond what links of a microsecond at 100 Gb/s need.
+fn roce(control: ControlChoice) -> Settings {
+    Settings { transports: vec![rdma(control)], nic_buffer: 20_000, ..lossless(config(), 500_000) }
+}
+
+fn red(min: u64, max: u64, p_max: f64) -> Marker {
+    Marker::Red(Red {
+        min: ByPort::All(Bytes(min)),
+        max: ByPort::All(Bytes(max)),
+        w_q: 1.0,
+        p_max,
+        gentle: false,
+        average_packet: Bytes::kb(1),
+        at: MarkAt::Dequeue,
+        spacing: Spacing::Geometric,
+        not_ect: NotEct::Queue,
+    })
+}
+
+fn star_100g(hosts: u32) -> Topology {
+    star(hosts, link(100, Span::from_us(1))).unwrap()
+}
+
+const NO_CONTROL: ControlChoice = ControlChoice::Fixed(Control::None);
+
+#[test]
+fn one_queue_pair_fills_the_link_to_within_its_headers() {
+    let topology = star_100g(2);
+    for packets in [1, 2, 3, 1000, 100_000] {
+        let spec = flow(&topology, "host0", "host1", packets * MTU);
+        let (mut network, ending) = run(&topology, &roce(NO_CONTROL), &[spec]);
+        let record = network.flow_records(ending.now)[0];
+        // 80 ps a byte. The first packet alone has a RETH; the second link begins with it, sends all without a pause, and each link
+        // takes a microsecond.
+        let (packet, reth) = (WIRE * 80, 16 * 80);
+        let time = (packet + reth) + (packets * packet + reth) + 2_000_000;
+        assert_eq!((record.status, fct(&record).0), (FlowStatus::Finished, time), "{packets} packets");
+        assert_eq!((record.ideal.0, record.retransmits), (time, 0));
+    }
+}
+
+#[test]
+fn pauses_alone_share_a_link_equally_and_lose_nothing() {
+    let topology = star_100g(3);
+    let size = 4_000 * MTU;
+    let flows = ["host1", "host2"].map(|source| flow(&topology, source, "host0", size));
+    let (mut network, ending) = run(&topology, &roce(NO_CONTROL), &flows);
+    assert_eq!(drops(&network, &ending), [0; 4]);
+    let paused = report_of(&network, &ending, &topology, "host1");
+    assert!(paused > 0, "the switch pauses its senders");
+    let records = network.flow_records(ending.now);
+    let times = [records[0], records[1]].map(|record| fct(&record).0);
+    // Both end within a few packets of each other, after the time that all packets take on the last link.
+    assert!(records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0));
+    let whole = 8_000 * WIRE * 80;
+    assert!(
+        times.iter().all(|time| *time > whole * 99 / 100 && *time < whole * 101 / 100),
+        "{times:?}, {whole}"
+    );
+    assert!(times[0].abs_diff(times[1]) < 200 * WIRE * 80, "{times:?}");
+}
+
+fn report_of(
+    network: &pauseframe_fabric::Network,
+    ending: &pauseframe_engine::Ending,
+    topology: &Topology,
+    host: &str,
+) -> u64 {
+    let up = port(topology, host, "switch");
+    network
+        .port_reports(ending.now)
+        .iter()
+        .filter(|report| report.port == up)
+        .map(|report| report.pauses_received)
+        .sum()
+}
+
+#[test]
+fn without_pauses_go_back_n_repairs_what_is_dropped() {
+    let topology = star_100g(3);
+    for selective_repeat in [false, true] {
+        let mut transport = rdma(NO_CONTROL);
+        if let Some(rdma) = &mut transport.rdma {
+            rdma.pair.selective_repeat = selective_repeat;
+        }
+        let lossy = Settings {
+            buffer: pauseframe_fabric::BufferPolicy::PerPort(Bytes(100_000)),
+            transports: vec![transport],
+            nic_buffer: 20_000,
+            ..settings(config())
+        };
+        let flows = ["host1", "host2"].map(|source| flow(&topology, source, "host0", 2_000 * MTU));
+        let (mut network, ending) = run(&topology, &real_clocks(lossy), &flows);
+        assert!(drops(&network, &ending).iter().sum::<u64>() > 0);
+        let records = network.flow_records(ending.now);
+        assert!(
+            records
+                .iter()
+                .any(|record| record.retransmits > 0 && record.rdma.repeats_by_nak > 0 || selective_repeat)
+        );
+        for record in records {
+            assert_eq!(
+                (record.status, record.delivered),
+                (FlowStatus::Finished, 2_000 * MTU),
+                "{selective_repeat}"
+            );
+        }
+    }
+}
+
+/// The fixed point of the fluid model (Zhu et al., SIGCOMM 2015, §5.1, Eqs. 5 to 9) for senders that share a link equally: the marking
+/// probability at which both rates stand still. Rates in packets a second, `increase` the same, times in seconds.
+fn fixed_point(rate: f64, increase: f64) -> f64 {
+    // The timers and the byte counter of the preset, F = 5.
+    let (tau, tau_alpha, timer, volume, steps) = (50e-6, 55e-6, 55e-6, 10e6 / MTU as f64, 5.0);
+    let drift = |p: f64| {
+        let alpha = 1.0 - (1.0 - p).powf(tau_alpha * rate);
+        let cuts = (1.0 - (1.0 - p).powf(tau * rate)) / tau;
+        let by_volume = rate * p / ((1.0 - p).powf(-volume) - 1.0);
+        let by_time = rate * p / ((1.0 - p).powf(-timer * rate) - 1.0);
+        // From a target rate that stands still, the distance to the current rate.
+        let additive =
+            (1.0 - p).powf(steps * volume) * by_volume + (1.0 - p).powf(steps * timer * rate) * by_time;
+        let distance = increase * additive / cuts;
+        -rate * alpha / 2.0 * cuts + distance / 2.0 * (by_volume + by_time)
+    };
+    let (mut low, mut high) = (1e-7, 0.5);
+    for _ in 0..200 {
+        let middle = (low + high) / 2.0;
+        if drift(middle) > 0.0 { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[test]
+fn dcqcn_stands_near_the_fixed_point_of_its_fluid_model() {
+    let topology = star(12, link(40, Span::from_us(1))).unwrap();
+    let down = port(&topology, "switch", "host0");
+    for senders in [2u64, 10] {
+        let stop = Time(Span::from_ms(400).0);
+        let long = |sender: u64| FlowSpec {
+            stop: Some(stop),
+            ..flow(&topology, &format!("host{sender}"), "host0", u64::MAX)
+        };
+        let flows: Vec<FlowSpec> = (1..=senders).map(long).collect();
+        let settings =
+            Settings { marker: red(5_000, 200_000, 0.01), ..roce(ControlChoice::Dcqcn(Preset::Paper)) };
+        let mut network = build(&topology, &settings, &flows);
+        let mut seen = |until: u64| {
+            let ending = proceed(&mut network, Time(Span::from_ms(until).0));
+            let reports = network.port_reports(ending.now);
+            let report =
+                *reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
+            let cnps: u64 =
+                network.flow_records(ending.now).iter().map(|record| record.rdma.cnps_received).sum();
+            (report.backlog_mean * until as f64, report.ecn_marks as f64, report.tx_packets as f64, cnps)
+        };
+        let (before, after) = (seen(200), seen(400));
+        let queue = (after.0 - before.0) / 200.0;
+        let marked = (after.1 - before.1) / (after.2 - before.2);
+        let wire = WIRE as f64 * 8.0;
+        let p = fixed_point(40e9 / wire / senders as f64, 40e6 / wire);
+        let expected = 5_000.0 + p / 0.01 * 195_000.0;
+        // The model lets a sender react to every marked packet of the last 50 us, the simulated receiver counts 50 us from its last CNP:
+        // fewer CNPs at the same marking probability, so both the probability and the queue stand above the model.
+        assert!((queue / expected - 1.0).abs() < 0.2, "{senders}: {queue} bytes, {expected} in the model");
+        assert!(marked >= p && marked < 2.0 * p, "{senders}: marked {marked}, {p} in the model");
+        assert!((after.2 - before.2) * wire / 0.2 / 40e9 > 0.99, "{senders}: the link is full");
+        assert!(after.3 > before.3, "{senders}: CNPs go on");
+    }
+}
+
+#[test]
+fn tcp_and_rdma_share_a_link() {
+    let topology = star_100g(3);
+    let tcp =
+        Transport { config: Arc::new(dctcp(10 * MSS)), priority: priority(0), datagrams: None, rdma: None };
+    let settings = Settings {
+        marker: red(100_000, 400_000, 0.2),
+        transports: vec![rdma(ControlChoice::Dcqcn(Preset::ConnectX)), tcp],
+        nic_buffer: 100_000,
+        ..roce(NO_CONTROL)
+    };
+    let flows = [
+        flow(&topology, "host1", "host0", 2_000_000),
+        FlowSpec { transport: 1, ..flow(&topology, "host2", "host0", 2_000_000) },
+        FlowSpec { transport: 1, ..flow(&topology, "host1", "host2", 1_000_000) },
+        FlowSpec { reply: 300_000, ..flow(&topology, "host2", "host1", 4096) },
+    ];
+    let (mut network, ending) = run(&topology, &settings, &flows);
+    for (record, spec) in network.flow_records(ending.now).iter().zip(&flows) {
+        assert_eq!((record.status, record.delivered), (FlowStatus::Finished, spec.size + spec.reply));
+    }
+}
+
+#[test]
+fn a_receiver_that_is_gone_exhausts_the_retries() {
+    let topology = star_100g(2);
+    let mut settings = roce(NO_CONTROL);
+    if let Some(rdma) = &mut settings.transports[0].rdma {
+        rdma.pair.timeout = Span::from_us(100);
+    }
+    let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 10_000_000)]);
+    let what = Failed::Link(port(&topology, "host1", "switch").link());
+    network.fail(vec![Failure { what, down: Time(Span::from_us(50).0), up: None }], Span::ZERO);
+    let ending = proceed(&mut network, Time::MAX);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!(record.status, FlowStatus::Failed);
+    assert_eq!(record.failure, Some(pauseframe_transport::Failure::RetriesExhausted));
+    assert_eq!(record.timeouts, 8);
+}

@@ -1,0 +1,175 @@
+//! RoCEv2 packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP and ICRC.
+//!
+//! These frames are whole, with a payload of zeros: the ICRC stands at their end.
+
+use super::pcapng::{ecn_field, ipv4, link_header, tcp_ports};
+use etherparse::{EtherType, IpDscp, IpNumber, Ipv4Header, UdpHeader};
+use flate2::Crc;
+use pauseframe_fabric::FrameContent;
+use pauseframe_rdma::{Opcode, Packet};
+
+/// UDP destination port (IANA).
+const PORT: u16 = 4791;
+const DEFAULT_PARTITION: u16 = 0xffff;
+/// BECN, which a CNP has.
+const BECN: u8 = 0x40;
+/// The reserved bytes of a CNP.
+const CNP_RESERVED: usize = 16;
+
+/// A frame without its FCS; `dscp`: of the packet.
+pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
+    let &FrameContent::Rdma { source, destination, flow, forward, priority, vlan, ecn, packet, bytes } =
+        content
+    else {
+        unreachable!("called for RoCEv2 packets only");
+    };
+    let transport = transport_headers(flow, forward, &packet, bytes);
+    const ICRC: usize = 4;
+    let length = UdpHeader::LEN + transport.len() + ICRC;
+    let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::UDP, ipv4(source), ipv4(destination))
+        .expect("an IP packet is at most 9216 bytes long");
+    ip.dscp = IpDscp::try_new(dscp).expect("a DSCP has six bits");
+    ip.ecn = ecn_field(ecn);
+    ip.header_checksum = ip.calc_header_checksum();
+    // The source port is the flow's entropy; a checksum of 0 is none.
+    let (from, _) = tcp_ports(flow);
+    let udp = UdpHeader { source_port: from, destination_port: PORT, length: length as u16, checksum: 0 };
+    let check = icrc(&ip, &udp, &transport);
+    let mut frame = link_header(source, destination, priority, vlan, EtherType::IPV4);
+    frame.extend(ip.to_bytes());
+    frame.extend(udp.to_bytes());
+    frame.extend(transport);
+    frame.extend(check.to_le_bytes());
+    frame
+}
+
+/// BTH, what follows it, payload and pad.
+fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64) -> Vec<u8> {
+    let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
+    let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
+    let is_cnp = opcode == Opcode::Cnp;
+    // Both ends of a flow have a number of their own.
+    let destination = (flow * 2 + u32::from(forward)) & 0xff_ffff;
+    let mut out = vec![opcode as u8, (padding as u8) << 4];
+    out.extend(DEFAULT_PARTITION.to_be_bytes());
+    out.extend((u32::from(if is_cnp { BECN } else { 0 }) << 24 | destination).to_be_bytes());
+    out.extend((u32::from(ack_request) << 31 | psn).to_be_bytes());
+    match opcode {
+        Opcode::WriteFirst | Opcode::WriteOnly => {
+            // Address and key are not simulated.
+            out.extend([0; 12]);
+            out.extend(u32::try_from(message).unwrap_or(u32::MAX).to_be_bytes());
+        }
+        Opcode::Acknowledge => out.extend((u32::from(syndrome as u8) << 24).to_be_bytes()),
+        Opcode::Cnp => out.extend([0; CNP_RESERVED]),
+        _ => {}
+    }
+    out.resize(out.len() + usize::from(payload) + padding, 0);
+    out
+}
+
+/// The invariant CRC (Linux `rxe_icrc.c`): fields that switches may change count as ones.
+fn icrc(ip: &Ipv4Header, udp: &UdpHeader, transport: &[u8]) -> u32 {
+    let mut headers = vec![0xff; 8];
+    let start = headers.len();
+    headers.extend(ip.to_bytes());
+    // Type of service, time to live, header checksum.
+    for place in [1, 8, 10, 11] {
+        headers[start + place] = 0xff;
+    }
+    let start = headers.len();
+    headers.extend(udp.to_bytes());
+    for place in [6, 7] {
+        headers[start + place] = 0xff;
+    }
+    let start = headers.len();
+    headers.extend(transport);
+    // FECN, BECN and reserved bits.
+    headers[start + 4] = 0xff;
+    let mut crc = Crc::new();
+    crc.update(&headers);
+    crc.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pcapng::test_support::{tshark, written};
+    use pauseframe_fabric::CapturedFrame;
+    use pauseframe_rdma::Syndrome;
+    use pauseframe_transport::Ecn;
+    use pauseframe_units::{NodeId, PortId, Priority, Time};
+
+    fn captured(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> CapturedFrame {
+        let packet = Packet { opcode, psn, payload, ack_request: true, syndrome, selective: None };
+        let content = FrameContent::Rdma {
+            source: NodeId(1),
+            destination: NodeId(0),
+            flow: 5,
+            forward: opcode.is_data(),
+            priority: Priority::new(3).expect("one of eight"),
+            vlan: None,
+            ecn: Ecn::Ce,
+            packet,
+            bytes: 3000,
+        };
+        CapturedFrame { time: Time(u64::from(psn) * 1000), port: PortId(0), content }
+    }
+
+    #[test]
+    fn frames_have_the_sizes_of_the_specification() {
+        // With the tag of priority 3, without FCS.
+        for (opcode, payload, size) in [
+            (Opcode::WriteFirst, 1024, 1102),
+            (Opcode::SendOnly, 5, 70),
+            (Opcode::Acknowledge, 0, 66),
+            (Opcode::Cnp, 0, 78),
+        ] {
+            let content = captured(opcode, 0, payload, Syndrome::Ack).content;
+            assert_eq!(frame(&content, 26).len(), size, "{opcode:?}");
+        }
+    }
+
+    #[test]
+    fn the_invariant_crc_ignores_marks() {
+        let mut plain = captured(Opcode::WriteOnly, 7, 100, Syndrome::Ack).content;
+        let marked = frame(&plain, 26);
+        if let FrameContent::Rdma { ecn, .. } = &mut plain {
+            *ecn = Ecn::Ect0;
+        }
+        let unmarked = frame(&plain, 26);
+        assert_ne!(marked, unmarked);
+        assert_eq!(marked[marked.len() - 4..], unmarked[unmarked.len() - 4..]);
+    }
+
+    #[test]
+    fn tshark_reads_every_kind() {
+        let frames = [
+            captured(Opcode::WriteFirst, 1, 1024, Syndrome::Ack),
+            captured(Opcode::WriteMiddle, 2, 1024, Syndrome::Ack),
+            captured(Opcode::WriteLast, 3, 949, Syndrome::Ack),
+            captured(Opcode::SendOnly, 4, 10, Syndrome::Ack),
+            captured(Opcode::Acknowledge, 5, 0, Syndrome::Ack),
+            captured(Opcode::Acknowledge, 6, 0, Syndrome::SequenceError),
+            captured(Opcode::Cnp, 7, 0, Syndrome::Ack),
+        ];
+        let (_folder, path) = written(&frames, false);
+        let fields =
+            ["infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "ip.dsfield.ecn"];
+        let Some(read) = tshark(&path, "infiniband", &fields) else { return };
+        let expected = [
+            "6;1;0x00000b;3",
+            "7;2;0x00000b;3",
+            "8;3;0x00000b;3",
+            "4;4;0x00000b;3",
+            "17;5;0x00000a;3",
+            "17;6;0x00000a;3",
+            "129;7;0x00000a;3",
+        ];
+        assert_eq!(read, expected);
+        let lengths = tshark(&path, "infiniband.reth", &["infiniband.reth.dmalen"]);
+        assert_eq!(lengths.expect("it has run before"), ["3000"]);
+        let bad = "_ws.malformed || _ws.expert.severity >= 0x00800000";
+        assert_eq!(tshark(&path, bad, &["frame.number"]).expect("it has run before"), [""; 0]);
+    }
+}

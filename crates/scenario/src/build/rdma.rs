@@ -1,0 +1,51 @@
+//! The queue pairs of a transport in the terms of the fabric.
+
+use crate::spec::{EcnName, RdmaControlName, TransportKindName, TransportSpec};
+use pauseframe_fabric::RdmaSettings;
+use pauseframe_rdma::cc::dcqcn::Preset;
+use pauseframe_rdma::cc::{Control, ControlChoice};
+use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
+use pauseframe_units::Priority;
+
+/// Requesters ask for an acknowledgement at least every so many packets (Linux `rxe_param.h`).
+const ACK_REQUEST_EVERY: u32 = 64;
+
+/// `None` for TCP.
+pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
+    if spec.kind == TransportKindName::Tcp {
+        return None;
+    }
+    let pair = QueuePairSettings {
+        mtu: spec.rdma_mtu.0 as u32,
+        uses_send: spec.rdma_send,
+        ack_every: spec.rdma_ack_every,
+        ack_request_every: ACK_REQUEST_EVERY,
+        timeout: spec.rdma_timeout,
+        retry_count: spec.rdma_retry_count,
+        // Simulated applications post receives in time, so the responder is always ready.
+        rnr_retry: 7,
+        rnr_timer: 0,
+        selective_repeat: spec.rdma_selective_repeat,
+        notification: Some(NotificationPoint {
+            interval: spec.rdma_cnp_interval,
+            delay: spec.rdma_cnp_delay,
+        }),
+        // The host sets these three as it opens a queue pair.
+        link_overhead: 0,
+        line: 1,
+        control: Control::None,
+    };
+    let control = match spec.rdma_control {
+        RdmaControlName::None => ControlChoice::Fixed(Control::None),
+        RdmaControlName::DcqcnPaper => ControlChoice::Dcqcn(Preset::Paper),
+        RdmaControlName::DcqcnConnectx => ControlChoice::Dcqcn(Preset::ConnectX),
+        RdmaControlName::DcqcnHpcc => ControlChoice::Dcqcn(Preset::Hpcc),
+        RdmaControlName::Timely => ControlChoice::Timely,
+    };
+    Some(RdmaSettings {
+        pair,
+        control,
+        ecn: spec.ecn != EcnName::Off,
+        cnp_priority: Priority::new(spec.rdma_cnp_priority).unwrap_or_default(),
+    })
+}
