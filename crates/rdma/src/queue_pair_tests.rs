@@ -1,5 +1,6 @@
 use super::*;
 use crate::cc::Control;
+use crate::cc::swift::SwiftSettings;
 use crate::packet::Syndrome;
 use pauseframe_units::Span;
 
@@ -137,4 +138,15 @@ fn sequence_numbers_pass_24_bits() {
     let bytes = 256 * ((1 << 24) + 1000);
     let [source, sink] = run(tiny, bytes, |turn| (turn == (1 << 24) + 3, false));
     assert_eq!((sink.delivered(), source.stats().naks_received, source.stats().timeouts), (bytes, 1, 0));
+}
+
+#[test]
+fn a_window_smaller_than_the_coalescing_of_acknowledgements_does_not_wait_for_the_timer() {
+    let swift = SwiftSettings { max_window: 3.5, ..SwiftSettings::default() };
+    for selective_repeat in [false, true] {
+        let control = Control::Swift(swift, 2);
+        let held = QueuePairSettings { control, ack_every: 16, selective_repeat, ..settings() };
+        let [source, sink] = run(held, 1_000_000, |_| (false, false));
+        assert_eq!((sink.delivered(), source.stats().timeouts), (1_000_000, 0));
+    }
 }

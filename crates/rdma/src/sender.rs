@@ -137,6 +137,8 @@ impl Sender {
         if number == self.next && cc.window().is_some_and(|window| flight > 0 && flight + payload > window) {
             return None;
         }
+        // A window that is full opens with an acknowledgement alone, so the responder must not hold that back.
+        let fills = cc.window().is_some_and(|window| flight + payload + u64::from(settings.mtu) > window);
         let message = self.message(number);
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
         let of = if message.is_send { Opcode::of_send } else { Opcode::of_write };
@@ -144,7 +146,9 @@ impl Sender {
             opcode: of(is_first, is_last),
             psn: psn(number),
             payload: payload as u16,
-            ack_request: is_last || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
+            ack_request: is_last
+                || fills
+                || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
             syndrome: Syndrome::Ack,
             selective: None,
         };

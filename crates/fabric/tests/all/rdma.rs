@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    ByPort, Failed, Failure, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, RdmaSettings, Red, Settings,
-    Spacing, Transport,
+    BufferPolicy, ByPort, Failed, Failure, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, Overhead,
+    RdmaSettings, Red, Settings, Spacing, Transport,
 };
 use pauseframe_rdma::cc::dcqcn::Preset;
 use pauseframe_rdma::cc::{Control, ControlChoice};
@@ -250,4 +250,55 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
     assert_eq!(record.status, FlowStatus::Failed);
     assert_eq!(record.failure, Some(pauseframe_transport::Failure::RetriesExhausted));
     assert_eq!(record.timeouts, 8);
+}
+
+/// Last completion and mean queue of senders that start together, as the HPCC simulator's `dcqcn` and TIMELY give them at 100 Gb/s (one
+/// seed each; crates/rdma/tests/reference/README.md says how its runs were made).
+#[test]
+fn incasts_end_as_in_the_hpcc_simulator() {
+    for (control, senders, end, queue) in [
+        (ControlChoice::Dcqcn(Preset::Hpcc), 2, 901_380.0, 210_952.0),
+        (ControlChoice::Dcqcn(Preset::Hpcc), 8, 3_585_919.0, 378_608.0),
+        (ControlChoice::Dcqcn(Preset::Hpcc), 32, 12_280_683.0, 3_659_725.0),
+        (ControlChoice::Timely, 2, 939_738.0, 252_305.0),
+        (ControlChoice::Timely, 8, 2_957_637.0, 5_546_268.0),
+        (ControlChoice::Timely, 32, 11_155_486.0, 4_534_577.0),
+    ] {
+        let topology = star_100g(senders + 1);
+        let flows: Vec<FlowSpec> = (1..=senders)
+            .map(|sender| flow(&topology, &format!("host{sender}"), "host0", 4_000_000))
+            .collect();
+        let mut ends = Vec::new();
+        for seed in 1..=5 {
+            let mut transport = rdma(control);
+            if let Some(rdma) = &mut transport.rdma {
+                // A CNP for every marked packet; packets of 1000 bytes.
+                rdma.pair.mtu = 1000;
+                rdma.pair.notification = Some(NotificationPoint { interval: Span::ZERO, delay: Span::ZERO });
+            }
+            let settings = Settings {
+                seed,
+                overhead: Overhead::NONE,
+                marker: red(400_000, 1_600_000, 0.2),
+                buffer: BufferPolicy::Shared { size: Bytes(33_554_432), alpha: 0.125, reserved: Bytes(4096) },
+                transports: vec![transport],
+                nic_buffer: 3_000,
+                random_ties: true,
+                ..roce(NO_CONTROL)
+            };
+            let (mut network, ending) = run(&topology, &settings, &flows);
+            let last = network.flow_records(ending.now).iter().map(|record| record.end.0).max().unwrap();
+            let down = port(&topology, "switch", "host0");
+            let reports = network.port_reports(ending.now);
+            let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
+            ends.push((last as f64 / 1000.0, report.backlog_mean * ending.now.0 as f64 / last as f64));
+        }
+        let mean = |of: fn(&(f64, f64)) -> f64| ends.iter().map(of).sum::<f64>() / ends.len() as f64;
+        let (last, backlog) = (mean(|run| run.0), mean(|run| run.1));
+        assert!((last / end - 1.0).abs() < 0.15, "{control:?}, {senders}: ends at {last} ns, {end} there");
+        assert!(
+            (backlog / queue - 1.0).abs() < 0.15,
+            "{control:?}, {senders}: {backlog} bytes, {queue} there"
+        );
+    }
 }
