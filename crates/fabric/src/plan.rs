@@ -5,6 +5,7 @@ use crate::class::ClassPolicy;
 use crate::headroom::Margins;
 use crate::ids::{HostId, Node, Owner, SlotId, SwitchId};
 use crate::settings::{Obeys, Overhead, PauseRule, ReceiverSettings, Settings};
+use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct Plan {
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
     pub(crate) class_of_transport: Vec<u8>,
+    /// The unit of the telemetry that switches stamp, if some transport reads it.
+    pub(crate) telemetry: Option<Quantum>,
     /// By node: its number among the hosts or among the switches.
     pub(crate) number: IndexVec<NodeId, u32>,
     /// The nodes that are switches, and those that are hosts, by these numbers.
@@ -70,6 +73,7 @@ impl Plan {
             policies: std::array::from_fn(|class| {
                 ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
             }),
+            telemetry: telemetry(&settings, &topology),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
             number,
@@ -270,6 +274,14 @@ fn window(topology: &Topology, overhead: Overhead) -> Span {
         channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
     };
     (0..topology.port_count() as u32).map(of_link).fold(WINDOW_MAX, Span::min).max(Span(1))
+}
+
+/// Telemetry counts in units that grow with the fastest link.
+fn telemetry(settings: &Settings, topology: &Topology) -> Option<Quantum> {
+    let is_read =
+        settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
+    let rates = (0..topology.port_count() as u32).map(|port| topology.channel(PortId(port)).rate.0);
+    is_read.then(|| Quantum((rates.max().unwrap_or(0) / 25_000_000_000).max(1)))
 }
 
 /// The priorities of everything that a network can send, ascending: its classes.

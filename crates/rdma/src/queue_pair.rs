@@ -1,5 +1,6 @@
 //! A queue pair: a requester and a responder that share a congestion control, with the verbs of a sans-IO endpoint.
 
+use crate::cc::hpcc::Telemetry;
 use crate::cc::{Control, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{NotificationPoint, Receiver};
@@ -29,6 +30,8 @@ pub struct QueuePairSettings {
     pub selective_repeat: bool,
     /// Answers to marked packets.
     pub notification: Option<NotificationPoint>,
+    /// Bytes of telemetry in data packets and acknowledgements; 0: none.
+    pub telemetry_bytes: u32,
     /// Bytes on the wire beyond the IP packet, for pacing.
     pub link_overhead: u32,
     /// Line rate of the host, bits per second.
@@ -38,12 +41,18 @@ pub struct QueuePairSettings {
 }
 
 impl QueuePairSettings {
+    /// Bytes of a packet from the IP header on.
+    pub fn ip_size(&self, packet: &Packet) -> u32 {
+        let telemetry = if packet.opcode == Opcode::Cnp { 0 } else { self.telemetry_bytes };
+        packet.ip_size() + telemetry
+    }
+
     /// The packets of a message of so many bytes in the order of sending: how many, and bytes of each IP packet.
     pub fn train(&self, bytes: u64) -> Vec<(u64, u32)> {
         let packets = bytes.div_ceil(u64::from(self.mtu)).max(1);
         let of = if self.uses_send { Opcode::of_send } else { Opcode::of_write };
         let size = |opcode: Opcode, payload: u64| {
-            WIRE_OVERHEAD + opcode.extension() + (payload as u32).next_multiple_of(4)
+            WIRE_OVERHEAD + self.telemetry_bytes + opcode.extension() + (payload as u32).next_multiple_of(4)
         };
         let last = bytes - (packets - 1) * u64::from(self.mtu);
         if packets == 1 {
@@ -96,6 +105,8 @@ pub struct QueuePair {
     receiver: Receiver,
     control: Controller,
     stats: Stats,
+    /// Of the last data packet: what acknowledgements bring back.
+    echo: Telemetry,
 }
 
 impl QueuePair {
@@ -106,6 +117,7 @@ impl QueuePair {
             sender: Sender::new(),
             receiver: Receiver::default(),
             stats: Stats::default(),
+            echo: Telemetry::default(),
             settings,
         }
     }
@@ -125,12 +137,31 @@ impl QueuePair {
         *self.receiver.receives.get_or_insert_default() += count;
     }
 
+    /// The telemetry that an acknowledgement carries.
+    pub fn echo(&self) -> Telemetry {
+        self.echo
+    }
+
     /// A packet has come; `is_marked`: with CE.
     pub fn on_packet(&mut self, packet: &Packet, is_marked: bool, now: Time) {
+        self.on_packet_with(packet, &Telemetry::default(), is_marked, now);
+    }
+
+    /// The same, with telemetry.
+    pub fn on_packet_with(&mut self, packet: &Packet, telemetry: &Telemetry, is_marked: bool, now: Time) {
+        if packet.opcode.is_data() {
+            self.echo = *telemetry;
+        }
         self.control.on_timeout(now);
         match packet.opcode {
             Opcode::Acknowledge => {
-                self.sender.on_ack(packet, &mut self.control, &self.settings, &mut self.stats, now);
+                self.sender.on_ack(
+                    (packet, telemetry),
+                    &mut self.control,
+                    &self.settings,
+                    &mut self.stats,
+                    now,
+                );
             }
             Opcode::Cnp => {
                 self.stats.cnps_received += 1;

@@ -16,6 +16,7 @@ fn settings() -> QueuePairSettings {
         rnr_timer: 1,
         selective_repeat: false,
         notification: None,
+        telemetry_bytes: 0,
         link_overhead: 38,
         line: 100_000_000_000,
         control: Control::None,

@@ -1,5 +1,6 @@
 //! The requester of a queue pair: messages cut into packets, go-back-N or selective repeat, timer and retry counts.
 
+use crate::cc::hpcc::Telemetry;
 use crate::cc::{Acknowledgement, Controller};
 use crate::packet::{Opcode, Packet, Syndrome, psn, rnr_delay, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
@@ -137,8 +138,8 @@ impl Sender {
         if number == self.next && cc.window().is_some_and(|window| flight > 0 && flight + payload > window) {
             return None;
         }
-        // A window that is full opens with an acknowledgement alone, so the responder must not hold that back.
-        let fills = cc.window().is_some_and(|window| flight + payload + u64::from(settings.mtu) > window);
+        // A window opens with acknowledgements alone, and may shrink below what is under way: none may be held back.
+        let has_window = cc.window().is_some();
         let message = self.message(number);
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
         let of = if message.is_send { Opcode::of_send } else { Opcode::of_write };
@@ -147,13 +148,13 @@ impl Sender {
             psn: psn(number),
             payload: payload as u16,
             ack_request: is_last
-                || fills
+                || has_window
                 || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
             syndrome: Syndrome::Ack,
             selective: None,
         };
         self.on_sent(number, &packet, is_new, settings, stats, now);
-        let bytes = u64::from(packet.ip_size() + settings.link_overhead);
+        let bytes = u64::from(settings.ip_size(&packet) + settings.link_overhead);
         cc.on_sent(bytes, now);
         self.pace_at = self.pace_at.max(now) + BitRate(cc.rate().max(1)).serialise(Bytes(bytes));
         // A rate that has been rounded must not fall behind its link for ever.
@@ -161,7 +162,7 @@ impl Sender {
         Some(packet)
     }
 
-    /// The hole that selective repeat fills next, or the next packet in order.
+    /// The hole that selective repeat has_window next, or the next packet in order.
     fn next_number(&mut self) -> Option<u64> {
         while self.hole < self.recover {
             let (hole, last) = (self.hole, self.selected.last().copied().unwrap_or(0));
@@ -209,7 +210,7 @@ impl Sender {
     /// An acknowledgement or a NAK has come.
     pub(crate) fn on_ack(
         &mut self,
-        packet: &Packet,
+        (packet, telemetry): (&Packet, &Telemetry),
         cc: &mut Controller,
         settings: &QueuePairSettings,
         stats: &mut Stats,
@@ -226,7 +227,7 @@ impl Sender {
             return;
         }
         if reached > self.unacknowledged {
-            self.advance(reached, cc, settings, now);
+            self.advance(reached, telemetry, cc, settings, now);
         }
         match packet.syndrome {
             Syndrome::Ack => {}
@@ -244,7 +245,14 @@ impl Sender {
         }
     }
 
-    fn advance(&mut self, reached: u64, cc: &mut Controller, settings: &QueuePairSettings, now: Time) {
+    fn advance(
+        &mut self,
+        reached: u64,
+        telemetry: &Telemetry,
+        cc: &mut Controller,
+        settings: &QueuePairSettings,
+        now: Time,
+    ) {
         let before = self.unacknowledged;
         let mut bytes = 0;
         let mut sent_at = None;
@@ -268,10 +276,11 @@ impl Sender {
             acked: self.unacknowledged * mtu,
             next: self.next * mtu,
             rtt: sent_at.map(|sent| now - sent),
+            telemetry: *telemetry,
         });
     }
 
-    /// Packets are missing: goes back to the first, or fills the holes.
+    /// Packets are missing: goes back to the first, or has_window the holes.
     fn on_gap(
         &mut self,
         packet: &Packet,

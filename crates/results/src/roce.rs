@@ -18,12 +18,22 @@ const CNP_RESERVED: usize = 16;
 
 /// A frame without its FCS; `dscp`: of the packet.
 pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
-    let &FrameContent::Rdma { source, destination, flow, forward, priority, vlan, ecn, packet, bytes } =
-        content
+    let &FrameContent::Rdma {
+        source,
+        destination,
+        flow,
+        forward,
+        priority,
+        vlan,
+        ecn,
+        packet,
+        bytes,
+        telemetry,
+    } = content
     else {
         unreachable!("called for RoCEv2 packets only");
     };
-    let transport = transport_headers(flow, forward, &packet, bytes);
+    let transport = transport_headers(flow, forward, &packet, bytes, telemetry);
     const ICRC: usize = 4;
     let length = UdpHeader::LEN + transport.len() + ICRC;
     let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::UDP, ipv4(source), ipv4(destination))
@@ -44,7 +54,7 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
 }
 
 /// BTH, what follows it, payload and pad.
-fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64) -> Vec<u8> {
+fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, telemetry: u16) -> Vec<u8> {
     let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
@@ -64,7 +74,7 @@ fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64) ->
         Opcode::Cnp => out.extend([0; CNP_RESERVED]),
         _ => {}
     }
-    out.resize(out.len() + usize::from(payload) + padding, 0);
+    out.resize(out.len() + usize::from(telemetry) + usize::from(payload) + padding, 0);
     out
 }
 
@@ -112,6 +122,7 @@ mod tests {
             ecn: Ecn::Ce,
             packet,
             bytes: 3000,
+            telemetry: 0,
         };
         CapturedFrame { time: Time(u64::from(psn) * 1000), port: PortId(0), content }
     }

@@ -81,6 +81,14 @@ fn build_on(
         let config = Arc::make_mut(&mut settings.transports[index].config);
         config.initial_window = window;
     }
+    let longest = longest_pair(&topology, &routes, settings.vlans.as_deref());
+    let idle = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::new(settings.clone()));
+    for index in 0..connected {
+        let base_rtt = || longest.map_or(Span(1), |(a, b)| idle.base_rtt(a, b, index as u16));
+        if let Some(rdma) = &mut settings.transports[index].rdma {
+            rdma::set_base_rtt(rdma, base_rtt);
+        }
+    }
     let settings = Arc::new(settings);
     let ideal = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
     let mut transports = vec!["default".to_owned()];

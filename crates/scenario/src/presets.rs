@@ -63,6 +63,15 @@ pub const PRESETS: &[Row] = &[
         ],
     },
     Row {
+        name: "roce_hpcc",
+        doc: "RoCEv2 queue pairs with HPCC (SIGCOMM 2019) in a lossless class",
+        row: &[
+            set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
+            set("rdma_control", "hpcc", "SIGCOMM 2019"),
+            set("lossless", "true", "SIGCOMM 2019 §4: with PFC"),
+        ],
+    },
+    Row {
         name: "roce_timely",
         doc: "RoCEv2 queue pairs with TIMELY (SIGCOMM 2015) in a lossless class",
         row: &[

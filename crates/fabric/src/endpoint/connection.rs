@@ -286,9 +286,8 @@ impl<'n> HostNode<'n> {
                 self.deliver_datagram(to, len, ecn, ctx);
                 return;
             }
-            Content::Rdma(frame) => {
-                ctx.packets.remove(index);
-                self.deliver_rdma(&frame, ctx);
+            Content::Rdma(_) => {
+                self.deliver_rdma(index, ctx);
                 return;
             }
             _ => unreachable!("what is no packet of a flow goes another way"),

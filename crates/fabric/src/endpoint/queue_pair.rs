@@ -10,9 +10,10 @@ use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::flow::RdmaCounts;
-use crate::frame::{Content, Packet, RdmaFrame};
+use crate::frame::{Content, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::{EndpointId, HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, Exchange, Opening, Order};
+use pauseframe_rdma::cc::hpcc::{Quantum, Telemetry};
 use pauseframe_rdma::{Failure, Opcode, QueuePair, QueuePairSettings, Stats};
 use pauseframe_transport::{Ecn, Failure as FlowFailure};
 use pauseframe_units::{IndexVec, Priority, Span, Time};
@@ -220,7 +221,7 @@ impl HostNode<'_> {
         let settings = QueuePairSettings {
             line,
             link_overhead: overhead.frame_size(rdma.pair.mtu, priority) - rdma.pair.mtu + overhead.gap,
-            control: rdma.control.resolve(line),
+            control: rdma.control.resolve(line, ctx.plan.telemetry.unwrap_or(Quantum(1))),
             ..rdma.pair
         };
         let classes = [picked.class, ctx.plan.class(rdma.cnp_priority)];
@@ -337,13 +338,16 @@ impl HostNode<'_> {
 impl HostNode<'_> {
     /// A packet has come through the stack.
     #[inline(never)]
-    pub(super) fn deliver_rdma(&mut self, frame: &RdmaFrame, ctx: &mut Context) {
+    pub(super) fn deliver_rdma(&mut self, index: PacketId, ctx: &mut Context) {
+        let Content::Rdma(frame) = ctx.packets[index].content else { return };
+        let telemetry = ctx.packets.telemetry(&frame);
+        ctx.packets.remove(index);
         let Some(place) = self.pairs().index_at(frame.to) else {
             return; // A late duplicate of a flow that is over.
         };
         let end = self.pair(place);
         let before = end.pair.delivered();
-        end.pair.on_packet(&frame.packet, frame.ecn == Ecn::Ce, ctx.now());
+        end.pair.on_packet_with(&frame.packet, &telemetry, frame.ecn == Ecn::Ce, ctx.now());
         let (received, workload) = (end.pair.delivered() - before, end.workload);
         if received > 0 {
             self.count_received(workload, received, ctx);
@@ -438,8 +442,14 @@ impl HostNode<'_> {
         let Some(rdma) = settings.rdma else { return };
         let priority: Priority = if which == 1 { rdma.cnp_priority } else { settings.priority };
         let ecn = if rdma.ecn && packet.opcode.is_data() { Ecn::Ect0 } else { Ecn::NotEct };
-        let size = ctx.settings.overhead.frame_size(packet.ip_size(), priority) as u16;
-        let content = Content::Rdma(RdmaFrame { to: peer, packet, ecn });
+        let size = ctx.settings.overhead.frame_size(rdma.pair.ip_size(&packet), priority) as u16;
+        let telemetry = if rdma.pair.telemetry_bytes == 0 || packet.opcode == Opcode::Cnp {
+            TelemetryId::NONE
+        } else {
+            let echo = self.pair(place).pair.echo();
+            ctx.packets.add_telemetry(if packet.opcode.is_data() { Telemetry::default() } else { echo })
+        };
+        let content = Content::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
         let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, classes[which]) };
         let index = ctx.packets.add(frame);
         self.send_from(nic_queues[which], index, ctx);

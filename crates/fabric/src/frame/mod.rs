@@ -2,6 +2,7 @@
 
 mod chain;
 mod pool;
+mod telemetry;
 
 pub(crate) use chain::Fifo;
 pub(crate) use pool::PacketPool;
@@ -79,7 +80,17 @@ pub(crate) struct RdmaFrame {
     /// Flow * 2 + the side (0 or 1) that it is addressed to.
     pub(crate) to: u32,
     pub(crate) packet: pauseframe_rdma::Packet,
+    /// Where its telemetry is.
+    pub(crate) telemetry: TelemetryId,
     pub(crate) ecn: Ecn,
+}
+
+/// The place of a packet's telemetry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TelemetryId(u32);
+
+impl TelemetryId {
+    pub(crate) const NONE: TelemetryId = TelemetryId(u32::MAX);
 }
 
 /// A congestion notification message (IEEE 802.1Qau).

@@ -1,8 +1,10 @@
 //! The pool that holds all packets of a partition: nothing is allocated once it has grown to the largest number that were ever under
 //! way together.
 
+use super::telemetry::Telemetries;
 use super::{Carried, Content, OptionsId, Packet, PacketId};
 use pauseframe_engine::memory::{append, prefetch_line};
+use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Options, Segment};
 use pauseframe_units::Id;
 
@@ -14,12 +16,19 @@ pub(crate) struct PacketPool {
     free: Vec<PacketId>,
     options: Vec<Options>,
     free_options: Vec<OptionsId>,
+    pub(super) telemetries: Telemetries,
 }
 
 impl PacketPool {
     /// No packets.
     pub(crate) fn new() -> PacketPool {
-        PacketPool { packets: Vec::new(), free: Vec::new(), options: Vec::new(), free_options: Vec::new() }
+        PacketPool {
+            packets: Vec::new(),
+            free: Vec::new(),
+            options: Vec::new(),
+            free_options: Vec::new(),
+            telemetries: Telemetries::default(),
+        }
     }
 
     /// Takes a place for `packet`.
@@ -37,10 +46,14 @@ impl PacketPool {
     #[inline]
     pub(crate) fn remove(&mut self, index: PacketId) {
         self.free.push(index);
-        if let Content::Segment(Carried { options, .. }) = self[index].content
-            && options != OptionsId::NONE
-        {
-            self.free_options.push(options);
+        match self[index].content {
+            Content::Segment(Carried { options, .. }) => {
+                if options != OptionsId::NONE {
+                    self.free_options.push(options);
+                }
+            }
+            Content::Rdma(_) => self.drop_telemetry(&self[index].content.clone()),
+            _ => {}
         }
     }
 
@@ -58,6 +71,7 @@ impl PacketPool {
         if let Content::Segment(Carried { options, .. }) = self[index].content {
             self.take_options(options);
         }
+        self.drop_telemetry(&self[index].content.clone());
         self[index].content = content;
     }
 
@@ -133,7 +147,13 @@ impl PacketPool {
     }
 
     /// Puts a copy of a packet from another pool in its place, with its options, which it names by their place among these.
-    pub(crate) fn adopt(&mut self, mut packet: Packet, options: &[Options]) -> PacketId {
+    pub(crate) fn adopt(
+        &mut self,
+        mut packet: Packet,
+        options: &[Options],
+        telemetries: &[Telemetry],
+    ) -> PacketId {
+        self.adopt_telemetry(&mut packet, telemetries);
         if let Content::Segment(carried) = &mut packet.content
             && carried.options != OptionsId::NONE
         {
@@ -143,8 +163,14 @@ impl PacketPool {
     }
 
     /// A copy of a packet; its options, if it has any, are the copy's from now on and go to the end of these.
-    pub(crate) fn part_with(&mut self, index: PacketId, options: &mut Vec<Options>) -> Packet {
+    pub(crate) fn part_with(
+        &mut self,
+        index: PacketId,
+        options: &mut Vec<Options>,
+        telemetries: &mut Vec<Telemetry>,
+    ) -> Packet {
         let mut copy = self[index];
+        self.part_with_telemetry(index, &mut copy, telemetries);
         if let Content::Segment(carried) = &mut copy.content
             && carried.options != OptionsId::NONE
         {

@@ -6,6 +6,7 @@
 
 use crate::frame::Packet;
 use pauseframe_engine::memory::prefetch_push;
+use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::Options;
 use pauseframe_units::{PortId, Time};
 
@@ -19,6 +20,8 @@ pub(crate) struct CrossingFrames {
     pub(super) packets: Vec<Packet>,
     /// Their variable options, which they name by the place here.
     pub(super) options: Vec<Options>,
+    /// The same of their telemetry.
+    pub(super) telemetries: Vec<Telemetry>,
     /// Where frames are captured: whether each is in the file.
     pub(super) written: Vec<bool>,
 }
@@ -43,10 +46,11 @@ impl CrossingFrames {
     }
 
     pub(super) fn clear(&mut self) {
-        let CrossingFrames { ports, packets, options, written } = self;
+        let CrossingFrames { ports, packets, options, telemetries, written } = self;
         ports.clear();
         packets.clear();
         options.clear();
+        telemetries.clear();
         written.clear();
     }
 }

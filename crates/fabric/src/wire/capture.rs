@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::flow::FlowRecord;
 use crate::frame::{Carried, Content, Packet, PacketId, RdmaFrame};
 use crate::plan::Plan;
+use crate::settings::RdmaSettings;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 
@@ -89,6 +90,8 @@ pub enum FrameContent {
         packet: pauseframe_rdma::Packet,
         /// Bytes of the flow in this direction.
         bytes: u64,
+        /// Bytes of telemetry between its headers and the payload.
+        telemetry: u16,
     },
     /// A congestion notification message (IEEE 802.1Qau).
     Cnm {
@@ -235,12 +238,26 @@ impl Captured {
                     len: u32::from(len),
                 }
             }
-            Content::Rdma(RdmaFrame { to, packet, ecn }) => {
+            Content::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
                 let (source, destination) = ends(to);
                 let (flow, forward) = (to / 2, to & 1 == 1);
                 let spec = &records[flow as usize].spec;
                 let bytes = if forward { spec.size } else { spec.reply };
-                FrameContent::Rdma { source, destination, flow, forward, priority, vlan, ecn, packet, bytes }
+                let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
+                let rdma = &plan.settings.transports[usize::from(spec.transport)].rdma;
+                let telemetry = rdma.as_ref().map_or(0, size) as u16;
+                FrameContent::Rdma {
+                    source,
+                    destination,
+                    flow,
+                    forward,
+                    priority,
+                    vlan,
+                    ecn,
+                    packet,
+                    bytes,
+                    telemetry,
+                }
             }
             Content::Segment(Carried { to, ecn, .. }) => {
                 let (source, destination) = ends(to);

@@ -26,7 +26,7 @@ impl Ports {
             self.prefetch_next_arrivals(inbox, turn, ctx);
             ctx.packets.prefetch_free(AHEAD[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
-            let index = ctx.packets.adopt(packet, &inbox.options);
+            let index = ctx.packets.adopt(packet, &inbox.options, &inbox.telemetries);
             self.capture.set_written(index, inbox.written.get(turn).copied().unwrap_or(false));
             self.ports[port].follow(port, index, packet.at, ctx);
         }

@@ -350,7 +350,8 @@ fn idle_ports(plan: &Plan, jittered_link: &Jitter) -> IndexVec<PortId, Port> {
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            slow_path: jittered_link.is_between(from, to, plan),
+            slow_path: jittered_link.is_between(from, to, plan)
+                || plan.telemetry.is_some() && from.is_switch(),
             remote: LOCAL,
         }
     };

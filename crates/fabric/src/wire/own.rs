@@ -22,6 +22,7 @@ use crate::frame::{Fifo, PacketId};
 use crate::hot::Hot;
 use crate::ids::{Owner, SlotId};
 use crate::settings::Watchdog;
+use pauseframe_rdma::cc::hpcc::{Hop, Quantum};
 use pauseframe_units::{PortId, Time};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -306,11 +307,17 @@ impl NodePorts<'_> {
         let to = self.port(port).remote;
         let Ports { boundary, capture, .. } = &mut *self.all;
         let outbox = boundary.send(to, ctx.packets[index].at);
-        let packet = ctx.packets.part_with(index, &mut outbox.options);
+        let packet = ctx.packets.part_with(index, &mut outbox.options, &mut outbox.telemetries);
         outbox.push(port.0, packet);
         if capture.is_on() {
             outbox.written.push(capture.has_written(index));
         }
+    }
+
+    /// What telemetry says of the port as a frame of a class leaves it.
+    pub(super) fn hop_telemetry(&self, port: OwnPort, class: u8, quantum: Quantum, ctx: &Context) -> Hop {
+        let (state, slot) = (self.port(port), self.slot(port.slot(class, &ctx.hot)));
+        quantum.stamp(state.rate.rate().0, slot.backlog, state.tx_bytes, ctx.now().0 / 1000)
     }
 
     /// How unsteady the wire is, if it is.

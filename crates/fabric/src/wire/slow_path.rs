@@ -21,6 +21,10 @@ impl NodePorts<'_> {
     #[inline(never)]
     pub(super) fn put_on_wire_slow_path(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let slow_paths = ctx.hot.slow_paths;
+        if let Some(quantum) = ctx.plan.telemetry.filter(|_| self.node().is_switch()) {
+            let hop = self.hop_telemetry(port, ctx.packets[index].class, quantum, ctx);
+            ctx.packets.push_telemetry(index, hop);
+        }
         let delay = self.jittered_delay(port, index, ctx);
         if self.is_cross_partition(port) {
             self.port_mut(port).serve_remote(port.id(), index, delay, ctx);

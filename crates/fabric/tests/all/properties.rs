@@ -11,10 +11,11 @@ use pauseframe_fabric::{
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::Preset;
+use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, RtoConfig};
+use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, Failure, RtoConfig};
 use pauseframe_units::{Bytes, NodeId, Priority, Span, Time};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -118,6 +119,7 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
                 ControlChoice::Dcqcn(Preset::Hpcc),
                 ControlChoice::Timely,
                 ControlChoice::Swift(4),
+                ControlChoice::Hpcc { max_stage: 0, base_rtt: Span::from_us(20) },
             ],
         );
         let pair = QueuePairSettings {
@@ -127,6 +129,7 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             // Longer than any queue here, so that a timeout means a loss.
             timeout: Span::from_ms(400),
             selective_repeat: spray || coin(rng),
+            telemetry_bytes: if control.has_telemetry() { TELEMETRY_BYTES } else { 0 },
             ..pair()
         };
         let (ecn, cnp_priority) = (coin(rng), transport.priority);
@@ -349,12 +352,17 @@ fn check_seed(seed: u64) -> (bool, bool) {
     let pauses = network.port_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
     for record in network.flow_records(ending.now) {
         let check = |holds, what| check(holds, seed, &scenario, what, record);
+        let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma;
+        // Senders that time out together, without back-off, can lose the same packets each time.
+        let gave_up = drops > 0 && record.failure == Some(Failure::RetriesExhausted);
+        if rdma.is_some() && gave_up {
+            continue;
+        }
         check(record.status == FlowStatus::Finished, "a flow did not finish");
         check(record.delivered == record.spec.size + record.spec.reply, "bytes delivered");
         // Sprayed, a short last packet can overtake, which the ideal of one path does not know.
         check(scenario.settings.spray || fct(record) >= record.ideal, "faster than the ideal");
         // Nothing lost and first in, first out: no reason to send anything twice. Queue pairs take overtaking packets for a loss.
-        let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma;
         let is_overtaken = scenario.settings.spray && rdma.is_some();
         check(
             drops > 0 || is_overtaken || record.retransmits + record.timeouts == 0,

@@ -1,6 +1,8 @@
 //! HPCC (Li et al., SIGCOMM 2019), in the form of its simulator: it sets a rate, and the window follows from that
 //! (docs/models/rdma.md names what differs from the paper).
 
+use pauseframe_units::Span;
+
 /// Hops that the telemetry of a packet holds.
 pub const MAX_HOPS: usize = 5;
 
@@ -38,6 +40,31 @@ impl Quantum {
     }
 }
 
+/// Telemetry of all switch ports that a packet has passed, up to [`MAX_HOPS`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Telemetry {
+    hops: [Hop; MAX_HOPS],
+    count: u8,
+}
+
+/// Bytes of the telemetry in a packet: five hops of 8 bytes and a count of 2 (HPCC simulator).
+pub const TELEMETRY_BYTES: u32 = 42;
+
+impl Telemetry {
+    /// Adds a port; beyond the fifth nothing is added.
+    pub fn push(&mut self, hop: Hop) {
+        if let Some(place) = self.hops.get_mut(usize::from(self.count)) {
+            *place = hop;
+            self.count += 1;
+        }
+    }
+
+    /// The ports in the order of the path.
+    pub fn hops(&self) -> &[Hop] {
+        &self.hops[..usize::from(self.count)]
+    }
+}
+
 /// Constants of HPCC.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HpccSettings {
@@ -55,6 +82,21 @@ pub struct HpccSettings {
     pub window: u64,
     /// Unit of the telemetry.
     pub quantum: Quantum,
+}
+
+impl HpccSettings {
+    /// The constants of the paper and its scripts for a line rate in bits per second, a base round trip and a unit of telemetry.
+    pub fn for_line(line: u64, max_stage: u32, base_rtt: Span, quantum: Quantum) -> HpccSettings {
+        HpccSettings {
+            utilisation: 0.95,
+            max_stage,
+            additive: line / 2500,
+            minimum_rate: line / 100,
+            base_rtt_ns: base_rtt.0 / 1000,
+            window: (u128::from(line) * u128::from(base_rtt.0) / 8_000_000_000_000) as u64,
+            quantum,
+        }
+    }
 }
 
 /// How an acknowledgement has changed the rate.
@@ -181,7 +223,8 @@ impl Hpcc {
         let HpccSettings { utilisation: wanted, max_stage, additive, minimum_rate, .. } = self.settings;
         let excess = self.utilisation / wanted;
         let (rate, stage) = if excess >= 1.0 || self.stage >= max_stage {
-            ((self.reference as f64 / excess) as u64 + additive, 0)
+            // Where nothing was sent since the last telemetry, the excess is 0 and the quotient beyond all bounds.
+            (((self.reference as f64 / excess) as u64).saturating_add(additive), 0)
         } else {
             (self.reference + additive, self.stage + 1)
         };

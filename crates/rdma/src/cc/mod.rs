@@ -7,6 +7,7 @@ pub mod timely;
 
 use crate::queue_pair::QueuePairSettings;
 use dcqcn::{Dcqcn, DcqcnSettings, Preset};
+use hpcc::{Hpcc, HpccSettings, Quantum, Telemetry};
 use pauseframe_units::{Span, Time};
 use swift::{Swift, SwiftSettings};
 use timely::{Timely, TimelySettings};
@@ -22,6 +23,8 @@ pub enum Control {
     Timely(TimelySettings),
     /// Swift, on a path of so many hops.
     Swift(SwiftSettings, u32),
+    /// HPCC.
+    Hpcc(HpccSettings),
 }
 
 /// Which congestion control, before the line rate is known.
@@ -35,15 +38,30 @@ pub enum ControlChoice {
     Timely,
     /// Swift, on a path of so many hops.
     Swift(u32),
+    /// HPCC.
+    Hpcc {
+        /// Additive steps before the next multiplicative one.
+        max_stage: u32,
+        /// Base round trip of the network.
+        base_rtt: Span,
+    },
 }
 
 impl ControlChoice {
-    /// Its constants for a host with a line rate in bits per second.
-    pub fn resolve(self, line: u64) -> Control {
+    /// Whether its packets carry telemetry.
+    pub fn has_telemetry(self) -> bool {
+        matches!(self, ControlChoice::Hpcc { .. } | ControlChoice::Fixed(Control::Hpcc(_)))
+    }
+
+    /// Its constants for a host with a line rate in bits per second, in a network with this unit of telemetry.
+    pub fn resolve(self, line: u64, quantum: Quantum) -> Control {
         match self {
             ControlChoice::Fixed(control) => control,
             ControlChoice::Dcqcn(preset) => Control::Dcqcn(DcqcnSettings::of(preset, line)),
             ControlChoice::Timely => Control::Timely(TimelySettings::for_line(line)),
+            ControlChoice::Hpcc { max_stage, base_rtt } => {
+                Control::Hpcc(HpccSettings::for_line(line, max_stage, base_rtt, quantum))
+            }
             ControlChoice::Swift(hops) => Control::Swift(SwiftSettings::default(), hops),
         }
     }
@@ -59,12 +77,14 @@ pub(crate) struct Acknowledgement {
     pub(crate) next: u64,
     /// Round trip of the last packet.
     pub(crate) rtt: Option<Span>,
+    pub(crate) telemetry: Telemetry,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Controller {
     None(u64),
     Dcqcn(Box<Dcqcn>),
+    Hpcc(Box<Hpcc>),
     /// With the end of the round trip that is measured, bytes.
     Timely(Box<Timely>, u64),
     Swift {
@@ -80,6 +100,7 @@ impl Controller {
         match settings.control {
             Control::None => Controller::None(line),
             Control::Dcqcn(dcqcn) => Controller::Dcqcn(Box::new(Dcqcn::new(dcqcn, line))),
+            Control::Hpcc(hpcc) => Controller::Hpcc(Box::new(Hpcc::new(hpcc, line))),
             Control::Timely(timely) => Controller::Timely(Box::new(Timely::new(timely, line)), 0),
             Control::Swift(swift, hops) => {
                 let target = (swift.base_target.0 + u64::from(hops) * swift.per_hop.0) as f64;
@@ -97,6 +118,7 @@ impl Controller {
         match self {
             Controller::None(line) => *line,
             Controller::Dcqcn(state) => state.rate(),
+            Controller::Hpcc(state) => state.rate(),
             Controller::Timely(state, _) => state.rate(),
             Controller::Swift { state, mtu, line } => {
                 // Below one packet, a packet is sent every rtt / window.
@@ -109,6 +131,7 @@ impl Controller {
     pub(crate) fn window(&self) -> Option<u64> {
         match self {
             Controller::Swift { state, mtu, .. } => Some((state.window().max(1.0) * f64::from(*mtu)) as u64),
+            Controller::Hpcc(state) => Some(state.window()),
             _ => None,
         }
     }
@@ -121,6 +144,9 @@ impl Controller {
 
     pub(crate) fn on_ack(&mut self, ack: &Acknowledgement) {
         match self {
+            Controller::Hpcc(state) if !ack.telemetry.hops().is_empty() => {
+                state.on_ack(ack.acked, ack.next, ack.telemetry.hops());
+            }
             Controller::Timely(state, update_beyond) if ack.acked > *update_beyond => {
                 *update_beyond = ack.next;
                 if let Some(rtt) = ack.rtt {

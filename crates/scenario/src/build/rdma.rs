@@ -3,9 +3,10 @@
 use crate::spec::{EcnName, RdmaControlName, TransportKindName, TransportSpec};
 use pauseframe_fabric::RdmaSettings;
 use pauseframe_rdma::cc::dcqcn::Preset;
+use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
-use pauseframe_units::Priority;
+use pauseframe_units::{Priority, Span};
 
 /// Requesters ask for an acknowledgement at least every so many packets (Linux `rxe_param.h`).
 const ACK_REQUEST_EVERY: u32 = 64;
@@ -30,6 +31,7 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
             interval: spec.rdma_cnp_interval,
             delay: spec.rdma_cnp_delay,
         }),
+        telemetry_bytes: if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 },
         // The host sets these three as it opens a queue pair.
         link_overhead: 0,
         line: 1,
@@ -41,6 +43,8 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
         RdmaControlName::DcqcnConnectx => ControlChoice::Dcqcn(Preset::ConnectX),
         RdmaControlName::DcqcnHpcc => ControlChoice::Dcqcn(Preset::Hpcc),
         RdmaControlName::Timely => ControlChoice::Timely,
+        // The base round trip follows from the network.
+        RdmaControlName::Hpcc => ControlChoice::Hpcc { max_stage: spec.hpcc_max_stage, base_rtt: Span::ZERO },
     };
     Some(RdmaSettings {
         pair,
@@ -48,4 +52,11 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
         ecn: spec.ecn != EcnName::Off,
         cnp_priority: Priority::new(spec.rdma_cnp_priority).unwrap_or_default(),
     })
+}
+
+/// HPCC divides by the round trip of the longest path in the idle network.
+pub(super) fn set_base_rtt(settings: &mut RdmaSettings, of_network: impl FnOnce() -> Span) {
+    if let ControlChoice::Hpcc { base_rtt, .. } = &mut settings.control {
+        *base_rtt = of_network();
+    }
 }

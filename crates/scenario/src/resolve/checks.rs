@@ -4,9 +4,10 @@
 use crate::spec::lookup::all_ports;
 use crate::spec::{
     BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
-    RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
-    WorkloadKind,
+    RdmaControlName, RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec,
+    WireOverhead, WorkloadKind,
 };
+use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
@@ -279,10 +280,15 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
 pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) {
     for Named { path, spec, .. } in transports {
         let path = format!("{path}.rdma_mtu");
-        let needed = Bytes(spec.rdma_mtu.0 + RDMA_HEADERS);
+        let telemetry = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
+        let needed = Bytes(spec.rdma_mtu.0 + RDMA_HEADERS + u64::from(telemetry));
         let is_rdma = spec.kind == TransportKindName::Rdma;
         if is_rdma && needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
-            let message = format!("{} and 60 bytes of headers are more than host.mtu", spec.rdma_mtu.plain());
+            let message = format!(
+                "{} and {} bytes of headers are more than host.mtu",
+                spec.rdma_mtu.plain(),
+                needed.0 - spec.rdma_mtu.0
+            );
             ledger.problem(&path, message, "lower it, or raise host.mtu");
         }
     }

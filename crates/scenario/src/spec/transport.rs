@@ -236,6 +236,9 @@ table! {
         /// Congestion control of queue pairs
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020"]
         rdma_control: RdmaControlName = or(RdmaControlName::DcqcnPaper);
+        /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
+        #[source = "Li et al., SIGCOMM 2019: maxStage"]
+        hpcc_max_stage: u32 = or_in(0, 0..=1000);
         /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes
         #[source = "InfiniBand Architecture Specification §5.2.1"]
         rdma_mtu: Bytes = or_in(Bytes(1024), Bytes(256)..=Bytes(4096)) => {
@@ -298,6 +301,8 @@ choices! {
         DcqcnHpcc = "dcqcn_hpcc",
         /// TIMELY (SIGCOMM 2015)
         Timely = "timely",
+        /// HPCC (SIGCOMM 2019); switches stamp telemetry, 42 bytes of each packet
+        Hpcc = "hpcc",
     }
 }
 
