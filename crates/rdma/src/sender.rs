@@ -135,7 +135,7 @@ impl Sender {
         let is_new = number >= self.highest;
         let payload = self.payload(number, settings.mtu);
         let flight = (self.next - self.unacknowledged) * u64::from(settings.mtu);
-        if number == self.next && cc.window().is_some_and(|window| flight > 0 && flight + payload > window) {
+        if number == self.next && cc.window().is_some_and(|window| flight > 0 && flight >= window) {
             return None;
         }
         // A window opens with acknowledgements alone, and may shrink below what is under way: none may be held back.

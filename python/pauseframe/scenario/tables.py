@@ -1327,187 +1327,248 @@ class Torus(Part):
     """Rate and one-way delay of a link, both directions."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Transport(Constants):
     """TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
     have the defaults below.
     """
 
-    preset: Literal["cubic", "newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt", "vegas", "pfabric"] | None = None
+    kind: Literal["tcp", "rdma"] | None = None
+    """TCP connections, or queue pairs of RoCEv2, to which the keys from rdma_control on apply and those of TCP above
+    do not, but for ecn, lossless, priority and dscp; default "tcp".
+    """
+    preset: (
+        Literal[
+            "cubic",
+            "newreno",
+            "tcp_dcb",
+            "dctcp",
+            "dctcp_plus",
+            "tcp_bolt",
+            "vegas",
+            "roce_dcqcn",
+            "roce_hpcc",
+            "roce_timely",
+            "pfabric",
+        ]
+        | None
+    ) = field(default=None, kw_only=True)
     """Row of values below the file's own; default "cubic"."""
-    stack: Literal["linux", "freebsd9", "ns3", "none"] | None = None
+    stack: Literal["linux", "freebsd9", "ns3", "none"] | None = field(default=None, kw_only=True)
     """Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise;
     default "linux".
     """
-    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | None = None
+    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | None = field(
+        default=None, kw_only=True
+    )
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
     Linux; Vegas (Brakmo and Peterson 1995), as Linux; pFabric's rate control (Alizadeh et al. 2013); AIMD(a, b)
     (Yang and Lam 2000); default "cubic".
     """
-    initial_window: str | None = None
+    initial_window: str | None = field(default=None, kw_only=True)
     """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
     (RFC 6928)
     """
-    ecn: Literal["off", "classic", "dctcp"] | None = None
+    ecn: Literal["off", "classic", "dctcp"] | None = field(default=None, kw_only=True)
     """ECN: none, one halving a window, or the exact echo of CE; default "off" (RFC 3168, RFC 8257)"""
-    ect_on_syn: bool | None = None
+    ect_on_syn: bool | None = field(default=None, kw_only=True)
     """ECT on SYN and SYN-ACK too (default: false; true for DCTCP of stack = "linux") (RFC 3168 §6.1.1; judd §7.4:
     DCTCP+)
     """
-    ect_on_ack: bool | None = None
+    ect_on_ack: bool | None = field(default=None, kw_only=True)
     """ECT on pure ACKs and retransmissions too, as Linux does for DCTCP (default: false; true for DCTCP of stack =
     "linux") (RFC 3168 §6.1.4; Linux)
     """
-    lossless: bool | None = None
+    lossless: bool | None = field(default=None, kw_only=True)
     """Send in a lossless priority, the first of switch.pfc.priorities; default false (IEEE 802.1Qbb)"""
-    priority: int | None = None
+    priority: int | None = field(default=None, kw_only=True)
     """802.1p priority of all packets of this transport (0 to 7) (default: what switch.priority_of_dscp says, else the
     first of switch.pfc.priorities if lossless, else the lowest that is not one of them) (IEEE 802.1Q)
     """
-    dscp: int | None = None
+    dscp: int | None = field(default=None, kw_only=True)
     """Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority (0 to 63);
     default 0 (RFC 2474)
     """
-    sack: bool | None = None
+    sack: bool | None = field(default=None, kw_only=True)
     """Selective acknowledgements; default true (RFC 2018, RFC 6675)"""
-    fast_retransmit: bool | None = None
+    fast_retransmit: bool | None = field(default=None, kw_only=True)
     """Fast retransmit and fast recovery (default: true; false if routing.kind = "spray" or routing.per = "packet")
     (RFC 5681 §3.2)
     """
-    dup_thresh: int | None = None
+    dup_thresh: int | None = field(default=None, kw_only=True)
     """Duplicate ACKs that trigger it (1 to 1000); default 3 (RFC 5681 §3.2)"""
-    limited_transmit: bool | None = None
+    limited_transmit: bool | None = field(default=None, kw_only=True)
     """Limited transmit; default true (RFC 3042)"""
-    rack: bool | None = None
+    rack: bool | None = field(default=None, kw_only=True)
     """Losses found by time; with sack and fast_retransmit only; default false (RFC 8985)"""
-    tlp: bool | None = None
+    tlp: bool | None = field(default=None, kw_only=True)
     """Tail loss probe; with sack only; default false (RFC 8985 §7)"""
-    recovery_slack: str | None = None
+    recovery_slack: str | None = field(default=None, kw_only=True)
     """Added to RACK's reordering timer and to the probe timeout (0 s to 1 h); default "2 ms" (Linux: two jiffies)"""
-    count_packets: bool | None = None
+    count_packets: bool | None = field(default=None, kw_only=True)
     """Windows and what is in flight count segments, however short; off: bytes; default false (Linux)"""
-    prr: bool | None = None
+    prr: bool | None = field(default=None, kw_only=True)
     """Proportional rate reduction, after ECE too; off: the window is cut at once; default false (RFC 9937)"""
-    undo: bool | None = None
+    undo: bool | None = field(default=None, kw_only=True)
     """Take a reduction back when D-SACK shows that its retransmissions were needless; with sack only; default false
     (RFC 3708)
     """
-    frto: bool | None = None
+    frto: bool | None = field(default=None, kw_only=True)
     """Find spurious timeouts and take them back: F-RTO (RFC 5682); default false (RFC 5682)"""
-    ecn_hides_loss: bool | None = None
+    ecn_hides_loss: bool | None = field(default=None, kw_only=True)
     """Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged; without sack only;
     default false (FreeBSD 9)
     """
-    window_validation: bool | None = None
+    window_validation: bool | None = field(default=None, kw_only=True)
     """A window that is not filled does not grow; off: it grows up to the peer's window; default true (RFC 7661 §4.1;
     off: FreeBSD 9)
     """
-    rto_growth: Literal["segment", "delivered"] | None = None
+    rto_growth: Literal["segment", "delivered"] | None = field(default=None, kw_only=True)
     """Slow start after a timeout, an ACK: a segment at most, or what it newly delivers; default "segment" (RFC 3465
     §2.3; Linux)
     """
-    idle_restart: Literal["off", "rfc5681", "linux"] | None = None
+    idle_restart: Literal["off", "rfc5681", "linux"] | None = field(default=None, kw_only=True)
     """Window after an idle RTO: kept, at most the initial one, or halved for each RTO; default "off" (RFC 5681 §4.1;
     Linux)
     """
-    pacing: bool | None = None
+    pacing: bool | None = field(default=None, kw_only=True)
     """Spread segments over the round trip; default false (Linux: TCP pacing in the socket)"""
-    pacing_slow_start: int | None = None
+    pacing_slow_start: int | None = field(default=None, kw_only=True)
     """Pacing rate in percent of cwnd / srtt below half of ssthresh (1 to 100000); default 200 (Linux:
     tcp_pacing_ss_ratio)
     """
-    pacing_avoidance: int | None = None
+    pacing_avoidance: int | None = field(default=None, kw_only=True)
     """The same above (1 to 100000); default 120 (Linux: tcp_pacing_ca_ratio)"""
-    pacing_burst: int | None = None
+    pacing_burst: int | None = field(default=None, kw_only=True)
     """Segments that leave back to back (1 to 1000); default 2 (Linux: a TSO packet)"""
-    rto_initial: str | None = None
+    rto_initial: str | None = field(default=None, kw_only=True)
     """RTO before the first sample (1 ps to 1 h); default "1 s" (RFC 6298 §2.1)"""
-    rto_min: str | None = None
+    rto_min: str | None = field(default=None, kw_only=True)
     """Lower bound of the RTO (0 s to 1 h); default "200 ms" (Linux: HZ/5)"""
-    rto_max: str | None = None
+    rto_max: str | None = field(default=None, kw_only=True)
     """Upper bound of the RTO (1 ps to 1 h); default "120 s" (Linux: 120 s)"""
-    rto_granularity: str | None = None
+    rto_granularity: str | None = field(default=None, kw_only=True)
     """Clock granularity: deadlines are rounded up to a multiple of it (1 ps to 1 h); default "1 ms" (RFC 6298 §2;
     Linux: HZ 1000)
     """
-    rto_form: Literal["rfc", "linux", "freebsd"] | None = None
+    rto_form: Literal["rfc", "linux", "freebsd"] | None = field(default=None, kw_only=True)
     """How rto_min enters: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd srtt + 4
     rttvar + slop; default "linux" (RFC 6298 §2; Linux; FreeBSD)
     """
-    rto_slop: str | None = None
+    rto_slop: str | None = field(default=None, kw_only=True)
     """Constant added in the freebsd form (0 s to 1 h); default "20 ms" (cee Table I)"""
-    timer_wheel: bool | None = None
+    timer_wheel: bool | None = field(default=None, kw_only=True)
     """Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth; default
     false (Linux: kernel/time/timer.c)
     """
-    delayed_ack_form: Literal["fixed", "linux"] | None = None
+    delayed_ack_form: Literal["fixed", "linux"] | None = field(default=None, kw_only=True)
     """Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data
     (linux); default "fixed" (RFC 5681 §4.2; Linux)
     """
-    quick_acks: int | None = None
+    quick_acks: int | None = field(default=None, kw_only=True)
     """ACKs sent at once at the start and after a pause, in the linux form (0 to 1000000); default 16 (Linux:
     TCP_MAX_QUICKACKS)
     """
-    sack_compression: bool | None = None
+    sack_compression: bool | None = field(default=None, kw_only=True)
     """Hold back SACKs beyond the third for a gap up to 5 % of the RTT, in the linux form; default true (Linux:
     tcp_comp_sack_delay_ns)
     """
-    delayed_ack_segments: int | None = None
+    delayed_ack_segments: int | None = field(default=None, kw_only=True)
     """ACK at the latest after so many full segments (1 to 1000); default 2 (RFC 9293 §3.8.6.3)"""
-    delayed_ack_timeout: str | None = None
+    delayed_ack_timeout: str | None = field(default=None, kw_only=True)
     """... or after this time (0 s to 1 h); default "40 ms" (Linux: HZ/25)"""
-    receive_window: str | None = None
+    receive_window: str | None = field(default=None, kw_only=True)
     """Receive window where it is fixed (1460 B to 1 GB); default "4 MB" (RFC 9293 §3.8.6, RFC 7323 §2.3)"""
-    receive_buffer: Literal["fixed", "linux", "freebsd"] | None = None
+    receive_buffer: Literal["fixed", "linux", "freebsd"] | None = field(default=None, kw_only=True)
     """The window: receive_window (fixed), half of a buffer that follows what is read (linux), or a buffer that grows
     in steps (freebsd, needs timestamps); default "fixed" (Linux: tcp_rcv_space_adjust; FreeBSD)
     """
-    receive_buffer_initial: str | None = None
+    receive_buffer_initial: str | None = field(default=None, kw_only=True)
     """First buffer of linux and freebsd (1460 B to 1 GB); default "131.072 KB" (Linux: tcp_rmem[1]; FreeBSD:
     recvspace)
     """
-    receive_buffer_max: str | None = None
+    receive_buffer_max: str | None = field(default=None, kw_only=True)
     """Largest buffer of linux (the first size for no autotuning) and freebsd (1460 B to 1 GB); default "6.291456 MB"
     (Linux: tcp_rmem[2]; FreeBSD: recvbuf_max)
     """
-    receive_buffer_step: str | None = None
+    receive_buffer_step: str | None = field(default=None, kw_only=True)
     """Step of freebsd (1460 B to 1 GB); default "16.384 KB" (FreeBSD: recvbuf_inc)"""
-    reassembly_limit: int | None = None
+    reassembly_limit: int | None = field(default=None, kw_only=True)
     """Full segments that may wait above a gap, 0 for no limit (0 to 1000000); default 0 (cee Table I: 200)"""
-    dsack: bool | None = None
+    dsack: bool | None = field(default=None, kw_only=True)
     """Report data that came twice; needs sack; default false (RFC 2883)"""
-    read_rate: str | None = None
+    read_rate: str | None = field(default=None, kw_only=True)
     """Rate at which the application reads (default: none: at once)"""
-    send_buffer: Literal["unlimited", "linux"] | None = None
+    send_buffer: Literal["unlimited", "linux"] | None = field(default=None, kw_only=True)
     """Where data wait until they are acknowledged: without limit, or in a buffer that grows with the window (linux);
     what fills it is pushed; default "unlimited" (Linux: tcp_sndbuf_expand)
     """
-    send_buffer_initial: str | None = None
+    send_buffer_initial: str | None = field(default=None, kw_only=True)
     """First send buffer of linux (4096 B to 1 GB); default "16.384 KB" (Linux: tcp_wmem[1])"""
-    send_buffer_max: str | None = None
+    send_buffer_max: str | None = field(default=None, kw_only=True)
     """Largest send buffer of linux (4096 B to 1 GB); default "4.194304 MB" (Linux: tcp_wmem[2])"""
-    small_segments: Literal["at_once", "nagle", "cork"] | None = None
+    small_segments: Literal["at_once", "nagle", "cork"] | None = field(default=None, kw_only=True)
     """A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
     (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
     application unless the file says otherwise; default "at_once" (RFC 9293 §3.7.4; Linux: tcp_nagle_test)
     """
-    small_queues: bool | None = None
+    small_queues: bool | None = field(default=None, kw_only=True)
     """A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues; default
     false (Linux: tcp_small_queue_check)
     """
-    timestamps: bool | None = None
+    timestamps: bool | None = field(default=None, kw_only=True)
     """Timestamps option: 12 bytes on every segment; default false (RFC 7323)"""
-    handshake: bool | None = None
+    handshake: bool | None = field(default=None, kw_only=True)
     """Three-way handshake for every flow; default true (RFC 9293 §3.5)"""
-    fin: bool | None = None
+    fin: bool | None = field(default=None, kw_only=True)
     """End connections with FIN and its ACK; else they vanish; default false (RFC 9293 §3.6)"""
-    cache: Literal["none", "linux", "linux_ssthresh", "freebsd", "cee"] | None = None
+    cache: Literal["none", "linux", "linux_ssthresh", "freebsd", "cee"] | None = field(default=None, kw_only=True)
     """What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also
     the congestion window (cee); default "none" (RFC 9040; Linux: tcp_metrics.c)
     """
-    syn_retries: int | None = None
+    rdma_control: Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "hpcc"] | None = field(
+        default=None, kw_only=True
+    )
+    """Congestion control of queue pairs; default "dcqcn_paper" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
+    SIGCOMM 2015; Kumar et al., SIGCOMM 2020)
+    """
+    hpcc_max_stage: int | None = field(default=None, kw_only=True)
+    """Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
+    (0 to 1000); default 0 (Li et al., SIGCOMM 2019: maxStage)
+    """
+    rdma_mtu: str | None = field(default=None, kw_only=True)
+    """Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes (256 B to 4096 B); default "1024 B"
+    (InfiniBand Architecture Specification §5.2.1)
+    """
+    rdma_send: bool | None = field(default=None, kw_only=True)
+    """Messages are SENDs, which take a posted receive; off: WRITEs; default false."""
+    rdma_ack_every: int | None = field(default=None, kw_only=True)
+    """In-order packets for one acknowledgement; the last packet of a message is acknowledged at once (1 to 1024);
+    default 1.
+    """
+    rdma_timeout: str | None = field(default=None, kw_only=True)
+    """Retransmission timeout of a queue pair (1 ps to 1 h); default "67.108864 ms" (InfiniBand Architecture
+    Specification: 4.096 us times 2^14)
+    """
+    rdma_retry_count: int | None = field(default=None, kw_only=True)
+    """Timeouts in a row before a queue pair fails (0 to 7); default 7 (InfiniBand Architecture Specification: three
+    bits)
+    """
+    rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
+    """Send lost packets alone again (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
+    rdma_cnp_interval: str | None = field(default=None, kw_only=True)
+    """Answer marked packets with CNPs, at most one for a queue pair in this time (0 s to 1 h); default "50 us" (Zhu et
+    al., SIGCOMM 2015: 50 us; NVIDIA: 4 us)
+    """
+    rdma_cnp_delay: str | None = field(default=None, kw_only=True)
+    """From a marked packet to its CNP (0 s to 1 h); default "0 s"."""
+    rdma_cnp_priority: int | None = field(default=None, kw_only=True)
+    """802.1p priority of CNPs (0 to 7); default 6 (NVIDIA: mlxconfig CNP_802P_PRIO)"""
+    rdma_cnp_dscp: int | None = field(default=None, kw_only=True)
+    """Differentiated services code point of CNPs (0 to 63); default 48 (NVIDIA: mlxconfig CNP_DSCP)"""
+    syn_retries: int | None = field(default=None, kw_only=True)
     """SYN retransmissions before giving up (0 to 255); default 6 (Linux: tcp_syn_retries)"""
-    retries: int | None = None
+    retries: int | None = field(default=None, kw_only=True)
     """Consecutive timeouts before giving up (0 to 255); default 15 (Linux: tcp_retries2)"""
 
 

@@ -340,8 +340,8 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
             queues += report.backlog_mean * ending.now.0 as f64 / last as f64 / 5.0;
         }
         assert!((ends / end - 1.0).abs() < 0.15, "{senders}: ends at {ends} ns, {end} there");
-        // Of 32 senders the queue stands 60 % above the reference: the first windows drain more slowly (docs/models/rdma.md).
-        let most = if senders == 32 { 1.7 } else { 1.15 };
+        // Of 32 senders the queue stands 46 % above the reference, for a reason that was not found (docs/models/rdma.md).
+        let most = if senders == 32 { 1.6 } else { 1.15 };
         assert!(queues > 0.85 * queue && queues < most * queue, "{senders}: {queues} bytes, {queue} there");
     }
 }
