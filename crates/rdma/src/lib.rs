@@ -1,4 +1,4 @@
-//! Sans-IO RoCEv2: a queue pair of type RC and its congestion controls (docs/models/rdma.md).
+//! Sans-IO `RoCEv2`: a queue pair of type RC and its congestion controls (docs/models/rdma.md).
 //!
 //! Packets go into a [`QueuePair`] by `on_packet`, time by `on_timeout`, and what it sends comes out by `poll_transmit`; nothing here
 //! knows of links, switches or event queues.

@@ -1,4 +1,4 @@
-//! Packets of RoCEv2 (InfiniBand Architecture Specification, annex A17) as far as the simulation needs their fields.
+//! Packets of `RoCEv2` (InfiniBand Architecture Specification, annex A17) as far as the simulation needs their fields.
 
 use pauseframe_units::Span;
 

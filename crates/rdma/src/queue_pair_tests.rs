@@ -30,8 +30,8 @@ fn run(settings: QueuePairSettings, bytes: u64, mut fate: impl FnMut(u64) -> (bo
     let mut under_way: Vec<(Time, usize, Packet, bool)> = Vec::new();
     let (mut now, mut turn) = (Time::ZERO, 0);
     loop {
-        for side in 0..2 {
-            while let Some(packet) = ends[side].poll_transmit(now) {
+        for (side, end) in ends.iter_mut().enumerate() {
+            while let Some(packet) = end.poll_transmit(now) {
                 let (lost, marked) = if packet.opcode.is_data() { fate(turn) } else { (false, false) };
                 turn += u64::from(packet.opcode.is_data());
                 if !lost {
@@ -50,7 +50,9 @@ fn run(settings: QueuePairSettings, bytes: u64, mut fate: impl FnMut(u64) -> (bo
             let (_, side, packet, marked) = under_way.remove(first);
             ends[side].on_packet(&packet, marked, now);
         } else {
-            ends.iter_mut().for_each(|end| end.on_timeout(now));
+            for end in &mut ends {
+                end.on_timeout(now);
+            }
         }
     }
 }
@@ -113,7 +115,7 @@ fn a_receiver_that_is_not_ready_is_tried_again() {
         ends[0].on_packet(&nak, false, now);
         assert_eq!(ends[0].failure().is_some(), retry == 2);
         assert!(ends[0].poll_transmit(now).is_none());
-        now = now + Span::from_us(10);
+        now += Span::from_us(10);
     }
     assert_eq!(ends[0].failure(), Some(Failure::RnrRetriesExhausted));
 }

@@ -3,6 +3,7 @@
 use crate::packet::{Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 /// When marked packets are answered with a CNP.
@@ -51,19 +52,21 @@ impl Receiver {
             self.notify(settings, now);
         }
         let number = unwrap_psn(packet.psn, self.expected);
-        if number < self.expected {
-            // A duplicate is acknowledged again: its acknowledgement may be what was lost.
-            stats.duplicates += 1;
-            self.reply(Syndrome::Ack, None);
-        } else if number > self.expected {
-            let is_new = settings.selective_repeat && self.early.insert(number, packet.payload).is_none();
-            if !self.nak_sent || is_new {
-                self.nak_sent = true;
-                stats.naks_sent += 1;
-                self.reply(Syndrome::SequenceError, settings.selective_repeat.then(|| psn(number)));
+        match number.cmp(&self.expected) {
+            Ordering::Less => {
+                // A duplicate is acknowledged again: its acknowledgement may be what was lost.
+                stats.duplicates += 1;
+                self.reply(Syndrome::Ack, None);
             }
-        } else {
-            self.take(packet, settings, stats);
+            Ordering::Greater => {
+                let is_new = settings.selective_repeat && self.early.insert(number, packet.payload).is_none();
+                if !self.nak_sent || is_new {
+                    self.nak_sent = true;
+                    stats.naks_sent += 1;
+                    self.reply(Syndrome::SequenceError, settings.selective_repeat.then(|| psn(number)));
+                }
+            }
+            Ordering::Equal => self.take(packet, settings, stats),
         }
     }
 

@@ -162,7 +162,7 @@ impl Sender {
         Some(packet)
     }
 
-    /// The hole that selective repeat has_window next, or the next packet in order.
+    /// The hole that selective repeat fills next, or the next packet in order.
     fn next_number(&mut self) -> Option<u64> {
         while self.hole < self.recover {
             let (hole, last) = (self.hole, self.selected.last().copied().unwrap_or(0));
@@ -280,7 +280,7 @@ impl Sender {
         });
     }
 
-    /// Packets are missing: goes back to the first, or has_window the holes.
+    /// Packets are missing: goes back to the first, or fills the holes.
     fn on_gap(
         &mut self,
         packet: &Packet,

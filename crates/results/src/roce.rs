@@ -1,4 +1,4 @@
-//! RoCEv2 packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP and ICRC.
+//! `RoCEv2` packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP and ICRC.
 //!
 //! These frames are whole, with a payload of zeros: the ICRC stands at their end.
 
@@ -13,6 +13,8 @@ const PORT: u16 = 4791;
 const DEFAULT_PARTITION: u16 = 0xffff;
 /// BECN, which a CNP has.
 const BECN: u8 = 0x40;
+/// Bytes of the invariant CRC.
+const ICRC: usize = 4;
 /// The reserved bytes of a CNP.
 const CNP_RESERVED: usize = 16;
 
@@ -34,7 +36,6 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
         unreachable!("called for RoCEv2 packets only");
     };
     let transport = transport_headers(flow, forward, &packet, bytes, telemetry);
-    const ICRC: usize = 4;
     let length = UdpHeader::LEN + transport.len() + ICRC;
     let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::UDP, ipv4(source), ipv4(destination))
         .expect("an IP packet is at most 9216 bytes long");

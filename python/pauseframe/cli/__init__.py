@@ -28,6 +28,7 @@ GROUPS = {
     "sweeps": ("sweep", "compare"),
     "reproduce": ("reproduce",),
     "topo": ("topo",),
+    "imports": ("import",),
     "route": ("route",),
     "devices": ("lint", "headroom", "deploy"),
 }

@@ -1,4 +1,4 @@
-//! Queue pairs of RoCEv2 at their hosts: opening and closing, packets in and out, timers.
+//! Queue pairs of `RoCEv2` at their hosts: opening and closing, packets in and out, timers.
 //!
 //! A flow has two ends, as a connection has (`connection.rs`), and what applications do with them is the same: the bytes of an exchange
 //! or of a message are a message of the queue pair. No handshake takes place. Acknowledgements, NAKs and CNPs come from the NIC itself,

@@ -44,7 +44,7 @@ pub(crate) enum Content {
     Segment(Carried),
     /// A UDP datagram in an IP packet, addressed to flow * 2 + 1, with so many bytes.
     Datagram { to: u32, len: u16, ecn: Ecn },
-    /// A RoCEv2 packet.
+    /// A `RoCEv2` packet.
     Rdma(RdmaFrame),
     /// A PFC pause frame (IEEE 802.1Qbb): its class-enable vector and the quanta; 0 resumes.
     Pause { classes: u8, quanta: u16 },
@@ -74,7 +74,7 @@ pub(crate) struct Carried {
     pub(crate) flags: Flags,
 }
 
-/// A RoCEv2 packet as a frame carries it.
+/// A `RoCEv2` packet as a frame carries it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RdmaFrame {
     /// Flow * 2 + the side (0 or 1) that it is addressed to.

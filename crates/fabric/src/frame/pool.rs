@@ -47,10 +47,8 @@ impl PacketPool {
     pub(crate) fn remove(&mut self, index: PacketId) {
         self.free.push(index);
         match self[index].content {
-            Content::Segment(Carried { options, .. }) => {
-                if options != OptionsId::NONE {
-                    self.free_options.push(options);
-                }
+            Content::Segment(Carried { options, .. }) if options != OptionsId::NONE => {
+                self.free_options.push(options);
             }
             Content::Rdma(_) => self.drop_telemetry(&self[index].content.clone()),
             _ => {}

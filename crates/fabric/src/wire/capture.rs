@@ -70,7 +70,7 @@ pub enum FrameContent {
         /// Application bytes.
         len: u32,
     },
-    /// A RoCEv2 packet.
+    /// A `RoCEv2` packet.
     Rdma {
         /// Hosts.
         source: NodeId,

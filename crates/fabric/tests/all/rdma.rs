@@ -170,7 +170,7 @@ fn fixed_point(rate: f64, increase: f64) -> f64 {
     };
     let (mut low, mut high) = (1e-7, 0.5);
     for _ in 0..200 {
-        let middle = (low + high) / 2.0;
+        let middle = f64::midpoint(low, high);
         if drift(middle) > 0.0 { low = middle } else { high = middle }
     }
     low

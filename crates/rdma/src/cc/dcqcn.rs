@@ -9,7 +9,7 @@ use pauseframe_units::{Span, Time};
 pub enum ClampTarget {
     /// At every cut (SIGCOMM 2015 §3.3).
     Always,
-    /// Only if the rate has increased since the last cut (ConnectX; forks of the HPCC simulator).
+    /// Only if the rate has increased since the last cut (`ConnectX`; forks of the HPCC simulator).
     AfterIncrease,
 }
 
@@ -18,7 +18,7 @@ pub enum ClampTarget {
 pub enum Reaction {
     /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015 §3.3).
     AtOnce,
-    /// Free-running timers from the first CNP on look for CNPs; the first CNP cuts nothing (ConnectX; HPCC forks).
+    /// Free-running timers from the first CNP on look for CNPs; the first CNP cuts nothing (`ConnectX`; HPCC forks).
     Periodic {
         /// Between two looks that may cut the rate.
         cut_interval: Span,
@@ -57,9 +57,9 @@ pub struct DcqcnSettings {
 pub enum Preset {
     /// SIGCOMM 2015: cut at each CNP, 55 us timers, 10 MB byte counter, five steps of recovery.
     Paper,
-    /// NVIDIA ConnectX firmware defaults ("DCQCN CC parameters" and a public dump of mlxconfig).
+    /// NVIDIA `ConnectX` firmware defaults ("DCQCN CC parameters" and a public dump of mlxconfig).
     ConnectX,
-    /// The HPCC simulator's `dcqcn`: ConnectX timers, increases that scale with the line rate.
+    /// The HPCC simulator's `dcqcn`: `ConnectX` timers, increases that scale with the line rate.
     Hpcc,
 }
 
@@ -121,6 +121,7 @@ pub enum Timer {
 
 /// The state of a reaction point.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what has come since several moments")]
 pub struct Dcqcn {
     settings: DcqcnSettings,
     line: u64,

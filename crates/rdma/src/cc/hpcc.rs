@@ -72,7 +72,7 @@ pub struct HpccSettings {
     pub utilisation: f64,
     /// Additive steps before the next multiplicative one, maxStage: 5 in the paper's text, 0 in the simulator's scripts.
     pub max_stage: u32,
-    /// Additive increase W_AI, as a rate in bits per second.
+    /// Additive increase `W_AI`, as a rate in bits per second.
     pub additive: u64,
     /// Lower bound of the rate, bits per second.
     pub minimum_rate: u64,

@@ -1,0 +1,1 @@
+"""Scenarios from the input files of other simulators."""

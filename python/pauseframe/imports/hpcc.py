@@ -1,0 +1,177 @@
+"""The `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks as a scenario.
+
+A line is a key and its values. What a scenario cannot express becomes a note, so that nobody takes the runs for equal.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pauseframe._core import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely"}
+"""By CC_MODE."""
+SILENT = {
+    "ENABLE_QCN",
+    "USE_DYNAMIC_PFC_THRESHOLD",
+    "TRACE_FILE",
+    "TRACE_OUTPUT_FILE",
+    "FCT_OUTPUT_FILE",
+    "PFC_OUTPUT_FILE",
+    "ENABLE_TRACE",
+    "QLEN_MON_FILE",
+    "QLEN_MON_START",
+    "QLEN_MON_END",
+    "MULTI_RATE",
+    "SAMPLE_FEEDBACK",
+    "PINT_LOG_BASE",
+    "PINT_PROB",
+    "INT_MULTI",
+    "RATE_BOUND",
+    "GLOBAL_T",
+    "VAR_WIN",
+    "FAST_REACT",
+    "L2_CHUNK_SIZE",
+    "L2_BACK_TO_ZERO",
+    "DCTCP_RATE_AI",
+    "ACK_HIGH_PRIO",
+}
+"""Keys about output files, and those whose value has no effect here."""
+USED = {
+    "TOPOLOGY_FILE",
+    "FLOW_FILE",
+    "CC_MODE",
+    "PACKET_PAYLOAD_SIZE",
+    "L2_ACK_INTERVAL",
+    "KMAX_MAP",
+    "KMIN_MAP",
+    "PMAX_MAP",
+    "BUFFER_SIZE",
+    "SIMULATOR_STOP_TIME",
+    "MI_THRESH",
+    "ERROR_RATE_PER_LINK",
+    "LINK_DOWN",
+}
+PRESET = {
+    "ALPHA_RESUME_INTERVAL": 1,
+    "RATE_DECREASE_INTERVAL": 4,
+    "CLAMP_TARGET_RATE": 0,
+    "RP_TIMER": 300,
+    "EWMA_GAIN": 0.00390625,
+    "FAST_RECOVERY_TIMES": 1,
+    "U_TARGET": 0.95,
+}
+"""Constants that `dcqcn_hpcc` and HPCC fix, as the simulator's own scripts set them."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A scenario as TOML, and what it leaves out."""
+
+    toml: str
+    notes: list[str]
+
+
+def read_config(path: Path) -> Imported:
+    """The scenario of a `config.txt`; file names stay relative to its folder.
+
+    Raises:
+        InputError: a key is missing, or the congestion control is none of ours.
+
+    """
+    values = _values(path)
+    mode = _one(path, values, "CC_MODE")
+    if mode not in CONTROLS:
+        known = ", ".join(f"{number} ({name})" for number, name in CONTROLS.items())
+        raise InputError(f"{path}: CC_MODE {mode} is not supported; supported are {known}")
+    notes = list(_notes(values, CONTROLS[mode]))
+    payload = int(_one(path, values, "PACKET_PAYLOAD_SIZE", "1000"))
+    mtu = next((size for size in (256, 512, 1024, 2048, 4096) if size >= payload), 4096)
+    if mtu != payload:
+        notes.append(f"PACKET_PAYLOAD_SIZE {payload}: packets have {mtu} bytes of payload, a path MTU of RoCEv2")
+    text = json.dumps
+    lines = [
+        f"# From {path.name} of the HPCC simulator; `pauseframe import hpcc` lists what is left out.",
+        f"name = {text(path.stem)}",
+        f'stop = {{ time = "{_one(path, values, "SIMULATOR_STOP_TIME", "4")} s", when_finished = true }}',
+        "",
+        "[topology]",
+        'kind = "file"',
+        f"path = {text(_one(path, values, 'TOPOLOGY_FILE'))}",
+        'format = "hpcc"',
+        "",
+        "[host]",
+        f'mtu = "{max(1500, mtu + 102)} B"',
+        "",
+        "[switch]",
+        f'buffer = {{ policy = "shared", size = "{_one(path, values, "BUFFER_SIZE", "16")} MiB", alpha = 0.125 }}',
+        f"marker = {_marker(path, values)}",
+        "",
+        "[transport]",
+        'preset = "roce_dcqcn"' if mode == "1" else f'preset = "roce_{CONTROLS[mode]}"',
+        f"rdma_control = {text(CONTROLS[mode])}",
+        f'rdma_mtu = "{mtu} B"',
+        f"rdma_ack_every = {max(1, int(_one(path, values, 'L2_ACK_INTERVAL', '1')))}",
+        'rdma_cnp_interval = "0 s" # every marked packet is answered',
+    ]
+    if mode == "3":
+        lines.append(f"hpcc_max_stage = {_one(path, values, 'MI_THRESH', '0')}")
+    flows = text(_one(path, values, "FLOW_FILE"))
+    lines += ["", "[[workload]]", 'kind = "flows"', f"file = {flows}", ""]
+    return Imported("\n".join(lines), notes)
+
+
+def _values(path: Path) -> dict[str, list[str]]:
+    lines = (line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines())
+    return {words[0]: words[1:] for words in lines if words}
+
+
+def _one(path: Path, values: dict[str, list[str]], key: str, default: str | None = None) -> str:
+    found = values.get(key)
+    if found:
+        return found[0]
+    if default is None:
+        raise InputError(f"{path}: {key} is missing")
+    return default
+
+
+def _marker(path: Path, values: dict[str, list[str]]) -> str:
+    """RED as the fastest rate of the maps has it: `KMAX_MAP count rate value rate value ...`, values in kB."""
+
+    def fastest(key: str) -> str:
+        words = values.get(key, [])[1:]
+        pairs = dict(zip(map(int, words[::2]), words[1::2], strict=False))
+        if not pairs:
+            raise InputError(f"{path}: {key} is missing or has no entry")
+        return pairs[max(pairs)]
+
+    low, high, share = fastest("KMIN_MAP"), fastest("KMAX_MAP"), float(fastest("PMAX_MAP"))
+    return (
+        f'{{ kind = "red", min = "{low} KB", max = "{high} KB", p_max = {share}, '
+        'w_q = 1.0, at = "dequeue", not_ect = "queue" }'
+    )
+
+
+def _notes(values: dict[str, list[str]], control: str) -> Iterator[str]:
+    if values.get("ERROR_RATE_PER_LINK", ["0"])[0] not in ("0", "0.0", "0.0000"):
+        yield "ERROR_RATE_PER_LINK: links lose no packets; add a [[corruption]] table"
+    if any(word != "0" for word in values.get("LINK_DOWN", [])):
+        yield "LINK_DOWN: no link goes down; add a [[failure]] table"
+    if len(values.get("KMAX_MAP", [])) > 3:
+        yield "KMAX_MAP, KMIN_MAP, PMAX_MAP: all ports have the thresholds of the fastest rate"
+    if values.get("HAS_WIN", ["0"])[0] != "0" and control != "hpcc":
+        yield f"HAS_WIN: {control} has no window here"
+    for key, fixed in PRESET.items():
+        given = values.get(key)
+        if given and float(given[0]) != fixed:
+            yield f"{key} {given[0]}: {fixed} is used"
+    known = SILENT | USED | set(PRESET) | {"HAS_WIN"}
+    unused = sorted(key for key in values if key not in known)
+    if unused:
+        yield f"not used: {', '.join(unused)}"
