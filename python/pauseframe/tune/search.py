@@ -12,6 +12,7 @@ import statistics
 import time
 from dataclasses import dataclass, field
 from importlib import import_module
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 STARTUP = 10
 """Random settings before TPE's model begins (Optuna's default)."""
+GAMMA = 0.2
+"""Share of the settings that TPE's model takes for good; the default of a tenth is too few of 60."""
+REFINE_FROM = 0.5
+"""From this share of the trials on, every second one is a step from the best setting so far (with one objective)."""
+STEP_FIRST, STEP_LAST = 0.1, 0.01
+"""Standard deviation of such a step, as a share of each range, at its first and at the last trial."""
 POPULATION = 16
 """Of NSGA-II: a search of this size has few generations otherwise."""
 UNKNOWN = 1e18
@@ -114,6 +121,8 @@ class Search:
         self._trials: list[Trial] = []
         self._scale = Scale({})
         self._optuna = optuna()
+        self._random = Random(self._spec.search_seed)
+        self._steps_from_best = False
         self._study = self._new_study(sampler or self._spec.sampler, journal)
 
     def _new_study(self, sampler: str, journal: Path | None) -> Any:
@@ -124,7 +133,10 @@ class Search:
         elif sampler == "nsga2" or (sampler == "auto" and several):
             chosen = library.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
         else:
-            chosen = library.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=STARTUP)
+            chosen = library.samplers.TPESampler(
+                seed=seed, multivariate=True, n_startup_trials=STARTUP, gamma=lambda count: max(2, round(GAMMA * count))
+            )
+            self._steps_from_best = not several
         pruner = library.pruners.SuccessiveHalvingPruner(
             min_resource=1, reduction_factor=max(2, self._spec.halving), min_early_stopping_rate=0
         )
@@ -212,7 +224,26 @@ class Search:
             found.append(statistics.median(values[seed] for seed in seeds))
         return found
 
+    def _step_from_best(self) -> None:
+        """TPE's model is too wide to follow the edge of a constraint or a narrow valley; small random steps do."""
+        number, begin = len(self._trials), max(len(self._starts) + STARTUP, int(REFINE_FROM * self._count))
+        complete = [one for one in self._trials if one.state == "complete"]
+        if not self._steps_from_best or number < begin or number % 2 or not complete:
+            return
+        sign = self._spec.objectives[0].sign
+        best = min(complete, key=lambda one: sign * one.values[0]).setting.changes
+        share = (number - begin) / max(1, self._count - begin)
+        deviation = STEP_FIRST * (STEP_LAST / STEP_FIRST) ** share
+        point = dict(best)
+        ranges = [one for one in self._parameters if one.is_range]
+        moved = self._random.sample(ranges, self._random.randint(1, len(ranges))) if ranges else []
+        for one in moved:
+            here = one.position(one.number(best[one.path]) or one.low)
+            point[one.path] = one.value(one.at(here + self._random.gauss(0.0, deviation)))
+        self._study.enqueue_trial(self._numbers(point))
+
     def _ask(self) -> tuple[Trial, Any]:
+        self._step_from_best()
         handle = self._study.ask()
         changes = {one.path: self._suggest(one, handle) for one in self._parameters}
         number = len(self._trials)
