@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, Set, changes_of, print_json, print_table, say
-from pauseframe.cli._errors import NOT_DONE
+from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ def tune(
     file: ScenarioFile,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
-            "--parameter", "-p", metavar="PATH=FROM..TO[:log]|PATH=V1,V2", help="Tune a key. Repeatable."
-        ),
+        typer.Option("--parameter", "-p", metavar="PATH=FROM..TO[:log]|PATH=V1,V2", help="Tune a key. Repeatable."),
     ] = None,
     minimize: Annotated[
         list[str] | None, typer.Option("--minimize", metavar="METRIC", help="Smaller is better. Repeatable.")
@@ -43,9 +41,7 @@ def tune(
     trials: Annotated[
         int | None, typer.Option("--trials", min=1, help="How many settings to try [default: 60].")
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds of the search [default: 3].")
-    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of the search [default: 3].")] = None,
     held_out: Annotated[
         int | None,
         typer.Option("--held-out", min=2, help="Further seeds, for the answer alone [default: 40]."),
@@ -55,7 +51,9 @@ def tune(
     ] = None,
     beside_random: Annotated[
         bool,
-        typer.Option("--beside-random", help="Also run a random search with as many runs, and compare its best setting."),
+        typer.Option(
+            "--beside-random", help="Also run a random search with as many runs, and compare its best setting."
+        ),
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the search [default: results/NAME-tune].")
@@ -64,7 +62,9 @@ def tune(
     jobs: Jobs = None,
     on: Annotated[
         str | None,
-        typer.Option("--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."),
+        typer.Option(
+            "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
+        ),
     ] = None,
     shard: Annotated[
         str | None,
@@ -81,8 +81,14 @@ def tune(
         bool, typer.Option("--play/--no-play", help="Record the runs that decided for pauseframe view.")
     ] = True,
     export: Annotated[
-        str | None,
-        typer.Option("--export", metavar="TARGET:DIR", help="Write the answer for sonic or linux switches and their hosts."),
+        tuple[str, Path] | None,
+        typer.Option(
+            "--export", metavar="sonic|linux DIR", help="Write files of switches and hosts that have the answer."
+        ),
+    ] = None,
+    inventory: Annotated[
+        list[Path] | None,
+        typer.Option("--inventory", help="With --export: names and addresses of devices, as for pauseframe deploy."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -93,9 +99,12 @@ def tune(
     """
     from pauseframe.cli.sweeps import _shard
     from pauseframe.tune import carry_out
-    from pauseframe.tune.export import export_answer, parse_export
+    from pauseframe.tune.export import TARGETS, export_answer
 
-    target = None if export is None else parse_export(export)
+    if export is not None and export[0] not in TARGETS:
+        raise typer.BadParameter(f"{export[0]!r} is neither sonic nor linux", param_hint="--export")
+    if export is not None and export[1].exists() and any(export[1].iterdir()):
+        raise typer.BadParameter(f"{export[1]} is not empty: name another folder", param_hint="--export")
     given = {"trials": trials, "seeds": seeds, "held_out": held_out, "search_seed": search_seed}
     study = _study(file, set_ or [], parameter or [], minimize or [], maximize or [], constraint or [], given)
     result = carry_out(
@@ -103,8 +112,9 @@ def tune(
         beside_random=beside_random, play=play, progress=not quiet,
     )  # fmt: skip
     exported = None
-    if target is not None and result.recommended is not None:
-        exported = export_answer(result, *target)
+    if export is not None and result.recommended is not None:
+        with wrong_values():
+            exported = export_answer(result, *export, inventory or ())
     if as_json:
         print_json(result.record | {"out": str(result.folder), "export": exported})
     else:
@@ -169,5 +179,3 @@ def _show(result: Tuning, quiet: bool) -> None:
             print(line)
     if not quiet:
         print(f"page: {result.folder / 'report.html'}")
-
-

@@ -84,7 +84,11 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
     for number, objective in enumerate(record["objectives"]):
         rows = [(_x(one["value"], axis), 1.0, label(one["value"]))]
         rows += [
-            (_x(point["value"], axis), point["ratios"][number], label(point["value"]) + ("" if point["kept"] else f", {point['why']}"))
+            (
+                _x(point["value"], axis),
+                point["ratios"][number],
+                label(point["value"]) + ("" if point["kept"] else f", {point['why']}"),
+            )
             for point in one["points"]
             if point["ratios"] and point["ratios"][number] is not None
         ]
@@ -94,7 +98,9 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
         trace = figures._line(number, objective["metric"], list(x), figures.short(y), "× %{y:.3~g}<br>%{customdata}")
         traces.append(trace | {"mode": "lines+markers", "customdata": list(names), "cliponaxis": False})
     ends = [traces[0]["x"][0], traces[0]["x"][-1]]
-    limit: Trace = figures._line(len(traces), f"{record['tolerance'] * 100:g} % worse", ends, [1 + record["tolerance"]] * 2, "")
+    limit: Trace = figures._line(
+        len(traces), f"{record['tolerance'] * 100:g} % worse", ends, [1 + record["tolerance"]] * 2, ""
+    )
     traces.append(limit | {"mode": "lines", "line": {"dash": "dot"}, "hoverinfo": "skip"})
     return figures._figure(traces, axis, {"title": "worse by", "ticksuffix": "×"})
 
@@ -104,17 +110,25 @@ def _progress(record: dict[str, Any], number: int) -> Figure:
     better = max if record["objectives"][number]["maximize"] else min
     traces: list[Trace] = []
     for place, (state, name) in enumerate(STATES.items()):
-        mine = [one for one in record["trials"] if one["state"] == state and one["values"] and one["values"][number] is not None]
+        mine = [
+            one
+            for one in record["trials"]
+            if one["state"] == state and one["values"] and one["values"][number] is not None
+        ]
         if mine:
             x, y = [one["number"] for one in mine], [one["values"][number] for one in mine]
             trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
-            traces.append(trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]})
+            traces.append(
+                trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
+            )
     best: list[float] = []
     complete = [one for one in record["trials"] if one["state"] == "complete" and one["values"][number] is not None]
     for one in complete:
         best.append(better([*best[-1:], one["values"][number]]))
     if best:
-        line = figures._line(len(STATES), "best so far", [one["number"] for one in complete], figures.short(best), "%{y:.4s}")
+        line = figures._line(
+            len(STATES), "best so far", [one["number"] for one in complete], figures.short(best), "%{y:.4s}"
+        )
         traces.append(line | {"mode": "lines", "line": {"shape": "hv"}})
     return figures._figure(traces, {"title": "setting"}, {"title": record["objectives"][number]["metric"]})
 
@@ -124,11 +138,15 @@ def _scatter(path: str, record: dict[str, Any]) -> Figure:
     axis = _x_axis(path, record)
     traces: list[Trace] = []
     for place, (state, name) in enumerate(STATES.items()):
-        mine = [one for one in record["trials"] if one["state"] == state and one["values"] and one["values"][0] is not None]
+        mine = [
+            one for one in record["trials"] if one["state"] == state and one["values"] and one["values"][0] is not None
+        ]
         if mine:
             x, y = [_x(one["settings"][path], axis) for one in mine], [one["values"][0] for one in mine]
             trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
-            traces.append(trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]})
+            traces.append(
+                trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
+            )
     return figures._figure(traces, axis, {"title": record["objectives"][0]["metric"]})
 
 
@@ -141,7 +159,9 @@ def _front(record: dict[str, Any]) -> Figure:
     traces: list[Trace] = [everything | {"mode": "markers", "customdata": names}]
     ends = [[entry["median"] for entry in one["objectives"]] for one in record["front"]]
     points = sorted(
-        (*pair, text.settings_text(one["settings"])) for pair, one in zip(ends, record["front"], strict=True) if None not in pair
+        (*pair, text.settings_text(one["settings"]))
+        for pair, one in zip(ends, record["front"], strict=True)
+        if None not in pair
     )
     if points:
         px, py, shown = zip(*points, strict=True)

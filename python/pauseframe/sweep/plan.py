@@ -161,6 +161,7 @@ class Source:
         return self.resolve_with({})
 
     def resolve_with(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
+        """The scenario with further settings. Raises ScenarioError with every mistake in it."""
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
@@ -202,6 +203,7 @@ def core_build() -> str:
 
 
 def run_folder(combination: Mapping[str, Any], seed: int) -> str:
+    """The folder of a run, relative to the sweep's."""
     parts = [f"{quote(path)}={_quoted(label(value), NAME_BYTES - len(path))}" for path, value in combination.items()]
     return "/".join([*parts, f"seed={seed}"])
 

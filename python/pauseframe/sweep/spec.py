@@ -143,8 +143,7 @@ class Spec:
 
 
 def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Settings]:
-    """The scenario without its table `[sweep]` or `[tune]`, line for line so that messages name the right ones, and
-    that table.
+    """The scenario without its table `name`, line for line so that messages name the right ones, and that table.
 
     Raises ScenarioError if the text is not TOML.
     """

@@ -303,7 +303,9 @@ def _ratio(one: float, other: float, maximize: bool) -> float:
     return above / below if below and math.isfinite(above) else math.inf
 
 
-def _edge(points: Sequence[Point], within: Sequence[bool], here: float, tolerance: float, side: int) -> tuple[float, bool]:
+def _edge(
+    points: Sequence[Point], within: Sequence[bool], here: float, tolerance: float, side: int
+) -> tuple[float, bool]:
     """Where the tolerance ends on one side: between the last point within it and the next, by linear interpolation."""
     beside = [(one, fine) for one, fine in zip(points, within, strict=True) if side * (one.position - here) > 0]
     last, excess = here, 0.0
@@ -335,7 +337,7 @@ def _notes(answer: Answer, spec: Spec) -> list[str]:
         if share is not None and least * (1 - share) < ENOUGH_BEYOND:
             notes.append(
                 f"{metric.text}: {least:,} samples in a run are too few for p{100 * share:g}: only about "
-                f"{least * (1 - share):.2g} lie above it, and {ENOUGH_BEYOND} are needed; the interval over seeds shows it"
+                f"{least * (1 - share):.2g} lie above it, and {ENOUGH_BEYOND} are needed"
             )
     if chosen.unfinished:
         notes.append(
@@ -343,5 +345,7 @@ def _notes(answer: Answer, spec: Spec) -> list[str]:
             "percentiles count them as longer than their age (Kaplan-Meier), means are lower bounds"
         )
     if answer.rejected:
-        notes.append(f"{len(answer.rejected)} better settings were rejected: each broke a constraint on a held-out seed")
+        notes.append(
+            f"{len(answer.rejected)} better settings were rejected: each broke a constraint on a held-out seed"
+        )
     return notes

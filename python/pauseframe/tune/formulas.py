@@ -84,7 +84,11 @@ def facts_of(resolved: _core.Resolved) -> Facts:
         for end in (one, other):
             degree[end] = degree.get(end, 0) + (end not in hosts)
     rows = resolved.headroom()
-    fan_in = [int(value) for path, value in values.items() if re.fullmatch(r"workload\.\d+\.(senders|servers|fan_in)", path) and value.isdigit()]
+    fan_in = [
+        int(value)
+        for path, value in values.items()
+        if re.fullmatch(r"workload\.\d+\.(senders|servers|fan_in)", path) and value.isdigit()
+    ]
     mtu = split_unit(values.get("host.mtu", "").strip('"')) or (1500.0, "B")
     return Facts(
         values,
@@ -169,7 +173,11 @@ def _headroom(facts: Facts, path: str, cable: float | None) -> list[Suggestion]:
 def _pool(facts: Facts, path: str) -> list[Suggestion]:
     need = facts.needed_headroom * facts.headroom_ports
     formula = f"{facts.headroom_ports} ports of the largest switch, all paused at once"
-    return [Suggestion(path, need, role, formula, "IEEE 802.1Qbb Annex O") for role in ("at_least", "start")] if need else []
+    return (
+        [Suggestion(path, need, role, formula, "IEEE 802.1Qbb Annex O") for role in ("at_least", "start")]
+        if need
+        else []
+    )
 
 
 def _xoff(facts: Facts, path: str) -> list[Suggestion]:
@@ -207,12 +215,23 @@ def _rto(facts: Facts, path: str) -> list[Suggestion]:
         return []
     alpha = facts.number("switch.buffer.alpha")
     queue = size if alpha is None else size * alpha / (1 + alpha)
-    formula = f"base RTT of {facts.base_rtt * 1e6:.3g} us and a full queue of {queue / 1e3:.4g} KB at {facts.rate / 1e9:g} Gb/s"
-    return [Suggestion(path, facts.base_rtt + queue * 8 / facts.rate, "start", formula, "no timeout while a packet waits")]
+    full = f"a full queue of {queue / 1e3:.4g} KB at {facts.rate / 1e9:g} Gb/s"
+    formula = f"base RTT of {facts.base_rtt * 1e6:.3g} us and {full}"
+    return [
+        Suggestion(path, facts.base_rtt + queue * 8 / facts.rate, "start", formula, "no timeout while a packet waits")
+    ]
 
 
 def _window(facts: Facts, path: str) -> list[Suggestion]:
-    found = [Suggestion(path, facts.bdp, "start", f"C x RTT = {facts.bdp:.4g} B: no slow start", "TCP-Bolt (INFOCOM 2014), section III")]
+    found = [
+        Suggestion(
+            path,
+            facts.bdp,
+            "start",
+            f"C x RTT = {facts.bdp:.4g} B: no slow start",
+            "TCP-Bolt (INFOCOM 2014), section III",
+        )
+    ]
     size = facts.size("switch.buffer.size")
     if facts.fan_in > 1 and size is not None:
         each = (facts.bdp + size) / facts.fan_in

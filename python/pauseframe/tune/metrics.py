@@ -143,9 +143,7 @@ def _check_filter(metric: Metric) -> None:
         raise ValueError(f"where {metric.where}: {first}; write a SQL condition on columns of {metric.table}") from None
 
 
-def read_metrics(
-    metrics: Iterable[Metric], summary: Any, packed: Callable[[str], bytes | None]
-) -> dict[str, Reading]:
+def read_metrics(metrics: Iterable[Metric], summary: Any, packed: Callable[[str], bytes | None]) -> dict[str, Reading]:
     """All metrics of a run, by their texts; `packed` returns a packed table, or None for one without rows."""
     import polars as pl
 

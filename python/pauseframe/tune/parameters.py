@@ -24,10 +24,27 @@ DIGITS = 3
 WHOLE_UNITS = ("B", "segments", "packets")
 """Units that come in whole numbers."""
 UNITS = {
-    **{"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12},
-    **{"KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3},
-    **{"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
-    **{"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12},
+    "B": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 1024.0,
+    "MiB": 1024.0**2,
+    "GiB": 1024.0**3,
+    "ps": 1e-12,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "bps": 1.0,
+    "Kbps": 1e3,
+    "Mbps": 1e6,
+    "Gbps": 1e9,
+    "Tbps": 1e12,
 }
 """Bytes, seconds or bits per second of each unit."""
 
@@ -141,7 +158,11 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 def split_unit(value: Any) -> tuple[float, str] | None:
     """The number and the unit of a text such as "22.5 KB"; None for anything else."""
-    found = re.fullmatch(r"\s*(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value) if isinstance(value, str) else None
+    found = (
+        re.fullmatch(r"\s*(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value)
+        if isinstance(value, str)
+        else None
+    )
     try:
         return None if found is None else (float(found[1]), found[2])
     except ValueError:

@@ -38,7 +38,10 @@ def as_record(study: Study, answer: Answer) -> dict[str, Any]:
             else {"path": one.path, "choices": list(one.choices)}
             for one in study.parameters
         ],
-        "bounds": [{"path": one.path, "role": one.role, "value": one.value, "formula": one.formula, "source": one.source} for one in study.bounds],
+        "bounds": [
+            {"path": one.path, "role": one.role, "value": one.value, "formula": one.formula, "source": one.source}
+            for one in study.bounds
+        ],
         "tolerance": spec.sensitivity,
         "recommended": None if answer.recommended is None else _judged(answer.recommended, spec),
         "front": [_judged(one, spec) for one in answer.front],
@@ -71,7 +74,11 @@ def _judged(one: Judged, spec: Spec) -> dict[str, Any]:
             {
                 "metric": objective.metric.text,
                 **_estimate(one.estimates[number]),
-                "one_seed": {"low": _number(interval.low), "high": _number(interval.high), "coverage": interval.coverage},
+                "one_seed": {
+                    "low": _number(interval.low),
+                    "high": _number(interval.high),
+                    "coverage": interval.coverage,
+                },
                 "ratio": None if ratio is None else _estimate(ratio),
                 "samples": one.samples.get(objective.metric.text),
             }
@@ -83,7 +90,10 @@ def _judged(one: Judged, spec: Spec) -> dict[str, Any]:
         "refused": one.setting.refused,
         "failed": len(one.setting.failures),
         "objectives": objectives,
-        "constraints": [{"constraint": text, "broken": count, "worst": _number(one.worst.get(text))} for text, count in one.broken.items()],
+        "constraints": [
+            {"constraint": text, "broken": count, "worst": _number(one.worst.get(text))}
+            for text, count in one.broken.items()
+        ],
         "unfinished": one.unfinished,
     }
 
@@ -100,7 +110,13 @@ def _estimate(one: Estimate) -> dict[str, Any]:
 
 def _slack(one: Slack) -> dict[str, Any]:
     points = [
-        {"value": point.value, "position": point.position, "ratios": [_number(ratio) for ratio in point.ratios], "kept": point.kept, "why": point.why}
+        {
+            "value": point.value,
+            "position": point.position,
+            "ratios": [_number(ratio) for ratio in point.ratios],
+            "kept": point.kept,
+            "why": point.why,
+        }
         for point in one.points
     ]
     return {

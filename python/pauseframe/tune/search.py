@@ -1,8 +1,8 @@
 """The search: Optuna proposes settings, runs judge them, constraints and successive halving end bad ones early.
 
 A search is a function of the scenario, the specification and the versions: batches of settings have a fixed size, and
-results are told in the order of trials. Resuming replays it: Optuna proposes the same settings again, and their runs are
-found in the folder. The journal beside them is for other programs, such as optuna-dashboard.
+results are told in the order of trials. Resuming replays it: Optuna proposes the same settings again, and their runs
+are found in the folder. The journal beside them is for other programs, such as optuna-dashboard.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 STARTUP = 10
 """Random settings before TPE's model begins (Optuna's default)."""
-GAMMA = 0.2
-"""Share of the settings that TPE's model takes for good; the default of a tenth is too few of 60."""
 REFINE_FROM = 0.5
-"""From this share of the trials on, every second one is a step from the best setting so far (with one objective)."""
+"""From this share of the trials on, three of four are steps from the best setting so far (with one objective)."""
 STEP_FIRST, STEP_LAST = 0.1, 0.01
 """Standard deviation of such a step, as a share of each range, at its first and at the last trial."""
 POPULATION = 16
@@ -117,7 +115,7 @@ class Search:
         self._seeds = list(seeds)
         self._steps = rungs(len(self._seeds), self._spec.halving if halving and len(self._spec.objectives) == 1 else 1)
         self._count = self._spec.trials if trials is None else trials
-        self._told = told or (lambda trial: None)
+        self._told = told or (lambda _: None)
         self._trials: list[Trial] = []
         self._scale = Scale({})
         self._optuna = optuna()
@@ -133,9 +131,7 @@ class Search:
         elif sampler == "nsga2" or (sampler == "auto" and several):
             chosen = library.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
         else:
-            chosen = library.samplers.TPESampler(
-                seed=seed, multivariate=True, n_startup_trials=STARTUP, gamma=lambda count: max(2, round(GAMMA * count))
-            )
+            chosen = library.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=STARTUP)
             self._steps_from_best = not several
         pruner = library.pruners.SuccessiveHalvingPruner(
             min_resource=1, reduction_factor=max(2, self._spec.halving), min_early_stopping_rate=0
@@ -228,7 +224,7 @@ class Search:
         """TPE's model is too wide to follow the edge of a constraint or a narrow valley; small random steps do."""
         number, begin = len(self._trials), max(len(self._starts) + STARTUP, int(REFINE_FROM * self._count))
         complete = [one for one in self._trials if one.state == "complete"]
-        if not self._steps_from_best or number < begin or number % 2 or not complete:
+        if not self._steps_from_best or number < begin or not number % 4 or not complete:
             return
         sign = self._spec.objectives[0].sign
         best = min(complete, key=lambda one: sign * one.values[0]).setting.changes
@@ -258,7 +254,9 @@ class Search:
             return one.choices[handle.suggest_categorical(one.path, list(range(len(one.choices))))]
         if one.whole:
             step = max(1, int(one.step or 1))
-            return one.value(handle.suggest_int(one.path, math.ceil(one.low), math.floor(one.high), step=step, log=one.log))
+            return one.value(
+                handle.suggest_int(one.path, math.ceil(one.low), math.floor(one.high), step=step, log=one.log)
+            )
         return one.value(handle.suggest_float(one.path, one.low, one.high, step=one.step, log=one.log))
 
     def _tell(self, trial: Trial, handle: Any, state: str) -> None:
@@ -273,7 +271,9 @@ class Search:
             self._study.tell(handle, state=states.PRUNED)
         else:
             worst = [UNKNOWN * one.sign for one in self._spec.objectives]
-            values = [_finite(value) for value in trial.values] if trial.values and not trial.setting.failures else worst
+            values = (
+                [_finite(value) for value in trial.values] if trial.values and not trial.setting.failures else worst
+            )
             self._study.tell(handle, values)
         self._told(trial)
 

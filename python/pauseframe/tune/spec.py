@@ -171,27 +171,29 @@ def spec_from_table(table: Mapping[str, Any]) -> Spec:
 
 def set_value(spec: Spec, name: str, value: Any) -> None:
     """Sets one of the keys that hold a number or a word."""
+    value = 0.0 if name == "sensitivity" and value is False else value
+    rule = _rule(name, value)
+    if rule is None:
+        spec.complain(name, "", "unknown key", _meant(name, KEYS))
+    elif not rule[0]:
+        spec.complain(name, value, rule[1], _meant(value, SAMPLERS) if name == "sampler" else "")
+    else:
+        setattr(spec, name, value)
+
+
+def _rule(name: str, value: Any) -> tuple[bool, str] | None:
+    """Whether a key may have a value, and what it must be; None for a key that there is not."""
     if name in COUNTS:
         least = COUNTS[name][1]
-        if type(value) is not int or value < least:
-            return spec.complain(name, value, f"must be a whole number of at least {least}")
-    elif name == "sampler":
-        if value not in SAMPLERS:
-            return spec.complain(name, value, f"must be one of {', '.join(SAMPLERS)}", _meant(value, SAMPLERS))
-    elif name == "halving":
-        if type(value) is not int or not 1 <= value <= 10:
-            return spec.complain(name, value, "must be a whole number from 1 (off) to 10")
-    elif name == "sensitivity":
-        value = 0.0 if value is False else value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            return spec.complain(name, value, "must be a share from 0 to 1 such as 0.05, or false")
-    elif name == "first_stop":
-        if not isinstance(value, str):
-            return spec.complain(name, value, 'must be a time such as "5 ms"')
-    else:
-        return spec.complain(name, "", "unknown key", _meant(name, KEYS))
-    setattr(spec, name, value)
-    return None
+        return type(value) is int and value >= least, f"must be a whole number of at least {least}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    rules = {
+        "sampler": (value in SAMPLERS, f"must be one of {', '.join(SAMPLERS)}"),
+        "halving": (type(value) is int and 1 <= value <= 10, "must be a whole number from 1 (off) to 10"),
+        "sensitivity": (number and 0 <= value < 1, "must be a share from 0 to 1 such as 0.05, or false"),
+        "first_stop": (isinstance(value, str), 'must be a time such as "5 ms"'),
+    }
+    return rules.get(name)
 
 
 def add_parameters(spec: Spec, table: Any) -> None:
@@ -269,7 +271,7 @@ def _add_limit(spec: Spec, name: str, value: Any) -> None:
     place = f"constraints.{name}"
     metric = _metric(spec, "constraints", name)
     if metric is None:
-        return None
+        return
     bounds = value if isinstance(value, Mapping) else {"at_most": value}
     for word, bound in bounds.items():
         if word not in ("at_most", "at_least"):
@@ -278,7 +280,7 @@ def _add_limit(spec: Spec, name: str, value: Any) -> None:
             spec.complain(place, bound, f"{word} must be a number in the metric's own unit")
         else:
             spec.limits.append(Limit(metric, float(bound), word == "at_least"))
-    return None
+    return
 
 
 def _add_objectives(spec: Spec, entries: Any) -> None:
@@ -327,7 +329,9 @@ def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tup
         if not isinstance(changes, Mapping):
             spec.complain(f"{place}.set", changes, 'must be a table of keys: { "transport.preset" = "dctcp" }')
             continue
-        found.append((entry["name"], {str(key): to_plain(value) for key, value in changes.items()}, str(entry.get("source", ""))))
+        found.append(
+            (entry["name"], {str(key): to_plain(value) for key, value in changes.items()}, str(entry.get("source", "")))
+        )
     return found
 
 

@@ -7,8 +7,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,10 @@ from pauseframe import _core
 from pauseframe._core import InputError
 from pauseframe._files import write_text
 from pauseframe._problems import failure
-from pauseframe._text import format_duration
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
-from pauseframe.tune.answer import Answer, Judged, find_answer, judge
+from pauseframe.tune.answer import Answer, find_answer
 from pauseframe.tune.formulas import Facts, Suggestion, facts_of, suggestions
 from pauseframe.tune.limits import refusal
 from pauseframe.tune.search import Search, optuna
@@ -28,7 +26,7 @@ from pauseframe.tune.spec import Situation, Spec, spec_from_table
 from pauseframe.tune.trials import Simulations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distributed import Client
 
@@ -92,7 +90,16 @@ def prepare(source: Source, spec: Spec) -> Study:
     if spec.problems:
         raise failure(spec.problems)
     default = _default(facts, parameters)
-    return Study(source, spec, base.name, parameters, _starts(parameters, found, default, facts), default, bounds, _seeds(spec, base.seed))
+    return Study(
+        source,
+        spec,
+        base.name,
+        parameters,
+        _starts(parameters, found, default, facts),
+        default,
+        bounds,
+        _seeds(spec, base.seed),
+    )
 
 
 def _seeds(spec: Spec, first: int) -> dict[str, list[int]]:
@@ -147,7 +154,7 @@ def _check_safety(source: Source, spec: Spec) -> None:
     for situation in spec.situations:
         why = refusal(source.resolve_with(situation.changes), spec)
         if why.startswith("deadlock"):
-            hint = "plan routes (routing.kind = \"auto\"), or allow it: constraints.deadlock_risk = true"
+            hint = 'plan routes (routing.kind = "auto"), or allow it: constraints.deadlock_risk = true'
             spec.complain("constraints", "", why, hint)
             return
 
@@ -155,20 +162,21 @@ def _check_safety(source: Source, spec: Spec) -> None:
 def _bounded(spec: Spec, found: Mapping[str, Sequence[Suggestion]]) -> tuple[list[Parameter], list[Suggestion]]:
     """Parameters within the bounds that formulas set."""
     parameters, bounds = [], []
-    for path, one in spec.parameters.items():
-        for item in found[path] if one.is_range else ():
-            number = one.from_base_unit(item.value)
-            if item.role == "at_least" and number > one.low:
-                one, bounds = one.narrowed(low=number), [*bounds, item]
-            elif item.role == "at_most" and number < one.high:
-                one, bounds = one.narrowed(high=number), [*bounds, item]
-            if not one.low < one.high:
-                shown = spec.parameters[path]
-                ends = f"{shown.value(shown.low)} to {shown.value(shown.high)}"
-                message = f"no value is safe: {item.source} ({item.formula}) wants {item.role.replace('_', ' ')} {item.value:.6g} B"
-                spec.complain(f"parameters.{path}", ends, message)
+    for path, whole in spec.parameters.items():
+        part = whole
+        for item in found[path] if whole.is_range else ():
+            number = whole.from_base_unit(item.value)
+            if item.role == "at_least" and number > part.low:
+                part, bounds = part.narrowed(low=number), [*bounds, item]
+            elif item.role == "at_most" and number < part.high:
+                part, bounds = part.narrowed(high=number), [*bounds, item]
+            if not part.low < part.high:
+                ends = f"{whole.value(whole.low)} to {whole.value(whole.high)}"
+                needs = f"{item.role.replace('_', ' ')} {item.value:.6g} B"
+                message = f"no value is safe: {item.source} needs {needs} ({item.formula})"
+                spec.complain(f"parameters.{path}", ends, message, "change the range")
                 break
-        parameters.append(one)
+        parameters.append(part)
     return parameters, bounds
 
 
@@ -190,14 +198,18 @@ def _starts(
     parameters: Sequence[Parameter], found: Mapping[str, Sequence[Suggestion]], default: Settings, facts: Facts
 ) -> list[tuple[str, Settings]]:
     """The scenario's own values where the ranges have them, then formulas: the first of each key, then the second."""
-    inside = {one.path: default[one.path] for one in parameters if one.path in default and _contains(one, default[one.path])}
+    inside = {
+        one.path: default[one.path] for one in parameters if one.path in default and _contains(one, default[one.path])
+    }
     starts: list[tuple[str, Settings]] = [("default", inside)] if inside else []
     by_path = {one.path: one for one in parameters if one.is_range}
     starting = {path: [one for one in found[path] if one.role == "start"] for path in by_path}
     for number in range(max((len(items) for items in starting.values()), default=0)):
         # A key with fewer formulas than others keeps its last: a start point has all that is known.
         items = [given[min(number, len(given) - 1)] for given in starting.values() if given]
-        point = inside | {one.path: by_path[one.path].value(_in_unit(by_path[one.path], one.value, facts)) for one in items}
+        point = inside | {
+            one.path: by_path[one.path].value(_in_unit(by_path[one.path], one.value, facts)) for one in items
+        }
         why = "; ".join(f"{one.path}: {one.formula} ({one.source})" for one in items)
         if point not in [changes for _, changes in starts]:
             starts.append((f"formula: {why}", point))
@@ -345,7 +357,9 @@ def carry_out(
 def _search(study: Study, lab: Laboratory, journal: Path | None, beside_random: bool, display: Display) -> Answer:
     """The search, the random search beside it, and the answer."""
     spec = study.spec
-    search = Search(lab, study.parameters, study.starts, study.seeds["search"], journal=journal, told=display.trial_ended)
+    search = Search(
+        lab, study.parameters, study.starts, study.seeds["search"], journal=journal, told=display.trial_ended
+    )
     found = search.run()
     named: list[tuple[str, str, Setting]] = [("default", "the scenario as it stands", lab.prepare({}))]
     named += [(one.name, one.source, lab.prepare(one.changes)) for one in spec.references]
@@ -437,5 +451,3 @@ class Display:
         """Ends the line."""
         if self._live:
             sys.stderr.write("\n")
-
-

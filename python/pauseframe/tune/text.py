@@ -70,8 +70,8 @@ def interval_text(record: dict[str, Any]) -> str:
     first = chosen["objectives"][0]
     return (
         f"Medians over {len(seeds)} held-out seeds ({seeds[0]} to {seeds[-1]}), which the search has not used, "
-        f"[with the {first['coverage'] * 100:.3g} % interval of order statistics]. One more seed lies in the range of the "
-        f"held-out seeds with a probability of {first['one_seed']['coverage'] * 100:.3g} %."
+        f"[with the {first['coverage'] * 100:.3g} % interval of order statistics]. One more seed lies in the range of "
+        f"the held-out seeds with a probability of {first['one_seed']['coverage'] * 100:.3g} %."
     )
 
 
@@ -162,14 +162,18 @@ def _beside(record: dict[str, Any]) -> Table:
                 continue
             form, entry = objective_form(record, number), one["objectives"][number]
             span = entry["one_seed"]
-            row += [with_interval(entry, form), f"{form(span['low'])} to {form(span['high'])}", relative(entry["ratio"])]
+            row += [
+                with_interval(entry, form),
+                f"{form(span['low'])} to {form(span['high'])}",
+                relative(entry["ratio"]),
+            ]
         table.add_row(*row, kept_text(one))
     return table
 
 
 def _sensitivity(record: dict[str, Any]) -> Table:
     table = _table(
-        f"How far each parameter can move before an objective worsens by {record['tolerance'] * 100:g} %, the others kept",
+        f"Range of each parameter in which no objective worsens by {record['tolerance'] * 100:g} %, the others kept",
         ["key", "recommended", "range", "measured: value (worst objective)"],
     )
     for one in record["sensitivity"]:

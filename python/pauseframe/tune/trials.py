@@ -95,7 +95,7 @@ class Simulations:
         self._source = source
         self._runs = runs
         self._settings: dict[str, Setting] = {}
-        self._tell = tell or (lambda outcome: None)
+        self._tell = tell or (lambda _: None)
 
     @property
     def sweep(self) -> IncrementalSweep:
