@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 STARTUP = 10
 """Random settings before TPE's model begins (Optuna's default)."""
-REFINE_FROM = 0.5
+REFINE_FROM = 0.4
 """From this share of the trials on, three of four are steps from the best setting so far (with one objective)."""
 STEP_FIRST, STEP_LAST = 0.1, 0.01
 """Standard deviation of such a step, as a share of each range, at its first and at the last trial."""

@@ -329,9 +329,18 @@ def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tup
         if not isinstance(changes, Mapping):
             spec.complain(f"{place}.set", changes, 'must be a table of keys: { "transport.preset" = "dctcp" }')
             continue
-        found.append(
-            (entry["name"], {str(key): to_plain(value) for key, value in changes.items()}, str(entry.get("source", "")))
-        )
+        found.append((entry["name"], dict(_changes(changes)), str(entry.get("source", ""))))
+    return found
+
+
+def _changes(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """`switch.marker.k = ..` without quotes is a table in a table; one with a kind is a value."""
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if isinstance(value, Mapping) and "kind" not in value:
+            found += _changes(value, f"{prefix}{key}.")
+        else:
+            found.append((f"{prefix}{key}", to_plain(value)))
     return found
 
 
