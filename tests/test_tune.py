@@ -18,7 +18,7 @@ from pauseframe.headroom import annex_o
 from pauseframe.lint import lint
 from pauseframe.sweep.batch import Batches
 from pauseframe.sweep.plan import Source
-from pauseframe.tune import prepare, tune
+from pauseframe.tune import tune
 from pauseframe.tune.answer import Interval
 from pauseframe.tune.export import export_answer
 from pauseframe.tune.formulas import facts_of, suggestions
@@ -26,6 +26,7 @@ from pauseframe.tune.metrics import Reading, kaplan_meier, parse_metric
 from pauseframe.tune.parameters import read_parameter
 from pauseframe.tune.search import Search
 from pauseframe.tune.spec import Situation, spec_from_table
+from pauseframe.tune.study import prepare
 from pauseframe.tune.trials import Setting
 from test_cli import cli
 

@@ -12,7 +12,7 @@ from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
-    from pauseframe.tune import Study, Tuning
+    from pauseframe.tune.study import Study, Tuning
 
 commands = PlainTyper()
 
@@ -98,7 +98,7 @@ def tune(
     Parameters, objectives and constraints are those of the [tune] table of the file; options go before it.
     """
     from pauseframe.cli.sweeps import _shard
-    from pauseframe.tune import carry_out
+    from pauseframe.tune.study import carry_out
     from pauseframe.tune.export import TARGETS, export_answer
 
     if export is not None and export[0] not in TARGETS:
@@ -138,9 +138,9 @@ def _study(
 ) -> Study:
     """The search of a file, changed by a command line."""
     from pauseframe.sweep.plan import Source
-    from pauseframe.tune import prepare
     from pauseframe.tune.parameters import parse_parameter
     from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
+    from pauseframe.tune.study import prepare
 
     source = Source.read(file)
     source.set(changes_of(settings))

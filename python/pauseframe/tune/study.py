@@ -251,20 +251,7 @@ def tune(
     progress: bool | None = None,
     **rules: Any,
 ) -> Tuning:
-    """Searches for the values of `parameters` that are best in `objectives` and keep all `constraints`.
-
-    `scenario` is what `pauseframe.run` takes; a `[tune]` table in a file holds the same as the arguments, which go
-    before it (docs/how-to/tune.md). `rules` are its other keys: trials, seeds, held_out and so on. The folder `out`
-    (results/NAME-tune) gets the answer as JSON and as an HTML page, and every run. `resume` goes on with a search that
-    the folder has; `store`, `jobs`, `on`, `shard` and `threads` are those of `pauseframe.sweep`. `beside_random` runs a
-    random search with as many runs and compares its best setting. `play` records the runs that decided for
-    `pauseframe view`.
-
-    Raises ScenarioError with every mistake in the scenario or the search, InputError if it cannot be carried out.
-
-    >>> import pauseframe as pf
-    >>> pf.tune("incast.toml", trials=40).recommended  # doctest: +SKIP
-    """
+    """What `pauseframe.tune` does; `rules` are the other keys of the `[tune]` table."""
     source = Source.read(scenario)
     source.set(set or {})
     given = {
