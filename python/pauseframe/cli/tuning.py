@@ -98,8 +98,8 @@ def tune(
     Parameters, objectives and constraints are those of the [tune] table of the file; options go before it.
     """
     from pauseframe.cli.sweeps import _shard
-    from pauseframe.tune.study import carry_out
     from pauseframe.tune.export import TARGETS, export_answer
+    from pauseframe.tune.study import carry_out
 
     if export is not None and export[0] not in TARGETS:
         raise typer.BadParameter(f"{export[0]!r} is neither sonic nor linux", param_hint="--export")

@@ -344,9 +344,11 @@ def _notes(answer: Answer, spec: Spec) -> list[str]:
             f"{chosen.unfinished:,} flows or queries of the recommended setting had not finished when their run ended: "
             "percentiles count them as longer than their age (Kaplan-Meier), means are lower bounds"
         )
-    for slack in answer.sensitivity:
-        if slack.low is not None and slack.value in (slack.low, slack.high):
-            notes.append(f"{slack.path}: the recommended value is an end of its range; widen it if the key allows")
+    notes += [
+        f"{one.path}: the recommended value is an end of its range; widen it if the key allows"
+        for one in answer.sensitivity
+        if one.low is not None and one.value in (one.low, one.high)
+    ]
     if answer.rejected:
         notes.append(
             f"{len(answer.rejected)} better settings were rejected: each broke a constraint on a held-out seed"
