@@ -51,7 +51,7 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) ->
         yield from _outcomes(client, runs, target)
 
 
-def connect(address: str) -> Client:
+def connect(address: str) -> Any:
     """A client of the scheduler at an address. Raises RunError if it cannot be reached."""
     distributed = _distributed()
     for name in ("distributed", "distributed.client", "tornado"):  # what matters of it is said here

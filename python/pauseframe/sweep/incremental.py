@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
 from pauseframe._files import write_text
@@ -58,7 +58,7 @@ class IncrementalSweep:
         self._on = on
         self._shard = shard
         self._pool: Pool | None = None
-        self._client: Client | None = None
+        self._client: Any = None
         folder.mkdir(parents=True, exist_ok=True)
         self._store.clean()
 

@@ -23,8 +23,8 @@ def tune(scenario: Scenario | Resolved | str | Path, **options: Any) -> Tuning:
     parameters, objectives, constraints, trials, ...), which go before that of the file, and: `set` changes keys for all
     runs; `out` names the folder (results/NAME-tune), which gets the answer as JSON and as a page, and every run;
     `resume=False` refuses a folder that has a search; `store`, `jobs`, `on`, `shard`, `threads` and `progress` are
-    those of `pauseframe.sweep`; `beside_random=True` runs a random search with as many runs; `play=False` does not record the
-    runs that decided for `pauseframe view`.
+    those of `pauseframe.sweep`; `beside_random=True` runs a random search with as many runs; `play=False` does not
+    record the runs that decided for `pauseframe view`.
 
     Raises ScenarioError with every mistake in the scenario or the search, InputError if it cannot be carried out.
 

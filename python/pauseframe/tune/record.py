@@ -20,7 +20,7 @@ ANSWER = "answer.json"
 
 
 def as_record(study: Study, answer: Answer) -> dict[str, Any]:
-    """All of an answer (docs/reference/tune.md)."""
+    """All of an answer (docs/how-to/tune.md)."""
     spec = study.spec
     return {
         "program": "pauseframe tune",

@@ -161,7 +161,8 @@ def _check_safety(source: Source, spec: Spec) -> None:
 
 def _bounded(spec: Spec, found: Mapping[str, Sequence[Suggestion]]) -> tuple[list[Parameter], list[Suggestion]]:
     """Parameters within the bounds that formulas set."""
-    parameters, bounds = [], []
+    parameters: list[Parameter] = []
+    bounds: list[Suggestion] = []
     for path, whole in spec.parameters.items():
         part = whole
         for item in found[path] if whole.is_range else ():
@@ -278,7 +279,7 @@ class Tuning:
     study: Study
     answer: Answer
     record: dict[str, Any]
-    """What `answer.json` holds (docs/reference/tune.md)."""
+    """What `answer.json` holds (docs/how-to/tune.md)."""
 
     @property
     def recommended(self) -> Settings | None:

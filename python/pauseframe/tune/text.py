@@ -33,7 +33,7 @@ def with_interval(one: dict[str, Any], form: Any) -> str:
     if one["median"] is None:
         return "none"
     ends = "" if one["low"] is None or one["high"] is None else f" [{form(one['low'])}, {form(one['high'])}]"
-    return form(one["median"]) + ends
+    return f"{form(one['median'])}{ends}"
 
 
 def relative(one: dict[str, Any] | None) -> str:

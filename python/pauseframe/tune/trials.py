@@ -162,9 +162,10 @@ class Simulations:
         if short:
             toml = self._source.resolve_with(changes | {"stop.time": self.spec.first_stop}, seed=0).toml
         axes: dict[str, Value] = {path: label(setting.changes.get(path, "default")) for path in self.spec.parameters}
-        axes[SITUATION] = situation.name + (" (short)" if short else "")
+        named = situation.name + (" (short)" if short else "")
         if extra := {path: value for path, value in setting.changes.items() if path not in axes}:
-            axes[SITUATION] += f", {label(extra)}"
+            named += f", {label(extra)}"
+        axes[SITUATION] = named
         return PlannedRun(axes, seed, run_folder(axes, seed), run_key(toml, seed), toml)
 
     def axes(self) -> dict[str, list[Value]]:
