@@ -145,7 +145,7 @@ def test_several_objectives_and_halving():
     )
     found = Search(lab, list(lab.spec.parameters.values()), [], [1, 2, 3]).run()
     assert {one.state for one in found.trials} == {"complete"}
-    assert min(one.setting.changes["w"] for one in found.trials) <= 4
+    assert min(number(one.setting.changes["w"]) for one in found.trials) <= 4
     halved = spec_from_table({"parameters": A, "objectives": [{"minimize": "drops"}], "trials": 30})
     lab = Stub(halved, bowl)
     states = [one.state for one in Search(lab, list(halved.parameters.values()), [], [1, 2, 3]).run().trials]
@@ -285,6 +285,7 @@ def test_export_is_clean(tmp_path, target):
     assert [(str(one.place), one.message) for one in lint([tmp_path / "devices"]).findings] == []
     if target == "sonic":
         database = json.loads((tmp_path / "devices" / "switches" / "leaf0" / "config_db.json").read_text())
+        assert done.recommended is not None
         marks = database["WRED_PROFILE"]["PF_10000"]["green_min_threshold"]
         assert int(marks) == round(number(done.recommended["switch.marker.k"]) * 1000)
         steps = json.loads((tmp_path / "devices" / "switches" / "leaf0" / "tuned.patch").read_text())
