@@ -607,7 +607,7 @@ def test_help_has_examples_and_is_quick():
 
 def test_idle_workers_may_be_killed(tmp_path):
     (run,) = Source.read(TINY).plan().runs
-    pool = local._Pool(Target(batches=tmp_path / "batches"), 1)
+    pool = local.Pool(Target(batches=tmp_path / "batches"), 1)
     idle = pool._new_worker()
     pool._idle.append(idle)
     idle.process.kill()
@@ -628,14 +628,14 @@ def test_memory_bounds_the_runs_under_way():
 def test_one_at_a_time_where_memory_is_short(tmp_path, monkeypatch):
     monkeypatch.setattr(local, "available_bytes", lambda: 1)
     most = 0
-    start = local._Pool._start
+    start = local.Pool._start
 
     def counting(pool, waiting, count):
         nonlocal most
         start(pool, waiting, count)
         most = max(most, len(pool._busy))
 
-    monkeypatch.setattr(local._Pool, "_start", counting)
+    monkeypatch.setattr(local.Pool, "_start", counting)
     assert len(pf.sweep(TINY, seeds=4, jobs=3, out=tmp_path / "out").finished) == 4
     assert most == 1
 

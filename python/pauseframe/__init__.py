@@ -38,6 +38,7 @@ from pauseframe._results_folder import DamagedResultsError
 from pauseframe.results import Run, load
 from pauseframe.run import run
 from pauseframe.sweep import sweep
+from pauseframe.tune import tune
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ __all__ = [
     "run_flows",
     "sweep",
     "to_networkx",
+    "tune",
     "write_plan",
 ]
 __all__ += _table_names.__all__

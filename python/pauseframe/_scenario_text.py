@@ -53,8 +53,8 @@ def resolve_text(
         return _core.resolve(text, base_dir=base_dir, file_name=file_name, overrides=overrides, seed=seed)
     except _core.ScenarioError as error:
         for entry in error.problems:
-            if entry["path"] == "sweep" and entry["place"] != "--set":
-                entry |= {"value": "", "message": SWEEP_FILE, "hint": ""}
+            if entry["path"] in OTHER_COMMANDS and entry["place"] != "--set":
+                entry |= {"value": "", "message": OTHER_COMMANDS[entry["path"]], "hint": ""}
         raise failure(error.problems) from None
 
 
@@ -84,7 +84,11 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
         raise IsADirectoryError(f"{path} is a folder, not a scenario file{hint}") from None
 
 
-SWEEP_FILE = "varies a scenario: it is for `pauseframe sweep` (`pauseframe validate` checks all its runs)"
+OTHER_COMMANDS = {
+    "sweep": "varies a scenario: it is for `pauseframe sweep` (`pauseframe validate` checks all its runs)",
+    "tune": "searches for a good setting: it is for `pauseframe tune` (`pauseframe validate` checks it)",
+}
+"""Tables of a scenario file that are no part of a scenario, and what they are for."""
 
 
 def _is_whole(number: Any) -> bool:

@@ -26,6 +26,7 @@ GROUPS = {
     "scenarios": ("show", "validate", "presets", "options", "schema"),
     "look": ("report", "view", "export"),
     "sweeps": ("sweep", "compare"),
+    "tuning": ("tune",),
     "reproduce": ("reproduce",),
     "topo": ("topo",),
     "imports": ("import",),

@@ -66,7 +66,7 @@ def validate(
     force_large: ForceLarge = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check scenario files and sweeps without running them.
+    """Check scenario files, sweeps and searches without running them.
 
     Every mistake is listed, with its place and the nearest key.
     """
@@ -126,6 +126,11 @@ def _check(file: Path, force_large: bool) -> _Checked:
         if source.is_sweep:
             plan = source.plan()
             return _Checked(file, len(plan.runs), plan.warnings)
+        if source.tune:
+            from pauseframe.tune.spec import spec_from_table
+            from pauseframe.tune.study import prepare
+
+            prepare(source, spec_from_table(source.tune))
         scenario = source.resolve()
     except (ScenarioError, OSError) as error:
         return _Checked(file, error=error)

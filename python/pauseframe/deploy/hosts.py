@@ -86,7 +86,22 @@ def route_attributes(host: PlannedHost, settings: Settings) -> list[Value]:
         values.append(Value("quickack", "1", "no delayed ACK: the first window is clocked at once"))
     if settings.hosts == "dctcp":
         values.append(Value("rto_min", "10ms", "RFC 8257 leaves it open; DCTCP, SIGCOMM 2010, section 4, uses 10 ms"))
-    return values
+    return _with_tuned(values, settings)
+
+
+def _with_tuned(values: list[Value], settings: Settings) -> list[Value]:
+    """The attributes with those that `pauseframe tune` found in their places."""
+    tuned, found = settings.tuned, {value.name: value for value in values}
+    why = "found by pauseframe tune"
+    if tuned.rto_min is not None:
+        found["rto_min"] = Value("rto_min", tuned.rto_min, why)
+    if tuned.initial_window is not None:
+        found["initcwnd"] = Value("initcwnd", str(tuned.initial_window), why)
+    if tuned.immediate_acks is not None:
+        found.pop("quickack", None)
+    if tuned.immediate_acks:
+        found["quickack"] = Value("quickack", "1", f"{why}: an ACK for every segment")
+    return list(found.values())
 
 
 def interface(vlan: int) -> str:

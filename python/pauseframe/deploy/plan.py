@@ -28,6 +28,27 @@ NEWEST_RELEASE = "202605"
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """Values that `pauseframe tune` found, in place of the usual ones; None leaves the usual one."""
+
+    mark_min: int | None = None
+    """Bytes of the queue from which marks begin."""
+    mark_max: int | None = None
+    """Bytes from which every packet is marked; `mark_min` again for a step."""
+    mark_percent: int | None = None
+    """Share of packets marked just below `mark_max`."""
+    alpha_exponent: int | None = None
+    """A priority group may hold 2 to this power times what is free of the pool."""
+    headroom: int | None = None
+    """Bytes of each lossless priority group after XOFF; never below what the link needs."""
+    rto_min: str | None = None
+    """As ip-route(8) writes it: "5ms"."""
+    initial_window: int | None = None
+    """Segments."""
+    immediate_acks: bool | None = None
+
+
+@dataclass(frozen=True)
 class Settings:
     """What is asked for. `mtu` of hosts in bytes, `cable` in metres, `buffer` in bytes."""
 
@@ -39,6 +60,7 @@ class Settings:
     buffer: int = 32_000_000
     sonic_release: str = NEWEST_RELEASE
     """Of `SONIC_RELEASES`: which tables the image's YANG models know."""
+    tuned: Tuned = Tuned()
 
     @property
     def port_mtu(self) -> int:

@@ -89,7 +89,7 @@ def headroom_for(speed: int, settings: Settings) -> int:
     classes = len(set(settings.priorities))
     behind = settings.port_mtu - settings.mtu
     need = annex_o(speed, settings.cable, max_frame=settings.mtu + FRAME, lossless=classes, behind=behind)
-    return -(-need.total // 1024) * 1024
+    return max(-(-need.total // 1024) * 1024, settings.tuned.headroom or 0)
 
 
 def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tables:
@@ -117,7 +117,7 @@ def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tabl
             "xon": str(frame),
             "xon_offset": str(2 * frame),
             "xoff": str(headroom_for(speed, settings)),
-            "dynamic_th": "0",
+            "dynamic_th": str(settings.tuned.alpha_exponent or 0),
         }
     groups = {
         f"{port}|{n}": {"profile": profile_name(speed, settings)} for port, speed in speeds.items() for n in classes
@@ -139,13 +139,14 @@ def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tabl
 def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
     wred = {}
     for speed in sorted(set(speeds.values())):
-        mark = str(max(MARK_PER_GBPS * speed // 1000, 2 * (settings.mtu + FRAME)))
+        tuned = settings.tuned
+        mark = tuned.mark_min or max(MARK_PER_GBPS * speed // 1000, 2 * (settings.mtu + FRAME))
         wred[f"PF_{speed}"] = {"ecn": "ecn_all"}
         for colour in ("green", "yellow", "red"):
             wred[f"PF_{speed}"] |= {
-                f"{colour}_min_threshold": mark,
-                f"{colour}_max_threshold": mark,
-                f"{colour}_drop_probability": "100",
+                f"{colour}_min_threshold": str(mark),
+                f"{colour}_max_threshold": str(tuned.mark_max or mark),
+                f"{colour}_drop_probability": str(100 if tuned.mark_percent is None else tuned.mark_percent),
                 f"wred_{colour}_enable": "true",
             }
     queues = {

@@ -44,18 +44,22 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) ->
 
     Raises RunError if the scheduler cannot be reached or is lost.
     """
-    distributed = _distributed()
     if not isinstance(cluster, str):
         yield from _outcomes(cluster, runs, target)
         return
+    with connect(cluster) as client:
+        yield from _outcomes(client, runs, target)
+
+
+def connect(address: str) -> Any:
+    """A client of the scheduler at an address. Raises RunError if it cannot be reached."""
+    distributed = _distributed()
     for name in ("distributed", "distributed.client", "tornado"):  # what matters of it is said here
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        client = distributed.Client(cluster, timeout=CONNECT_S, set_as_default=False)
+        return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise RunError(f"no scheduler at {cluster}: {error}") from None
-    with client:
-        yield from _outcomes(client, runs, target)
+        raise RunError(f"no scheduler at {address}: {error}") from None
 
 
 def _distributed() -> Any:

@@ -81,7 +81,7 @@ def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator
     Closing the iterator kills the workers. A run whose worker dies is done once more, by itself when all others are
     through: most likely the system was out of memory.
     """
-    pool = _Pool(target, jobs)
+    pool = Pool(target, jobs)
     try:
         yield from pool.outcomes(runs)
     finally:
@@ -155,7 +155,9 @@ class _Worker:
         return f"the worker process was ended by {signal.Signals(-code).name}{memory}"
 
 
-class _Pool:
+class Pool:
+    """Worker processes; idle ones wait for the next runs until the pool is closed."""
+
     def __init__(self, target: Target, jobs: int) -> None:
         self._target = target
         self._jobs = jobs

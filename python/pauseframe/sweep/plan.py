@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -106,6 +106,8 @@ class Source:
     """Settings that all runs share."""
     is_sweep: bool = False
     """Whether the file has a `[sweep]` table."""
+    tune: Settings = field(default_factory=dict)
+    """The `[tune]` table of the file, for `pauseframe tune`."""
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
@@ -117,8 +119,9 @@ class Source:
         text, base_dir, name = scenario, ".", "scenario"
         if not isinstance(scenario, str) or "\n" not in scenario:
             text, base_dir, name = read_scenario_file(scenario)
-        text, table = split_file(str(text), name)
-        return cls(text, base_dir, name, spec_from_table(table), {}, bool(table))
+        text, search = split_file(str(text), name, "tune")
+        text, table = split_file(text, name)
+        return cls(text, base_dir, name, spec_from_table(table), {}, bool(table), search)
 
     def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
         """Adds axes and replaces seeds, zip, exclude where they are given."""
@@ -145,9 +148,9 @@ class Source:
         combinations = spec.combinations()
         name, seed, warnings = self._resolve_all(combinations)
         seeds = spec.seeds_from(seed)
-        texts = [self._resolve(combination, seed=0).toml for combination in combinations]
+        texts = [self.resolve_with(combination, seed=0).toml for combination in combinations]
         runs = [
-            PlannedRun(combination, seed, _folder(combination, seed), run_key(text, seed), text)
+            PlannedRun(combination, seed, run_folder(combination, seed), run_key(text, seed), text)
             for seed in seeds
             for combination, text in zip(combinations, texts, strict=True)
         ]
@@ -155,9 +158,10 @@ class Source:
 
     def resolve(self) -> _core.Resolved:
         """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
-        return self._resolve({})
+        return self.resolve_with({})
 
-    def _resolve(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
+    def resolve_with(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
+        """The scenario with further settings. Raises ScenarioError with every mistake in it."""
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
@@ -168,7 +172,7 @@ class Source:
         wrong = []
         for combination in combinations:
             try:
-                resolved = self._resolve(combination)
+                resolved = self.resolve_with(combination)
             except _core.ScenarioError as error:
                 wrong.append((combination, error.problems))
             else:
@@ -198,7 +202,8 @@ def core_build() -> str:
     return note[1].hex() if note else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _folder(combination: Mapping[str, Any], seed: int) -> str:
+def run_folder(combination: Mapping[str, Any], seed: int) -> str:
+    """The folder of a run, relative to the sweep's."""
     parts = [f"{quote(path)}={_quoted(label(value), NAME_BYTES - len(path))}" for path, value in combination.items()]
     return "/".join([*parts, f"seed={seed}"])
 

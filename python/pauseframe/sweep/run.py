@@ -63,13 +63,13 @@ def carry_out(
     runs = plan.shard(index, count)
     as_folders = keep_runs or any(CAPTURE in run.toml for run in runs)
     target = Target(keep.root if as_folders else None, None if as_folders else folder / BATCHES, threads or 1)
-    missing, reused = _reuse_folders(runs, folder, keep) if as_folders else _reuse_batches(runs, folder, keep)
+    missing, reused = _reuse_folders(runs, folder, keep) if as_folders else reuse_batches(runs, folder, keep)
     failed = {run.path for run in missing if (folder / run.path / ERROR_FILE).exists()}
     display = SweepDisplay(progress, plan.name, len(runs), len(missing), reused)
     outcomes = _compute(missing, target, jobs, on)
     try:
         for outcome in outcomes:
-            display.step(_settle(outcome, folder, target, failed))
+            display.step(settle(outcome, folder, target, failed))
     except KeyboardInterrupt:
         done = len(load_sweep(folder).finished)
         sys.stderr.write(
@@ -78,7 +78,7 @@ def carry_out(
         raise
     finally:
         outcomes.close()
-        _share(folder, keep)
+        share(folder, keep)
         keep.clean()
         display.close()
     if (missing or reused) and (folder / REPORT).exists():
@@ -130,7 +130,7 @@ def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tu
     return missing, reused
 
 
-def _reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
+def reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
     """The runs that have to be computed into batches, and how many were taken from the store."""
     missing = _without_good(_without_folders(runs, folder), folder / BATCHES)
     if not missing:
@@ -173,7 +173,7 @@ def _without_good(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
     return missing
 
 
-def _share(folder: Path, store: Store) -> None:
+def share(folder: Path, store: Store) -> None:
     """Puts the batches of a sweep into the store."""
     names = [path.name for path in batch_files(folder / BATCHES)]
     if names:
@@ -201,7 +201,7 @@ def _compute(
         yield from run_local(runs, target, min(jobs or core_count(), len(runs)))
 
 
-def _settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> str | None:
+def settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> str | None:
     """Puts a finished run into the sweep's folder, or the error there; returns what is to be said of it."""
     run, error = outcome.run, outcome.error
     try:

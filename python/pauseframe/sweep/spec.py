@@ -142,8 +142,8 @@ class Spec:
         return ", ".join(self.axes) or "none"
 
 
-def split_file(text: str, file_name: str) -> tuple[str, Settings]:
-    """The scenario without its `[sweep]`, line for line so that messages name the right ones, and that table.
+def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Settings]:
+    """The scenario without its table `name`, line for line so that messages name the right ones, and that table.
 
     Raises ScenarioError if the text is not TOML.
     """
@@ -152,15 +152,15 @@ def split_file(text: str, file_name: str) -> tuple[str, Settings]:
     except tomllib.TOMLDecodeError as error:
         _core.resolve(text, file_name=file_name)  # says it better, with the line
         raise failure([problem(file_name, "", str(error))]) from None
-    if "sweep" not in document:
+    if name not in document:
         return text, {}
-    table = document.pop("sweep")
+    table = document.pop(name)
     if not isinstance(table, dict):
-        raise failure([problem("sweep", str(table), "must be a table")])
+        raise failure([problem(name, str(table), "must be a table")])
     kept, inside = [], False
     for line in text.splitlines():
         if re.match(r"\s*\[\[?[^\[\],]+\]\]?\s*(#.*)?$", line):
-            inside = re.match(r"\s*\[\[?\s*[\"']?sweep[\"']?\s*[.\]]", line) is not None
+            inside = re.match(rf"\s*\[\[?\s*[\"']?{name}[\"']?\s*[.\]]", line) is not None
         kept.append("" if inside else line)
     blanked = "\n".join(kept)
     if _loads(blanked) == document:

@@ -1,0 +1,181 @@
+"""The command `tune`: which values of some keys are best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, Set, changes_of, print_json, print_table, say
+from pauseframe.cli._errors import NOT_DONE, wrong_values
+from pauseframe.cli._options import PlainTyper
+
+if TYPE_CHECKING:
+    from pauseframe.tune.study import Study, Tuning
+
+commands = PlainTyper()
+
+
+@commands.command(
+    epilog="Example: pauseframe tune incast.toml --parameter 'switch.marker.k=10 KB..400 KB:log' --minimize fct_us.p99 "
+    "--constraint 'drops<=0'"
+)
+def tune(
+    file: ScenarioFile,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="PATH=FROM..TO[:log]|PATH=V1,V2", help="Tune a key. Repeatable."),
+    ] = None,
+    minimize: Annotated[
+        list[str] | None, typer.Option("--minimize", metavar="METRIC", help="Smaller is better. Repeatable.")
+    ] = None,
+    maximize: Annotated[
+        list[str] | None, typer.Option("--maximize", metavar="METRIC", help="Larger is better. Repeatable.")
+    ] = None,
+    constraint: Annotated[
+        list[str] | None,
+        typer.Option("--constraint", metavar="METRIC<=N", help="Or buffer=SIZE, cable=LENGTH. Repeatable."),
+    ] = None,
+    set_: Set = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", min=1, help="How many settings to try [default: 60].")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of the search [default: 3].")] = None,
+    held_out: Annotated[
+        int | None,
+        typer.Option("--held-out", min=2, help="Further seeds, for the answer alone [default: 40]."),
+    ] = None,
+    search_seed: Annotated[
+        int | None, typer.Option("--search-seed", min=0, help="Seed of the search itself [default: 1].")
+    ] = None,
+    beside_random: Annotated[
+        bool,
+        typer.Option(
+            "--beside-random", help="Also run a random search with as many runs, and compare its best setting."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the search [default: results/NAME-tune].")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a search that was begun.")] = False,
+    jobs: Jobs = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Share the runs with N - 1 other processes on the same folder."),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", help="Where finished runs are kept [default: .pauseframe-store beside the folder]."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
+    ] = None,
+    play: Annotated[
+        bool, typer.Option("--play/--no-play", help="Record the runs that decided for pauseframe view.")
+    ] = True,
+    export: Annotated[
+        tuple[str, Path] | None,
+        typer.Option(
+            "--export", metavar="sonic|linux DIR", help="Write files of switches and hosts that have the answer."
+        ),
+    ] = None,
+    inventory: Annotated[
+        list[Path] | None,
+        typer.Option("--inventory", help="With --export: names and addresses of devices, as for pauseframe deploy."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Search for the values of some keys that are best, and say how sure that is.
+
+    Parameters, objectives and constraints are those of the [tune] table of the file; options go before it.
+    """
+    from pauseframe.cli.sweeps import _shard
+    from pauseframe.tune.export import TARGETS, export_answer
+    from pauseframe.tune.study import carry_out
+
+    if export is not None and export[0] not in TARGETS:
+        raise typer.BadParameter(f"{export[0]!r} is neither sonic nor linux", param_hint="--export")
+    if export is not None and export[1].exists() and any(export[1].iterdir()):
+        raise typer.BadParameter(f"{export[1]} is not empty: name another folder", param_hint="--export")
+    given = {"trials": trials, "seeds": seeds, "held_out": held_out, "search_seed": search_seed}
+    study = _study(file, set_ or [], parameter or [], minimize or [], maximize or [], constraint or [], given)
+    result = carry_out(
+        study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), threads=threads,
+        beside_random=beside_random, play=play, progress=not quiet,
+    )  # fmt: skip
+    exported = None
+    if export is not None and result.recommended is not None:
+        with wrong_values():
+            exported = export_answer(result, *export, inventory or ())
+    if as_json:
+        print_json(result.record | {"out": str(result.folder), "export": exported})
+    else:
+        _show(result, quiet)
+        for note in (exported or {}).get("notes", []):
+            say(f"note: {note}")
+        if exported:
+            print(f"exported to {exported['out']}; next: pauseframe lint {exported['out']}")
+    if result.recommended is None:
+        raise typer.Exit(NOT_DONE)
+
+
+def _study(
+    file: Path,
+    settings: list[str],
+    parameters: list[str],
+    minimize: list[str],
+    maximize: list[str],
+    constraints: list[str],
+    given: dict[str, int | None],
+) -> Study:
+    """The search of a file, changed by a command line."""
+    from pauseframe.sweep.plan import Source
+    from pauseframe.tune.parameters import parse_parameter
+    from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
+    from pauseframe.tune.study import prepare
+
+    source = Source.read(file)
+    source.set(changes_of(settings))
+    spec = spec_from_table(source.tune | {name: value for name, value in given.items() if value is not None})
+    for text in parameters:
+        if "=" not in text:
+            spec.complain("parameters", text, "is not of the form PATH=FROM..TO or PATH=V1,V2")
+        else:
+            add_parameters(spec, dict([parse_parameter(text)]))
+    if minimize or maximize:
+        spec.objectives = []
+    for text in minimize:
+        add_objective(spec, text, maximize=False)
+    for text in maximize:
+        add_objective(spec, text, maximize=True)
+    for text in constraints:
+        try:
+            add_constraints(spec, parse_constraint(text))
+        except ValueError as error:
+            spec.complain("constraints", text, str(error))
+    return prepare(source, spec)
+
+
+def _show(result: Tuning, quiet: bool) -> None:
+    from pauseframe.tune import text
+
+    record: dict[str, Any] = result.record
+    if record["recommended"] is None:
+        for note in record["notes"]:
+            say(note)
+    elif not quiet:
+        for table in text.tables(record):
+            print_table(table)
+            print()
+        for line in text.lines(record):
+            print(line)
+    if not quiet:
+        print(f"page: {result.folder / 'report.html'}")

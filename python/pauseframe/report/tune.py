@@ -1,0 +1,171 @@
+"""The page of a search: what is recommended, and every piece of evidence for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._core import __version__
+from pauseframe._files import write_text
+from pauseframe.report import figures
+from pauseframe.report.build import _environment, _plotly_js, _script_json
+from pauseframe.sweep.spec import label
+from pauseframe.tune import text
+from pauseframe.tune.parameters import split_unit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pauseframe.report.figures import Figure, Trace
+
+STATES = {"complete": "all seeds", "pruned": "fell behind", "violates": "breaks a constraint"}
+
+
+def build_tune_report(record: dict[str, Any], out: Path) -> Path:
+    """Writes the page of an answer (`Tuning.record`) to the file `out` and returns its path."""
+    items: list[Figure] = []
+
+    def add(figure: Figure) -> int:
+        items.append(figure)
+        return len(items) - 1
+
+    slices = [(one["path"], add(_slice(one, record))) for one in record["sensitivity"] if one["points"]]
+    progress = [(text.objective_title(record, n), add(_progress(record, n))) for n in range(len(record["objectives"]))]
+    scatter = [
+        (one["path"], add(_scatter(one["path"], record)))
+        for one in record["parameters"]
+        if any(trial["values"] for trial in record["trials"])
+    ]
+    front = [("Pareto front", add(_front(record)))] if len(record["objectives"]) == 2 else []
+    html = (
+        _environment()
+        .get_template("tune.html.j2")
+        .render(
+            title=record["name"],
+            version=__version__,
+            record=record,
+            text=text,
+            label=label,
+            slices=slices,
+            progress=progress,
+            scatter=scatter,
+            front=front,
+            figures=_script_json(items),
+            plotly_js=_plotly_js(),
+        )
+    )
+    return write_text(out, html)
+
+
+def _number(value: Any) -> float | None:
+    """The number of a value, without its unit."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    found = split_unit(value)
+    return None if found is None else found[0]
+
+
+def _x_axis(path: str, record: dict[str, Any]) -> figures.Axis:
+    entry = next(one for one in record["parameters"] if one["path"] == path)
+    if "choices" in entry:
+        return {"title": path, "type": "category"}
+    found = split_unit(entry["low"])
+    axis: figures.Axis = {"title": path if found is None else f"{path} ({found[1]})"}
+    return axis | {"type": "log"} if entry["log"] else axis
+
+
+def _x(value: Any, axis: figures.Axis) -> Any:
+    return label(value) if axis.get("type") == "category" else _number(value)
+
+
+def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
+    """How each objective worsens as one parameter moves, the others kept."""
+    axis = _x_axis(one["path"], record)
+    traces: list[Trace] = []
+    for number, objective in enumerate(record["objectives"]):
+        rows = [(_x(one["value"], axis), 1.0, label(one["value"]))]
+        rows += [
+            (
+                _x(point["value"], axis),
+                point["ratios"][number],
+                label(point["value"]) + ("" if point["kept"] else f", {point['why']}"),
+            )
+            for point in one["points"]
+            if point["ratios"] and point["ratios"][number] is not None
+        ]
+        if axis.get("type") != "category":
+            rows.sort()
+        x, y, names = zip(*rows, strict=True)
+        trace = figures._line(number, objective["metric"], list(x), figures.short(y), "× %{y:.3~g}<br>%{customdata}")
+        traces.append(trace | {"mode": "lines+markers", "customdata": list(names), "cliponaxis": False})
+    ends = [traces[0]["x"][0], traces[0]["x"][-1]]
+    limit: Trace = figures._line(
+        len(traces), f"{record['tolerance'] * 100:g} % worse", ends, [1 + record["tolerance"]] * 2, ""
+    )
+    traces.append(limit | {"mode": "lines", "line": {"dash": "dot"}, "hoverinfo": "skip"})
+    return figures._figure(traces, axis, {"title": "worse by", "ticksuffix": "×"})
+
+
+def _progress(record: dict[str, Any], number: int) -> Figure:
+    """The objective of every setting in the order of trials, and the best so far."""
+    better = max if record["objectives"][number]["maximize"] else min
+    traces: list[Trace] = []
+    for place, (state, name) in enumerate(STATES.items()):
+        mine = [
+            one
+            for one in record["trials"]
+            if one["state"] == state and one["values"] and one["values"][number] is not None
+        ]
+        if mine:
+            x, y = [one["number"] for one in mine], [one["values"][number] for one in mine]
+            trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
+            traces.append(
+                trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
+            )
+    best: list[float] = []
+    complete = [one for one in record["trials"] if one["state"] == "complete" and one["values"][number] is not None]
+    for one in complete:
+        best.append(better([*best[-1:], one["values"][number]]))
+    if best:
+        line = figures._line(
+            len(STATES), "best so far", [one["number"] for one in complete], figures.short(best), "%{y:.4s}"
+        )
+        traces.append(line | {"mode": "lines", "line": {"shape": "hv"}})
+    return figures._figure(traces, {"title": "setting"}, {"title": record["objectives"][number]["metric"]})
+
+
+def _scatter(path: str, record: dict[str, Any]) -> Figure:
+    """The first objective over one parameter, for all settings."""
+    axis = _x_axis(path, record)
+    traces: list[Trace] = []
+    for place, (state, name) in enumerate(STATES.items()):
+        mine = [
+            one for one in record["trials"] if one["state"] == state and one["values"] and one["values"][0] is not None
+        ]
+        if mine:
+            x, y = [_x(one["settings"][path], axis) for one in mine], [one["values"][0] for one in mine]
+            trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
+            traces.append(
+                trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
+            )
+    return figures._figure(traces, axis, {"title": record["objectives"][0]["metric"]})
+
+
+def _front(record: dict[str, Any]) -> Figure:
+    """Both objectives of all complete settings, and of the front."""
+    complete = [one for one in record["trials"] if one["state"] == "complete" and None not in one["values"]]
+    names = [text.settings_text(one["settings"]) for one in complete]
+    x, y = [one["values"][0] for one in complete], [one["values"][1] for one in complete]
+    everything = figures._line(0, "all seeds of the search", x, figures.short(y), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
+    traces: list[Trace] = [everything | {"mode": "markers", "customdata": names}]
+    ends = [[entry["median"] for entry in one["objectives"]] for one in record["front"]]
+    points = sorted(
+        (*pair, text.settings_text(one["settings"]))
+        for pair, one in zip(ends, record["front"], strict=True)
+        if None not in pair
+    )
+    if points:
+        px, py, shown = zip(*points, strict=True)
+        line = figures._line(1, "Pareto front", list(px), figures.short(py), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
+        traces.append(line | {"mode": "lines+markers", "customdata": list(shown)})
+    titles = [one["metric"] for one in record["objectives"]]
+    return figures._figure(traces, {"title": titles[0]}, {"title": titles[1]})

@@ -1,0 +1,105 @@
+"""Constraints that are checked before a run: lossless safety, and what fits into the switches.
+
+A setting that would break one is refused and costs no run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pauseframe import _core
+from pauseframe._text import format_bytes
+from pauseframe.headroom import FRAME, annex_o
+from pauseframe.tune.parameters import UNITS, split_unit
+
+if TYPE_CHECKING:
+    from pauseframe.tune.spec import Spec
+    from pauseframe.types import HeadroomRow
+
+
+def refusal(resolved: _core.Resolved, spec: Spec) -> str:
+    """Why a setting is not run; empty if nothing is against it."""
+    rows = resolved.headroom()
+    return (
+        _short_headroom(rows)
+        or _deadlock(resolved, rows, spec)
+        or _short_for_cable(resolved, rows, spec)
+        or _too_large(resolved, rows, spec)
+    )
+
+
+def _short_headroom(rows: list[HeadroomRow]) -> str:
+    for row in rows:
+        if row["pool_bytes"]:
+            if row["pool_suffices_for"] < row["ports"]:
+                return (
+                    f"headroom: the pool of {format_bytes(row['pool_bytes'])} suffices for {row['pool_suffices_for']} "
+                    f"ports such as {row['port']}, and there are {row['ports']}"
+                )
+        elif row["given_bytes"] < row["needed_bytes"]:
+            return (
+                f"headroom: {row['port']} has {format_bytes(row['given_bytes'])} and its link needs "
+                f"{format_bytes(row['needed_bytes'])}"
+            )
+    return ""
+
+
+def _deadlock(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
+    if not rows or spec.may_deadlock:
+        return ""
+    return next((f"deadlock: {warning}" for warning in resolved.warnings if "deadlock" in warning), "")
+
+
+def _short_for_cable(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
+    """Headroom for cables that are longer than those of the scenario."""
+    from pauseframe.calculator import parse_length
+
+    if not spec.cable:
+        return ""
+    metres = parse_length(spec.cable.replace(" m", "m"))
+    frame = _mtu(resolved) + FRAME
+    classes = len({row["priority"] for row in rows})
+    for row in rows:
+        need = annex_o(round(row["rate_bps"] / 1e6), metres, max_frame=frame, lossless=classes).total
+        if not row["pool_bytes"] and row["given_bytes"] < need:
+            return (
+                f"headroom: {row['port']} has {format_bytes(row['given_bytes'])}, and {spec.cable} at "
+                f"{row['rate_bps'] / 1e9:g} Gb/s need {format_bytes(need)}"
+            )
+    return ""
+
+
+def _too_large(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
+    """Whether the buffers are larger than the packet memory of the switches."""
+    from pauseframe.calculator import parse_size
+
+    if not spec.buffer:
+        return ""
+    have, need = parse_size(spec.buffer), _memory(resolved, rows)
+    if need > have:
+        return f"buffer: a switch needs {format_bytes(need)} of packet memory, and has {spec.buffer}"
+    return ""
+
+
+def _memory(resolved: _core.Resolved, rows: list[HeadroomRow]) -> float:
+    """Packet memory of the switch with the most ports: a shared buffer as it is, else every port's own share."""
+    values = {path: value for path, value, _ in resolved.explain()}
+    found = split_unit(values["switch.buffer.size"].strip('"'))
+    size = 0.0 if found is None else found[0] * UNITS[found[1]]
+    if values["switch.buffer.policy"] == '"shared"':
+        return size
+    ports: dict[str, int] = defaultdict(int)
+    topology = _core.Topology.of_scenario(resolved)
+    switches = {name for name, kind, _ in topology.nodes() if kind == "switch"}
+    for one, other, _, _ in topology.links():
+        for end in {one, other} & switches:
+            ports[end] += 1
+    lossless = len({row["priority"] for row in rows})
+    return max(ports.values(), default=0) * size * max(1, lossless)
+
+
+def _mtu(resolved: _core.Resolved) -> int:
+    values = {path: value for path, value, _ in resolved.explain()}
+    number, unit = split_unit(values["host.mtu"].strip('"')) or (1500.0, "B")
+    return round(number * UNITS[unit])

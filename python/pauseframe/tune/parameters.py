@@ -1,0 +1,215 @@
+"""Parameters of a search: the keys that it sets, their ranges, and the values that it may try.
+
+A range is searched in the unit that the file writes it in. Values are rounded to three significant digits, so that the
+answer can be typed by hand and settings that differ by less are one setting.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._plain import to_plain
+from pauseframe.sweep.spec import label
+
+if TYPE_CHECKING:
+    from pauseframe._plain import Value
+
+RANGE_KEYS = ("from", "to", "step", "scale")
+DIGITS = 3
+"""Significant digits of a value."""
+WHOLE_UNITS = ("B", "segments", "packets")
+"""Units that come in whole numbers."""
+UNITS = {
+    "B": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 1024.0,
+    "MiB": 1024.0**2,
+    "GiB": 1024.0**3,
+    "ps": 1e-12,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "bps": 1.0,
+    "Kbps": 1e3,
+    "Mbps": 1e6,
+    "Gbps": 1e9,
+    "Tbps": 1e12,
+}
+"""Bytes, seconds or bits per second of each unit."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A key that the search sets: choices, or a range of numbers that share a unit."""
+
+    path: str
+    low: float = 0.0
+    high: float = 0.0
+    unit: str = ""
+    log: bool = False
+    step: float | None = None
+    whole: bool = False
+    choices: tuple[Any, ...] = ()
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it has a range rather than choices."""
+        return not self.choices
+
+    def value(self, number: float) -> Value:
+        """The value of the key for a number of the range, rounded and inside the range."""
+        inside = min(max(self._round(number), self.low), self.high)
+        if self.whole:
+            inside = min(max(round(inside), math.ceil(self.low)), math.floor(self.high))
+        if self.unit in ("KiB", "MiB", "GiB"):  # sizes are whole bytes
+            return f"{round(inside * UNITS[self.unit])} B"
+        shown = f"{inside:.12g}" if self.unit else ""
+        return f"{shown} {self.unit}" if self.unit else int(inside) if self.whole else inside
+
+    def _round(self, number: float) -> float:
+        if self.step is not None:
+            return float(f"{self.low + round((number - self.low) / self.step) * self.step:.12g}")
+        if self.whole:
+            return float(round(number))
+        return float(f"{number:.{DIGITS}g}")
+
+    def number(self, value: Any) -> float | None:
+        """The number of a value in this parameter's unit; None for another kind of value."""
+        if self.unit:
+            found = split_unit(value)
+            if found is None or not _same_kind(found[1], self.unit):
+                return None
+            scale = UNITS.get(found[1], 1.0) / UNITS.get(self.unit, 1.0)
+            return found[0] * scale
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def in_base_unit(self, number: float) -> float:
+        """Bytes, seconds or bits per second."""
+        return number * UNITS.get(self.unit, 1.0)
+
+    def from_base_unit(self, number: float) -> float:
+        """Bytes, seconds or bits per second in this parameter's unit."""
+        return number / UNITS.get(self.unit, 1.0)
+
+    def position(self, number: float) -> float:
+        """Where a number lies in the range: 0 at its low end, 1 at its high end, on the parameter's scale."""
+        if self.high == self.low:
+            return 0.0
+        if self.log:
+            return math.log(number / self.low) / math.log(self.high / self.low)
+        return (number - self.low) / (self.high - self.low)
+
+    def at(self, position: float) -> float:
+        """The number at a position from 0 to 1."""
+        inside = min(max(position, 0.0), 1.0)
+        if self.log:
+            return self.low * (self.high / self.low) ** inside
+        return self.low + inside * (self.high - self.low)
+
+    def narrowed(self, low: float | None = None, high: float | None = None) -> Parameter:
+        """The parameter within bounds, given in its own unit; rounded so that it stays within them."""
+        least = self.low if low is None else max(self.low, _round_up(low))
+        most = self.high if high is None else min(self.high, -_round_up(-high))
+        return replace(self, low=least, high=most)
+
+
+def read_parameter(path: str, value: Any) -> Parameter:
+    """A parameter from its entry in the file. Raises ValueError that says what it should be."""
+    if isinstance(value, Mapping):
+        return _range(path, value)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError("must be a list of choices or { from = .., to = .. }")
+    choices = tuple(to_plain(list(value)))
+    if len(choices) < 2:
+        raise ValueError("has fewer than two choices: set it with --set, or add choices")
+    names = [label(choice) for choice in choices]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"lists {twice[0]} twice")
+    return Parameter(path, choices=choices)
+
+
+def parse_parameter(text: str) -> tuple[str, Any]:
+    """The path and the entry of `--parameter PATH=FROM..TO[:log]` or `PATH=V1,V2`.
+
+    >>> parse_parameter("switch.marker.k=10 KB..400 KB:log")
+    ('switch.marker.k', {'from': '10 KB', 'to': '400 KB', 'scale': 'log'})
+    """
+    from pauseframe.sweep.spec import split_values
+
+    path, _, rest = (part.strip() for part in text.partition("="))
+    first, dots, last = rest.partition("..")
+    if not dots:
+        return path, split_values(rest)
+    last, colon, scale = last.rpartition(":") if ":" in last else (last, "", "")
+    ends = {"from": split_values(first)[0], "to": split_values(last)[0]}
+    return path, ends | ({"scale": scale} if colon else {})
+
+
+def split_unit(value: Any) -> tuple[float, str] | None:
+    """The number and the unit of a text such as "22.5 KB"; None for anything else."""
+    found = (
+        re.fullmatch(r"\s*(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value)
+        if isinstance(value, str)
+        else None
+    )
+    try:
+        return None if found is None else (float(found[1]), found[2])
+    except ValueError:
+        return None
+
+
+def _range(path: str, table: Mapping[str, Any]) -> Parameter:
+    if unknown := [key for key in table if key not in RANGE_KEYS]:
+        raise ValueError(f"unknown key {unknown[0]!r}: a range has from, to, and if needed scale and step")
+    if not {"from", "to"} <= set(table):
+        raise ValueError("a range needs from and to")
+    (low, unit), (high, other) = _end(table["from"]), _end(table["to"])
+    scale, step = table.get("scale", "linear"), table.get("step")
+    if unit != other:
+        raise ValueError(f"from is in {unit or 'no unit'} and to in {other or 'no unit'}: write both in one unit")
+    if not low < high:
+        raise ValueError("from must be below to")
+    if scale not in ("linear", "log"):
+        raise ValueError('scale is "linear" or "log"')
+    if scale == "log" and low <= 0:
+        raise ValueError("a log scale needs from above 0")
+    if step is not None and (isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low):
+        raise ValueError("step must be a number above 0 that is no larger than the range")
+    if step is not None and scale == "log":
+        raise ValueError("step and a log scale exclude each other")
+    bare = type(table["from"]) is int and type(table["to"]) is int
+    whole = unit in WHOLE_UNITS or (not unit and bare and (step is None or float(step).is_integer()))
+    return Parameter(path, low, high, unit, scale == "log", None if step is None else float(step), whole)
+
+
+def _end(value: Any) -> tuple[float, str]:
+    if type(value) in (int, float):
+        return float(value), ""
+    found = split_unit(value)
+    if found is None:
+        raise ValueError("from and to are numbers, or texts such as '10 KB'")
+    return found
+
+
+def _same_kind(one: str, other: str) -> bool:
+    kinds = [("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB"), ("ps", "ns", "us", "µs", "ms", "s", "min", "h")]
+    return one == other or any(one in kind and other in kind for kind in kinds) or ("bps" in one and "bps" in other)
+
+
+def _round_up(number: float) -> float:
+    """To three significant digits, never below the number."""
+    if number == 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(number))) - DIGITS + 1)
+    return float(f"{math.ceil(number / unit - 1e-9) * unit:.12g}")

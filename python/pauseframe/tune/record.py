@@ -1,0 +1,150 @@
+"""The answer as plain values: what `answer.json` holds and the terminal and the page are written from."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe.tune.search import optuna
+from pauseframe.tune.trials import violations
+
+if TYPE_CHECKING:
+    from pauseframe.sweep.statistics import Estimate
+    from pauseframe.tune.answer import Answer, Judged, Slack
+    from pauseframe.tune.search import Trial
+    from pauseframe.tune.spec import Spec
+    from pauseframe.tune.study import Study
+
+ANSWER = "answer.json"
+
+
+def as_record(study: Study, answer: Answer) -> dict[str, Any]:
+    """All of an answer (docs/how-to/tune.md)."""
+    spec = study.spec
+    return {
+        "program": "pauseframe tune",
+        "version": _core.__version__,
+        "optuna": optuna().__version__,
+        "name": study.name,
+        "objectives": [{"metric": one.metric.text, "maximize": one.maximize} for one in spec.objectives],
+        "constraints": [one.text for one in spec.limits],
+        "checked_before_runs": _static(spec),
+        "scenarios": [one.name for one in spec.situations],
+        "seeds": answer.seeds,
+        "parameters": [
+            {"path": one.path, "low": one.value(one.low), "high": one.value(one.high), "log": one.log}
+            if one.is_range
+            else {"path": one.path, "choices": list(one.choices)}
+            for one in study.parameters
+        ],
+        "bounds": [
+            {"path": one.path, "role": one.role, "value": one.value, "formula": one.formula, "source": one.source}
+            for one in study.bounds
+        ],
+        "tolerance": spec.sensitivity,
+        "recommended": None if answer.recommended is None else _judged(answer.recommended, spec),
+        "front": [_judged(one, spec) for one in answer.front],
+        "references": [_judged(one, spec) for one in answer.references],
+        "rejected": [_judged(one, spec) for one in answer.rejected],
+        "sensitivity": [_slack(one) for one in answer.sensitivity],
+        "trials": [_trial(one, spec) for one in answer.trials],
+        "notes": answer.notes,
+        "cost": answer.cost,
+    }
+
+
+def _static(spec: Spec) -> list[str]:
+    checks = ["headroom of every lossless link (IEEE 802.1Qbb Annex O)"]
+    if not spec.may_deadlock:
+        checks.append("no deadlock risk of lossless routes")
+    if spec.cable:
+        checks.append(f"headroom for cables of {spec.cable}")
+    if spec.buffer:
+        checks.append(f"fits {spec.buffer} of packet memory per switch")
+    return checks
+
+
+def _judged(one: Judged, spec: Spec) -> dict[str, Any]:
+    objectives = []
+    for number, objective in enumerate(spec.objectives[: len(one.estimates)]):
+        ratio = one.ratios[number] if one.ratios else None
+        interval = one.one_seed[number]
+        objectives.append(
+            {
+                "metric": objective.metric.text,
+                **_estimate(one.estimates[number]),
+                "one_seed": {
+                    "low": _number(interval.low),
+                    "high": _number(interval.high),
+                    "coverage": interval.coverage,
+                },
+                "ratio": None if ratio is None else _estimate(ratio),
+                "samples": one.samples.get(objective.metric.text),
+            }
+        )
+    return {
+        "name": one.name,
+        "source": one.source,
+        "settings": one.setting.changes,
+        "refused": one.setting.refused,
+        "failed": len(one.setting.failures),
+        "objectives": objectives,
+        "constraints": [
+            {"constraint": text, "broken": count, "worst": _number(one.worst.get(text))}
+            for text, count in one.broken.items()
+        ],
+        "unfinished": one.unfinished,
+    }
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    return {
+        "n": one.n,
+        "median": _number(one.median),
+        "low": _number(one.low),
+        "high": _number(one.high),
+        "coverage": one.coverage,
+    }
+
+
+def _slack(one: Slack) -> dict[str, Any]:
+    points = [
+        {
+            "value": point.value,
+            "position": point.position,
+            "ratios": [_number(ratio) for ratio in point.ratios],
+            "kept": point.kept,
+            "why": point.why,
+        }
+        for point in one.points
+    ]
+    return {
+        "path": one.path,
+        "value": one.value,
+        "low": one.low,
+        "high": one.high,
+        "open_low": one.open_low,
+        "open_high": one.open_high,
+        "good": one.good,
+        "points": points,
+    }
+
+
+def _trial(one: Trial, spec: Spec) -> dict[str, Any]:
+    broken = {text: _number(worst) for text, worst in violations(one.setting, spec).items() if worst > 0}
+    return {
+        "number": one.number,
+        "settings": one.setting.changes,
+        "origin": one.origin,
+        "state": one.state,
+        "values": [_number(value) for value in one.values],
+        "seeds": one.seeds,
+        "refused": one.setting.refused,
+        "broken": broken,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has no infinity: a value that is missing is null."""
+    return None if value is None or math.isinf(value) else value

@@ -1,0 +1,383 @@
+"""What a search is about: the `[tune]` table of a scenario file, and the same from the command line and from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._plain import to_plain
+from pauseframe._problems import problem
+from pauseframe._text import nearest
+from pauseframe.tune.metrics import Metric, parse_metric
+from pauseframe.tune.parameters import Parameter, read_parameter
+
+if TYPE_CHECKING:
+    from pauseframe._plain import Settings
+    from pauseframe.types import Problem
+
+SAMPLERS = ("auto", "tpe", "nsga2", "random")
+COUNTS = {
+    "trials": (60, 1),
+    "seeds": (3, 1),
+    "check_seeds": (10, 0),
+    "held_out": (40, 2),
+    "finalists": (4, 1),
+    "at_once": (4, 1),
+    "search_seed": (1, 0),
+}
+"""Keys that are whole numbers: default, and the smallest that is allowed."""
+KEYS = (
+    *COUNTS,
+    *("sampler", "halving", "first_stop", "sensitivity"),
+    *("parameters", "objectives", "constraints", "scenarios", "references"),
+)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric and which way is better."""
+
+    metric: Metric
+    maximize: bool = False
+
+    @property
+    def sign(self) -> float:
+        """1 if smaller is better, -1 if larger is."""
+        return -1.0 if self.maximize else 1.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A constraint on a metric that a run shows."""
+
+    metric: Metric
+    bound: float
+    at_least: bool = False
+
+    @property
+    def text(self) -> str:
+        """As people write it."""
+        return f"{self.metric.text} {'>=' if self.at_least else '<='} {self.bound:g}"
+
+    def violation(self, value: float) -> float:
+        """How far a value is beyond the bound, relative to it; 0 or less if the constraint is kept."""
+        excess = self.bound - value if self.at_least else value - self.bound
+        return excess / max(abs(self.bound), 1.0)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A load or a failure under which a setting must be good."""
+
+    name: str
+    changes: Settings
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A setting to compare with: the vendor's, a paper's."""
+
+    name: str
+    changes: Settings
+    source: str = ""
+
+
+@dataclass
+class Spec:
+    """A search, checked as far as that needs no scenario."""
+
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    objectives: list[Objective] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
+    situations: list[Situation] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
+    trials: int = 60
+    """Settings that are tried."""
+    seeds: int = 3
+    """Seeds of the search, from the scenario's own on."""
+    check_seeds: int = 10
+    """Further seeds that choose among the finalists."""
+    held_out: int = 40
+    """Further seeds for the answer alone."""
+    finalists: int = 4
+    at_once: int = 4
+    """Settings that are tried side by side; the search depends on it, not on the number of cores."""
+    search_seed: int = 1
+    sampler: str = "auto"
+    halving: int = 3
+    """Of so many settings one gets the next share of seeds; 1 gives each all seeds."""
+    first_stop: str = ""
+    """Stop time of a first, shortened run of each setting; empty for none."""
+    sensitivity: float = 0.05
+    """How much worse an objective may become at the ends of the range of a parameter; 0 leaves that out."""
+    buffer: str = ""
+    """Packet memory that the switches have; empty for no constraint."""
+    cable: str = ""
+    """Cable length that the headroom must suffice for; empty for that of the scenario."""
+    may_deadlock: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+    def complain(self, path: str, value: Any, message: str, hint: str = "") -> None:
+        """Records a mistake in the search itself."""
+        self.problems.append(problem(f"tune.{path}" if path else "tune", str(value), message, hint))
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """Every metric that is measured, once."""
+        found = [one.metric for one in self.objectives] + [one.metric for one in self.limits]
+        return list({metric.text: metric for metric in found}.values())
+
+    def check(self) -> None:
+        """What is missing. To be called when everything is known."""
+        if not self.parameters and not self.problems:
+            self.complain("parameters", "", 'names no key to tune; write "switch.marker.k" = { from = .., to = .. }')
+        if not self.objectives and not self.problems:
+            self.complain("objectives", "", 'names no metric; write objectives = [{ minimize = "fct_us.p99" }]')
+        if len(self.objectives) > 1 and self.sampler == "tpe":
+            self.complain("sampler", "tpe", "is for one objective", 'with several, use "nsga2" or leave it out')
+
+    def as_table(self) -> dict[str, Any]:
+        """What decides the search, for the record in its folder."""
+        return {
+            **{name: getattr(self, name) for name in COUNTS},
+            **{name: getattr(self, name) for name in ("sampler", "halving", "first_stop", "sensitivity")},
+            **{name: getattr(self, name) for name in ("buffer", "cable", "may_deadlock")},
+            "parameters": {path: vars(one) | {"choices": list(one.choices)} for path, one in self.parameters.items()},
+            "objectives": [{"metric": one.metric.text, "maximize": one.maximize} for one in self.objectives],
+            "constraints": [one.text for one in self.limits],
+            "scenarios": [{"name": one.name, "set": one.changes} for one in self.situations],
+            "references": [vars(one) for one in self.references],
+        }
+
+
+def spec_from_table(table: Mapping[str, Any]) -> Spec:
+    """Reads the `[tune]` table; what is wrong with it becomes a problem."""
+    spec = Spec()
+    readers = {
+        "parameters": add_parameters,
+        "objectives": _add_objectives,
+        "constraints": add_constraints,
+        "scenarios": _add_situations,
+        "references": _add_references,
+    }
+    for name, value in table.items():
+        if name in readers:
+            readers[name](spec, value)
+        else:
+            set_value(spec, name, value)
+    return spec
+
+
+def set_value(spec: Spec, name: str, value: Any) -> None:
+    """Sets one of the keys that hold a number or a word."""
+    value = 0.0 if name == "sensitivity" and value is False else value
+    rule = _rule(name, value)
+    if rule is None:
+        spec.complain(name, "", "unknown key", _meant(name, KEYS))
+    elif not rule[0]:
+        spec.complain(name, value, rule[1], _meant(value, SAMPLERS) if name == "sampler" else "")
+    else:
+        setattr(spec, name, value)
+
+
+def _rule(name: str, value: Any) -> tuple[bool, str] | None:
+    """Whether a key may have a value, and what it must be; None for a key that there is not."""
+    if name in COUNTS:
+        least = COUNTS[name][1]
+        return type(value) is int and value >= least, f"must be a whole number of at least {least}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    rules = {
+        "sampler": (value in SAMPLERS, f"must be one of {', '.join(SAMPLERS)}"),
+        "halving": (type(value) is int and 1 <= value <= 10, "must be a whole number from 1 (off) to 10"),
+        "sensitivity": (number and 0 <= value < 1, "must be a share from 0 to 1 such as 0.05, or false"),
+        "first_stop": (isinstance(value, str), 'must be a time such as "5 ms"'),
+    }
+    return rules.get(name)
+
+
+def add_parameters(spec: Spec, table: Any) -> None:
+    """Adds parameters by the paths of their keys; `switch.marker.k = ..` without quotes is a table in a table."""
+    if not isinstance(table, Mapping):
+        return spec.complain("parameters", table, "must be a table of keys")
+    for path, value in _leaves(table):
+        try:
+            spec.parameters[path] = read_parameter(path, value)
+        except ValueError as error:
+            spec.complain(f"parameters.{path}", "" if isinstance(value, Mapping | list) else value, str(error))
+    return None
+
+
+def add_objective(spec: Spec, text: Any, *, maximize: bool) -> None:
+    """Adds an objective by the text of its metric."""
+    metric = _metric(spec, "objectives", text)
+    if metric is not None:
+        spec.objectives.append(Objective(metric, maximize))
+
+
+def add_constraints(spec: Spec, table: Any) -> None:
+    """Adds constraints: metrics with bounds, `buffer`, `cable`, `deadlock_risk`."""
+    if not isinstance(table, Mapping):
+        return spec.complain("constraints", table, 'must be a table: { drops = 0, buffer = "16 MB", cable = "40 m" }')
+    for name, value in _bounds(table):
+        if name in ("buffer", "cable"):
+            _add_static(spec, name, value)
+        elif name == "deadlock_risk":
+            if type(value) is not bool:
+                spec.complain("constraints.deadlock_risk", value, "must be true (allowed) or false")
+            spec.may_deadlock = value is True
+        else:
+            _add_limit(spec, name, value)
+    return None
+
+
+def parse_constraint(text: str) -> dict[str, Any]:
+    """The entry of `--constraint 'drops <= 0'`, `'buffer=16 MB'`. Raises ValueError.
+
+    >>> parse_constraint("fct_us.p99 <= 2000"), parse_constraint("cable=40 m")
+    ({'fct_us.p99': {'at_most': 2000.0}}, {'cable': '40 m'})
+    """
+    for sign, word in (("<=", "at_most"), (">=", "at_least")):
+        # The last sign is the bound's: a filter may have others.
+        name, found, bound = text.rpartition(sign)
+        if found and _is_number(bound):
+            return {name.strip(): {word: float(bound)}}
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if equals and name in ("buffer", "cable"):
+        return {name: value}
+    raise ValueError("write METRIC<=NUMBER, METRIC>=NUMBER, buffer=SIZE or cable=LENGTH")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _add_static(spec: Spec, name: str, value: Any) -> None:
+    from pauseframe.calculator import parse_length, parse_size
+
+    try:
+        (parse_size if name == "buffer" else parse_length)(str(value).replace(" m", "m"))
+    except ValueError as error:
+        return spec.complain(f"constraints.{name}", value, str(error))
+    setattr(spec, name, str(value))
+    return None
+
+
+def _add_limit(spec: Spec, name: str, value: Any) -> None:
+    place = f"constraints.{name}"
+    metric = _metric(spec, "constraints", name)
+    if metric is None:
+        return
+    bounds = value if isinstance(value, Mapping) else {"at_most": value}
+    for word, bound in bounds.items():
+        if word not in ("at_most", "at_least"):
+            spec.complain(place, word, "unknown key", "a bound is at_most or at_least")
+        elif isinstance(bound, bool) or not isinstance(bound, int | float):
+            spec.complain(place, bound, f"{word} must be a number in the metric's own unit")
+        else:
+            spec.limits.append(Limit(metric, float(bound), word == "at_least"))
+    return
+
+
+def _add_objectives(spec: Spec, entries: Any) -> None:
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        return spec.complain("objectives", entries, 'must be a list of tables: [{ minimize = "fct_us.p99" }]')
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {"minimize", "maximize"}:
+            spec.complain(f"objectives.{number}", "", 'must be { minimize = "METRIC" } or { maximize = "METRIC" }')
+            continue
+        ((word, text),) = entry.items()
+        add_objective(spec, text, maximize=word == "maximize")
+    return None
+
+
+def _add_situations(spec: Spec, entries: Any) -> None:
+    for name, changes, _ in _named(spec, "scenarios", entries, ("name", "set")):
+        spec.situations.append(Situation(name, changes))
+
+
+def _add_references(spec: Spec, entries: Any) -> None:
+    for name, changes, source in _named(spec, "references", entries, ("name", "set", "source")):
+        if name == "default":
+            spec.complain("references", name, "is the scenario as it stands", "choose another name")
+        else:
+            spec.references.append(Reference(name, changes, source))
+
+
+def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tuple[str, Settings, str]]:
+    """Entries with a name and changes, as far as they are right."""
+    found: list[tuple[str, Settings, str]] = []
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        spec.complain(what, entries, f"must be a list of tables: [[tune.{what}]]")
+        return found
+    for number, entry in enumerate(entries):
+        place = f"{what}.{number}"
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"]:
+            spec.complain(place, "", "must be a table with a name, and set = { .. }")
+            continue
+        if unknown := [key for key in entry if key not in keys]:
+            spec.complain(f"{place}.{unknown[0]}", "", "unknown key", _meant(unknown[0], keys))
+            continue
+        if entry["name"] in [name for name, _, _ in found]:
+            spec.complain(place, entry["name"], "is there twice")
+            continue
+        changes = entry.get("set", {})
+        if not isinstance(changes, Mapping):
+            spec.complain(f"{place}.set", changes, 'must be a table of keys: { "transport.preset" = "dctcp" }')
+            continue
+        found.append((entry["name"], dict(_changes(changes)), str(entry.get("source", ""))))
+    return found
+
+
+def _changes(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """`switch.marker.k = ..` without quotes is a table in a table; one with a kind is a value."""
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if isinstance(value, Mapping) and "kind" not in value:
+            found += _changes(value, f"{prefix}{key}.")
+        else:
+            found.append((f"{prefix}{key}", to_plain(value)))
+    return found
+
+
+def _metric(spec: Spec, place: str, text: Any) -> Metric | None:
+    if not isinstance(text, str):
+        spec.complain(place, text, 'must be the name of a metric such as "fct_us.p99"')
+        return None
+    try:
+        return parse_metric(text)
+    except ValueError as error:
+        spec.complain(place, text, str(error))
+        return None
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value and all(isinstance(item, Mapping | list) for item in value.values()):
+            found += _leaves(value, f"{path}.")
+        else:
+            found.append((path, value))
+    return found
+
+
+def _bounds(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """`fct_us.p99 = 2000` without quotes is a table in a table."""
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and not set(value) & {"at_most", "at_least"}:
+            found += _bounds(value, f"{path}.")
+        else:
+            found.append((path, value))
+    return found
+
+
+def _meant(wrong: Any, known: Sequence[str]) -> str:
+    meant = nearest(str(wrong), known, 1)
+    return f"did you mean {meant[0]}?" if meant else f"known: {', '.join(known)}"

@@ -1,0 +1,441 @@
+"""A search from its file to its answer: what it is about, where it starts, what it leaves in its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe._core import InputError
+from pauseframe._files import write_text
+from pauseframe._problems import failure
+from pauseframe.sweep.incremental import IncrementalSweep
+from pauseframe.sweep.plan import Source
+from pauseframe.sweep.spec import label
+from pauseframe.tune.answer import Answer, find_answer
+from pauseframe.tune.formulas import Facts, Suggestion, facts_of, suggestions
+from pauseframe.tune.limits import refusal
+from pauseframe.tune.search import Search, optuna
+from pauseframe.tune.spec import Situation, Spec, spec_from_table
+from pauseframe.tune.trials import Simulations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from distributed import Client
+
+    from pauseframe._plain import Settings
+    from pauseframe.scenario import Scenario
+    from pauseframe.sweep.task import Outcome as RunOutcome
+    from pauseframe.tune.parameters import Parameter
+    from pauseframe.tune.search import Trial
+    from pauseframe.tune.trials import Laboratory, Setting
+
+SEARCH = "search.json"
+JOURNAL = "study.journal"
+RUNS = "runs"
+ALONE = "scenario"
+"""Name of the only situation of a search that names none."""
+SAY_EVERY_S = 10.0
+RANDOM = "random search"
+
+
+@dataclass
+class Study:
+    """A search that is ready to run: checked against its scenario, with its start points."""
+
+    source: Source
+    spec: Spec
+    name: str
+    parameters: list[Parameter]
+    """With ranges that formulas have bounded."""
+    starts: list[tuple[str, Settings]]
+    """Start points and where they come from."""
+    default: Settings
+    """The scenario's own values of the parameters, as far as it has any."""
+    bounds: list[Suggestion]
+    """Formulas that bound ranges."""
+    seeds: dict[str, list[int]]
+    """Of the search, of the choice among finalists ("check"), and of the answer ("held_out")."""
+
+    def digest(self) -> str:
+        """Of all that decides the search, but for how many trials it has: more of them go on with it."""
+        table = self.spec.as_table()
+        del table["trials"]
+        text = json.dumps([_core.__version__, optuna().__version__, self.source.resolve().toml, table], default=label)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def prepare(source: Source, spec: Spec) -> Study:
+    """Checks a search against its scenario. Raises ScenarioError with every mistake in it."""
+    spec.check()
+    if spec.problems:
+        raise failure(spec.problems)
+    spec.situations = spec.situations or [Situation(ALONE, {})]
+    base = source.resolve()
+    _check_situations(source, spec)
+    if spec.problems:
+        raise failure(spec.problems)
+    facts = facts_of(base)
+    found = {path: _suggestions(facts, path, spec) for path in spec.parameters}
+    parameters, bounds = _bounded(spec, found)
+    _check_values(source, spec, parameters)
+    _check_safety(source, spec)
+    if spec.problems:
+        raise failure(spec.problems)
+    default = _default(facts, parameters)
+    return Study(
+        source,
+        spec,
+        base.name,
+        parameters,
+        _starts(parameters, found, default, facts),
+        default,
+        bounds,
+        _seeds(spec, base.seed),
+    )
+
+
+def _seeds(spec: Spec, first: int) -> dict[str, list[int]]:
+    seeds, begin = {}, first
+    for name, count in (("search", spec.seeds), ("check", spec.check_seeds), ("held_out", spec.held_out)):
+        seeds[name] = list(range(begin, begin + count))
+        begin += count
+    return seeds
+
+
+def _suggestions(facts: Facts, path: str, spec: Spec) -> list[Suggestion]:
+    from pauseframe.calculator import parse_length
+
+    return suggestions(facts, path, parse_length(spec.cable.replace(" m", "m")) if spec.cable else None)
+
+
+def _check_situations(source: Source, spec: Spec) -> None:
+    """Every situation and every reference resolves, the parameters being as the file has them."""
+    named = [(f"scenarios.{one.name}", one.changes) for one in spec.situations]
+    named += [(f"references.{one.name}", one.changes) for one in spec.references]
+    for place, changes in named:
+        for path in set(changes) & set(spec.parameters) if place.startswith("scenarios") else ():
+            spec.complain(place, path, "sets a key that is tuned", "leave it out of the scenario or of the parameters")
+        try:
+            source.resolve_with(changes)
+        except _core.ScenarioError as error:
+            for item in error.problems:
+                spec.complain(f"{place}.{item['path']}", item["value"], item["message"], item["hint"])
+
+
+def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -> None:
+    """Each parameter is a key, and at least one of three values of its range is possible; of choices all are."""
+    for one in parameters:
+        values = list(one.choices) or [one.value(one.at(share)) for share in (0.0, 0.5, 1.0)]
+        wrong = []
+        for value in values:
+            try:
+                source.resolve_with({one.path: value})
+            except _core.ScenarioError as error:
+                wrong.append(error.problems[0])
+        # A range may reach where other keys forbid it, such as XOFF above a small buffer: those settings are refused.
+        if wrong and (not one.is_range or len(wrong) == len(values)):
+            item = wrong[0]
+            other = "" if item["path"] == one.path else f"{item['path']}: "
+            spec.complain(f"parameters.{one.path}", item["value"], f"{other}{item['message']}", item["hint"])
+
+
+def _check_safety(source: Source, spec: Spec) -> None:
+    """A fabric that can deadlock whatever is tuned is refused once, not setting by setting."""
+    if any(path.startswith(("routing", "topology", "switch.pfc", "transport.lossless")) for path in spec.parameters):
+        return
+    for situation in spec.situations:
+        why = refusal(source.resolve_with(situation.changes), spec)
+        if why.startswith("deadlock"):
+            hint = 'plan routes (routing.kind = "auto"), or allow it: constraints.deadlock_risk = true'
+            spec.complain("constraints", "", why, hint)
+            return
+
+
+def _bounded(spec: Spec, found: Mapping[str, Sequence[Suggestion]]) -> tuple[list[Parameter], list[Suggestion]]:
+    """Parameters within the bounds that formulas set."""
+    parameters: list[Parameter] = []
+    bounds: list[Suggestion] = []
+    for path, whole in spec.parameters.items():
+        part = whole
+        for item in found[path] if whole.is_range else ():
+            number = whole.from_base_unit(item.value)
+            if item.role == "at_least" and number > part.low:
+                part, bounds = part.narrowed(low=number), [*bounds, item]
+            elif item.role == "at_most" and number < part.high:
+                part, bounds = part.narrowed(high=number), [*bounds, item]
+            if not part.low < part.high:
+                ends = f"{whole.value(whole.low)} to {whole.value(whole.high)}"
+                needs = f"{item.role.replace('_', ' ')} {item.value:.6g} B"
+                message = f"no value is safe: {item.source} needs {needs} ({item.formula})"
+                spec.complain(f"parameters.{path}", ends, message, "change the range")
+                break
+        parameters.append(part)
+    return parameters, bounds
+
+
+def _default(facts: Facts, parameters: Sequence[Parameter]) -> Settings:
+    import tomllib
+
+    found: Settings = {}
+    for one in parameters:
+        try:
+            value = tomllib.loads(f"value = {facts.values.get(one.path, '')}")["value"]
+        except tomllib.TOMLDecodeError:  # automatic
+            continue
+        if one.number(value) is not None if one.is_range else value in one.choices:
+            found[one.path] = value
+    return found
+
+
+def _starts(
+    parameters: Sequence[Parameter], found: Mapping[str, Sequence[Suggestion]], default: Settings, facts: Facts
+) -> list[tuple[str, Settings]]:
+    """The scenario's own values where the ranges have them, then formulas: the first of each key, then the second."""
+    inside = {
+        one.path: default[one.path] for one in parameters if one.path in default and _contains(one, default[one.path])
+    }
+    starts: list[tuple[str, Settings]] = [("default", inside)] if inside else []
+    by_path = {one.path: one for one in parameters if one.is_range}
+    starting = {path: [one for one in found[path] if one.role == "start"] for path in by_path}
+    for number in range(max((len(items) for items in starting.values()), default=0)):
+        # A key with fewer formulas than others keeps its last: a start point has all that is known.
+        items = [given[min(number, len(given) - 1)] for given in starting.values() if given]
+        point = inside | {
+            one.path: by_path[one.path].value(_in_unit(by_path[one.path], one.value, facts)) for one in items
+        }
+        why = "; ".join(f"{one.path}: {one.formula} ({one.source})" for one in items)
+        if point not in [changes for _, changes in starts]:
+            starts.append((f"formula: {why}", point))
+    return starts
+
+
+def _contains(parameter: Parameter, value: Any) -> bool:
+    if not parameter.is_range:
+        return value in parameter.choices
+    number = parameter.number(value)
+    return number is not None and parameter.low <= number <= parameter.high
+
+
+def _in_unit(parameter: Parameter, value: float, facts: Facts) -> float:
+    """Bytes as segments or packets where the parameter counts those."""
+    if parameter.unit in ("segments", "packets"):
+        return max(1.0, value / (facts.mtu - 40 if parameter.unit == "segments" else facts.mtu))
+    return parameter.from_base_unit(value)
+
+
+def tune(
+    scenario: Scenario | _core.Resolved | str | Path,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    objectives: Sequence[Mapping[str, str]] | None = None,
+    constraints: Mapping[str, Any] | None = None,
+    scenarios: Sequence[Mapping[str, Any]] | None = None,
+    references: Sequence[Mapping[str, Any]] | None = None,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    store: str | Path | None = None,
+    resume: bool = True,
+    jobs: int | None = None,
+    on: str | Client | None = None,
+    shard: tuple[int, int] | None = None,
+    threads: int | None = None,
+    beside_random: bool = False,
+    play: bool = True,
+    progress: bool | None = None,
+    **rules: Any,
+) -> Tuning:
+    """What `pauseframe.tune` does; `rules` are the other keys of the `[tune]` table."""
+    source = Source.read(scenario)
+    source.set(set or {})
+    given = {
+        "parameters": parameters,
+        "objectives": None if objectives is None else list(objectives),
+        "constraints": constraints,
+        "scenarios": None if scenarios is None else list(scenarios),
+        "references": None if references is None else list(references),
+        **rules,
+    }
+    table = source.tune | {name: value for name, value in given.items() if value is not None}
+    study = prepare(source, spec_from_table(table))
+    return carry_out(
+        study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=shard, threads=threads,
+        beside_random=beside_random, play=play, progress=progress,
+    )  # fmt: skip
+
+
+@dataclass
+class Tuning:
+    """A search that has ended: its folder, and its answer."""
+
+    folder: Path
+    study: Study
+    answer: Answer
+    record: dict[str, Any]
+    """What `answer.json` holds (docs/how-to/tune.md)."""
+
+    @property
+    def recommended(self) -> Settings | None:
+        """The recommended values by key; None if no setting keeps all constraints."""
+        chosen = self.answer.recommended
+        return None if chosen is None else chosen.setting.changes
+
+    def __repr__(self) -> str:
+        return f"<pauseframe.Tuning {self.study.name!r}: {len(self.answer.trials)} settings tried, {self.recommended}>"
+
+
+def carry_out(
+    study: Study,
+    *,
+    out: str | Path | None = None,
+    store: str | Path | None = None,
+    resume: bool = True,
+    jobs: int | None = None,
+    on: str | Client | None = None,
+    shard: tuple[int, int] | None = None,
+    threads: int | None = None,
+    beside_random: bool = False,
+    play: bool = True,
+    progress: bool | None = None,
+) -> Tuning:
+    """Runs a search; the arguments are those of `tune`."""
+    from pauseframe.tune.record import ANSWER, as_record
+    from pauseframe.tune.replay import record_decisive
+
+    folder = Path(out) if out is not None else Path("results") / f"{study.name}-tune"
+    _open(folder, study, resume or shard is not None)
+    begun = time.perf_counter()
+    display = Display(progress, study.spec.trials)
+    runs = IncrementalSweep(folder / RUNS, store=store, jobs=jobs, on=on, threads=threads, shard=shard)
+    lab = Simulations(study.source, study.spec, runs, display.run_ended)
+    first = shard is None or shard[0] == 1
+    try:
+        answer = _search(study, lab, folder / JOURNAL if first else None, beside_random, display)
+        runs.finish(study.name, lab.axes())
+    except KeyboardInterrupt:
+        sys.stderr.write(f"interrupted; {len(runs.runs)} runs are kept in {folder}, --resume goes on with the search\n")
+        raise
+    finally:
+        runs.close()
+        display.close()
+    answer.cost |= {
+        "runs": len(runs.runs),
+        "computed": runs.computed,
+        "run_s": lab.run_s,
+        "waited_s": lab.waited_s,
+        "wall_s": time.perf_counter() - begun,
+    }
+    record = as_record(study, answer)
+    if first:
+        record["decisive"] = record_decisive(study, answer, folder) if play else []
+        write_text(folder / ANSWER, json.dumps(record, indent=1, default=label) + "\n", sync=True)
+        from pauseframe.report.tune import build_tune_report
+
+        build_tune_report(record, folder / "report.html")
+    return Tuning(folder, study, answer, record)
+
+
+def _search(study: Study, lab: Laboratory, journal: Path | None, beside_random: bool, display: Display) -> Answer:
+    """The search, the random search beside it, and the answer."""
+    spec = study.spec
+    search = Search(
+        lab, study.parameters, study.starts, study.seeds["search"], journal=journal, told=display.trial_ended
+    )
+    found = search.run()
+    named: list[tuple[str, str, Setting]] = [("default", "the scenario as it stands", lab.prepare({}))]
+    named += [(one.name, one.source, lab.prepare(one.changes)) for one in spec.references]
+    random_runs = 0
+    if beside_random:
+        spent = sum(one.seeds for one in found.trials)
+        trials = max(1, spent // spec.seeds)
+        other = Search(lab, study.parameters, [], study.seeds["search"], sampler="random", trials=trials, halving=False)
+        random = other.run()
+        random_runs = sum(one.seeds for one in random.trials)
+        if best := _best(random.complete, spec):
+            source = f"the best of {trials} random settings, {random_runs} seeds in all; the search had {spent}"
+            named.append((RANDOM, source, best.setting))
+    begun = time.perf_counter()
+    waited = getattr(lab, "waited_s", 0.0)
+    answer = find_answer(lab, found, study.parameters, named, study.seeds)
+    answer.cost["search_s"] = found.search_s
+    answer.cost["judge_s"] = time.perf_counter() - begun - (getattr(lab, "waited_s", 0.0) - waited)
+    answer.cost["seeds_of_search"] = sum(one.seeds for one in found.trials)
+    answer.cost["seeds_of_random"] = random_runs
+    return answer
+
+
+def _best(trials: Sequence[Trial], spec: Spec) -> Trial | None:
+    return min(trials, key=lambda one: spec.objectives[0].sign * one.values[0], default=None)
+
+
+def _open(folder: Path, study: Study, may_exist: bool) -> None:
+    """Writes `search.json`, unless the folder has another search."""
+    path = folder / SEARCH
+    mine = {"program": "pauseframe tune", "name": study.name, "digest": study.digest(), "tune": study.spec.as_table()}
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        there = None
+    if there is None:
+        if folder.is_dir() and any(entry.name[0] != "." and entry.name != SEARCH for entry in folder.iterdir()):
+            raise InputError(f"{folder} exists and is not a search; choose another --out")
+    elif not may_exist:
+        raise InputError(f"{folder} has a search; --resume goes on with it")
+    elif not isinstance(there, dict) or there.get("digest") != mine["digest"]:
+        raise InputError(
+            f"{folder} has another search: scenario, [tune] or a version differs; choose another --out (finished runs "
+            "are taken from the store)"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(mine, indent=1, default=label) + "\n", sync=True)
+
+
+class Display:
+    """How far a search is, on stderr: a line now and then; `wanted` None shows it on a terminal only."""
+
+    def __init__(self, wanted: bool | None, trials: int) -> None:
+        self._shown = sys.stderr.isatty() if wanted is None else wanted
+        self._trials = trials
+        self._ended = 0
+        self._runs = 0
+        self._said = time.monotonic()
+        self._live = self._shown and sys.stderr.isatty()
+
+    def run_ended(self, outcome: RunOutcome) -> None:
+        """One more run has ended."""
+        self._runs += 1
+        if outcome.error is not None and self._shown:
+            self._say(f"a run failed: {outcome.error}")
+        self._now_and_then()
+
+    def trial_ended(self, _trial: Trial) -> None:
+        """One more setting has been judged."""
+        self._ended += 1
+        self._now_and_then()
+
+    def _now_and_then(self) -> None:
+        every = 0.2 if self._live else SAY_EVERY_S
+        if self._shown and time.monotonic() - self._said > every:
+            self._said = time.monotonic()
+            line = f"{self._ended} of {self._trials} settings, {self._runs} runs"
+            if self._live:
+                width = shutil.get_terminal_size().columns
+                sys.stderr.write(f"\r{line[: width - 1]:<{width - 1}}")
+                sys.stderr.flush()
+            else:
+                self._say(line)
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(("\n" if self._live else "") + text + "\n")
+
+    def close(self) -> None:
+        """Ends the line."""
+        if self._live:
+            sys.stderr.write("\n")

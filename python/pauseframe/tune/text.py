@@ -1,0 +1,197 @@
+"""The answer on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._text import MISSING, format_duration, format_number
+from pauseframe.sweep.spec import label
+from pauseframe.tune.metrics import format_metric
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SHOWN_FRONT = 8
+
+
+def objective_form(record: dict[str, Any], number: int) -> Any:
+    """How values of an objective are written: ratios where there are several scenarios."""
+    if len(record["scenarios"]) > 1:
+        return lambda value: MISSING if value is None else f"× {format_number(value)}"
+    return format_metric(record["objectives"][number]["metric"])
+
+
+def objective_title(record: dict[str, Any], number: int) -> str:
+    """Which way is better, and of what."""
+    one = record["objectives"][number]
+    ratio = ", worst ratio over the scenarios" if len(record["scenarios"]) > 1 else ""
+    return f"{'highest' if one['maximize'] else 'lowest'} {one['metric']}{ratio}"
+
+
+def with_interval(one: dict[str, Any], form: Any) -> str:
+    """'1.2 ms [1.1 ms, 1.3 ms]'."""
+    if one["median"] is None:
+        return "none"
+    ends = "" if one["low"] is None or one["high"] is None else f" [{form(one['low'])}, {form(one['high'])}]"
+    return f"{form(one['median'])}{ends}"
+
+
+def relative(one: dict[str, Any] | None) -> str:
+    """'+12 % [+9 %, +15 %]'."""
+    if one is None or one["median"] is None:
+        return MISSING
+
+    def percent(ratio: float) -> str:
+        return f"{(ratio - 1) * 100:+.3g} %"
+
+    ends = "" if one["low"] is None else f" [{percent(one['low'])}, {percent(one['high'])}]"
+    return percent(one["median"]) + ends
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """'switch.marker.k = 22.5 KB, ...'."""
+    return ", ".join(f"{path} = {label(value)}" for path, value in settings.items()) or "as in the file"
+
+
+def kept_text(one: dict[str, Any]) -> str:
+    """Whether a setting keeps the constraints, and how often not."""
+    if one["refused"]:
+        return f"refused: {one['refused']}"
+    if one["failed"]:
+        return f"{one['failed']} runs failed"
+    broken = [f"{entry['constraint']}: broken in {entry['broken']}" for entry in one["constraints"] if entry["broken"]]
+    return "; ".join(broken) or "kept"
+
+
+def interval_text(record: dict[str, Any]) -> str:
+    """What the numbers in brackets are."""
+    chosen = record["recommended"]
+    seeds = record["seeds"]["held_out"]
+    first = chosen["objectives"][0]
+    return (
+        f"Medians over {len(seeds)} held-out seeds ({seeds[0]} to {seeds[-1]}), which the search has not used, "
+        f"[with the {first['coverage'] * 100:.3g} % interval of order statistics]. One more seed lies in the range of "
+        f"the held-out seeds with a probability of {first['one_seed']['coverage'] * 100:.3g} %."
+    )
+
+
+def safety_text(record: dict[str, Any]) -> str:
+    """What the held-out seeds say of the constraints; at most 3/n of all seeds break one, with 95 % confidence."""
+    count = len(record["seeds"]["held_out"])
+    share = 1 - 0.05 ** (1 / count)
+    limits = ", ".join(record["constraints"]) or "no constraint on a metric"
+    checks = "; ".join(record["checked_before_runs"])
+    kept = (
+        f"kept in all {count} held-out seeds: with 95 % confidence fewer than {share * 100:.2g} % of seeds break one"
+        if record["constraints"]
+        else "every run came to its end"
+    )
+    return f"{limits}: {kept}. Checked before every run: {checks}."
+
+
+def cost_text(record: dict[str, Any]) -> str:
+    """What the search cost."""
+    cost = record["cost"]
+    states = [trial["state"] for trial in record["trials"]]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    own = cost["search_s"] + cost["judge_s"]
+    return (
+        f"{len(states)} settings ({counted}), {cost['runs']:.0f} runs, {cost['computed']:.0f} of them computed now; "
+        f"{format_duration(cost['wall_s'])}, of which {format_duration(own)} for the search itself"
+    )
+
+
+def slack_text(one: dict[str, Any]) -> str:
+    """The range of a parameter, as text."""
+    if one["low"] is None:
+        return " or ".join(label(value) for value in one["good"])
+    low = f"{label(one['low'])}{' or less' if one['open_low'] else ''}"
+    high = f"{label(one['high'])}{' or more' if one['open_high'] else ''}"
+    return f"{low} to {high}"
+
+
+def tables(record: dict[str, Any]) -> list[Table]:
+    """The recommended setting, what else was measured, the sensitivity, and the front."""
+    found = [_recommended(record), _beside(record)]
+    if record["sensitivity"]:
+        found.append(_sensitivity(record))
+    if len(record["front"]) > 1:
+        found.append(_front(record))
+    return found
+
+
+def lines(record: dict[str, Any]) -> list[str]:
+    """What stands below the tables."""
+    found = [interval_text(record), safety_text(record), *(f"note: {note}" for note in record["notes"])]
+    if record["decisive"]:
+        found.append("Runs that decided:")
+        found += [f"  {one['command']}   # {one['why']}, seed {one['seed']}" for one in record["decisive"]]
+    return [*found, cost_text(record)]
+
+
+def _table(title: str, heads: list[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="left" if number == 0 else "right", overflow="fold")
+    return table
+
+
+def _recommended(record: dict[str, Any]) -> Table:
+    chosen = record["recommended"]
+    starts = {one["path"]: one for one in record["sensitivity"]}
+    bounds = {one["path"]: f"{one['role'].replace('_', ' ')}: {one['source']}" for one in record["bounds"]}
+    table = _table("Recommended", ["key", "value", f"within {record['tolerance'] * 100:g} % from", "bounded by"])
+    for path, value in chosen["settings"].items():
+        slack = slack_text(starts[path]) if path in starts else MISSING
+        table.add_row(path, label(value), slack, bounds.get(path, MISSING))
+    return table
+
+
+def _beside(record: dict[str, Any]) -> Table:
+    heads = ["setting"]
+    for number in range(len(record["objectives"])):
+        heads += [objective_title(record, number), "one more seed", "to the recommended"]
+    table = _table("On held-out seeds", [*heads, "constraints"])
+    for one in [record["recommended"], *record["references"]]:
+        row = [one["name"]]
+        for number in range(len(record["objectives"])):
+            if number >= len(one["objectives"]):
+                row += [MISSING] * 3
+                continue
+            form, entry = objective_form(record, number), one["objectives"][number]
+            span = entry["one_seed"]
+            row += [
+                with_interval(entry, form),
+                f"{form(span['low'])} to {form(span['high'])}",
+                relative(entry["ratio"]),
+            ]
+        table.add_row(*row, kept_text(one))
+    return table
+
+
+def _sensitivity(record: dict[str, Any]) -> Table:
+    table = _table(
+        f"Range of each parameter in which no objective worsens by {record['tolerance'] * 100:g} %, the others kept",
+        ["key", "recommended", "range", "measured: value (worst objective)"],
+    )
+    for one in record["sensitivity"]:
+        table.add_row(one["path"], label(one["value"]), slack_text(one), ", ".join(map(_point, one["points"])))
+    return table
+
+
+def _point(one: dict[str, Any]) -> str:
+    ratios = [ratio for ratio in one["ratios"] if ratio is not None]
+    if not one["kept"] or len(ratios) < len(one["ratios"]) or not ratios:
+        return f"{label(one['value'])} ({'refused' if not one['ratios'] else one['why'] or 'no value'})"
+    return f"{label(one['value'])} ({(max(ratios) - 1) * 100:+.2g} %)"
+
+
+def _front(record: dict[str, Any]) -> Table:
+    heads = [objective_title(record, number) for number in range(len(record["objectives"]))]
+    table = _table("Pareto front, on the seeds of search and choice", ["setting", *heads])
+    for one in record["front"][:SHOWN_FRONT]:
+        row = [with_interval(entry, objective_form(record, n)) for n, entry in enumerate(one["objectives"])]
+        table.add_row(settings_text(one["settings"]), *row)
+    return table
