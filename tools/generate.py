@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ BASES = {"Transport": "Constants", "File": "FromNetworkx"}
 # Keys without a default in files that have one in Python.
 DEFAULTS = {("Scenario", "workload"): "()"}
 # The names of unions: where they are used.
-UNIONS = {"Topology": ("Scenario", "topology"), "Workload": ("Scenario", "workload")}
+UNIONS = {"AnyTopology": ("Scenario", "topology"), "AnyWorkload": ("Scenario", "workload")}
 # Tables of more keys than these take them by name only.
 POSITIONAL_MAX = 7
 # What so many kinds have in common is not their own, and taken by name only.
@@ -69,6 +69,7 @@ class Class:
     doc: str
     tag: tuple[str, str] | None
     fields: list[Field]
+    bases: list[str] = field(default_factory=list)
 
 
 def main() -> None:
@@ -110,17 +111,15 @@ from pauseframe.scenario.more import {", ".join(sorted(BASES.values()))}
     ordered = sorted_by_use(classes)
     unions = []
     for name, (owner, key) in UNIONS.items():
-        used = next(field.type for field in classes[owner].fields if field.name == key)
-        unions.append(f"{name} = {used.removeprefix('Sequence[').removesuffix(']')}\n")
+        unions.append(f"{name} = {union_of(classes, owner, key)}\n")
     root = classes["Scenario"]
     root.name = "ScenarioKeys"
-    for field in root.fields:
+    for one in root.fields:
         for name, (_, key) in UNIONS.items():
-            if field.name == key:
-                field.type = f"Sequence[{name}]" if field.type.startswith("Sequence") else name
+            if one.name == key:
+                one.type = f"Sequence[{name}]" if one.type.startswith("Sequence") else name
     parts = [text_of(one) for one in ordered if one is not root]
-    listed = f"__all__ = {json.dumps(public(classes))}\n"
-    return "\n".join([head, listed, "", *(f"{part}\n" for part in (*parts, *unions)), text_of(root)])
+    return "\n".join([head, *(f"{part}\n" for part in (*parts, *unions)), text_of(root)])
 
 
 def names(schema: dict[str, Any], options: Options) -> str:
@@ -141,7 +140,7 @@ __all__ = {listed}
 
 def public(classes: dict[str, Class]) -> list[str]:
     """The names that users see."""
-    return sorted(name for name in classes if name != "Scenario")
+    return sorted(name for name in classes if name != "Scenario" and not name.endswith("Keys"))
 
 
 def classes_of(schema: dict[str, Any], options: Options) -> dict[str, Class]:
@@ -175,8 +174,33 @@ def classes_of(schema: dict[str, Any], options: Options) -> dict[str, Class]:
                 tag = (key, names[0])
             else:
                 fields[key].type = literal(names)
-        found[name] = Class(name, tables[0]["description"], tag, list(fields.values()))
+        bases = [BASES[name]] if name in BASES else []
+        found[name] = Class(name, tables[0]["description"], tag, list(fields.values()), bases)
+    for union, (owner, key) in UNIONS.items():
+        share_keys(union, [found[name] for name in words(union_of(found, owner, key))], found)
     return found
+
+
+def union_of(classes: dict[str, Class], owner: str, key: str) -> str:
+    """The alternatives that a key takes: "Star | Dumbbell | ..."."""
+    used = next(one.type for one in classes[owner].fields if one.name == key)
+    return used.removeprefix("Sequence[").removesuffix("]")
+
+
+def words(hint: str) -> list[str]:
+    """The names in an annotation."""
+    return re.findall(r"\w+", hint)
+
+
+def share_keys(union: str, kinds: list[Class], classes: dict[str, Class]) -> None:
+    """Moves the keys that most kinds of a union have in common into a base class: `TopologyKeys`, `WorkloadKeys`."""
+    kinds = [kind for kind in kinds if any(one.common for one in kind.fields)]
+    shared = [one for one in kinds[0].fields if one.common and all(one in kind.fields for kind in kinds)]
+    base = f"{union.removeprefix('Any')}Keys"
+    classes[base] = Class(base, f"Keys that every {union.removeprefix('Any').lower()} has.", None, shared)
+    for kind in kinds:
+        kind.fields = [one for one in kind.fields if one not in shared]
+        kind.bases.append(base)
 
 
 def constants_of_congestion_controls(options: Options) -> set[str]:
@@ -261,9 +285,9 @@ def sorted_by_use(classes: dict[str, Class]) -> list[Class]:
     def add(one: Class) -> None:
         if one.name in done:
             return
-        words = {word for field in one.fields for word in field.type.replace("[", " ").replace("]", " ").split()}
+        used = {*one.bases, *(word for key in one.fields for word in words(key.type))}
         for name, other in classes.items():
-            if name in words and name != one.name:
+            if name in used and name != one.name:
                 add(other)
         done[one.name] = one
 
@@ -274,24 +298,23 @@ def sorted_by_use(classes: dict[str, Class]) -> list[Class]:
 
 def text_of(one: Class) -> str:
     """The source of a class."""
-    own = [field for field in one.fields if not field.common]
-    by_name = len(own) > POSITIONAL_MAX or one.name == "ScenarioKeys"
-    merged = any(field.name == "kind" for field in one.fields)
+    own = [key for key in one.fields if not key.common]
+    by_name = len(own) > POSITIONAL_MAX or one.name.endswith("Keys")
+    merged = any(key.name == "kind" for key in one.fields)
     keyword = "(frozen=True, kw_only=True)" if by_name and not merged else "(frozen=True)"
-    base = BASES.get(one.name, "Part")
-    lines = [f"@dataclass{keyword}", f"class {one.name}({base}):", docstring(sentence(one.doc), "    "), ""]
+    bases = ", ".join(one.bases) or "Part"
+    lines = [f"@dataclass{keyword}", f"class {one.name}({bases}):", docstring(sentence(one.doc), "    "), ""]
     if one.tag:
         lines.append(f"    _tag: ClassVar = ({json.dumps(one.tag[0])}, {json.dumps(one.tag[1])})")
-    fields = sorted(one.fields, key=lambda field: (not field.required, field.common, field.name != "kind"))
-    for field in fields:
-        default = DEFAULTS.get((one.name.removesuffix("Keys"), field.name), "" if field.required else "None")
-        hint = field.type if default in {"", "()"} else f"{field.type} | None"
-        named = field.common or (merged and by_name and field.name != "kind")
+    for key in sorted(one.fields, key=lambda key: (not key.required, key.common, key.name != "kind")):
+        default = DEFAULTS.get((one.name.removesuffix("Keys"), key.name), "" if key.required else "None")
+        hint = key.type if default in {"", "()"} else f"{key.type} | None"
+        named = key.common or (merged and by_name and key.name != "kind")
         if named and "kw_only=True" not in keyword:
             default = f"field({f'default={default}, ' if default else ''}kw_only=True)"
-        lines.append(f"    {field.name}: {hint}{f' = {default}' if default else ''}")
-        if field.doc:
-            lines.append(docstring(sentence(field.doc), "    "))
+        lines.append(f"    {key.name}: {hint}{f' = {default}' if default else ''}")
+        if key.doc:
+            lines.append(docstring(sentence(key.doc), "    "))
     return "\n".join(lines) + "\n"
 
 

@@ -1,10 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes of files and folders: a reader sees the old content or the new content, never a part."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
+import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,17 +18,17 @@ ENDING = "partial"
 
 
 def write_text(path: Path, text: str, *, sync: bool = False) -> Path:
-    """Writes a file that a reader finds whole or not at all, and returns its path; with `sync` also after a power cut.
+    """Writes a file atomically and returns its path. With `sync`, the file also survives a power failure.
 
-    The text goes to a new file beside it, under a name that nobody can have prepared, and is renamed: a symbolic link
-    that stands in the place is replaced, not followed. What earlier processes left that were killed is removed.
-    Devices and pipes, such as /dev/stdout, are written to as they are.
+    Writes a temporary file with an unpredictable name in the same folder, then renames it. A symbolic link at `path` is
+    replaced, not followed. Removes temporary files of killed processes. Writes to devices and pipes, such as
+    /dev/stdout, directly.
     """
     return write_bytes(path, text.encode(), sync=sync)
 
 
 def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
-    """The same for bytes."""
+    """Writes bytes as `write_text` writes text."""
     if _is_no_file(path):
         path.write_bytes(content)
         return path
@@ -46,7 +48,7 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """The path of a new file that takes the place of `path` at the end, if all goes well. Its writer syncs it."""
+    """A new file that replaces `path` at the end if the caller succeeds. The caller syncs it if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     partial = _partial(path)
@@ -57,14 +59,43 @@ def whole_file(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A new folder that replaces `folder` at the end. If the caller fails, `folder` stays as it was."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=f".{ENDING}", dir=folder.parent))
+    try:
+        yield partial
+        partial.chmod(0o755)
+        _swap(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _swap(new: Path, place: Path) -> None:
+    """Renames `new` to `place`, and removes the folder that was there before."""
+    if not place.exists():
+        new.rename(place)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=f".{ENDING}", dir=place.parent))
+    place.rename(old)  # onto an empty folder, which POSIX allows
+    try:
+        new.rename(place)
+    except OSError:
+        old.rename(place)
+        raise
+    shutil.rmtree(old)
+
+
 def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.{socket.gethostname()}+{os.getpid()}+{secrets.token_hex(4)}.{ENDING}")
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes unfinished versions of a file whose process, on this machine, is gone."""
+    """Removes temporary versions of a file whose process on this machine has ended."""
     begin = f".{path.name}.{socket.gethostname()}+"
-    with suppress(OSError):  # of others
+    with suppress(OSError):  # another user may own the folder or its files
         for other in path.parent.iterdir():
             if other.name.startswith(begin) and other.suffix == f".{ENDING}":
                 number = other.name.removeprefix(begin).partition("+")[0]
@@ -74,15 +105,15 @@ def remove_leftovers(path: Path) -> None:
 
 def _is_no_file(path: Path) -> bool:
     if path.absolute().parts[1:2] in (("dev",), ("proc",)):
-        return True  # /dev/stdout may lead to a file: what is to be replaced is not the link
+        return True  # /dev/stdout may link to a file: the link must not be replaced
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this machine is there and not merely waiting to be asked after."""
+    """Whether a process of this machine runs; a zombie does not count."""
     with suppress(OSError, IndexError):
         if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False  # it was killed, and its parent has yet to ask after it
+            return False  # a zombie: its parent has not waited for it yet
     try:
         os.kill(process, 0)
     except ProcessLookupError:

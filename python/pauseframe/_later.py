@@ -1,9 +1,10 @@
-"""The public names that are loaded when one of them is first asked for: seventy classes take a while to be made."""
+"""The public names that are loaded on first use: seventy scenario classes take longer to import than a small run."""
 
+from pauseframe import _table_names
 from pauseframe.flow import run_flows
 from pauseframe.program import Program, programs
 from pauseframe.routing import write_plan
-from pauseframe.scenario import Scenario, tables
+from pauseframe.scenario import Scenario
 from pauseframe.scenario.tables import *  # noqa: F403
 from pauseframe.sweep.results import Sweep, load_sweep
 from pauseframe.topology import from_networkx, load_topology, to_networkx
@@ -20,4 +21,4 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__.extend(tables.__all__)
+__all__ += _table_names.__all__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 MISSING = "–"
 
 
-def printable(text: str) -> str:
-    r"""`text` with control, invisible and reordering characters escaped; line breaks and tabs stay.
+def printable(text: str, breaks: str = "\n\t") -> str:
+    r"""`text` with control, invisible and reordering characters escaped, except those in `breaks`.
 
     >>> printable("a\x1b[2Jb\u202e")
     'a\\x1b[2Jb\\u202e'
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
     hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
     escaped = (
-        c.encode("unicode_escape").decode("ascii") if category(c) in hidden and c not in "\n\t" else c for c in text
+        c.encode("unicode_escape").decode("ascii") if category(c) in hidden and c not in breaks else c for c in text
     )
     return "".join(escaped)
 
@@ -224,7 +224,7 @@ def wide_console() -> Console:
 
 
 def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
-    """Names and numbers as lines of text: what `pairs_table` shows, without loading rich.
+    """Names and numbers as lines of text, without loading rich.
 
     >>> print(two_columns([("drops", "0"), ("wall time", "1.2 ms")], "incast, seed 1"))
     incast, seed 1
@@ -237,25 +237,20 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
     return "\n".join([title, *(f"{name:{left}}  {value:>{right}}" for name, value in pairs)])
 
 
-def pairs_table(rows: Iterable[tuple[str, str]], title: str) -> Table:
-    """Names and numbers in two columns, for a terminal."""
+def terminal_table(*columns: str | dict[str, Any], title: str | None = None, show_header: bool = True) -> Table:
+    """An empty table in the style of all our terminal output. A column is its heading, or options of `add_column`."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    for name, value in rows:
-        table.add_row(name, value)
+    table = Table(title=title, title_justify="left", show_header=show_header, box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(**({"header": column} if isinstance(column, str) else column))
     return table
 
 
 def jobs_table(run: Run) -> Table:
     """The applications of a run for a terminal: how long they took, beside their references."""
-    from rich.table import Table
-
-    table = Table(title="applications", title_justify="left", box=None, pad_edge=False)
-    for name in ("job", "ranks", "took", "× ideal", "× alone", "compute", "waiting", "sending"):
-        table.add_column(name, justify="left" if name == "job" else "right")
+    numbers = ("ranks", "took", "× ideal", "× alone", "compute", "waiting", "sending")
+    table = terminal_table("job", *({"header": name, "justify": "right"} for name in numbers), title="applications")
     for job in run.jobs:
         busy = sum(job[f"{name}_us"] for name in ("compute", "waiting", "sending"))
         table.add_row(
@@ -271,12 +266,12 @@ def jobs_table(run: Run) -> Table:
 
 def explain_table(resolved: _core.Resolved) -> Table:
     """Every key, its value and its origin."""
-    from rich.table import Table
-
-    table = Table(title=f"{resolved.name}, seed {resolved.seed}", title_justify="left", box=None, pad_edge=False)
-    table.add_column("key", no_wrap=True)
-    table.add_column("value", overflow="fold")
-    table.add_column("origin", style="dim")
+    table = terminal_table(
+        {"header": "key", "no_wrap": True},
+        {"header": "value", "overflow": "fold"},
+        {"header": "origin", "style": "dim"},
+        title=f"{resolved.name}, seed {resolved.seed}",
+    )
     for path, value, origin in resolved.explain():
         table.add_row(path, value, origin, style="bold" if origin in ("file", "--set") else None)
     return table
@@ -284,11 +279,8 @@ def explain_table(resolved: _core.Resolved) -> Table:
 
 def headroom_table(rows: list[HeadroomRow]) -> Table:
     """The headroom of each kind of link, term by term."""
-    from rich.table import Table
-
-    title = "headroom: what still arrives after XOFF (IEEE 802.1Qbb Annex O), bytes and nanoseconds"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("of ports like", no_wrap=True)
+    title = "headroom: data that still arrives after XOFF (IEEE 802.1Qbb Annex O), in bytes and nanoseconds"
+    table = terminal_table({"header": "of ports like", "no_wrap": True}, title=title)
     names = {
         "ports": "ports",
         "priority": "priority",

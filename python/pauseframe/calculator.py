@@ -15,19 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHIPPED = "shipped_headroom.csv"
-_RATES = {
-    "": 1,
-    "m": 1,
-    "mb": 1,
-    "mbps": 1,
-    "mbit": 1,
-    "g": 1000,
-    "gb": 1000,
-    "gbps": 1000,
-    "gbit": 1000,
-    "t": 10**6,
-    "tbps": 10**6,
-}
+_RATES = (
+    dict.fromkeys(("", "m", "mb", "mbps", "mbit"), 1)
+    | dict.fromkeys(("g", "gb", "gbps", "gbit"), 1000)
+    | dict.fromkeys(("t", "tbps"), 10**6)
+)
+"""Mb/s of each unit."""
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -40,13 +33,13 @@ class Shipped:
     values: tuple[int, ...]
 
     def below(self, value: int) -> int:
-        """How many are smaller than a value."""
+        """The number of shipped values that are smaller than `value`."""
         return sum(known < value for known in self.values)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was calculated."""
+    """The headroom of a link, its terms and the values that platforms ship for the same link."""
 
     vendor: str
     speed: int
@@ -77,7 +70,7 @@ def parse_length(text: str) -> float:
     """Metres of "40m"."""
     found = re.fullmatch(r"\s*([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(m|km)\s*", text)
     if found is None:
-        raise ValueError(f"{text!r} is no length: write 40m or 10km")
+        raise ValueError(f"{text!r} is not a length: write 40m or 10km")
     return float(found[1]) * (1000 if found[2] == "km" else 1)
 
 
@@ -85,7 +78,7 @@ def parse_size(text: str) -> int:
     """Bytes of "32 MB" (KB is 1000, KiB 1024)."""
     found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].lower() not in _SIZES or not found[2]:
-        raise ValueError(f'{text!r} is no size: write "32 MB" or "32 MiB"')
+        raise ValueError(f'{text!r} is not a size: write "32 MB" or "32 MiB"')
     return int(float(found[1]) * _SIZES[found[2].lower()])
 
 
@@ -126,19 +119,8 @@ def calculate(
             shared=shared,
             revision=revision,
         )
-        return Result(
-            vendor,
-            speed,
-            cable,
-            mtu,
-            lossless_mtu or 1024,
-            own.terms,
-            own.xoff,
-            own.xon,
-            own.size,
-            own.occupancy,
-            shipped,
-        )
+        values = (own.terms, own.xoff, own.xon, own.size, own.occupancy)
+        return Result(vendor, speed, cable, mtu, lossless_mtu or 1024, *values, shipped)
     packet = lossless_mtu or mtu
     general = annex_o(speed, cable, max_frame=packet + FRAME, lossless=classes, behind=max(0, mtu - packet))
     return Result(vendor, speed, cable, mtu, packet, general.terms, general.total, None, None, None, shipped)

@@ -22,15 +22,13 @@ from pauseframe._text import (
     format_number,
     format_rate,
     format_us,
-    pairs_table,
+    two_columns,
 )
 from pauseframe.run import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    from rich.table import Table
 
     from pauseframe.scenario import Scenario
     from pauseframe.types import FlowSummary, StageProgress
@@ -122,6 +120,6 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
     ]
 
 
-def summary_table(summary: FlowSummary) -> Table:
+def summary_text(summary: FlowSummary) -> str:
     """`summary_rows` for a terminal."""
-    return pairs_table(summary_rows(summary), f"{summary['name']}, seed {summary['seed']}, {summary['demand']}")
+    return two_columns(summary_rows(summary), f"{summary['name']}, seed {summary['seed']}, {summary['demand']}")

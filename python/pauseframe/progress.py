@@ -1,4 +1,4 @@
-"""What a run in progress shows: simulated time, events a second, time left. On a terminal or in a notebook."""
+"""Progress bars on a terminal or in a notebook: simulated time, events per second, time left."""
 
 from __future__ import annotations
 
@@ -42,30 +42,34 @@ def describe(info: RunProgress) -> str:
     return f"{simulated}{stop} · {pace} events/s · {end}"
 
 
-class TerminalDisplay:
-    """A bar on stderr."""
+class _TerminalBar:
+    """A progress bar on stderr, removed at the end; the last column shows the text `line` or the elapsed time."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, line: str | None = None) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[line]}"),
-        )
+        last = TimeElapsedColumn() if line is None else TextColumn("{task.fields[line]}")
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), last)
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(name, total=None, line="starting")
+        self._name = name
+        self._task = self._progress.add_task(name, total=None, line=line)
         self._progress.start()
 
-    def __call__(self, info: RunProgress) -> None:
-        """Moves the bar."""
-        self._progress.update(self._task, total=info["stop_time_s"], completed=info["sim_time_s"], line=describe(info))
-
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         self._progress.stop()
+
+
+class TerminalDisplay(_TerminalBar):
+    """The progress bar of a run."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "starting")
+
+    def __call__(self, info: RunProgress) -> None:
+        """Updates the bar."""
+        self._progress.update(self._task, total=info["stop_time_s"], completed=info["sim_time_s"], line=describe(info))
 
 
 class LateDisplay:
@@ -76,12 +80,12 @@ class LateDisplay:
         self._bar: TerminalDisplay | None = None
 
     def __call__(self, info: RunProgress) -> None:
-        """Moves the bar."""
+        """Updates the bar."""
         self._bar = self._bar or TerminalDisplay(self._name)
         self._bar(info)
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -97,35 +101,25 @@ class NotebookDisplay:
         self._handle = display(HTML(escape(name)), display_id=True)
 
     def __call__(self, info: RunProgress) -> None:
-        """Moves the bar."""
+        """Updates the bar."""
         stop = info["stop_time_s"]
         value = "" if stop is None else f' value="{info["sim_time_s"]}" max="{stop}"'
         line = escape(f"{self._name}: {describe(info)}")
         self._handle.update(self._html(f'<progress{value} style="width:16em"></progress> {line}'))
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         self._handle.update(self._html(""))
 
 
-class StageDisplay:
-    """A bar on stderr for computations that come in stages (`stage`, `done`, `of`; `of` is 0 where nobody knows).
+class StageDisplay(_TerminalBar):
+    """A progress bar for computations in stages (`stage`, `done`, `of`; `of` is 0 if the total is unknown).
 
     `best` is the mean detour of a planner's best routes so far.
     """
 
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._name = name
-        self._task = self._progress.add_task(name, total=None)
-        self._progress.start()
-
     def __call__(self, info: StageProgress) -> None:
-        """Moves the bar."""
+        """Updates the bar."""
         count = f" {info['done']}" if info["done"] and not info["of"] else ""
         best = "" if info["best"] is None else f", best so far {info['best']:.2%} of detours"
         self._progress.update(
@@ -134,10 +128,6 @@ class StageDisplay:
             total=info["of"] or None,
             completed=info["done"],
         )
-
-    def close(self) -> None:
-        """Takes the bar away."""
-        self._progress.stop()
 
 
 def stage_display(name: str) -> StageDisplay | None:

@@ -15,19 +15,17 @@ import difflib
 import io
 import json
 import random
-import shutil
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import Routes, plan_routes, read_routes
+from pauseframe._files import whole_folder
 from pauseframe.draw import draw
 from pauseframe.types import PlanSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from pauseframe.types import (
         PlanOrder,
@@ -94,7 +92,7 @@ def write_plan(
         program="pauseframe", **(about or {}), steps=routes.steps, rows=use, vlans=routes.vlans, notes=routes.notes,
         report=report,
     )  # fmt: skip
-    with _whole(folder) as partial:
+    with whole_folder(folder) as partial:
         rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
         kinds = [tables or ("csv" if rows <= ROWS_CSV else "parquet")] + ["json"] * json_tables
         for kind in kinds:
@@ -103,35 +101,6 @@ def write_plan(
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return summary
-
-
-@contextmanager
-def _whole(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `folder` in the end, or goes where that fails."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
-    try:
-        yield partial
-        partial.chmod(0o755)
-        _swap(partial, folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def _swap(new: Path, place: Path) -> None:
-    """Puts a folder into its place; a folder that was there goes when the new one is there."""
-    if not place.exists():
-        new.rename(place)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".partial", dir=place.parent))
-    place.rename(old)  # onto an empty folder, which POSIX allows
-    try:
-        new.rename(place)
-    except OSError:
-        old.rename(place)
-        raise
-    shutil.rmtree(old)
 
 
 def update_routes(
@@ -166,7 +135,7 @@ def write_update(update: Update, folder: str | Path, *, force: bool = False) -> 
         raise _core.FabricError(
             f"the update was not written: old and new rows together are not right:\n{during['text']}"
         )
-    with _whole(folder) as partial:
+    with whole_folder(folder) as partial:
         write_plan(update["routes"], update["topology"], partial / "plan")
         _write_steps(update, partial)
         summary = _summary(update)

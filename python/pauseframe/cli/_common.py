@@ -1,4 +1,4 @@
-"""What the commands share: options that mean the same everywhere, reading a scenario, and printing."""
+"""Shared by the commands: common options, scenario input and output to the terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pauseframe._core import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +43,7 @@ Seed = Annotated[
     typer.Option("--seed", parser=_whole_seed, metavar="N", help="Seed of the run, in place of the file's."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
 ForceLarge = Annotated[bool, typer.Option("--force-large", help="Allow series and packets of any size.")]
 Threads = Annotated[
     int | None,
@@ -53,45 +55,44 @@ Threads = Annotated[
         "programs [default: auto].",
     ),
 ]
-Divide = Annotated[bool, typer.Option("--divide", help="Take all --threads, whether or not they pay off.")]
+Divide = Annotated[bool, typer.Option("--divide", help="Use exactly --threads, even if that is slower.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr. Control characters that it quotes from a file are escaped: terminals obey them."""
+    """Prints a line to stderr. Escapes control characters, because the text may quote a file."""
     from pauseframe._text import printable
 
     print(printable(text), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
-    """The one value that --json prints."""
+    """Prints a JSON value to stdout."""
     print(json.dumps(value))
 
 
 def print_table(table: Table) -> None:
-    """Prints a table; into a pipe or file it is not cut to 80 columns."""
+    """Prints a table. Output to a pipe or a file is not limited to 80 columns."""
     from pauseframe._text import wide_console
 
     wide_console().print(table)
 
 
 def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
-    """Names and values in two columns."""
-    from rich.table import Table
+    """Prints names and values in two columns."""
+    from pauseframe._text import terminal_table
 
-    table = Table(title=title or None, title_justify="left", show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    columns: list[dict[str, Any]] = [{"style": "dim", "no_wrap": True}, {"overflow": "fold"}]
+    table = terminal_table(*columns, title=title or None, show_header=False)
     for name, value in rows:
         table.add_row(name, value)
     print_table(table)
 
 
 def print_known(known: dict[str, str], as_json: bool, note: str = "") -> None:
-    """What there is to choose from: names, and what they are."""
+    """Prints the available names and their descriptions."""
     if as_json:
         print_json(dict(sorted(known.items())))
         return
@@ -101,7 +102,7 @@ def print_known(known: dict[str, str], as_json: bool, note: str = "") -> None:
 
 
 def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
-    """Names a file that was written, and shows it in a browser if that was asked for."""
+    """Prints the path of a written file; with `open_`, opens the file in a browser."""
     if as_json:
         print_json({"out": str(path)})
     else:
@@ -111,19 +112,25 @@ def name_file(path: Path, as_json: bool, open_: bool = False) -> None:
 
 
 def show_page(path: Path) -> None:
-    """In a browser."""
+    """Opens a page in a browser."""
     typer.launch(path.resolve().as_uri())
 
 
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raises InputError if a file exists that --force does not allow to overwrite."""
+    if path.exists() and not force:
+        raise InputError(f"{path} exists: name another file, or overwrite it with --force")
+
+
 def read_only_once(files: list[Path]) -> list[Path]:
-    """The files, of which standard input can be only one."""
+    """Returns the files; refuses more than one `-`, because standard input can be read only once."""
     if sum(str(file) == "-" for file in files) > 1:
         raise typer.BadParameter("standard input can be read once", param_hint="FILE")
     return files
 
 
 def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
-    """The scenario of a file with the changes of a command line."""
+    """Resolves a scenario file with the changes given on the command line."""
     from pauseframe._scenario_text import read_scenario_file, resolve_text
 
     text, base_dir, name = read_scenario_file(file)
@@ -132,14 +139,14 @@ def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolv
 
 
 def changes_of(items: list[str]) -> Settings:
-    """Keys and values of `--set` options."""
+    """Parses `--set` options into keys and values."""
     from pauseframe.sweep.spec import split_values
 
     changes = {}
     for path, text in map(_split_override, items):
         values = split_values(text)
         if len(values) != 1:
-            raise typer.BadParameter(f"{path} has {len(values)} values, one is wanted", param_hint="--set")
+            raise typer.BadParameter(f"{path} has {len(values)} values: give one", param_hint="--set")
         changes[path] = values[0]
     return changes
 

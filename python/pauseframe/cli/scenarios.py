@@ -22,6 +22,7 @@ from pauseframe.cli._common import (
     print_json,
     print_table,
     read_only_once,
+    refuse_existing,
     resolve_file,
     say,
 )
@@ -189,12 +190,12 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
             }
         )
         return
-    from rich.table import Table
+    from pauseframe._text import terminal_table
 
-    about = Table(box=None, pad_edge=False)
-    for column in ("preset", "stack", "inside the bands of"):
-        about.add_column(column, no_wrap=True)
-    about.add_column("what it is", max_width=DOC_WIDTH)
+    heads = ("preset", "stack", "inside the bands of")
+    about = terminal_table(
+        *({"header": head, "no_wrap": True} for head in heads), {"header": "what it is", "max_width": DOC_WIDTH}
+    )
     for name in rows:
         about.add_row(name, stacks[name], str(vouching[name] or "none"), docs[name])
     print_table(about)
@@ -202,10 +203,10 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     differs = {key for key in keys if len({row.get(key, "") for row in rows.values()}) > 1}
     for names in _side_by_side(rows, keys):
-        table = Table(box=None, pad_edge=False)
-        table.add_column("key", style="dim", no_wrap=True)
-        for name in names:
-            table.add_column(name, max_width=VALUE_WIDTH, overflow="fold")
+        table = terminal_table(
+            {"header": "key", "style": "dim", "no_wrap": True},
+            *({"header": name, "max_width": VALUE_WIDTH, "overflow": "fold"} for name in names),
+        )
         for key in keys:
             table.add_row(key, *(rows[name].get(key, "") for name in names), style="bold" if key in differs else None)
         print_table(table)
@@ -243,13 +244,15 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    from rich.table import Table
+    from pauseframe._text import terminal_table
 
-    table = Table(title=f"preset {name}, stack {stack}", title_justify="left", box=None, pad_edge=False)
-    table.add_column("key", no_wrap=True)
-    table.add_column("value", no_wrap=True)
-    table.add_column("from", style="dim")
-    table.add_column("source", overflow="fold", min_width=30)
+    table = terminal_table(
+        {"header": "key", "no_wrap": True},
+        {"header": "value", "no_wrap": True},
+        {"header": "from", "style": "dim"},
+        {"header": "source", "overflow": "fold", "min_width": 30},
+        title=f"preset {name}, stack {stack}",
+    )
     for row in rows:
         table.add_row(row["key"], row["value"], row["origin"], row["source"])
     print_table(table)
@@ -280,13 +283,14 @@ def options(
     if as_json:
         print_json(rows)
         return
-    from rich.table import Table
+    from pauseframe._text import terminal_table
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("key", no_wrap=True)
-    table.add_column("type", style="dim")
-    table.add_column("default")
-    table.add_column("meaning", overflow="fold", min_width=30)
+    table = terminal_table(
+        {"header": "key", "no_wrap": True},
+        {"header": "type", "style": "dim"},
+        "default",
+        {"header": "meaning", "overflow": "fold", "min_width": 30},
+    )
     for row in rows:
         when = f" ({row['when']})" if row.get("when") else ""
         source = f" ({row['source']})" if row["source"] else ""
@@ -313,8 +317,7 @@ def schema(
     if out is None:
         print(text)
         return
-    if out.exists() and not force:
-        raise InputError(f"{out} exists: name another file, or replace it with --force")
+    refuse_existing(out, force)
     from pauseframe._files import write_text
 
     name_file(write_text(out, text + "\n"), as_json)

@@ -159,7 +159,7 @@ def flow(
     Flows under way share the links max-min fairly.
     """
     import pauseframe as pf
-    from pauseframe.flow import run_flows, summary_table
+    from pauseframe.flow import run_flows, summary_text
 
     if bound and demand is None:
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
@@ -175,7 +175,7 @@ def flow(
     if as_json:
         print_json(run.summary)
     elif not quiet:
-        print_table(summary_table(run.summary))
+        print(summary_text(run.summary))
         print(f"\nresults in {folder}")
     if run.interrupted:
         raise typer.Exit(_interrupt.EXIT_CODE)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pauseframe._core import InputError
-from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, say
+from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, refuse_existing, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Arranged, Delay, Drawn, Format, Layout, Rate, Source, load
 from pauseframe.cli._options import PlainTyper
@@ -79,8 +78,7 @@ def export(
     from pauseframe.topology import format_of
 
     text = load(source, from_, rate, delay).write(format or format_of(out))
-    if out.exists() and not force:
-        raise InputError(f"{out} exists: name another file, or replace it with --force")
+    refuse_existing(out, force)
     out.write_text(text, encoding="utf-8")
     name_file(out, as_json)
 

@@ -1,21 +1,20 @@
-"""Writes a deployment: a folder that appears whole or not at all, with nothing outside it."""
+"""Writes a deployment into one folder, atomically."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pauseframe._files import whole_folder
 from pauseframe.deploy import hosts, linux, rollout, sonic
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from pauseframe.types import DeploymentSummary
 
@@ -37,9 +36,7 @@ def write_deployment(
     order = rollout.steps(plan)
     checked = rollout.check(plan, order)
     names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
-    try:
+    with whole_folder(out) as partial:
         _write_switches(plan, partial / "switches", settings, names)
         _write_hosts(plan, partial / "hosts", settings, names)
         (partial / "inventory.csv").write_text(_inventory(plan), encoding="utf-8")
@@ -56,13 +53,6 @@ def write_deployment(
             "notes": plan.notes,
         }
         (partial / MARK).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        partial.chmod(0o755)
-        if out.exists():
-            shutil.rmtree(out)
-        partial.rename(out)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     return summary
 
 
@@ -89,7 +79,7 @@ def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[st
 
 
 def _neighbours(plan: Plan, switch: str) -> dict[str, object]:
-    """What `lldpctl -f json0` is to say of the wiring."""
+    """The output that `lldpctl -f json0` has on correct wiring."""
     interfaces = [
         {
             "name": port,
@@ -123,7 +113,7 @@ def _json(path: Path, value: object) -> None:
 
 
 def _lines(value: object, depth: int, margin: str = "") -> str:
-    """JSON with a line for each row: `depth` levels are spread. With an indent json.dumps takes ten times as long."""
+    """JSON with one line for each item down to `depth` levels. json.dumps with an indent takes ten times as long."""
     if depth == 0 or not value or not isinstance(value, dict | list):
         return json.dumps(value)
     inner = margin + " "

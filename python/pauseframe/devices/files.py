@@ -1,10 +1,12 @@
-"""Reading what strangers wrote: sizes bounded, nesting bounded, nothing executed, every failure one clear sentence."""
+"""Reads untrusted device files: size and nesting are bounded, nothing is executed, and each error names the file."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
+
+from pauseframe._text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +61,8 @@ def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
 
 
 def shown(text: object) -> str:
-    """A name from a file as it can be printed: control characters and escapes are spelled out, length bounded."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+    """Text from a file in printable form: control characters are escaped, and the length is bounded."""
+    plain = printable(str(text), breaks="")
     return plain if len(plain) <= LONGEST_SHOWN * 4 else plain[: LONGEST_SHOWN * 4] + "…"
 
 

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import End
-from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
+from pauseframe.lint.forwarding import Forwarding, coupled, edge, lanes_of, senders_of, topology_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 
 
 def export(reading: Reading, folder: Path) -> int:
-    """Writes topology.graphml and tables.json; the number of rows.
+    """Writes topology.graphml and tables.json. Returns the number of rows.
 
     A host is named as the neighbour of its port is, else by its MAC address. A VLAN's lane is that of its paused
-    priority; VLANs without one are left out. ValueError where there is nothing, or the folder is taken.
+    priority; VLANs without a paused priority are left out. ValueError if there are no rows or the folder is not empty.
     """
-    from pauseframe import _core
-
     fabric = reading.fabric
     forwarding = Forwarding.of(fabric)
     if not forwarding.hosts:
@@ -42,27 +40,11 @@ def export(reading: Reading, folder: Path) -> int:
     names = {mac: peers[end].device if end in peers and at_port[end] == 1 else mac for end, mac in forwarding.hosts}
     nodes = [{"id": name, "kind": "switch"} for name in forwarding.switches]
     nodes += [{"id": name, "kind": "host"} for name in names.values()]
-    edges = [
-        {
-            "source": names[mac],
-            "source_port": "nic",
-            "target": end.device,
-            "target_port": end.port if at_port[end] == 1 else f"{end.port} {mac}",
-            "rate": f"{forwarding.rates.get(end, 10_000)} Mbps",
-        }
-        for end, mac in forwarding.hosts
-    ]
-    edges += [
-        {
-            "source": a.device,
-            "source_port": a.port,
-            "target": b.device,
-            "target_port": b.port,
-            "rate": f"{forwarding.rates.get(a, 10_000)} Mbps",
-        }
-        for a, b in forwarding.edges
-    ]
-    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
+    edges = []
+    for end, mac in forwarding.hosts:
+        port = end.port if at_port[end] == 1 else f"{end.port} {mac}"
+        edges.append(edge(names[mac], "nic", end.device, port, forwarding.rates.get(end)))
+    edges += [edge(a.device, a.port, b.device, b.port, forwarding.rates.get(a)) for a, b in forwarding.edges]
     homes = {mac: end for end, mac in forwarding.hosts}
     rows = [
         {
@@ -85,7 +67,6 @@ def export(reading: Reading, folder: Path) -> int:
         ],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    topology = _core.Topology.parse(text, "node-link")
-    (folder / "topology.graphml").write_text(topology.write("graphml"), encoding="utf-8")
+    (folder / "topology.graphml").write_text(topology_of(nodes, edges).write("graphml"), encoding="utf-8")
     (folder / "tables.json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
     return len(rows)

@@ -19,23 +19,24 @@ from pauseframe.lint.subject import group_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pauseframe import _core
     from pauseframe.types import RouteReport
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What the verifier says of forwarding rows, and what it cannot see."""
+    """The verifier's report on forwarding rows, and the rows that it cannot judge."""
 
     report: RouteReport
     dangling: list[tuple[int, str, str, str]]
-    """Rows (VLAN, switch, MAC, port) that lead nobody knows where."""
+    """Rows (VLAN, switch, MAC, port) whose next device is unknown."""
     vlan_of: dict[int, int]
     """The VLANs by the numbers that the report has for them: one for each lane of a VLAN."""
 
 
 @dataclass
 class Forwarding:
-    """Static layer 2 of a fabric: for the core and back."""
+    """Static layer-2 forwarding of a fabric, with names translated for the core."""
 
     switches: list[str]
     hosts: list[tuple[End, str]]
@@ -94,23 +95,15 @@ class Forwarding:
 
     def topology(self) -> Any:
         """The core's topology: switches, and a host for each MAC address, on a port of its own."""
-        from pauseframe import _core
-
         nodes = [{"id": short, "kind": "switch"} for short in self._switch.values()]
         nodes += [{"id": short, "kind": "host"} for short in self._host.values()]
         edges = [self._edge(self._host[mac], "p1", end, f"{end.port}\0{mac}") for end, mac in self.hosts]
         edges += [self._edge(self._switch[a.device], self._port(a.device, a.port), b, b.port) for a, b in self.edges]
-        text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
-        return _core.Topology.parse(text, "node-link")
+        return topology_of(nodes, edges)
 
     def _edge(self, source: str, source_port: str, target: End, target_port: str) -> dict[str, str]:
-        return {
-            "source": source,
-            "source_port": source_port,
-            "target": self._switch[target.device],
-            "target_port": self._port(target.device, target_port),
-            "rate": f"{self.rates.get(target, 10_000)} Mbps",
-        }
+        number = self._port(target.device, target_port)
+        return edge(source, source_port, self._switch[target.device], number, self.rates.get(target))
 
     def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> Checked:
         """The verifier's report over these VLANs.
@@ -161,6 +154,25 @@ class Forwarding:
     def who(self, node: str) -> str:
         """A node's name."""
         return self._names.get(node, node)
+
+
+def edge(source: str, source_port: str, target: str, target_port: str, rate: int | None) -> dict[str, str]:
+    """A link of a node-link document. `rate` is in Mb/s; a port without a speed counts as 10 Gb/s."""
+    return {
+        "source": source,
+        "source_port": source_port,
+        "target": target,
+        "target_port": target_port,
+        "rate": f"{rate or 10_000} Mbps",
+    }
+
+
+def topology_of(nodes: list[dict[str, str]], edges: list[dict[str, str]]) -> _core.Topology:
+    """The topology of a node-link document."""
+    from pauseframe import _core
+
+    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
+    return _core.Topology.parse(text, "node-link")
 
 
 def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:

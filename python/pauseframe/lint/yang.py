@@ -54,7 +54,7 @@ def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
         data, used = instance(database, containers, namespaces, lists)
         if not used:
             continue
-        wanted = [files[name] for name in _with_imports(used, files)]
+        wanted = [files[name] for name in _with_imports(used, files, "sonic-")]
         said, wrong = _run(program, models, wanted, data) if program else yangson(models, wanted, data)
         failed |= wrong
         lines += [f"yang: {shown(device)}: {line}" for line in said]
@@ -62,16 +62,15 @@ def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
     return lines, failed
 
 
-def _with_imports(used: set[str], files: dict[str, Path]) -> list[str]:
-    """Models and those that they import, directly or not: conditions of one look into the data of others."""
+def _with_imports(used: set[str], files: dict[str, Path], prefix: str = "") -> list[str]:
+    """Models and all models that they import, directly or not: their conditions refer to data of the imported ones."""
     found, waiting = set[str](), sorted(used)
     while waiting:
         name = waiting.pop()
-        if name in found or name not in files:
-            continue
-        found.add(name)
-        text = files[name].read_text(encoding="utf-8", errors="replace")
-        waiting += re.findall(r"^\s*import\s+(sonic-[\w.-]+)", text, re.MULTILINE)
+        if name not in found and name in files:
+            found.add(name)
+            imports = _IMPORT.findall(files[name].read_text(encoding="utf-8", errors="replace"))
+            waiting += [other for other in imports if other.startswith(prefix)]
     return sorted(found)
 
 
@@ -151,17 +150,8 @@ def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list
         path = Path(folder) / "instance.xml"
         path.write_text(data, encoding="utf-8")
         # Schema files are named by the operator, the instance by us: nothing of the data is on the command line.
-        command = [
-            program,
-            "-Q",
-            "-f",
-            "xml",
-            "-t",
-            "config",
-            "-p",
-            str(models.resolve()),
-            *(str(f.resolve()) for f in files),
-        ]
+        options = ["-Q", "-f", "xml", "-t", "config", "-p", str(models.resolve())]
+        command = [program, *options, *(str(f.resolve()) for f in files)]
         try:
             done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=_SECONDS, check=False)
         except subprocess.TimeoutExpired:
@@ -201,12 +191,6 @@ def yangson(models: Path, files: list[Path], data: str) -> tuple[list[str], bool
 def _library(here: dict[str, Path], files: list[Path]) -> str:
     """A YANG library of models whose data are used, and of those of `here` that they import."""
     main = {module_of(path) for path in files}
-    waiting, found = sorted(main), set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name in here:
-            found.add(name)
-            waiting += _IMPORT.findall(here[name].read_text(encoding="utf-8", errors="replace"))
     modules = [
         {
             "name": name,
@@ -214,6 +198,6 @@ def _library(here: dict[str, Path], files: list[Path]) -> str:
             "namespace": namespace_of(here[name]),
             "conformance-type": "implement" if name in main else "import",
         }
-        for name in sorted(found)
+        for name in _with_imports(main, here)
     ]
     return json.dumps({"ietf-yang-library:modules-state": {"module-set-id": "operator", "module": modules}})

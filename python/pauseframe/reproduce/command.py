@@ -1,4 +1,4 @@
-"""What the command `reproduce` prints."""
+"""Output of the command `reproduce`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
-from rich.table import Table
-
 from pauseframe._files import write_text
-from pauseframe._text import format_number, wide_console
+from pauseframe._text import format_number, terminal_table, wide_console
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.judge import VERDICTS, median
 from pauseframe.reproduce.report import build_pages, save_plots
@@ -29,7 +27,7 @@ COLOURS = {"reproduced": "green", "shape only": "yellow", "differs": "red", "not
 
 
 def list_experiments(folder: Path | None, *, as_json: bool) -> None:
-    """All experiments with their claims."""
+    """Lists all experiments with their claims."""
     experiments = find_experiments(folder)
     if as_json:
         _write_json(
@@ -39,9 +37,8 @@ def list_experiments(folder: Path | None, *, as_json: bool) -> None:
             ]
         )
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("experiment", "figure", "title", "claims"):
-        table.add_column(name, overflow="fold")
+    heads = ("experiment", "figure", "title", "claims")
+    table = terminal_table(*({"header": name, "overflow": "fold"} for name in heads))
     for one in experiments:
         table.add_row(one.id, one.spec.figure, one.title, " ".join(claim.id for claim in one.spec.claims))
     wide_console().print(table)
@@ -98,9 +95,10 @@ def _write_json(value: Any) -> None:
 
 
 def _print(outcomes: Sequence[Outcome]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name in ("claim", "experiment", "paper", "here", "verdict", "seeds"):
-        table.add_column(name, overflow="fold", no_wrap=name in {"claim", "verdict", "seeds"})
+    heads = {"claim": True, "experiment": False, "paper": False, "here": False, "verdict": True, "seeds": True}
+    table = terminal_table(
+        *({"header": name, "overflow": "fold", "no_wrap": no_wrap} for name, no_wrap in heads.items())
+    )
     counts = dict.fromkeys(VERDICTS, 0)
     for outcome in outcomes:
         for judgement in outcome.judgements:

@@ -12,81 +12,19 @@ from typing import ClassVar, Literal
 from pauseframe._plain import Part
 from pauseframe.scenario.more import Constants, FromNetworkx
 
-__all__ = [
-    "Application",
-    "Background",
-    "Burst",
-    "Cdf",
-    "Concurrency",
-    "Corruption",
-    "Custom",
-    "CustomLink",
-    "Demand",
-    "Dragonfly",
-    "Dumbbell",
-    "Ets",
-    "EtsGroup",
-    "Exponential",
-    "Failure",
-    "FatTree",
-    "File",
-    "Fixed",
-    "Flow",
-    "Flows",
-    "HeadroomPool",
-    "Host",
-    "Hotspot",
-    "IdealOutputQueued",
-    "Incast",
-    "Jellyfish",
-    "LeafSpine",
-    "Line",
-    "Link",
-    "Load",
-    "LogNormal",
-    "LogUniform",
-    "LongFlow",
-    "LongFlows",
-    "NToOne",
-    "NoMarker",
-    "Packets",
-    "PauseStorm",
-    "PauseTree",
-    "PerPort",
-    "Permutation",
-    "Pfc",
-    "PfcPorts",
-    "Pgft",
-    "Qcn",
-    "Rate",
-    "Record",
-    "Red",
-    "Requests",
-    "Ring",
-    "Routing",
-    "ScatterGather",
-    "Series",
-    "Shared",
-    "SlowReceiver",
-    "Star",
-    "States",
-    "Step",
-    "Stop",
-    "Strict",
-    "Switch",
-    "SwitchClass",
-    "Torus",
-    "Transport",
-    "Udp",
-    "Uniform",
-    "Watchdog",
-    "WireJitter",
-    "Xgft",
-]
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadKeys(Part):
+    """Keys that every workload has."""
+
+    name: str | None = None
+    """Its name in the tables (default: the kind, numbered if it occurs again)"""
+    transport: str | None = None
+    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Application(Part):
+class Application(WorkloadKeys):
     """Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`."""
 
     _tag: ClassVar = ("kind", "application")
@@ -146,10 +84,6 @@ class Application(Part):
     """Run it alone as well, and tell how much longer it takes beside the others; default false."""
     timeline: bool | None = None
     """Keep a time line of each rank: the table timeline, drawn by the report; default false."""
-    name: str | None = None
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = None
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +160,7 @@ class Uniform(Part):
 
 
 @dataclass(frozen=True)
-class Background(Part):
+class Background(WorkloadKeys):
     """Single flows between random hosts."""
 
     _tag: ClassVar = ("kind", "background")
@@ -242,10 +176,6 @@ class Background(Part):
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """Nothing new starts from here on (default: stop.time)"""
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -299,8 +229,18 @@ class Link(Part):
     """Propagation delay, one way (0 s to 10 s); default "1 us"."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TopologyKeys(Part):
+    """Keys that every topology has."""
+
+    link: Link | None = None
+    """Rate and one-way delay of a link, both directions."""
+    fabric_link: Link | None = None
+    """Rate and one-way delay of a link, both directions."""
+
+
 @dataclass(frozen=True)
-class Custom(Part):
+class Custom(TopologyKeys):
     """Nodes and links by name."""
 
     _tag: ClassVar = ("kind", "custom")
@@ -310,10 +250,6 @@ class Custom(Part):
     """Names of the switches."""
     links: Sequence[CustomLink | Sequence[str]]
     """["A", "S1"], or a table with `ends`."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +265,7 @@ class Demand(Part):
 
 
 @dataclass(frozen=True)
-class Dragonfly(Part):
+class Dragonfly(TopologyKeys):
     """A dragonfly (Kim et al., ISCA 2008): p hosts at each switch, a switches in each of g groups, h links of a switch
     to other groups.
     """
@@ -343,14 +279,10 @@ class Dragonfly(Part):
     """Links of each switch to other groups."""
     g: int
     """Groups: 2 to a h + 1."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
-class Dumbbell(Part):
+class Dumbbell(TopologyKeys):
     """Two switches and the link between them."""
 
     _tag: ClassVar = ("kind", "dumbbell")
@@ -358,10 +290,6 @@ class Dumbbell(Part):
     """Hosts at the left switch."""
     right: int
     """Hosts at the right switch."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -409,20 +337,16 @@ class Failure(Part):
 
 
 @dataclass(frozen=True)
-class FatTree(Part):
+class FatTree(TopologyKeys):
     """Three-tier fat tree of `k`-port switches: k^3/4 hosts."""
 
     _tag: ClassVar = ("kind", "fat_tree")
     k: int
     """Ports a switch, even; there are k^3/4 hosts."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
-class File(FromNetworkx):
+class File(FromNetworkx, TopologyKeys):
     """A graph from a file of another tool; links without rate or delay get those of `link`."""
 
     _tag: ClassVar = ("kind", "file")
@@ -436,10 +360,6 @@ class File(FromNetworkx):
     """SHA-256 of the text; if given, another text is refused (default: computed)"""
     format: Literal["graphml", "node-link", "hpcc", "htsim", "containerlab", "ibnetdiscover"] | None = None
     """Format of the file (default: by the extension of path)"""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -463,7 +383,7 @@ class Flow(Part):
 
 
 @dataclass(frozen=True)
-class Flows(Part):
+class Flows(WorkloadKeys):
     """Flows as listed, or read from `file` (CSV or Parquet)"""
 
     _tag: ClassVar = ("kind", "flows")
@@ -473,10 +393,6 @@ class Flows(Part):
     """CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a
     flow file of the HPCC simulator (.txt) (default: none: see flows)
     """
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -591,7 +507,7 @@ class Host(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hotspot(Part):
+class Hotspot(WorkloadKeys):
     """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
 
     _tag: ClassVar = ("kind", "hotspot")
@@ -615,10 +531,6 @@ class Hotspot(Part):
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """Nothing new starts from here on (default: stop.time)"""
-    name: str | None = None
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = None
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -635,7 +547,7 @@ class IdealOutputQueued(Part):
 
 
 @dataclass(frozen=True)
-class Incast(Part):
+class Incast(WorkloadKeys):
     """Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second."""
 
     _tag: ClassVar = ("kind", "incast")
@@ -652,14 +564,10 @@ class Incast(Part):
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """Nothing new starts from here on (default: stop.time)"""
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
-class Jellyfish(Part):
+class Jellyfish(TopologyKeys):
     """A random regular graph (Singla et al., NSDI 2012): each switch has `network_ports` links to others."""
 
     _tag: ClassVar = ("kind", "jellyfish")
@@ -671,14 +579,10 @@ class Jellyfish(Part):
     """Hosts at each switch."""
     seed: int | None = None
     """Draws the links; default 1."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
-class LeafSpine(Part):
+class LeafSpine(TopologyKeys):
     """Every leaf linked to every spine."""
 
     _tag: ClassVar = ("kind", "leaf_spine")
@@ -688,14 +592,10 @@ class LeafSpine(Part):
     """Spine switches; every leaf has a link to each."""
     hosts_per_leaf: int
     """Hosts at each leaf."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
-class Line(Part):
+class Line(TopologyKeys):
     """Switches in a line."""
 
     _tag: ClassVar = ("kind", "line")
@@ -703,10 +603,6 @@ class Line(Part):
     """Switches in the line."""
     hosts_per_switch: int
     """Hosts at each switch."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -735,20 +631,16 @@ class LongFlow(Part):
 
 
 @dataclass(frozen=True)
-class LongFlows(Part):
+class LongFlows(WorkloadKeys):
     """Flows that send all the time between their start and stop."""
 
     _tag: ClassVar = ("kind", "long_flows")
     flows: Sequence[LongFlow]
     """Flows without an end of their own."""
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
-class NToOne(Part):
+class NToOne(WorkloadKeys):
     """Several hosts send to one, at once or `spread`; by default all others to the first."""
 
     _tag: ClassVar = ("kind", "n_to_1")
@@ -762,10 +654,6 @@ class NToOne(Part):
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     spread: str | None = None
     """Each flow starts at a random moment of this time after start; 0 s: all at once (0 s to 2400 h); default "0 s"."""
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -829,7 +717,7 @@ class PerPort(Part):
 
 
 @dataclass(frozen=True)
-class Permutation(Part):
+class Permutation(WorkloadKeys):
     """Every host sends to one other and receives from one other."""
 
     _tag: ClassVar = ("kind", "permutation")
@@ -837,10 +725,6 @@ class Permutation(Part):
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -920,7 +804,7 @@ class Pfc(Part):
 
 
 @dataclass(frozen=True)
-class Pgft(Part):
+class Pgft(TopologyKeys):
     """PGFT(h; m_1..m_h; w_1..w_h; p_1..p_h), Zahavi 2012: an XGFT with parallel links."""
 
     _tag: ClassVar = ("kind", "pgft")
@@ -930,10 +814,6 @@ class Pgft(Part):
     """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
     p: Sequence[int]
     """Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1055,7 +935,7 @@ class Red(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requests(Part):
+class Requests(WorkloadKeys):
     """A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds."""
 
     _tag: ClassVar = ("kind", "requests")
@@ -1089,14 +969,10 @@ class Requests(Part):
     """What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
     server to the next (staggered); default "constant".
     """
-    name: str | None = None
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = None
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
-class Ring(Part):
+class Ring(TopologyKeys):
     """Switches in a ring, at least three."""
 
     _tag: ClassVar = ("kind", "ring")
@@ -1104,10 +980,6 @@ class Ring(Part):
     """Switches in the ring, at least 3."""
     hosts_per_switch: int
     """Hosts at each switch."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -1168,7 +1040,7 @@ class Routing(Part):
 
 
 @dataclass(frozen=True)
-class ScatterGather(Part):
+class ScatterGather(WorkloadKeys):
     """Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then
     answers.
     """
@@ -1187,10 +1059,6 @@ class ScatterGather(Part):
     stop: str | None = None
     """Nothing new starts from here on (default: stop.time)"""
     gaps: Exponential | LogNormal | None = None
-    name: str | None = field(default=None, kw_only=True)
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = field(default=None, kw_only=True)
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
@@ -1213,16 +1081,12 @@ class Shared(Part):
 
 
 @dataclass(frozen=True)
-class Star(Part):
+class Star(TopologyKeys):
     """One switch."""
 
     _tag: ClassVar = ("kind", "star")
     hosts: int
     """Hosts at the one switch."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -1313,7 +1177,7 @@ class Switch(Part):
 
 
 @dataclass(frozen=True)
-class Torus(Part):
+class Torus(TopologyKeys):
     """Switches on a grid that closes on itself, `lengths[i]` along dimension i."""
 
     _tag: ClassVar = ("kind", "torus")
@@ -1321,10 +1185,6 @@ class Torus(Part):
     """Switches along each dimension."""
     hosts_per_switch: int | None = None
     """Hosts at each switch; default 1."""
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
 @dataclass(frozen=True)
@@ -1573,7 +1433,7 @@ class Transport(Constants):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Udp(Part):
+class Udp(WorkloadKeys):
     """Datagrams without a transport: each source sends at `rate`, all the time or in bursts."""
 
     _tag: ClassVar = ("kind", "udp")
@@ -1601,14 +1461,10 @@ class Udp(Part):
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """Nothing new starts from here on (default: stop.time)"""
-    name: str | None = None
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
-    transport: str | None = None
-    """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
 
 @dataclass(frozen=True)
-class Xgft(Part):
+class Xgft(TopologyKeys):
     """XGFT(h; m_1..m_h; w_1..w_h), Öhring 1995: children and parents of a node at each level, from the hosts up."""
 
     _tag: ClassVar = ("kind", "xgft")
@@ -1620,18 +1476,14 @@ class Xgft(Part):
     """Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources (0 to
     1000000); default 0.
     """
-    link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
-    fabric_link: Link | None = field(default=None, kw_only=True)
-    """Rate and one-way delay of a link, both directions."""
 
 
-Topology = (
+AnyTopology = (
     FatTree | Xgft | Pgft | LeafSpine | Dumbbell | Star | Line | Ring | Jellyfish | Torus | Dragonfly | File | Custom
 )
 
 
-Workload = (
+AnyWorkload = (
     Flows
     | Permutation
     | NToOne
@@ -1650,8 +1502,8 @@ Workload = (
 class ScenarioKeys(Part):
     """A scenario."""
 
-    topology: Topology
-    workload: Sequence[Workload] = ()
+    topology: AnyTopology
+    workload: Sequence[AnyWorkload] = ()
     """Who sends what to whom, and when."""
     name: str | None = None
     """Names the results: no path, at most 200 bytes; default "the name of the file"."""

@@ -6,7 +6,15 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us, lossless_caution
+from pauseframe._text import (
+    MISSING,
+    format_bytes,
+    format_count,
+    format_number,
+    format_us,
+    lossless_caution,
+    terminal_table,
+)
 from pauseframe.sweep.compare import METRICS, SIZES, long_table
 
 if TYPE_CHECKING:
@@ -144,14 +152,13 @@ def caution(comparison: Comparison) -> str:
 
 def terminal_tables(comparison: Comparison) -> list[Any]:
     """One table per metric, and one for the p99 of all flow sizes."""
-    from rich.table import Table
-
     tables = []
     for name, columns, lines in blocks(comparison):
-        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
-        for number, head in enumerate(columns):
-            left = number < len(columns) - len(heads(comparison)) + len(comparison.axes)
-            table.add_column(head, justify="left" if left else "right", overflow="fold")
+        left = len(columns) - len(heads(comparison)) + len(comparison.axes)
+        justified = zip(columns, ["left"] * left + ["right"] * (len(columns) - left), strict=True)
+        table = terminal_table(
+            *({"header": head, "justify": side, "overflow": "fold"} for head, side in justified), title=name
+        )
         for line in lines:
             table.add_row(*line)
         tables.append(table)
