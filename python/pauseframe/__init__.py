@@ -42,6 +42,16 @@ from pauseframe.sweep import sweep
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pauseframe._later import *  # noqa: F403
+    from pauseframe.plugins import (
+        ECN,
+        LOSS,
+        MICROSECOND,
+        SECOND,
+        congestion_control,
+        constant,
+        include_dir,
+        slow_start,
+    )
     from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
@@ -78,11 +88,20 @@ __all__ = [
 ]
 __all__ += _table_names.__all__
 
+OF_PLUGINS = ("ECN", "LOSS", "MICROSECOND", "SECOND", "congestion_control", "constant", "include_dir", "slow_start")
+"""The names of `plugins`: a plug-in file needs these alone."""
+__all__ += OF_PLUGINS
+
 
 def __getattr__(name: str) -> object:
     """The names of `_later.py`, when they are first asked for (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in OF_PLUGINS:
+        from pauseframe import plugins
+
+        globals().update({own: getattr(plugins, own) for own in OF_PLUGINS})
+        return globals()[name]
     from pauseframe import _later
 
     for later in _later.__all__:
