@@ -65,7 +65,8 @@ def _know_helpers() -> None:
 
     from pauseframe.plugins.classes import slow_start
 
-    overload(slow_start)(lambda window, acked: slow_start)  # noqa: ARG005
+    bare = types.FunctionType(slow_start.__code__, slow_start.__globals__)  # Numba wants both without annotations
+    overload(slow_start)(lambda window, acked: bare)  # noqa: ARG005
 
 
 def _compiled(description: Description, name: str, function: Callable[..., Any], state: Any) -> Any:
@@ -162,7 +163,7 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
         raise InputError(
             f"Numba cannot compile {description.cls.__name__}.{name}: {_short(str(error))}. compile=False runs it in the "
             "interpreter"
-        ) from error
+        ) from None
 
 
 def _short(message: str) -> str:
