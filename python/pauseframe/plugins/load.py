@@ -65,6 +65,11 @@ def loaded_files() -> list[LoadedFile]:
     return list(_loaded.values())
 
 
+def is_loaded(file_name: str, sha256: str) -> bool:
+    """Whether this process has loaded a file with this name and content."""
+    return f"{file_name} {sha256}" in _loaded
+
+
 def _load_path(path: Path, base_dir: Path) -> LoadedFile:
     found = next((one for one in (path, base_dir / path) if one.is_file()), None)
     if found is None:

@@ -44,7 +44,20 @@ impl Setting for Control {
 /// How to load the plug-in that "mine:swift" names.
 fn hint_to_load(name: &str) -> String {
     let module = name.split(':').next().unwrap_or_default();
-    format!("a plug-in must be loaded first: add --plugin {module}.py (in Python: plugins=[\"{module}.py\"])")
+    format!(
+        "a plug-in must be loaded first: add --plugin with its file, such as {module}.py or lib{module}.so (in Python: \
+         plugins=[...])"
+    )
+}
+
+/// The constants of a plug-in that is not loaded are not mistakes of their own.
+fn excuse_constants(t: &mut Table, key: &str) {
+    let item = t.item.and_then(|item| item.get(key));
+    if let Some(Item { value: Given::Text(name), .. }) = item
+        && let Some((_, own)) = name.split_once(':')
+    {
+        t.excuse(&format!("{}_", own.to_ascii_lowercase()));
+    }
 }
 
 /// Reads which one, and the constants of all: those of others may stand in a file that is run with several.
@@ -56,6 +69,9 @@ pub(super) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> C
     let named = all.iter().find(|(known, _)| *known == name.0);
     let mut chosen = named.map_or(CongestionControlConfig::NewReno, |(_, config)| *config);
     let path = t.at(key);
+    if named.is_none() || t.ledger.failed(&path) {
+        excuse_constants(t, key);
+    }
     for (name, config) in &all {
         t.under(&format!("{path} = {name}"), |t| {
             for (index, parameter) in config.parameters().iter().enumerate() {

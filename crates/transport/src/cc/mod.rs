@@ -7,8 +7,7 @@
 //! below. Scenario files, their reference, the Python package, the contract test and the fuzzers know it from that line
 //! (`docs/how-to/add-a-congestion-control.md`).
 
-#[cfg(test)]
-mod contract;
+pub mod contract;
 mod hystart;
 mod parameter;
 pub mod plugin;
@@ -313,6 +312,15 @@ impl CongestionControlConfig {
 }
 
 impl CongestionControl {
+    /// The algorithm for a check of the contract: a plug-in must not even ask for less than a segment.
+    pub(crate) fn strict(config: &CongestionControlConfig) -> CongestionControl {
+        let mut cc = CongestionControl::new(config);
+        if let CongestionControl::Plugin(plugin) = &mut cc {
+            plugin.be_strict();
+        }
+        cc
+    }
+
     /// The flow of the connection, for the messages of plug-ins.
     pub(crate) fn set_flow(&mut self, flow: u32) {
         if let CongestionControl::Plugin(plugin) = self {

@@ -85,13 +85,15 @@ pub(crate) struct Plugin {
     pacing_rate: u64,
     /// The flow that opened the connection, for messages.
     flow: u32,
+    /// Less than a segment is a failure ([`super::contract`]); else it counts as a segment.
+    strict: bool,
 }
 
 impl Plugin {
     pub(crate) fn new(config: &PluginConfig) -> Plugin {
         guard::prepare_thread();
         let code = config.code;
-        let mut plugin = Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX };
+        let mut plugin = Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX, strict: false };
         let constants = config.values.map(raw_value);
         if let Some(init) = code.functions.init {
             let state = plugin.state();
@@ -100,6 +102,10 @@ impl Plugin {
             plugin.check(Function::Init, went_well);
         }
         plugin
+    }
+
+    pub(super) fn be_strict(&mut self) {
+        self.strict = true;
     }
 
     pub(crate) fn set_flow(&mut self, flow: u32) {
@@ -130,6 +136,9 @@ impl Plugin {
     fn checked_window(&self, function: Function, what: &str, window: i64, mss: u32) -> u64 {
         if window < 1 || window > WINDOW_MAX as i64 {
             self.fail(function, &format!("set {what} to {}; it must be from 1 to 2^40 bytes", shown(window)));
+        }
+        if self.strict && window < i64::from(mss) {
+            self.fail(function, &format!("set {what} to {window} bytes, less than one segment of {mss} bytes"));
         }
         (window as u64).max(u64::from(mss))
     }
