@@ -191,6 +191,10 @@ def register_plugin(
 def loaded_plugins() -> list[tuple[str, str]]:
     """The loaded congestion controls: name, documentation."""
 
+def congestion_control_contract(name: str) -> list[tuple[str, str, str | None]]:
+    """The contract of congestion controls, judged for one of them: each rule, what it demands, and how it was broken,
+    or None. Raises InputError if there is none of this name."""
+
 def term_hint(word: str, known: list[str]) -> str | None:
     """What to say of a term of the field that is none of `known`; None for any other word."""
 

@@ -52,12 +52,15 @@ impl PluginsSpec {
                 Some(code) => check_digest(ledger, file, code, self.sha256.get(index)),
             }
         }
+        // One whose constants are given must be loaded to read the scenario, even if another one is chosen.
+        let is_read = |code: &&PluginCode| code.parameters.iter().any(|one| ledger.has_key(one.key));
+        let read: Vec<_> = known.iter().copied().filter(is_read).collect();
         let used = transports.filter_map(plugin_of);
         let mut all: Vec<(String, String)> = Vec::new();
         let named = known.iter().copied().filter(|code| {
             self.files.iter().any(|file| is_same_file(&code.source.file, file))
         });
-        for code in named.chain(used) {
+        for code in named.chain(read).chain(used) {
             let entry = (file_name(&code.source.file).to_owned(), code.source.sha256.clone());
             if !all.contains(&entry) {
                 all.push(entry);

@@ -1,0 +1,166 @@
+"""`pauseframe cc check`: a congestion control beside the contract, and beside CUBIC and DCTCP on a small standard set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pauseframe as pf
+from pauseframe import _core
+from pauseframe._core import InputError
+from pauseframe.plugins.load import load
+from pauseframe.run import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+STANDARD = Path(__file__).parent / "standard"
+SCENARIOS = ("one_flow", "two_flows", "incast_lossy", "incast_lossless", "web_search")
+"""The standard set, in the order of the report."""
+RIVALS = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """A rule of the contract, and how it was broken, if it was."""
+
+    control: str
+    rule: str
+    demand: str
+    broken: str | None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a check."""
+
+    rules: list[RuleResult]
+    runs: dict[str, dict[str, pf.Run]]
+    """Runs by scenario and congestion control."""
+    report: Path | None
+
+    @property
+    def kept(self) -> bool:
+        """Whether the contract was kept."""
+        return all(result.broken is None for result in self.rules)
+
+
+def check(
+    plugins: Sequence[str | Path | type],
+    *,
+    out: str | Path | None = None,
+    contract_only: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Checked:
+    """Checks every congestion control of `plugins`; `out` is the file of the report, `tell` hears what is being done.
+
+    Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
+    """
+    say = tell or (lambda _: None)
+    names = [name for file in load(plugins) for name in file.names]
+    if not names:
+        raise InputError("name a plug-in to check")
+    rules = [RuleResult(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
+    if contract_only:
+        return Checked(rules, {}, None)
+    runs: dict[str, dict[str, pf.Run]] = {}
+    for scenario in SCENARIOS:
+        runs[scenario] = {}
+        for label, settings in _contenders(names).items():
+            say(f"{scenario.replace('_', ' ')}: {label}")
+            runs[scenario][label] = pf.run(STANDARD / f"{scenario}.toml", set=settings, progress=False)
+    report = None if out is None else _write_report(names, rules, runs, Path(out))
+    return Checked(rules, runs, report)
+
+
+def _contenders(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Every congestion control with its settings: a plug-in has those of DCTCP if it needs the exact echo of marks."""
+    own = {}
+    for name in names:
+        base = {"transport.congestion_control": name}
+        exact = _needs_exact_ecn(name)
+        own[name] = {"transport.preset": "dctcp" if exact else "cubic"} | base
+    return own | RIVALS
+
+
+def _needs_exact_ecn(name: str) -> bool:
+    """The warning of the core tells: it is about a scenario without the exact echo."""
+    resolved = resolve(STANDARD / "one_flow.toml", set={"transport.congestion_control": name})
+    return any("needs the exact echo of CE" in warning for warning in resolved.warnings)
+
+
+def _write_report(
+    names: Sequence[str], rules: Sequence[RuleResult], runs: dict[str, dict[str, pf.Run]], out: Path
+) -> Path:
+    from pauseframe.report import Claim, Group, build_report, from_run
+
+    groups = [
+        Group(
+            title=scenario.replace("_", " ").capitalize(),
+            runs=[replace(from_run(run), label=label) for label, run in of_control.items()],
+            text=_about(scenario),
+        )
+        for scenario, of_control in runs.items()
+    ]
+    claims = [
+        Claim(
+            id=f"{result.control}, rule “{result.rule}”",
+            text=result.demand,
+            paper_value="must hold",
+            measured="holds" if result.broken is None else "broken",
+            verdict="reproduced" if result.broken is None else "differs",
+            why=result.broken or "random events, the same for every algorithm",
+        )
+        for result in rules
+    ]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", claims=claims)
+
+
+def _about(scenario: str) -> str:
+    """The comment at the head of a scenario file."""
+    lines = (STANDARD / f"{scenario}.toml").read_text(encoding="utf-8").splitlines()
+    head = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        head.append(line.lstrip("# "))
+    return " ".join(head)
+
+
+def key_figures(run: pf.Run) -> dict[str, str]:
+    """The figures of a run that the terminal shows."""
+    from pauseframe._text import format_count, format_us
+
+    summary = run.summary
+    percentiles = summary["fct_us"]
+    return {
+        "p50 FCT": format_us(percentiles["p50"]),
+        "p99 FCT": format_us(percentiles["p99"]),
+        "goodput": _goodput(run),
+        "largest queue": _largest_queue(run),
+        "drops": format_count(summary["drops"]),
+        "marks": format_count(summary["ecn_marks"]),
+        "pauses": format_count(summary["pfc_pauses"]),
+        "timeouts": format_count(summary["timeouts"]),
+    }
+
+
+def _goodput(run: pf.Run) -> str:
+    """Application bytes that arrived, by the time that the run took."""
+    import polars as pl
+
+    table = pl.DataFrame(run.flows)
+    received = int(table["delivered_bytes"].sum())
+    seconds = run.summary["sim_time_s"]
+    return f"{received * 8 / seconds / 1e9:.2f} Gbps" if seconds else ""
+
+
+def _largest_queue(run: pf.Run) -> str:
+    import polars as pl
+
+    from pauseframe._text import format_bytes
+
+    table = pl.DataFrame(run.ports).filter(pl.col("tier").cast(pl.String) != "host")
+    return format_bytes(int(table["backlog_max_bytes"].max() or 0)) if len(table) else ""
