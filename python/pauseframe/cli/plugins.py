@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, Open, Quiet, print_json, print_table, say, show_page
+from pauseframe.cli._common import AsJson, Force, Open, Quiet, Set, changes_of, print_json, print_table, say, show_page
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._options import PlainTyper
 
@@ -32,6 +32,7 @@ def check(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Report [default: results/cc-NAME.html, NAME of the first file].")
     ] = None,
+    set_: Set = None,
     contract: Annotated[bool, typer.Option("--contract", help="Check the contract only; simulate nothing.")] = False,
     force: Force = False,
     open_: Open = False,
@@ -49,7 +50,8 @@ def check(
     target = None if contract else out or Path("results") / f"cc-{files[0].stem.removeprefix('lib')}.html"
     if target is not None and target.exists() and not force:
         raise InputError(f"{target} exists: name another file with --out, or replace it with --force")
-    checked = run_check(files, out=target, contract_only=contract, tell=None if quiet or as_json else say)
+    tell = None if quiet or as_json else say
+    checked = run_check(files, out=target, contract_only=contract, set=changes_of(set_ or []), tell=tell)
     if as_json:
         print_json(_record(checked))
     else:
@@ -63,7 +65,7 @@ def check(
 def _record(checked: Checked) -> dict[str, object]:
     return {
         "kept": checked.kept,
-        "rules": [{"control": one.control, "rule": one.rule, "broken": one.broken} for one in checked.rules],
+        "rules": [{"control": one.subject, "rule": one.rule, "broken": one.broken} for one in checked.rules],
         "runs": {
             scenario: {label: run.summary for label, run in of_control.items()}
             for scenario, of_control in checked.runs.items()
@@ -75,9 +77,9 @@ def _record(checked: Checked) -> dict[str, object]:
 def _show(checked: Checked, quiet: bool) -> None:
     for one in checked.rules:
         if one.broken is not None:
-            print(f"BROKEN {one.control}, rule {one.rule}: {one.demand}: {one.broken}")
+            print(f"BROKEN {one.subject}, rule {one.rule}: {one.demand}: {one.broken}")
         elif not quiet:
-            print(f"ok     {one.control}, rule {one.rule}: {one.demand}")
+            print(f"ok     {one.subject}, rule {one.rule}: {one.demand}")
     if not quiet and checked.runs:
         print()
         _show_runs(checked)

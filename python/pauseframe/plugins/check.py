@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pauseframe as pf
 from pauseframe import _core
 from pauseframe._core import InputError
 from pauseframe.plugins.load import load
+from pauseframe.report.build import Check
 from pauseframe.run import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 STANDARD = Path(__file__).parent / "standard"
 SCENARIOS = ("one_flow", "two_flows", "incast_lossy", "incast_lossless", "web_search")
 """The standard set, in the order of the report."""
-RIVALS = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
-
-
-@dataclass(frozen=True)
-class RuleResult:
-    """A rule of the contract, and how it was broken, if it was."""
-
-    control: str
-    rule: str
-    demand: str
-    broken: str | None
+RIVALS: dict[str, dict[str, Any]] = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
 
 
 @dataclass(frozen=True)
 class Checked:
     """What came of a check."""
 
-    rules: list[RuleResult]
+    rules: list[Check]
     runs: dict[str, dict[str, pf.Run]]
     """Runs by scenario and congestion control."""
     report: Path | None
@@ -51,9 +42,11 @@ def check(
     *,
     out: str | Path | None = None,
     contract_only: bool = False,
+    set: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Checked:
-    """Checks every congestion control of `plugins`; `out` is the file of the report, `tell` hears what is being done.
+    """Checks every congestion control of `plugins`; `out` is the file of the report, `set` changes keys of the scenarios for the
+    plug-ins (not for CUBIC and DCTCP), `tell` hears what is being done.
 
     Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
     """
@@ -61,26 +54,25 @@ def check(
     names = [name for file in load(plugins) for name in file.names]
     if not names:
         raise InputError("name a plug-in to check")
-    rules = [RuleResult(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
+    rules = [Check(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
     if contract_only:
         return Checked(rules, {}, None)
     runs: dict[str, dict[str, pf.Run]] = {}
     for scenario in SCENARIOS:
         runs[scenario] = {}
-        for label, settings in _contenders(names).items():
+        for label, settings in _contenders(names, set or {}).items():
             say(f"{scenario.replace('_', ' ')}: {label}")
             runs[scenario][label] = pf.run(STANDARD / f"{scenario}.toml", set=settings, progress=False)
     report = None if out is None else _write_report(names, rules, runs, Path(out))
     return Checked(rules, runs, report)
 
 
-def _contenders(names: Sequence[str]) -> dict[str, dict[str, str]]:
+def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every congestion control with its settings: a plug-in has those of DCTCP if it needs the exact echo of marks."""
-    own = {}
+    own: dict[str, dict[str, Any]] = {}
     for name in names:
-        base = {"transport.congestion_control": name}
-        exact = _needs_exact_ecn(name)
-        own[name] = {"transport.preset": "dctcp" if exact else "cubic"} | base
+        preset = "dctcp" if _needs_exact_ecn(name) else "cubic"
+        own[name] = {"transport.preset": preset, "transport.congestion_control": name, **changes}
     return own | RIVALS
 
 
@@ -91,9 +83,9 @@ def _needs_exact_ecn(name: str) -> bool:
 
 
 def _write_report(
-    names: Sequence[str], rules: Sequence[RuleResult], runs: dict[str, dict[str, pf.Run]], out: Path
+    names: Sequence[str], rules: Sequence[Check], runs: dict[str, dict[str, pf.Run]], out: Path
 ) -> Path:
-    from pauseframe.report import Claim, Group, build_report, from_run
+    from pauseframe.report import Group, build_report, from_run
 
     groups = [
         Group(
@@ -103,19 +95,8 @@ def _write_report(
         )
         for scenario, of_control in runs.items()
     ]
-    claims = [
-        Claim(
-            id=f"{result.control}, rule “{result.rule}”",
-            text=result.demand,
-            paper_value="must hold",
-            measured="holds" if result.broken is None else "broken",
-            verdict="reproduced" if result.broken is None else "differs",
-            why=result.broken or "random events, the same for every algorithm",
-        )
-        for result in rules
-    ]
     out.parent.mkdir(parents=True, exist_ok=True)
-    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", claims=claims)
+    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", checks=rules)
 
 
 def _about(scenario: str) -> str:
