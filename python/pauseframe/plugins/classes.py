@@ -142,7 +142,7 @@ def congestion_control(
     `on_restart(self, idle)`, `probe_after(self)` and `alpha(self)`.
 
     `exact_ecn` asks for the exact echo of marks (ecn = "dctcp"), `paces` switches pacing on, for algorithms that set
-    `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, about forty times
+    `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven times
     slower, where breakpoints and prints work.
     """
     if isinstance(name, type):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MISSING = (
     "Numba is not installed, and compiles plug-ins: pip install 'pauseframe[plugins]'. Without it "
-    "@congestion_control(..., compile=False) runs the class in the interpreter, about forty times slower"
+    "@congestion_control(..., compile=False) runs the class in the interpreter, three to seven times slower"
 )
 
 

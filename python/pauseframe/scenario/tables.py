@@ -57,6 +57,7 @@ __all__ = [
     "Pfc",
     "PfcPorts",
     "Pgft",
+    "Plugins",
     "Qcn",
     "Rate",
     "Record",
@@ -936,6 +937,18 @@ class Pgft(Part):
     """Rate and one-way delay of a link, both directions."""
 
 
+@dataclass(frozen=True)
+class Plugins(Part):
+    """Files of congestion controls that the scenario needs; loaded only if the command line allows it."""
+
+    files: Sequence[str] | None = None
+    """Python files or shared libraries with congestion controls; the command line must load them: --plugin FILE, or
+    --allow-plugins for all of these (default: none)
+    """
+    sha256: Sequence[str] | None = None
+    """SHA-256 of each of files: another content is refused (default: not checked)"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Qcn(Part):
     """Quantized congestion notification (IEEE 802.1Qau): a preset's row with what the file changes in it."""
@@ -1339,7 +1352,7 @@ class Transport(Constants):
     """Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise;
     default "linux".
     """
-    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | None = None
+    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | str | None = None
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
     Linux; Vegas (Brakmo and Peterson 1995), as Linux; pFabric's rate control (Alizadeh et al. 2013); AIMD(a, b)
     (Yang and Lam 2000); default "cubic".
@@ -1411,7 +1424,9 @@ class Transport(Constants):
     Linux)
     """
     pacing: bool | None = None
-    """Spread segments over the round trip; default false (Linux: TCP pacing in the socket)"""
+    """Spread segments over the round trip (default: false; true for a plug-in that sets a pacing rate) (Linux: TCP
+    pacing in the socket)
+    """
     pacing_slow_start: int | None = None
     """Pacing rate in percent of cwnd / srtt below half of ssthresh (1 to 100000); default 200 (Linux:
     tcp_pacing_ss_ratio)
@@ -1600,6 +1615,8 @@ class ScenarioKeys(Part):
     """real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; ideal: the
     smaller port goes first, and automatic jitter is zero; default "real".
     """
+    plugins: Plugins | None = None
+    """Files of congestion controls that the scenario needs; loaded only if the command line allows it."""
     stop: Stop | str | None = None
     """When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false."""
     routing: Routing | None = None
