@@ -16,7 +16,12 @@ hosts = 3
 kind = "permutation"
 size = "1 MB"
 """
-PAGES = [DOCS / "tutorial.md", DOCS / "your-own-algorithm.md", *sorted(DOCS.glob("how-to/*.md")), *sorted(DOCS.glob("models/*.md"))]
+PAGES = [
+    DOCS / "tutorial.md",
+    DOCS / "your-own-algorithm.md",
+    *sorted(DOCS.glob("how-to/*.md")),
+    *sorted(DOCS.glob("models/*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

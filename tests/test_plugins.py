@@ -315,7 +315,9 @@ def test_a_scenario_alone_loads_nothing(tmp_path):
     file, name = plugin(tmp_path, "")
     file.write_text(f"open({str(marker)!r}, 'w').close()\n" + file.read_text())
     scenario = tmp_path / "theirs.toml"
-    scenario.write_text(f'plugins = {{ files = ["{file.name}"] }}\n{INCAST}\n[transport]\ncongestion_control = "{name}"\n')
+    scenario.write_text(
+        f'plugins = {{ files = ["{file.name}"] }}\n{INCAST}\n[transport]\ncongestion_control = "{name}"\n'
+    )
     for command in ("run", "show", "validate", "flow"):
         done = cli(command, scenario, cwd=tmp_path)
         assert done.returncode == 2
@@ -370,7 +372,7 @@ def test_a_class_of_a_script(tmp_path):
     script.write_text(
         file.read_text()
         + f"\n\nrun = pf.run({INCAST!r}, set={{'transport.congestion_control': 'script:{name.partition(':')[2]}'}}, "
-        "plugins=[Mine], progress=False)\nprint(run.summary['flows_finished'])\n"
+        "plugins=[Mine], progress=False)\nprint(run.status)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert done.stdout == "complete\n"
@@ -382,7 +384,10 @@ def test_a_class_of_a_script(tmp_path):
         ("x = 1", "has no class with @pauseframe.congestion_control"),
         ("1 / 0", "failed while it was loaded: ZeroDivisionError"),
         ("import pauseframe as pf\n@pf.congestion_control('a')\nclass A:\n    pass", "has no increase"),
-        (HEAD.format(options="") + INCREASE + "\n    def reduce(self, window, cause):\n        pass", "did you mean reduced?"),
+        (
+            HEAD.format(options="") + INCREASE + "\n    def reduce(self, window, cause):\n        pass",
+            "did you mean reduced?",
+        ),
         (HEAD.format(options="") + INCREASE + "\n    def reduced(self, window):\n        pass", "takes 2 arguments"),
         (HEAD.format(options="") + "\n    x: int" + INCREASE + REDUCED, "has no default"),
         (HEAD.format(options="") + "\n    x: int = 'a'" + INCREASE + REDUCED, "state is a number"),
@@ -506,10 +511,16 @@ def test_a_wrong_answer_names_flow_time_and_seed(tmp_path, wrong, options):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("def reduced(self, window, cause):\n        return window.cwnd * (ack_like(window) - 1)", "set the window to 0"),
-        ("def reduced(self, window, cause):\n        return float('nan') * window.cwnd", "NaN or a number out of range"),
+        (
+            "def reduced(self, window, cause):\n        return window.cwnd * (ack_like(window) - 1)",
+            "set the window to 0",
+        ),
+        (
+            "def reduced(self, window, cause):\n        return float('nan') * window.cwnd",
+            "NaN or a number out of range",
+        ),
         ("def reduced(self, window, cause):\n        return -1.5 * window.cwnd", "set the window to -"),
-        ("def alpha(self):\n        return float('nan')", "returned nan; it must be a finite number"),
+        ("def alpha(self):\n        return float('nan')", "returned NaN; it must be a finite number"),
         ("def probe_after(self):\n        return 0", "returned 0; it must be from 1 on"),
         ("def on_ack(self, window, ack):\n        window.cwnd += 1", "changed cwnd, which only increase may"),
         ("def init(self):\n        self.x = 1 // self.x", "its function init reported an error"),
@@ -531,7 +542,9 @@ def test_a_wrong_answer_on_another_thread(tmp_path):
     leaf_spine = INCAST.replace(
         'kind = "star", hosts = 9', 'kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 5'
     )
-    increase = "\n    def increase(self, window, ack):\n        window.cwnd = 0 if ack.snd_una > 100_000 else window.cwnd\n"
+    increase = (
+        "\n    def increase(self, window, ack):\n        window.cwnd = 0 if ack.snd_una > 100_000 else window.cwnd\n"
+    )
     file, name = plugin(tmp_path, "", increase=increase)
     with pytest.raises(pf.RunError, match="set cwnd to 0"):
         run(file, name, leaf_spine, threads=2, divide=True)
@@ -585,9 +598,22 @@ def test_a_fault_outside_of_a_plugin_goes_to_the_handler_before(aimd):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
-    """Interpreted, so that answers can be anything at all; the events stay the same, so the outcome is deterministic."""
+    """Interpreted, so that answers can be anything at all; the same events give the same outcome."""
     draw = random.Random(seed)
-    anything = ["0", "-1", "1", "2**70", "-(2**63)", "1e300", "float('nan')", "float('inf')", "None", "'x'", "window", "[]"]
+    anything = [
+        "0",
+        "-1",
+        "1",
+        "2**70",
+        "-(2**63)",
+        "1e300",
+        "float('nan')",
+        "float('inf')",
+        "None",
+        "'x'",
+        "window",
+        "[]",
+    ]
     anything += ["window.cwnd", "window.cwnd * 2", "window.mss", "window.cwnd // 3", "window.ssthresh", "10**6"]
 
     def value(*names):
@@ -598,21 +624,24 @@ def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
         f"        window.{draw.choice(fields)} = {value('window')}\n" for _ in range(draw.randint(1, 3))
     )
     reduced = f"\n    def reduced(self, window, cause):\n        return {value('window')}\n"
-    body = f"\n    x: int = 0\n    y: float = 0.0\n\n    def on_ack(self, window, ack):\n        window.ssthresh = {value('window')}\n"
+    body = "\n    x: int = 0\n    y: float = 0.0\n\n    def on_ack(self, window, ack):\n"
+    body += f"        window.ssthresh = {value('window')}\n"
     body += f"        self.x = {value('window')}\n        self.y = {value('window')}\n"
     if draw.random() < 0.5:
-        body += f"\n    def alpha(self):\n        return {value()}\n\n    def on_timeout(self):\n        self.x = {value()}\n"
+        body += f"\n    def alpha(self):\n        return {value()}\n"
+        body += f"\n    def on_timeout(self):\n        self.x = {value()}\n"
     file, name = plugin(tmp_path, body, increase=increase, reduced=reduced, options=", compile=False")
 
     def outcome():
         try:
             return run(file, name, set={"record.series": {"every": "1 ms", "flows": ["*"]}}).summary["fingerprint"]
         except pf.RunError as error:
-            assert name in str(error)
-            assert "bug of pauseframe" not in str(error)
             return str(error)
 
-    assert outcome() == outcome()
+    first = outcome()
+    assert first == outcome()
+    assert len(first) == 16 or f'congestion control "{name}"' in first
+    assert "bug of pauseframe" not in first
 
 
 def test_random_descriptions_are_refused():
@@ -620,17 +649,12 @@ def test_random_descriptions_are_refused():
     description = vars(load_example("dctcp_py"))[classes.MARK]
     draw = random.Random(5)
     raw = load._described(description, {})
-    accepted = 0
     for _ in range(200):
         copy = abi.Algorithm.from_buffer_copy(raw)
         field = draw.choice(["abi", "flags", "parameter_count", "state_size"])
         setattr(copy, field, draw.choice([0, 1, 2, 33, 2**31, 2**32 - 1] + ([2**63] if field.endswith("e") else [])))
-        try:
+        with pytest.raises(pf.InputError):  # the functions are missing, whatever else is wrong
             _core.register_plugin("fuzz", abi.address_of(copy), file="fuzz.so", sha256="0")
-            accepted += 1
-        except pf.InputError as error:
-            assert str(error)
-    assert accepted == 0  # the functions are missing
     with pytest.raises(pf.InputError, match="not aligned"):
         _core.register_plugin("fuzz", 1, file="fuzz.so", sha256="0")
 
@@ -689,7 +713,9 @@ def test_shards_take_plugins_along(tmp_path, aimd):
 def test_a_failure_in_a_sweep_says_what_it_was(tmp_path):
     increase = "\n    def increase(self, window, ack):\n        window.cwnd = 0\n"
     file, name = plugin(tmp_path, "", increase=increase)
-    sweep = pf.sweep(INCAST, axes={"transport.congestion_control": ["cubic", name]}, plugins=[file], out=tmp_path / "out")
+    sweep = pf.sweep(
+        INCAST, axes={"transport.congestion_control": ["cubic", name]}, plugins=[file], out=tmp_path / "out"
+    )
     (failure,) = sweep.failures
     assert "set cwnd to 0" in json.dumps(failure)
     assert len(sweep.finished) == 1
@@ -711,7 +737,9 @@ def test_a_worker_without_the_file_gets_its_content(tmp_path):
         "import json, sys\nfrom pauseframe.sweep.task import compute\n"
         "answer = compute(json.load(sys.stdin))\nprint(answer.get('error'), len(answer.get('record', b'')) > 0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], input=json.dumps(task), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(task), capture_output=True, text=True, check=True
+    )
     assert done.stdout == "None True\n"
 
 

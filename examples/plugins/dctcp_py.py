@@ -62,7 +62,7 @@ class Dctcp:
 
 
 def next_estimate(estimate, g, fixed_point, marked, acked):
-    """alpha = alpha (1 - g) + g M, once per window (RFC 8257 §3.3); in Linux's arithmetic in units of 1/1024."""
+    """Alpha = alpha (1 - g) + g M, once per window (RFC 8257 §3.3); in Linux's arithmetic in units of 1/1024."""
     if not fixed_point:
         return min(max(estimate * (1 - g) + g * (marked / max(acked, 1)), 0.0), 1.0)
     shift = 10

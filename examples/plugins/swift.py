@@ -25,8 +25,7 @@ class Swift:
         self.now = ack.now
         if ack.rtt > 0:
             self.rtt = ack.rtt
-        if window.ssthresh > window.cwnd:
-            window.ssthresh = window.cwnd  # Swift has no slow start
+        window.ssthresh = min(window.ssthresh, window.cwnd)  # Swift has no slow start
 
     def increase(self, window, ack):
         target = self.base_target + flow_scaling(self, window.cwnd / window.mss)

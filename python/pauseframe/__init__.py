@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
+    "ECN",
+    "LOSS",
+    "MICROSECOND",
+    "SECOND",
     "DamagedResultsError",
     "FabricError",
     "FlowRun",
@@ -70,8 +74,11 @@ __all__ = [
     "Table",
     "Topology",
     "__version__",
+    "congestion_control",
+    "constant",
     "flow_rates",
     "from_networkx",
+    "include_dir",
     "load",
     "load_sweep",
     "load_topology",
@@ -82,15 +89,24 @@ __all__ = [
     "read_routes",
     "run",
     "run_flows",
+    "slow_start",
     "sweep",
     "to_networkx",
     "write_plan",
 ]
 __all__ += _table_names.__all__
 
-OF_PLUGINS = ("ECN", "LOSS", "MICROSECOND", "SECOND", "congestion_control", "constant", "include_dir", "slow_start")
+OF_PLUGINS = {
+    "ECN",
+    "LOSS",
+    "MICROSECOND",
+    "SECOND",
+    "congestion_control",
+    "constant",
+    "include_dir",
+    "slow_start",
+}
 """The names of `plugins`: a plug-in file needs these alone."""
-__all__ += OF_PLUGINS
 
 
 def __getattr__(name: str) -> object:

@@ -14,6 +14,7 @@ from pauseframe.results import Run, from_core
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+
     from pauseframe.progress import Display
     from pauseframe.scenario import Scenario
     from pauseframe.types import RunProgress
@@ -60,8 +61,8 @@ def run(
     flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
-    `@pauseframe.congestion_control`; True loads those that the scenario names in `[plugins] files`. To load a plug-in is
-    to run its code.
+    `@pauseframe.congestion_control`; True loads those that the scenario names in `[plugins] files`. To load a plug-in
+    is to run its code.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops

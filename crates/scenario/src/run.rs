@@ -18,7 +18,9 @@ use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{Network, RunFailed, SamplePlan};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
-use pauseframe_results::{Manifest, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary};
+use pauseframe_results::{
+    Manifest, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary,
+};
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
 use pauseframe_transport::plugin;
@@ -302,7 +304,9 @@ fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::Watchdog>, RunErr
         return Ok(None);
     }
     let started = plugin::Watchdog::start();
-    started.map(Some).map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
+    started
+        .map(Some)
+        .map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
 }
 
 fn sample_plan(spec: &SeriesSpec, scenario: &Scenario, topology: &Topology) -> SamplePlan {

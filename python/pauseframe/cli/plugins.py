@@ -41,8 +41,8 @@ def check(
 ) -> None:
     """Check a congestion control against the contract, and run it beside CUBIC and DCTCP.
 
-    The contract is the one of the built-in algorithms. The standard set has one flow, two flows, an incast in a lossy and in
-    a lossless network, and a fat tree with flow sizes of a web search cluster.
+    The contract is the one of the built-in algorithms. The standard set has one flow, two flows, an incast in a lossy
+    and in a lossless network, and a fat tree with flow sizes of a web search cluster.
     """
     from pauseframe._core import InputError
     from pauseframe.plugins.check import check as run_check

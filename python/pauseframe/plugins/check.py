@@ -1,4 +1,4 @@
-"""`pauseframe cc check`: a congestion control beside the contract, and beside CUBIC and DCTCP on a small standard set."""
+"""`pauseframe cc check`: the contract of congestion controls, and a small standard set beside CUBIC and DCTCP."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def check(
     set: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Checked:
-    """Checks every congestion control of `plugins`; `out` is the file of the report, `set` changes keys of the scenarios for the
-    plug-ins (not for CUBIC and DCTCP), `tell` hears what is being done.
+    """Checks every congestion control of `plugins`.
 
+    `out` is the file of the report, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), `tell`
+    hears what is being done.
     Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
     """
     say = tell or (lambda _: None)
@@ -82,9 +83,7 @@ def _needs_exact_ecn(name: str) -> bool:
     return any("needs the exact echo of CE" in warning for warning in resolved.warnings)
 
 
-def _write_report(
-    names: Sequence[str], rules: Sequence[Check], runs: dict[str, dict[str, pf.Run]], out: Path
-) -> Path:
+def _write_report(names: Sequence[str], rules: Sequence[Check], runs: dict[str, dict[str, pf.Run]], out: Path) -> Path:
     from pauseframe.report import Group, build_report, from_run
 
     groups = [
@@ -144,4 +143,4 @@ def _largest_queue(run: pf.Run) -> str:
     from pauseframe._text import format_bytes
 
     table = pl.DataFrame(run.ports).filter(pl.col("tier").cast(pl.String) != "host")
-    return format_bytes(int(table["backlog_max_bytes"].max() or 0)) if len(table) else ""
+    return format_bytes(int(table["backlog_max_bytes"].cast(pl.Int64).sort().to_list()[-1])) if len(table) else ""

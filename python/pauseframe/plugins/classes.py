@@ -1,7 +1,7 @@
 """A class as a congestion control: its constants, its state and its functions, read once and checked.
 
-The state block of a connection has the constants first and the state fields behind them, eight bytes each. So `self` gives
-both, in compiled code and in the interpreter.
+The state block of a connection has the constants first and the state fields behind them, eight bytes each. So `self`
+gives both, in compiled code and in the interpreter.
 """
 
 from __future__ import annotations
@@ -111,13 +111,15 @@ class Description:
 def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) -> Any:
     """A constant of a congestion control, which becomes a key of scenarios: `gain` of "mine" is `transport.mine_gain`.
 
-    The default says what it is: a number (0.5), a whole number from 0 on (2), a flag (False), or a time ("50 us"), which
-    `self` has in picoseconds. `doc` is its documentation, with unit and source. `range` holds the smallest and the
+    The default says what it is: a number (0.5), a whole number from 0 on (2), a flag (False), or a time ("50 us"),
+    which `self` has in picoseconds. `doc` is its documentation, with unit and source. `range` holds the smallest and the
     largest value that scenarios may give.
     """
     low, high = (None, None) if range is None else range
     if type(default) not in (bool, int, float, str):
-        raise TypeError(f"constant({default!r}): a constant is a number, a whole number, a flag, or a time such as '5 us'")
+        raise TypeError(
+            f"constant({default!r}): a constant is a number, a whole number, a flag, or a time such as '5 us'"
+        )
     made = Constant(default, doc, low, high)
     for value in (default,) if range is None else (default, low, high):
         made.raw(value)
@@ -130,9 +132,7 @@ def congestion_control(name: C) -> C: ...
 def congestion_control(
     name: str, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True
 ) -> Callable[[C], C]: ...
-def congestion_control(
-    name: str | type, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True
-) -> Any:
+def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True) -> Any:
     """Makes a class a congestion control that scenarios can name, as "FILE:NAME".
 
     Annotated attributes with a default are the state of a connection (`last_cut: int = 0`, `rtts: float = [0.0] * 8`),
@@ -142,15 +142,15 @@ def congestion_control(
     `on_restart(self, idle)`, `probe_after(self)` and `alpha(self)`.
 
     `exact_ecn` asks for the exact echo of marks (ecn = "dctcp"), `paces` switches pacing on, for algorithms that set
-    `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven times
-    slower, where breakpoints and prints work.
+    `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven
+    times slower, where breakpoints and prints work.
     """
     if isinstance(name, type):
         return _marked(name, name.__name__, exact_ecn, paces, compile)
     return lambda cls: _marked(cls, name, exact_ecn, paces, compile)
 
 
-def slow_start(window: Any, acked: int) -> int:
+def slow_start(window: Any, acked: int) -> Any:
     """Opens the window by what was acknowledged, up to ssthresh (RFC 5681 §3.1); returns the bytes left over."""
     room = max(window.ssthresh - window.cwnd, 0)
     step = min(acked, room)
@@ -179,7 +179,9 @@ def _marked(cls: C, name: str, exact_ecn: bool, paces: bool, compile: bool) -> C
         for key in inspect.get_annotations(cls)
         if key not in constants
     }
-    functions = {key: value for key, value in vars(cls).items() if inspect.isfunction(value)}
+    functions: dict[str, Callable[..., Any]] = {
+        key: value for key, value in vars(cls).items() if inspect.isfunction(value)
+    }
     _check_functions(cls, functions)
     if len(constants) > PARAMETERS_MAX:
         raise InputError(f"{cls.__name__} has {len(constants)} constants; at most {PARAMETERS_MAX} are allowed")
@@ -196,7 +198,9 @@ def _state_field(cls: type, key: str, default: Any) -> StateField:
     if default is inspect.Parameter.empty:
         raise InputError(f"{cls.__name__}.{key} has no default: write {key}: int = 0, or {key}: float = 0.0")
     if not values or any(type(value) not in (bool, int, float) for value in values):
-        raise InputError(f"{cls.__name__}.{key} = {default!r}: state is a number, a whole number, a flag, or a list of them")
+        raise InputError(
+            f"{cls.__name__}.{key} = {default!r}: state is a number, a whole number, a flag, or a list of them"
+        )
     if len({*values}) > 1:
         raise InputError(f"{cls.__name__}.{key}: all elements must begin with the same value; set others in init(self)")
     annotation = inspect.get_annotations(cls)[key]

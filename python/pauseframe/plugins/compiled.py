@@ -99,11 +99,11 @@ def _wrapper(name: str, own: Callable[..., Any], carray: Callable[..., Any]) -> 
 
     def reduced(block: Any, window: Any, cause: int) -> int:
         value = own(carray(block, 1)[0], carray(window, 1)[0], cause)
-        return int(value) if value == value else NOT_A_NUMBER
+        return int(value) if value == value else NOT_A_NUMBER  # noqa: PLR0124 (NaN)
 
     def loss_after_ecn(block: Any, window: Any) -> int:
         value = own(carray(block, 1)[0], carray(window, 1)[0])
-        return int(value) if value == value else NOT_A_NUMBER
+        return int(value) if value == value else NOT_A_NUMBER  # noqa: PLR0124 (NaN)
 
     def notice(block: Any) -> int:
         own(carray(block, 1)[0])
@@ -148,21 +148,20 @@ def _init(description: Description, state: Any) -> Any:
         names["own"] = _jitted(own)
         lines.append("    own(this)")
     head = ["def init(block, constants):", "    this = carray(block, 1)[0]", "    given = carray(constants, 1)[0]"]
-    exec("\n".join([*head, *lines, f"    return {OK}"]), names)  # noqa: S102 (from names that were checked)
+    exec("\n".join([*head, *lines, f"    return {OK}"]), names)
     signature = nb.int32(nb.CPointer(state), nb.CPointer(constants))
     return _cfunc(description, "init", signature, names["init"])
 
 
 def _cfunc(description: Description, name: str, signature: Any, function: Callable[..., Any]) -> Any:
     import numba
-    from numba.core.errors import NumbaError
 
     try:
         return numba.cfunc(signature)(function)
-    except NumbaError as error:
+    except Exception as error:  # noqa: BLE001 (a field that `window` does not have is a KeyError, among others)
         raise InputError(
-            f"Numba cannot compile {description.cls.__name__}.{name}: {_short(str(error))}. compile=False runs it in the "
-            "interpreter"
+            f"Numba cannot compile {description.cls.__name__}.{name}: {type(error).__name__}: {_short(str(error))}. "
+            "compile=False runs it in the interpreter"
         ) from None
 
 
@@ -190,7 +189,11 @@ def _jitted(function: Callable[..., Any], seen: dict[Any, Any] | None = None) ->
     seen[function] = function
     patched = {name: _jitted(value, seen) for name, value in called.items()}
     copy = types.FunctionType(
-        function.__code__, function.__globals__ | patched, function.__name__, function.__defaults__, function.__closure__
+        function.__code__,
+        function.__globals__ | patched,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     seen[function] = numba.njit(copy)
     return seen[function]

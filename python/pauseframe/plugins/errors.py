@@ -24,7 +24,7 @@ def remember(error: BaseException) -> None:
 
 @contextmanager
 def plugin_errors() -> Iterator[None]:
-    """Adds what a plug-in raised to the error of a run. An interrupt that a plug-in's code received is raised as such."""
+    """Adds what a plug-in raised to the error of a run. An interrupt in a plug-in's code is raised as such."""
     before = sys.unraisablehook
     sys.unraisablehook = _hear  # compiled code reports its exceptions there
     _raised.clear()

@@ -82,7 +82,11 @@ def _init(description: Description, state: type[Structure], view: Callable[..., 
                 value = (c_double if is_number else c_int64).from_address(constants + 8 * index).value
                 setattr(this, name, value)
             for name, one in description.state.items():
-                setattr(this, name, one.default if one.length is None else (type(getattr(this, name)))(*[one.default] * one.length))
+                setattr(
+                    this,
+                    name,
+                    one.default if one.length is None else (type(getattr(this, name)))(*[one.default] * one.length),
+                )
             if own is not None:
                 own(this)
         except BaseException as error:  # noqa: BLE001 (no exception may pass through the simulator)
@@ -93,7 +97,7 @@ def _init(description: Description, state: type[Structure], view: Callable[..., 
     return init
 
 
-def _callback(
+def _callback(  # noqa: C901 (a small function for each signature)
     name: str, function: Callable[..., Any], state: type[Structure], view: Callable[..., Any]
 ) -> Callable[..., Any]:
     def with_ack(block: int, window: int, ack: int) -> int:
@@ -107,7 +111,7 @@ def _callback(
     def with_window(block: int, window: int, *more: int) -> int:
         try:
             value = function(view(state, block), view(Window, window), *more)
-            return NOT_A_NUMBER if value != value else int(value)
+            return NOT_A_NUMBER if value != value else int(value)  # noqa: PLR0124 (NaN)
         except BaseException as error:  # noqa: BLE001
             remember(error)
             return 0

@@ -111,7 +111,7 @@ def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102 (what was hashed, not what a cache has)
+        exec(compile(content, str(path), "exec"), vars(module))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error.__cause__
     except Exception as error:
@@ -132,7 +132,11 @@ def _load_class(cls: type) -> LoadedFile:
         file, text = inspect.getsourcefile(cls), inspect.getsource(cls)
     except (OSError, TypeError):
         raise InputError(f"the source text of {cls.__name__} cannot be found: write the class into a file") from None
-    path = Path(file) if file is not None and Path(file).is_file() and not Path(file).name.startswith("ipykernel") else None
+    path = (
+        Path(file)
+        if file is not None and Path(file).is_file() and not Path(file).name.startswith("ipykernel")
+        else None
+    )
     in_notebook = path is None or "ipykernel" in str(path)
     content = text.encode() if in_notebook or path is None else path.read_bytes()
     module = NOTEBOOK if in_notebook or path is None else path.stem

@@ -91,7 +91,8 @@ def build_report(
 ) -> Path:
     """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed.
 
-    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted ("leaf0:*").
+    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted
+    ("leaf0:*").
     """
     html = render_report(groups, title=title, claims=claims, checks=checks, lines=lines, out=out)
     for run in (run for group in groups for run in group.runs):

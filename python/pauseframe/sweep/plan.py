@@ -183,7 +183,7 @@ class Source:
 
 
 def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
-    """The loaded plug-ins whose digest is in one of the scenarios. Raises InputError for one that stays in this process."""
+    """The loaded plug-ins whose digest is in a scenario. Raises InputError for one that no other process can load."""
     if not any("[plugins]" in text for text in texts):
         return ()
     from pauseframe.plugins.load import loaded_files
@@ -192,8 +192,8 @@ def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
     for one in used:
         if not one.is_file:
             raise _core.InputError(
-                f"{', '.join(one.names)} is defined in a notebook, and a sweep runs in other processes: write the class "
-                "into a file, and name that in plugins"
+                f"{', '.join(one.names)} is defined in a notebook, and a sweep runs in other processes: write the "
+                "class into a file, and name that in plugins"
             )
     return used
 

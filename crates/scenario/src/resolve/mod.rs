@@ -20,8 +20,8 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    Clocks, EcnName, Fabric, HostSpec, PluginsSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, WorkloadKind,
-    WorkloadSpec, faults, graph, qcn, routing, topology,
+    Clocks, EcnName, Fabric, HostSpec, PluginsSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec,
+    WorkloadKind, WorkloadSpec, faults, graph, qcn, routing, topology,
 };
 use crate::volume::{self, Asked};
 use checks::Named;

@@ -24,7 +24,8 @@ impl Setting for Control {
     fn shape() -> Shape {
         static KIND: OnceLock<String> = OnceLock::new();
         let built_in = || CongestionControlConfig::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-        let kind = KIND.get_or_init(|| format!("one of {}, or MODULE:NAME of a plug-in", built_in().join(", ")));
+        let kind =
+            KIND.get_or_init(|| format!("one of {}, or MODULE:NAME of a plug-in", built_in().join(", ")));
         let names = CongestionControlConfig::all().into_iter().map(|(name, _)| name).collect();
         Shape::Any(kind, vec![Shape::OneOf(names), Shape::Pattern(PLUGIN)])
     }

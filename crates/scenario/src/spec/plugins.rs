@@ -8,8 +8,8 @@ use pauseframe_results::PluginRecord;
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
-use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded};
 use pauseframe_transport::CongestionControlConfig;
+use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded};
 use std::path::Path;
 
 /// Plug-ins that a scenario needs.
@@ -24,7 +24,10 @@ pub struct PluginsSpec {
 impl PluginsSpec {
     /// Reads the table.
     pub(crate) fn read(t: &mut Table) -> PluginsSpec {
-        t.about("Plugins", "Files of congestion controls that the scenario needs; loaded only if the command line allows it");
+        t.about(
+            "Plugins",
+            "Files of congestion controls that the scenario needs; loaded only if the command line allows it",
+        );
         let files = "Python files or shared libraries with congestion controls; the command line must load them: --plugin \
                      FILE, or --allow-plugins for all of these";
         let files = t.source::<Vec<String>>("files", "none", files).unwrap_or_default();
@@ -41,8 +44,7 @@ impl PluginsSpec {
     ) {
         let known = loaded();
         if !self.sha256.is_empty() && self.sha256.len() != self.files.len() {
-            let message =
-                format!("has {} values for {} files", self.sha256.len(), self.files.len());
+            let message = format!("has {} values for {} files", self.sha256.len(), self.files.len());
             ledger.problem("plugins.sha256", message, "leave it out, or give one for each of plugins.files");
             return;
         }
@@ -57,9 +59,10 @@ impl PluginsSpec {
         let read: Vec<_> = known.iter().copied().filter(is_read).collect();
         let used = transports.filter_map(plugin_of);
         let mut all: Vec<(String, String)> = Vec::new();
-        let named = known.iter().copied().filter(|code| {
-            self.files.iter().any(|file| is_same_file(&code.source.file, file))
-        });
+        let named = known
+            .iter()
+            .copied()
+            .filter(|code| self.files.iter().any(|file| is_same_file(&code.source.file, file)));
         for code in named.chain(read).chain(used) {
             let entry = (file_name(&code.source.file).to_owned(), code.source.sha256.clone());
             if !all.contains(&entry) {
@@ -100,7 +103,8 @@ impl Scenario {
 }
 
 fn refuse(ledger: &mut Ledger, file: &str) {
-    let message = format!("{file:?} is not loaded: a plug-in is a program, and a scenario file alone starts none");
+    let message =
+        format!("{file:?} is not loaded: a plug-in is a program, and a scenario file alone starts none");
     let hint = format!(
         "if you trust it, add --plugin {file}, or --allow-plugins for all that the scenario names (in Python: \
          plugins=[\"{file}\"])"
@@ -113,7 +117,8 @@ fn check_digest(ledger: &mut Ledger, file: &str, code: &PluginCode, expected: Op
     let found = &code.source.sha256;
     if found != expected {
         let message = format!("{file} has SHA-256 {found}, not {expected}: it has changed");
-        let hint = "use the file that the scenario was made with, or leave plugins.sha256 out to take the new one";
+        let hint =
+            "use the file that the scenario was made with, or leave plugins.sha256 out to take the new one";
         ledger.problem("plugins.sha256", message, hint);
     }
 }

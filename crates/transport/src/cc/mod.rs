@@ -133,6 +133,7 @@ macro_rules! registry {
 
         /// Which congestion control, with its constants.
         #[derive(Clone, Copy, PartialEq, Debug)]
+        #[expect(clippy::large_enum_variant, reason = "one a transport, not one a connection")]
         pub enum CongestionControlConfig {
             $(#[doc = $doc] $variant $(($config))?,)+
             /// One that was loaded when the program ran.

@@ -220,6 +220,7 @@ fn constants_of(config: &CongestionControlConfig) -> String {
         Some(Value::Time(span)) => span.to_string(),
         None => String::new(),
     };
-    let pairs = config.parameters().iter().enumerate().map(|(index, one)| format!("{} = {}", one.key, value(index)));
+    let pairs =
+        config.parameters().iter().enumerate().map(|(index, one)| format!("{} = {}", one.key, value(index)));
     pairs.collect::<Vec<_>>().join(", ")
 }

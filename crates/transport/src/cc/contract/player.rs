@@ -105,8 +105,12 @@ impl Player {
     fn judge(&self, before: &Window, step: Step) -> Result<(), String> {
         let Window { cwnd, ssthresh, mss } = self.window;
         let mss = u64::from(mss);
-        ensure(cwnd >= mss, || format!("cwnd is {cwnd} bytes, below one segment of {mss} bytes, after {step:?}"))?;
-        ensure(ssthresh >= mss, || format!("ssthresh is {ssthresh} bytes, below one segment, after {step:?}"))?;
+        ensure(cwnd >= mss, || {
+            format!("cwnd is {cwnd} bytes, below one segment of {mss} bytes, after {step:?}")
+        })?;
+        ensure(ssthresh >= mss, || {
+            format!("ssthresh is {ssthresh} bytes, below one segment, after {step:?}")
+        })?;
         let is_cut = matches!(step, Step::Cut(_) | Step::Timeout);
         ensure(!is_cut || ssthresh <= before.cwnd.max(2 * mss), || {
             format!("a cut grew: {} bytes became {ssthresh} bytes after {step:?}", before.cwnd)
@@ -132,7 +136,9 @@ impl Player {
         ensure(self.window.cwnd == before.cwnd, || "on_ack changed cwnd".to_owned())?;
         ensure(self.window.ssthresh == before.ssthresh || self.window.ssthresh == before.cwnd, || {
             let (from, to) = (before.ssthresh, self.window.ssthresh);
-            format!("on_ack changed ssthresh from {from} to {to} bytes; it may end slow start (ssthresh = cwnd), no more")
+            format!(
+                "on_ack changed ssthresh from {from} to {to} bytes; it may end slow start (ssthresh = cwnd), no more"
+            )
         })?;
         let before = self.window;
         self.cc.increase(&mut self.window, &ack);

@@ -86,4 +86,3 @@ fn names_and_keys_are_unique_and_lower_case() {
     names.dedup();
     assert_eq!(names.len(), count);
 }
-

@@ -45,9 +45,5 @@ pub(super) fn reduces_once_a_window(config: &CongestionControlConfig) -> Result<
         }
     }
     // The first window of data has no window before it.
-    if cuts <= windows + 1 {
-        Ok(())
-    } else {
-        Err(format!("{cuts} reductions in {windows} windows of data"))
-    }
+    if cuts <= windows + 1 { Ok(()) } else { Err(format!("{cuts} reductions in {windows} windows of data")) }
 }

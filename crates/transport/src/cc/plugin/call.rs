@@ -104,7 +104,8 @@ impl Slot {
         #[expect(unsafe_code, reason = "codes are leaked, so the pointer is null or valid for ever")]
         // SAFETY: see above.
         let code = unsafe { code.as_ref() }?;
-        let function = NAMES.get(self.function.load(Ordering::Relaxed) as usize).copied().unwrap_or("a function");
+        let function =
+            NAMES.get(self.function.load(Ordering::Relaxed) as usize).copied().unwrap_or("a function");
         let (flow, number) = (self.flow.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
         Some(Call { code, function, flow, number })
     }

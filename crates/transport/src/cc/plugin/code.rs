@@ -224,9 +224,13 @@ fn read_value(raw: RawValue, kind: i32) -> Result<Value, String> {
     match kind {
         NUMBER if number.is_finite() => Ok(Value::Number(number)),
         NUMBER => Err(format!("{number} is not a finite number")),
-        COUNT => u32::try_from(integer).map(Value::Count).map_err(|_| format!("{integer} is no count (0 to 2^32 - 1)")),
+        COUNT => u32::try_from(integer)
+            .map(Value::Count)
+            .map_err(|_| format!("{integer} is no count (0 to 2^32 - 1)")),
         FLAG => Ok(Value::Flag(integer != 0)),
-        TIME => u64::try_from(integer).map(|ps| Value::Time(Span(ps))).map_err(|_| format!("{integer} ps is negative")),
+        TIME => u64::try_from(integer)
+            .map(|ps| Value::Time(Span(ps)))
+            .map_err(|_| format!("{integer} ps is negative")),
         other => Err(format!("{other} is no kind of constant")),
     }
 }
@@ -253,7 +257,9 @@ fn check_keys(own: &str, parameters: &[Parameter], others: &[&'static PluginCode
             .find(|(_, config)| config.parameters().iter().any(|other| other.key == key));
         let plug_in = others.iter().find(|code| code.parameters.iter().any(|other| other.key == key));
         if let Some(holder) = built_in.map(|(name, _)| *name).or(plug_in.map(|code| code.name)) {
-            return Err(format!("{own}: {holder} has the key {key} already: rename the constant or the algorithm"));
+            return Err(format!(
+                "{own}: {holder} has the key {key} already: rename the constant or the algorithm"
+            ));
         }
     }
     Ok(())

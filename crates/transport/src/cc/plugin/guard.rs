@@ -67,8 +67,7 @@ fn set_handler_stack() {
             return;
         }
         let memory = Vec::leak(vec![0_u8; HANDLER_STACK]);
-        let stack =
-            libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+        let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
         libc::sigaltstack(&raw const stack, null_mut());
     }
 }

@@ -93,12 +93,14 @@ impl Plugin {
     pub(crate) fn new(config: &PluginConfig) -> Plugin {
         guard::prepare_thread();
         let code = config.code;
-        let mut plugin = Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX, strict: false };
+        let mut plugin =
+            Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX, strict: false };
         let constants = config.values.map(raw_value);
         if let Some(init) = code.functions.init {
             let state = plugin.state();
             // SAFETY: `register` was promised functions that keep to the interface.
-            let went_well = inside(code, Function::Init, u32::MAX, || unsafe { init(state, constants.as_ptr()) });
+            let went_well =
+                inside(code, Function::Init, u32::MAX, || unsafe { init(state, constants.as_ptr()) });
             plugin.check(Function::Init, went_well);
         }
         plugin
@@ -138,7 +140,10 @@ impl Plugin {
             self.fail(function, &format!("set {what} to {}; it must be from 1 to 2^40 bytes", shown(window)));
         }
         if self.strict && window < i64::from(mss) {
-            self.fail(function, &format!("set {what} to {window} bytes, less than one segment of {mss} bytes"));
+            self.fail(
+                function,
+                &format!("set {what} to {window} bytes, less than one segment of {mss} bytes"),
+            );
         }
         (window as u64).max(u64::from(mss))
     }
@@ -149,7 +154,8 @@ impl Plugin {
         let before = signed(window.cwnd);
         if raw.cwnd != before {
             if function == Function::OnAck {
-                let message = "changed cwnd, which only increase may; on_ack may set ssthresh and pacing_rate";
+                let message =
+                    "changed cwnd, which only increase may; on_ack may set ssthresh and pacing_rate";
                 self.fail(function, message);
             }
             window.cwnd = self.checked_window(function, "cwnd", raw.cwnd, window.mss);
@@ -178,7 +184,8 @@ impl Plugin {
         let (mut raw, raw_ack) = (self.raw(window), raw_ack(ack));
         let (code, flow, state) = (self.code, self.flow, self.state());
         // SAFETY: as in `new`.
-        let went_well = inside(code, function, flow, || unsafe { call(state, &raw mut raw, &raw const raw_ack) });
+        let went_well =
+            inside(code, function, flow, || unsafe { call(state, &raw mut raw, &raw const raw_ack) });
         self.check(function, went_well);
         self.accept(function, window, &raw);
     }
@@ -266,7 +273,8 @@ impl Algorithm for Plugin {
         let Some(on_restart) = self.code.functions.on_restart else { return };
         let (code, flow, state) = (self.code, self.flow, self.state());
         // SAFETY: as in `new`.
-        let went_well = inside(code, Function::OnRestart, flow, || unsafe { on_restart(state, signed(idle.0)) });
+        let went_well =
+            inside(code, Function::OnRestart, flow, || unsafe { on_restart(state, signed(idle.0)) });
         self.check(Function::OnRestart, went_well);
     }
 
