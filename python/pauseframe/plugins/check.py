@@ -47,8 +47,8 @@ def check(
 ) -> Checked:
     """Checks every congestion control of `plugins`.
 
-    `out` is the file of the report, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), `tell`
-    hears what is being done.
+    `out` is the file of the report, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP),
+    `tell` hears what is being done.
     Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
     """
     say = tell or (lambda _: None)

@@ -112,8 +112,8 @@ def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) ->
     """A constant of a congestion control, which becomes a key of scenarios: `gain` of "mine" is `transport.mine_gain`.
 
     The default says what it is: a number (0.5), a whole number from 0 on (2), a flag (False), or a time ("50 us"),
-    which `self` has in picoseconds. `doc` is its documentation, with unit and source. `range` holds the smallest and the
-    largest value that scenarios may give.
+    which `self` has in picoseconds. `doc` is its documentation, with unit and source. `range` holds the smallest and
+    the largest value that scenarios may give.
     """
     low, high = (None, None) if range is None else range
     if type(default) not in (bool, int, float, str):
