@@ -16,7 +16,12 @@ hosts = 3
 kind = "permutation"
 size = "1 MB"
 """
-PAGES = [DOCS / "tutorial.md", *sorted(DOCS.glob("how-to/*.md")), *sorted(DOCS.glob("models/*.md"))]
+PAGES = [
+    DOCS / "tutorial.md",
+    DOCS / "your-own-algorithm.md",
+    *sorted(DOCS.glob("how-to/*.md")),
+    *sorted(DOCS.glob("models/*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -44,3 +49,9 @@ def test_fragments_and_scenarios_that_warn(page):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_page_on_plugins_shows_the_example():
+    page = (DOCS / "your-own-algorithm.md").read_text(encoding="utf-8")
+    example = DOCS.parent / "examples" / "plugins" / "swift.py"
+    assert f"```python file=swift.py\n{example.read_text(encoding='utf-8')}```\n" in page

@@ -29,6 +29,7 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "make test": (None, "it is what runs this"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
+    "pip install 'pauseframe[plugins]'": (None, "it is installed already"),
     "for switch in leaf0 leaf1 spine0; do": (None, "it fetches files of real switches"),
     "pauseframe deploy plan/ --target sonic -o rollout/": (
         None,
@@ -97,6 +98,7 @@ def scenarios(text: str) -> dict[str, str]:
         named = re.search(r'^name = "(.+?)"', body, re.M)
         if "part" not in info.split() and (given or named):
             files[given[1] if given else f"{named[1]}.toml"] = body  # type: ignore[index]
+    files |= dict(re.findall(r"^```python file=(\S+)\n(.*?)^```", text, re.M | re.S))
     return files
 
 

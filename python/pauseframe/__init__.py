@@ -43,9 +43,23 @@ from pauseframe.tune import tune
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pauseframe._later import *  # noqa: F403
+    from pauseframe.plugins import (
+        ECN,
+        LOSS,
+        MICROSECOND,
+        SECOND,
+        congestion_control,
+        constant,
+        include_dir,
+        slow_start,
+    )
     from pauseframe.scenario.tables import *  # noqa: F403
 
 __all__ = [
+    "ECN",
+    "LOSS",
+    "MICROSECOND",
+    "SECOND",
     "DamagedResultsError",
     "FabricError",
     "FlowRun",
@@ -61,8 +75,11 @@ __all__ = [
     "Table",
     "Topology",
     "__version__",
+    "congestion_control",
+    "constant",
     "flow_rates",
     "from_networkx",
+    "include_dir",
     "load",
     "load_sweep",
     "load_topology",
@@ -73,6 +90,7 @@ __all__ = [
     "read_routes",
     "run",
     "run_flows",
+    "slow_start",
     "sweep",
     "to_networkx",
     "tune",
@@ -80,11 +98,28 @@ __all__ = [
 ]
 __all__ += _table_names.__all__
 
+OF_PLUGINS = {
+    "ECN",
+    "LOSS",
+    "MICROSECOND",
+    "SECOND",
+    "congestion_control",
+    "constant",
+    "include_dir",
+    "slow_start",
+}
+"""The names of `plugins`: a plug-in file needs these alone."""
+
 
 def __getattr__(name: str) -> object:
     """The names of `_later.py`, when they are first asked for (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in OF_PLUGINS:
+        from pauseframe import plugins
+
+        globals().update({own: getattr(plugins, own) for own in OF_PLUGINS})
+        return globals()[name]
     from pauseframe import _later
 
     for later in _later.__all__:

@@ -89,6 +89,9 @@ class Resolved:
     @property
     def seed(self) -> int: ...
     @property
+    def has_plugins(self) -> bool:
+        """Whether it uses a congestion control that was loaded."""
+    @property
     def toml(self) -> str:
         """Every key with its value; resolves to itself."""
     @property
@@ -178,6 +181,19 @@ def run(
     in between. Raises RunError; ScenarioError if it would record more than is sensible
     (`Resolved.too_large`) and `force_large` is false.
     """
+
+def register_plugin(
+    module: str, address: int, *, file: str, sha256: str, text: str | None = None, interpreted: bool = False
+) -> str:
+    """Adds the congestion control that the `pauseframe_cc` at `address` describes, and returns its name in scenarios,
+    "MODULE:NAME". Who calls this keeps the memory valid until the process ends. Raises InputError."""
+
+def loaded_plugins() -> list[tuple[str, str]]:
+    """The loaded congestion controls: name, documentation."""
+
+def congestion_control_contract(name: str) -> list[tuple[str, str, str | None]]:
+    """The contract of congestion controls, judged for one of them: each rule, what it demands, and how it was broken,
+    or None. Raises InputError if there is none of this name."""
 
 def term_hint(word: str, known: list[str]) -> str | None:
     """What to say of a term of the field that is none of `known`; None for any other word."""

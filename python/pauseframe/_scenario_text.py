@@ -58,6 +58,33 @@ def resolve_text(
         raise failure(error.problems) from None
 
 
+def without_plugins(text: str) -> str:
+    """The scenario for who needs its network alone: no plug-in has to be loaded to look at results."""
+    if ":" not in text or "plugins" not in text:
+        return text
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return text
+    if document.pop("plugins", None) is None:
+        return text
+    transports = document.get("transports", {})
+    named = list(transports.values()) if isinstance(transports, dict) else []
+    for table in [document.get("transport"), *named]:
+        control = table.get("congestion_control") if isinstance(table, dict) else None
+        if not isinstance(control, str) or ":" not in control:
+            continue
+        prefix = control.partition(":")[2].lower() + "_"
+        for key in [key for key in table if key.startswith(prefix)]:
+            del table[key]
+        table["congestion_control"] = "newreno"
+    import tomli_w
+
+    return tomli_w.dumps(document)
+
+
 def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     """Text, folder and name of a scenario file; "-" is standard input.
 

@@ -54,6 +54,7 @@ __all__ = [
     "Pfc",
     "PfcPorts",
     "Pgft",
+    "Plugins",
     "Qcn",
     "Rate",
     "Record",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from pauseframe.run import Plugins
     from pauseframe.scenario import Scenario
     from pauseframe.types import FlowSummary, StageProgress
 
@@ -47,6 +48,7 @@ def run_flows(
     out: str | Path | None = None,
     force: bool = False,
     progress: Callable[[StageProgress], None] | bool | None = None,
+    plugins: Plugins = (),
 ) -> _core.FlowRun:
     """Simulates a scenario at flow level; `flows`, `links` and `summary` are as in docs/reference/flow-level.md.
 
@@ -54,9 +56,10 @@ def run_flows(
     "all_to_all", "n_to_1:16", "skewed:1.2") every pair sends all the time, and `bound` (a relative gap such as 0.05)
     adds what any routing could give. `routes` replaces the scenario's routing by forwarding tables; each flow takes
     one of the VLANs whose route is at most `slack` links longer than the shortest, by `choice`: "random",
-    "best_of_two" or "least_loaded". Ctrl-C keeps what has been simulated.
+    "best_of_two" or "least_loaded". Ctrl-C keeps what has been simulated. `plugins` are as for `pauseframe.run`; flows
+    have no congestion control here, so they only let the scenario name them.
     """
-    resolved = resolve(scenario, seed=seed, set=set)
+    resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
     display = None
     if progress is None or progress is True:
         from pauseframe.progress import stage_display

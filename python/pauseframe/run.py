@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
@@ -10,14 +12,16 @@ from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file
 from pauseframe.results import Run, from_core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pauseframe.progress import Display
     from pauseframe.scenario import Scenario
     from pauseframe.types import RunProgress
 
 Progress: TypeAlias = "Callable[[RunProgress], None]"
+Plugins: TypeAlias = "Sequence[str | Path | type] | bool"
+"""Plug-ins to load: files or classes; True: those that the scenario names."""
 
 
 def thread_count(threads: int | Literal["auto"] | None) -> int:
@@ -40,6 +44,7 @@ def run(
     threads: int | Literal["auto"] | None = None,
     divide: bool = False,
     progress: Progress | bool | None = None,
+    plugins: Plugins = (),
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
@@ -54,6 +59,10 @@ def run(
     for any number. `progress` is called
     about ten times a second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
     flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
+
+    `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
+    `@pauseframe.congestion_control`; True loads those that the scenario names in `[plugins] files`. To load a plug-in
+    is to run its code.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
@@ -70,19 +79,20 @@ def run(
     >>> pf.run(text, set={"transport.preset": "dctcp"}).summary["drops"]
     0
     """
-    resolved = resolve(scenario, seed=seed, set=set)
+    resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
     display = automatic_display(resolved) if progress is None or progress is True else None
     report = progress if callable(progress) else display
     try:
-        core = _core.run(
-            resolved,
-            out=None if out is None else str(out),
-            force=force,
-            force_large=force_large,
-            threads=thread_count(threads),
-            divide=divide,
-            progress=report,
-        )
+        with errors_of_plugins(resolved):
+            core = _core.run(
+                resolved,
+                out=None if out is None else str(out),
+                force=force,
+                force_large=force_large,
+                threads=thread_count(threads),
+                divide=divide,
+                progress=report,
+            )
     finally:
         if display is not None:
             display.close()
@@ -98,8 +108,11 @@ def resolve(
     *,
     seed: int | None = None,
     set: Mapping[str, Any] | None = None,
+    plugins: Plugins = (),
 ) -> _core.Resolved:
     """A complete scenario from whatever `run` accepts."""
+    if plugins:
+        load_for(scenario, plugins)
     if isinstance(scenario, _core.Resolved):
         if seed is None and not set:
             return scenario
@@ -110,6 +123,32 @@ def resolve(
         return resolve_text(scenario, overrides=overrides(set), seed=seed)
     text, base_dir, name = read_scenario_file(scenario)
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
+
+
+def errors_of_plugins(scenario: _core.Resolved) -> AbstractContextManager[None]:
+    """Within, what a plug-in raises is told by the error of the run."""
+    if not scenario.has_plugins:
+        return nullcontext()
+    from pauseframe.plugins.errors import plugin_errors
+
+    return plugin_errors()
+
+
+def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins) -> None:
+    """Loads `plugins`; True: those that the scenario names."""
+    from pauseframe.plugins.load import files_of, load
+
+    if isinstance(scenario, _core.Resolved):
+        text, base_dir = scenario.toml, "."
+    elif is_scenario(scenario):
+        text, base_dir = scenario.to_toml(), scenario.base_dir
+    elif isinstance(scenario, str) and "\n" in scenario:
+        text, base_dir = scenario, "."
+    else:
+        text, base_dir, _ = read_scenario_file(scenario)
+    if isinstance(plugins, str | Path):
+        raise TypeError(f"plugins={plugins!r}: give a list, such as plugins=[{str(plugins)!r}]")
+    load(files_of(text) if isinstance(plugins, bool) else plugins, base_dir)
 
 
 def automatic_display(scenario: _core.Resolved) -> Display | None:

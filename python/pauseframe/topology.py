@@ -39,9 +39,10 @@ def load_topology(
     """
     path = Path(source)
     if path.suffix == ".toml":
-        from pauseframe.run import resolve
+        from pauseframe._scenario_text import read_scenario_file, resolve_text, without_plugins
 
-        return _core.Topology.of_scenario(resolve(path))
+        text, base_dir, name = read_scenario_file(path)
+        return _core.Topology.of_scenario(resolve_text(without_plugins(text), base_dir=base_dir, file_name=name))
     if path.is_file() or format is not None:
         return _core.Topology.read(str(path), format=format, rate=rate, delay=delay)
     name = str(source).partition(":")[0].strip()

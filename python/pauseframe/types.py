@@ -97,10 +97,23 @@ class Manifest(TypedDict):
     seed: int
     fingerprint: str
     status: Status
+    plugins: NotRequired[list[PluginRecord]]
+    """The congestion controls that were loaded for the run; left out where there are none."""
     summary: Summary
     key: NotRequired[str]
     files: NotRequired[dict[str, SealedFile]]
     seal: NotRequired[str]
+
+
+class PluginRecord(TypedDict):
+    """A congestion control that was loaded for a run."""
+
+    name: str
+    """As scenarios name it: "mine:swift"."""
+    file: str
+    sha256: str
+    source: str | None
+    """The text of a Python file; None for a shared library."""
 
 
 class SealedFile(TypedDict):

@@ -7,6 +7,7 @@ mod border;
 mod fabrics;
 mod flows;
 mod operate;
+mod plugins;
 mod routes;
 mod sweeps;
 
@@ -106,6 +107,11 @@ impl Resolved {
     #[getter]
     fn seed(&self) -> u64 {
         self.inner.scenario.seed
+    }
+
+    #[getter]
+    fn has_plugins(&self) -> bool {
+        !self.inner.scenario.plugins().is_empty()
     }
 
     #[getter]
@@ -488,6 +494,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     routes::add_to(module)?;
     flows::add_to(module)?;
     operate::add_to(module)?;
+    plugins::add_to(module)?;
     sweeps::add_to(module)?;
     Ok(())
 }

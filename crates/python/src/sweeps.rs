@@ -104,7 +104,7 @@ fn with_columns(batch: Option<&RecordBatch>, more: &Columns, counts: &[usize]) -
 
 /// What a results folder would say of the run.
 pub(crate) fn manifest_json(run: &RunResults) -> PyResult<String> {
-    serde_json::to_string(&Manifest::ended(&run.summary))
+    serde_json::to_string(&Manifest::ended(&run.summary).with_plugins(&run.plugins))
         .map_err(|error| RunError::new_err(error.to_string()))
 }
 

@@ -67,6 +67,18 @@ pub enum RunError {
         /// What was violated, and where.
         message: String,
     },
+    /// A plug-in returned what makes no sense.
+    #[error("{message}. The run of scenario {scenario:?} with seed {seed} ended at simulated time {time}")]
+    Plugin {
+        /// Name of the scenario.
+        scenario: String,
+        /// Its seed.
+        seed: u64,
+        /// When it happened.
+        time: pauseframe_units::Time,
+        /// Which plug-in, which flow, and what it did.
+        message: String,
+    },
     /// The network could not be built.
     #[error("cannot build the network: {0}")]
     Build(String),

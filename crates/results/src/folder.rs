@@ -58,7 +58,23 @@ pub struct Manifest {
     seed: u64,
     fingerprint: Option<String>,
     status: RunStatus,
+    /// None for a run with built-in congestion controls only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    plugins: Vec<PluginRecord>,
     summary: Option<Summary>,
+}
+
+/// A congestion control that was loaded for a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PluginRecord {
+    /// As scenarios name it: "mine:swift".
+    pub name: String,
+    /// The name of its file.
+    pub file: String,
+    /// SHA-256 of the file.
+    pub sha256: String,
+    /// The text of a Python file; `None` for a shared library.
+    pub source: Option<String>,
 }
 
 impl Manifest {
@@ -71,8 +87,15 @@ impl Manifest {
             seed,
             fingerprint: None,
             status: RunStatus::Running,
+            plugins: Vec::new(),
             summary: None,
         }
+    }
+
+    /// The same, with the plug-ins of the run.
+    #[must_use]
+    pub fn with_plugins(self, plugins: &[PluginRecord]) -> Manifest {
+        Manifest { plugins: plugins.to_vec(), ..self }
     }
 
     /// Of the run that `summary` is about.

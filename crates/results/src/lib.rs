@@ -19,7 +19,7 @@ mod summary;
 pub mod tables;
 
 pub use error::RunError;
-pub use folder::{Manifest, PendingFile, ResultsFolder, TableWriter};
+pub use folder::{Manifest, PendingFile, PluginRecord, ResultsFolder, TableWriter};
 pub use jobs::{JobResult, JobTimeline, RankResult};
 pub use read::read_table;
 pub use reference::reference;

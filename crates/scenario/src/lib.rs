@@ -24,6 +24,12 @@ pub use pauseframe_schema::error::{self, Problem, ScenarioError};
 pub use pauseframe_schema::panics;
 pub use pauseframe_schema::printable::printable;
 pub use pauseframe_schema::terms::hint as term_hint;
+pub use pauseframe_transport::plugin;
+/// The registry of congestion controls, and the contract that they keep.
+pub mod congestion_control {
+    pub use pauseframe_transport::CongestionControlConfig;
+    pub use pauseframe_transport::contract::{RULES, Rule};
+}
 pub use pauseframe_units::Time;
 pub use pauseframe_workload as workload;
 pub use resolve::{Input, Resolved, resolve};

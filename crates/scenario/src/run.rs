@@ -18,9 +18,12 @@ use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{Network, RunFailed, SamplePlan};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
-use pauseframe_results::{Manifest, Names, PendingFile, ResultsFolder, RunError, Series, Summary};
+use pauseframe_results::{
+    Manifest, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary,
+};
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
+use pauseframe_transport::plugin;
 use pauseframe_units::{PortId, Time};
 use std::path::Path;
 use std::time::Instant;
@@ -65,6 +68,8 @@ pub struct RunProgress {
 pub struct RunResults {
     /// The run in one object.
     pub summary: Summary,
+    /// The congestion controls that were loaded for it.
+    pub plugins: Vec<PluginRecord>,
     /// The tables of docs/reference/results.md.
     pub flows: RecordBatch,
     /// See there.
@@ -128,7 +133,7 @@ pub fn run(
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
     let mut folder = match options.out {
         Some(path) => {
-            let running = Manifest::running(&scenario.name, scenario.seed);
+            let running = Manifest::running(&scenario.name, scenario.seed).with_plugins(&scenario.plugins());
             let mut folder = ResultsFolder::create(path, options.force, &running)?;
             folder.write_text("scenario.resolved.toml", &resolved.to_toml())?;
             Some(folder)
@@ -250,6 +255,7 @@ fn simulate(
         }
         Ok(())
     };
+    let _watchdog = watch_plugins(scenario)?;
     let ending = guarded(scenario, &mut built.network, |network| {
         network.run(limits, shield, |network, progress| {
             if let Err(error) = drain(network) {
@@ -267,7 +273,10 @@ fn simulate(
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
-    built.network.finish_observation(ending.now);
+    let ending = guarded(scenario, &mut built.network, |network| {
+        network.finish_observation(ending.now);
+        Ok(ending)
+    })?;
     let cause = failure.or_else(|| drain(&mut built.network).err());
     let cause = cause.or_else(|| series.write_rest(&names).err().map(|cause| ("series.parquet", cause)));
     if let (Some((name, cause)), Some(folder)) = (cause, folder) {
@@ -283,12 +292,24 @@ fn guarded(
     work: impl FnOnce(&mut Network) -> Result<Ending, RunFailed>,
 ) -> Result<Ending, RunError> {
     let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
-    ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| RunError::Internal {
-        scenario: scenario.name.clone(),
-        seed: scenario.seed,
-        time: network.now(),
-        message,
+    ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
+        let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
+        match plugin::failure(&message) {
+            Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
+            None => RunError::Internal { scenario, seed, time, message },
+        }
     })
+}
+
+/// A plug-in that does not return would hold the run for ever.
+fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::Watchdog>, RunError> {
+    if scenario.plugins().is_empty() {
+        return Ok(None);
+    }
+    let started = plugin::Watchdog::start();
+    started
+        .map(Some)
+        .map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
 }
 
 fn sample_plan(spec: &SeriesSpec, scenario: &Scenario, topology: &Topology) -> SamplePlan {

@@ -5,7 +5,7 @@ use crate::ledger::{Ledger, last_segment};
 use crate::options::explore;
 use crate::short::Short;
 use crate::text::parent;
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 /// The keys of a kind of document, known from its readers.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Language {
     pub shorts: &'static [(&'static str, Short)],
     /// The tables (and keys above them) in the order in which people read them.
     pub order: &'static [&'static str],
-    found: OnceLock<Documentation>,
+    found: RwLock<Option<&'static Documentation>>,
 }
 
 impl Language {
@@ -26,12 +26,22 @@ impl Language {
         shorts: &'static [(&'static str, Short)],
         order: &'static [&'static str],
     ) -> Language {
-        Language { read, shorts, order, found: OnceLock::new() }
+        Language { read, shorts, order, found: RwLock::new(None) }
     }
 
     /// What the readers say of themselves.
     pub fn documentation(&'static self) -> &'static Documentation {
-        self.found.get_or_init(|| explore(self))
+        let known = *self.found.read().unwrap_or_else(PoisonError::into_inner);
+        known.unwrap_or_else(|| {
+            let found: &'static Documentation = Box::leak(Box::new(explore(self)));
+            *self.found.write().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            found
+        })
+    }
+
+    /// The readers know further keys from now on.
+    pub fn explore_again(&'static self) {
+        *self.found.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Every key: path, the choices under which it exists, type, default and meaning.

@@ -178,6 +178,11 @@ impl<'d> Ledger<'d> {
         }
     }
 
+    /// Whether a key of this name has a value, in any table.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| last_segment(&entry.path) == key)
+    }
+
     /// How many entries there are, for [`Ledger::fold`].
     pub fn mark(&self) -> usize {
         self.entries.len()

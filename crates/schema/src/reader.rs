@@ -350,6 +350,14 @@ impl<'a, 'd> Table<'a, 'd> {
         self.describe::<T>(key, &default.toml(), doc, bounds);
     }
 
+    /// Keys that begin so are no mistakes: what would read them is missing, and that is one already.
+    pub fn excuse(&mut self, prefix: &str) {
+        let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
+        for (key, _) in pairs.iter().filter(|(key, _)| key.starts_with(prefix)) {
+            self.known.push(Box::leak(key.clone().into_boxed_str()));
+        }
+    }
+
     /// Reads keys that exist under a choice, in the words of the reference: "transport.ecn = off".
     pub fn under(&mut self, choice: &str, f: impl FnOnce(&mut Self)) {
         let whole = self.when.clone();

@@ -440,6 +440,11 @@ impl Connection {
         self.sender.rto(&self.config)
     }
 
+    /// The flow that it carries, for the messages of plug-ins.
+    pub fn set_flow(&mut self, flow: u32) {
+        self.sender.cc.set_flow(flow);
+    }
+
     /// DCTCP's estimate of the fraction of marked bytes.
     pub fn alpha(&self) -> Option<f64> {
         self.sender.cc.alpha()

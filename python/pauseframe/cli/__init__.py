@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "simulate": ("run", "flow", "demo"),
     "scenarios": ("show", "validate", "presets", "options", "schema"),
+    "plugins": ("cc",),
     "look": ("report", "view", "export"),
     "sweeps": ("sweep", "compare"),
     "tuning": ("tune",),

@@ -56,6 +56,17 @@ Threads = Annotated[
     ),
 ]
 Divide = Annotated[bool, typer.Option("--divide", help="Use exactly --threads, even if that is slower.")]
+PluginFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        help="Load congestion controls from a Python file or a shared library. This runs its code. Repeatable.",
+    ),
+]
+AllowPlugins = Annotated[
+    bool, typer.Option("--allow-plugins", help="Load the plug-ins that the scenario names. This runs their code.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
@@ -129,11 +140,27 @@ def read_only_once(files: list[Path]) -> list[Path]:
     return files
 
 
-def resolve_file(file: Path, set_: list[str] | None, seed: int | None) -> Resolved:
+def load_plugins(files: list[Path] | None, allow: bool = False, text: str = "", base_dir: str = ".") -> None:
+    """Loads the plug-ins that a command line names, and with `allow` those that the scenario names."""
+    if files or allow:
+        from pauseframe.plugins.load import files_of, load
+
+        load(files or [])
+        load(files_of(text) if allow else [], base_dir)
+
+
+def resolve_file(
+    file: Path,
+    set_: list[str] | None,
+    seed: int | None,
+    plugins: list[Path] | None = None,
+    allow_plugins: bool = False,
+) -> Resolved:
     """Resolves a scenario file with the changes given on the command line."""
     from pauseframe._scenario_text import read_scenario_file, resolve_text
 
     text, base_dir, name = read_scenario_file(file)
+    load_plugins(plugins, allow_plugins, text, base_dir)
     pairs = [_split_override(item) for item in set_ or []]
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
 

@@ -12,12 +12,15 @@ import typer
 from pauseframe._core import InputError, ScenarioError
 from pauseframe._text import none_of
 from pauseframe.cli._common import (
+    AllowPlugins,
     AsJson,
     Force,
     ForceLarge,
+    PluginFiles,
     ScenarioFile,
     Seed,
     Set,
+    load_plugins,
     name_file,
     print_json,
     print_table,
@@ -44,9 +47,11 @@ def show(
     seed: Seed = None,
     as_json: AsJson = False,
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the complete scenario as a TOML file.")] = False,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
 ) -> None:
     """Show every value of a scenario, and where it comes from."""
-    scenario = resolve_file(file, set_, seed)
+    scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     if as_json:
         print_json([{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()])
     elif as_toml:
@@ -65,13 +70,16 @@ def validate(
         list[Path], typer.Argument(metavar="FILE...", help="Scenario files (TOML); - for standard input.")
     ],
     force_large: ForceLarge = False,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
 ) -> None:
     """Check scenario files, sweeps and searches without running them.
 
     Every mistake is listed, with its place and the nearest key.
     """
-    checked = [_check(file, force_large) for file in read_only_once(files)]
+    load_plugins(plugin)
+    checked = [_check(file, force_large, allow_plugins) for file in read_only_once(files)]
     if as_json:
         print_json([one.record() for one in checked])
     else:
@@ -119,11 +127,12 @@ class _Checked:
         }
 
 
-def _check(file: Path, force_large: bool) -> _Checked:
+def _check(file: Path, force_large: bool, allow_plugins: bool) -> _Checked:
     from pauseframe.sweep.plan import Source
 
     try:
         source = Source.read(file)
+        load_plugins([], allow_plugins, source.text, source.base_dir)
         if source.is_sweep:
             plan = source.plan()
             return _Checked(file, len(plan.runs), plan.warnings)
@@ -133,7 +142,7 @@ def _check(file: Path, force_large: bool) -> _Checked:
 
             prepare(source, spec_from_table(source.tune))
         scenario = source.resolve()
-    except (ScenarioError, OSError) as error:
+    except (ScenarioError, InputError, OSError) as error:
         return _Checked(file, error=error)
     too_large = [] if force_large or not scenario.too_large else [scenario.too_large]
     return _Checked(file, 1, scenario.warnings, problems=too_large)
@@ -268,6 +277,7 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
 @commands.command(epilog="Example: pauseframe options pfc")
 def options(
     containing: Annotated[str, typer.Argument(metavar="WORD", help="Only keys whose path or text contains this.")] = "",
+    plugin: PluginFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """List every key of a scenario file: type, default and meaning.
@@ -276,6 +286,7 @@ def options(
     """
     import pauseframe as pf
 
+    load_plugins(plugin)
     wanted = containing.lower()
     rows = [row for row in pf.options() if any(wanted in row[part].lower() for part in ("path", "doc", "source"))]
     if not rows:
@@ -305,6 +316,7 @@ def options(
 def schema(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File [default: stdout].")] = None,
     force: Force = False,
+    plugin: PluginFiles = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the JSON Schema of scenario files.
@@ -313,6 +325,7 @@ def schema(
     """
     from pauseframe import _core
 
+    load_plugins(plugin)
     text = _core.schema()
     if out is None:
         print(text)

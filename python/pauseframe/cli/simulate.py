@@ -10,12 +10,14 @@ import typer
 
 from pauseframe import _interrupt
 from pauseframe.cli._common import (
+    AllowPlugins,
     AsJson,
     Divide,
     Force,
     ForceLarge,
     Jobs,
     Open,
+    PluginFiles,
     Quiet,
     ScenarioFile,
     Seed,
@@ -60,13 +62,15 @@ def run(
     force_large: ForceLarge = False,
     threads: Threads = None,
     divide: Divide = False,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario and write its results folder."""
     import pauseframe as pf
 
-    scenario = resolve_file(file, set_, seed)
+    scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     for warning in scenario.warnings:
         say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
@@ -151,6 +155,8 @@ def flow(
         Path | None, typer.Option("--out", "-o", help="Results folder [default: results/NAME-SEED-flow].")
     ] = None,
     force: Force = False,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -163,7 +169,7 @@ def flow(
 
     if bound and demand is None:
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
-    scenario = resolve_file(file, set_, seed)
+    scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     routes: Routes | None = None
     if tables is not None:
         routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario))

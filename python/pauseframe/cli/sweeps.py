@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, print_json, print_table, say
+from pauseframe.cli._common import (
+    AllowPlugins,
+    AsJson,
+    Jobs,
+    PluginFiles,
+    Quiet,
+    ScenarioFile,
+    load_plugins,
+    print_json,
+    print_table,
+    say,
+)
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._options import PlainTyper
 
@@ -64,13 +75,15 @@ def sweep(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
     ] = None,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario for every combination of values and seeds."""
     from pauseframe.sweep.run import carry_out
 
-    plan = _plan(file, set_ or [], seeds)
+    plan = _plan(file, set_ or [], seeds, (plugin, allow_plugins))
     for warning in plan.warnings:
         say(f"warning: {warning}")
     if len(plan.runs) == 1:
@@ -151,11 +164,14 @@ def _show(comparison: Comparison, as_json: bool) -> None:
         print(caution)
 
 
-def _plan(file: Path, settings: Sequence[str], seeds: str | None) -> Plan:
+def _plan(
+    file: Path, settings: Sequence[str], seeds: str | None, plugins: tuple[list[Path] | None, bool] = (None, False)
+) -> Plan:
     """All runs of a sweep. Raises ScenarioError for what is wrong with it or any of them."""
     from pauseframe.sweep.plan import Source
 
     source = Source.read(file)
+    load_plugins(*plugins, source.text, source.base_dir)
     for item in settings:
         _vary(source, item)
     source.vary(None, seeds=None if seeds is None else _seeds(seeds))

@@ -58,6 +58,17 @@ class Claim:
     why: str
 
 
+@dataclass(frozen=True)
+class Check:
+    """A rule that something was checked against."""
+
+    subject: str
+    rule: str
+    demand: str
+    broken: str | None
+    """How it was broken; None: it was kept."""
+
+
 @dataclass
 class _Figures:
     """The figures of a page; the template refers to them by number."""
@@ -75,13 +86,15 @@ def build_report(
     *,
     title: str | None = None,
     claims: Sequence[Claim] = (),
+    checks: Sequence[Check] = (),
     lines: str | None = None,
 ) -> Path:
     """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed.
 
-    `lines` is a glob over the names of ports and flows whose time lines are wanted ("leaf0:*").
+    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted
+    ("leaf0:*").
     """
-    html = render_report(groups, title=title, claims=claims, lines=lines, out=out)
+    html = render_report(groups, title=title, claims=claims, checks=checks, lines=lines, out=out)
     for run in (run for group in groups for run in group.runs):
         run.check_unchanged()
     return write_text(out, html)
@@ -92,6 +105,7 @@ def render_report(
     *,
     title: str | None = None,
     claims: Sequence[Claim] = (),
+    checks: Sequence[Check] = (),
     lines: str | None = None,
     out: Path | None = None,
 ) -> str:
@@ -106,6 +120,7 @@ def render_report(
             version=__version__,
             groups=contexts,
             claims=claims,
+            checks=checks,
             figures=_script_json(page.items),
             plotly_js=_plotly_js(),
         )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from pauseframe._core import Resolved
+    from pauseframe.run import Plugins
     from pauseframe.scenario import Scenario
     from pauseframe.sweep.results import Sweep
     from pauseframe.sweep.spec import Values
@@ -33,6 +34,7 @@ def sweep(
     keep_runs: bool = False,
     threads: int | None = None,
     progress: bool | None = None,
+    plugins: Plugins = (),
 ) -> Sweep:
     """Runs a scenario for all combinations of `axes`, each for all `seeds`, and returns the tables of all runs.
 
@@ -44,7 +46,7 @@ def sweep(
     What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
     has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (at most one per core), on
     `threads` threads each (one); `on` is the address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does
-    every n-th run only, from the i-th.
+    every n-th run only, from the i-th. `plugins` are as for `pauseframe.run`; workers get their files.
 
     A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished
     runs are kept. Raises ScenarioError with every mistake in any combination before anything runs, RunError if the
@@ -56,6 +58,10 @@ def sweep(
     from pauseframe.sweep.plan import Source
     from pauseframe.sweep.run import carry_out
 
+    if plugins:
+        from pauseframe.run import load_for
+
+        load_for(scenario, plugins)
     source = Source.read(scenario)
     source.set(set or {})
     listed = seeds if seeds is None or isinstance(seeds, int) else list(seeds)

@@ -73,7 +73,7 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterat
     if target.store is None:
         receiver: _Folders | _Batch = _Batch(target)
     else:
-        receiver = _Folders(target.store)
+        receiver = _Folders(target, target.store)
     tasks = [TaskThere(**task_for(run, receiver.target), token=receiver.token, version=__version__) for run in runs]
     futures = client.map(compute_there, tasks, key=f"pauseframe-{uuid.uuid4().hex}", pure=False)
     by_key = {future.key: run for future, run in zip(futures, runs, strict=True)}
@@ -112,8 +112,8 @@ class _Batch:
 class _Folders:
     """Takes what workers send into a store, unless they see it and have written there themselves."""
 
-    def __init__(self, store: Path) -> None:
-        self.target = Target(store=store.absolute())
+    def __init__(self, target: Target, store: Path) -> None:
+        self.target = replace(target, store=store.absolute(), batches=None)
         self._store = Store(store.absolute())
         path = self._store.scratch() / uuid.uuid4().hex  # who sees this file sees the store
         path.touch()

@@ -91,11 +91,11 @@ def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator
 class _Worker:
     """A worker process and the runs that it has been given."""
 
-    def __init__(self) -> None:
+    def __init__(self, needs_packages: bool) -> None:
         package_root = str(Path(__file__).parents[2])
         paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self.process = subprocess.Popen(
-            [sys.executable, "-SP", "-m", "pauseframe.sweep.worker"],  # it needs no other package
+            [sys.executable, "-P" if needs_packages else "-SP", "-m", "pauseframe.sweep.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
@@ -106,6 +106,7 @@ class _Worker:
         self.ready = False
         """Whether it has loaded what it needs."""
         self._scenarios: set[str] = set()
+        self._has_plugins = False
         self._answer = b""
 
     @property
@@ -124,7 +125,10 @@ class _Worker:
         return True
 
     def _line(self, task: Task) -> str:
-        """A task; each scenario is told once."""
+        """A task; each scenario is told once, and so are the plug-ins."""
+        if self._has_plugins:
+            task.pop("plugins", None)
+        self._has_plugins = True
         if task["scenario"] in self._scenarios:
             del task["toml"]
         self._scenarios.add(task["scenario"])
@@ -230,7 +234,7 @@ class Pool:
         self._next_start = time.monotonic() + FIRST_STARTS_S
 
     def _new_worker(self) -> _Worker:
-        worker = _Worker()
+        worker = _Worker(self._target.needs_packages)
         self._selector.register(worker.answers, selectors.EVENT_READ, worker)
         return worker
 

@@ -23,6 +23,7 @@ from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pauseframe.plugins.load import LoadedFile
     from pauseframe.scenario import Scenario
     from pauseframe.sweep.spec import Values
     from pauseframe.types import Problem
@@ -76,6 +77,8 @@ class Plan:
     seeds: list[int]
     runs: list[PlannedRun]
     warnings: list[str]
+    plugins: tuple[LoadedFile, ...] = ()
+    """The plug-ins that runs use."""
 
     def shard(self, index: int, count: int) -> list[PlannedRun]:
         """Every `count`-th run, beginning at number `index` from 1."""
@@ -154,7 +157,7 @@ class Source:
             for seed in seeds
             for combination, text in zip(combinations, texts, strict=True)
         ]
-        return Plan(name, spec.axes, seeds, runs, warnings)
+        return Plan(name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
 
     def resolve(self) -> _core.Resolved:
         """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
@@ -181,6 +184,22 @@ class Source:
         if wrong:
             raise failure(_merged(wrong, combinations))
         return *named[0], list(warnings)
+
+
+def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
+    """The loaded plug-ins whose digest is in a scenario. Raises InputError for one that no other process can load."""
+    if not any("[plugins]" in text for text in texts):
+        return ()
+    from pauseframe.plugins.load import loaded_files
+
+    used = tuple(one for one in loaded_files() if any(one.sha256 in text for text in texts))
+    for one in used:
+        if not one.is_file:
+            raise _core.InputError(
+                f"{', '.join(one.names)} is defined in a notebook, and a sweep runs in other processes: write the "
+                "class into a file, and name that in plugins"
+            )
+    return used
 
 
 def run_key(toml: str, seed: int) -> str:

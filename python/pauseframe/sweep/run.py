@@ -62,7 +62,9 @@ def carry_out(
     keep.clean()
     runs = plan.shard(index, count)
     as_folders = keep_runs or any(CAPTURE in run.toml for run in runs)
-    target = Target(keep.root if as_folders else None, None if as_folders else folder / BATCHES, threads or 1)
+    target = Target(
+        keep.root if as_folders else None, None if as_folders else folder / BATCHES, threads or 1, plan.plugins
+    )
     missing, reused = _reuse_folders(runs, folder, keep) if as_folders else reuse_batches(runs, folder, keep)
     failed = {run.path for run in missing if (folder / run.path / ERROR_FILE).exists()}
     display = SweepDisplay(progress, plan.name, len(runs), len(missing), reused)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from pauseframe import _core
+from pauseframe.run import errors_of_plugins
 from pauseframe.sweep.batch import BatchWriter, run_record, scenario_key
 
 if TYPE_CHECKING:
+    from pauseframe.plugins.load import LoadedFile
     from pauseframe.sweep.plan import PlannedRun
 
 SMALL_S = 0.02
@@ -27,11 +32,23 @@ class Task(TypedDict):
     """Key of the scenario."""
     toml: NotRequired[str]
     """The scenario, but for its seed; left out where the worker has been told."""
+    plugins: NotRequired[list[ShippedPlugin]]
+    """What must be loaded before the scenario is read; left out where the worker has been told."""
     threads: int
     store: NotRequired[str]
     """Where the run goes as a folder."""
     batches: NotRequired[str]
     """The folder of the batch that the run goes into."""
+
+
+class ShippedPlugin(TypedDict):
+    """A plug-in file for a worker that has not loaded it."""
+
+    path: str
+    """Where the sweep read it."""
+    sha256: str
+    content: str
+    """In Base64."""
 
 
 class Answer(TypedDict, total=False):
@@ -66,6 +83,13 @@ class Target:
     """The folder of the batches, for all others."""
     threads: int = 1
     """Cores go to runs first: one thread each."""
+    plugins: tuple[LoadedFile, ...] = ()
+    """The plug-ins that runs use."""
+
+    @property
+    def needs_packages(self) -> bool:
+        """Whether workers need more than this package: a plug-in in Python may import anything, Numba first."""
+        return any(plugin.path.endswith(".py") for plugin in self.plugins)
 
 
 def task_for(run: PlannedRun, target: Target) -> Task:
@@ -77,6 +101,11 @@ def task_for(run: PlannedRun, target: Target) -> Task:
         "toml": run.toml,
         "threads": target.threads,
     }
+    if target.plugins:
+        task["plugins"] = [
+            {"path": one.path, "sha256": one.sha256, "content": base64.b64encode(one.content).decode()}
+            for one in target.plugins
+        ]
     if target.store is not None:
         task["store"] = str(target.store)
     if target.batches is not None:
@@ -99,6 +128,8 @@ class Computer:
             self._tomls[task["scenario"]] = task["toml"]
         begun = time.process_time()
         try:
+            if "plugins" in task:
+                _load(task["plugins"])
             if "store" in task:
                 answer = self._into_store(task)
             elif "batches" in task:
@@ -112,7 +143,9 @@ class Computer:
 
     def record(self, task: Task) -> Answer:
         """Computes a run and returns its record."""
-        run = _core.run(self._scenario(task), threads=task["threads"])
+        scenario = self._scenario(task)
+        with errors_of_plugins(scenario):
+            run = _core.run(scenario, threads=task["threads"])
         if run.interrupted:
             return {"error": "interrupted"}
         if not run.finished:
@@ -139,7 +172,9 @@ class Computer:
         if not store.has(key):
             scratch = store.scratch()
             try:
-                run = _core.run(self._scenario(task), out=str(scratch), threads=task["threads"])
+                scenario = self._scenario(task)
+                with errors_of_plugins(scenario):
+                    run = _core.run(scenario, out=str(scratch), threads=task["threads"])
                 if run.interrupted:
                     return {"error": "interrupted"}
                 store.add(scratch, key)
@@ -157,6 +192,26 @@ class Computer:
                 self._resolved.clear()
             self._resolved[key] = resolved
         return self._resolved[key].with_seed(task["seed"])
+
+
+def _load(plugins: list[ShippedPlugin]) -> None:
+    """Loads plug-ins from where the sweep read them, or from their content on a machine that has no such file."""
+    from pauseframe.plugins.load import is_loaded, load
+
+    for one in plugins:
+        path, content = Path(one["path"]), base64.b64decode(one["content"])
+        if is_loaded(path.name, one["sha256"]):
+            continue
+        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == one["sha256"]:
+            load([path])
+            continue
+        folder = tempfile.mkdtemp(prefix="pauseframe-plugin-")
+        copy = Path(folder) / path.name
+        copy.write_bytes(content)
+        try:
+            load([copy])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def compute(task: Task) -> Answer:

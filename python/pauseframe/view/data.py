@@ -132,11 +132,11 @@ def has_log(folder: Path) -> bool:
 
 def _fabric(results: ResultsFolder) -> Fabric:
     from pauseframe._core import ScenarioError, Topology
-    from pauseframe._scenario_text import resolve_text
+    from pauseframe._scenario_text import resolve_text, without_plugins
 
     file = str(results.path / SCENARIO)
     try:
-        resolved = resolve_text(results.scenario_toml, base_dir=str(results.path), file_name=file)
+        resolved = resolve_text(without_plugins(results.scenario_toml), base_dir=str(results.path), file_name=file)
     except ScenarioError as error:
         results.damaged(SCENARIO, str(error).splitlines()[0].removeprefix(f"{file}:"))
     topology = Topology.of_scenario(resolved)

@@ -155,6 +155,7 @@ impl<'n> HostNode<'n> {
         } else if side == 1 && ctx.settings.silent.contains(&nodes[0]) {
             connection = connection.silent();
         }
+        connection.set_flow(flow);
         let at_once = side == 0 && spec.start <= now;
         if at_once {
             connection.send(exchange.writes, now);

@@ -20,8 +20,8 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    Clocks, EcnName, Fabric, HostSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec, TransportKindName,
-    TransportSpec, WorkloadKind, WorkloadSpec, faults, graph, qcn, routing, topology,
+    Clocks, EcnName, Fabric, HostSpec, PluginsSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec,
+    TransportKindName, TransportSpec, WorkloadKind, WorkloadSpec, faults, graph, qcn, routing, topology,
 };
 use crate::volume::{self, Asked};
 use checks::Named;
@@ -50,6 +50,7 @@ const ORDER: &[&str] = &[
     "name",
     "seed",
     "clocks",
+    "plugins",
     "stop",
     "topology",
     "routing",
@@ -98,6 +99,11 @@ fn read_all(ledger: &mut Ledger) {
 /// Every key: path, the choices under which it exists, type, default and meaning.
 pub fn options() -> &'static [OptionDoc] {
     SCENARIO.options()
+}
+
+/// Congestion controls were loaded: the reference, the schema and hints know their keys from now on.
+pub fn explore_again() {
+    SCENARIO.explore_again();
 }
 
 /// Where the schema of scenario files is published.
@@ -200,6 +206,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let name = name(t, default_name);
     let seed = t.or("seed", 1, "Master seed of all named random streams");
     let clocks = t.or("clocks", Clocks::Real, CLOCKS);
+    let plugins = t.section("plugins", PluginsSpec::read);
     let stop = t.section("stop", Stop::read);
     let topology = t.section("topology", |t| topology::topology(t, base_dir));
     let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
@@ -223,6 +230,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     if ledger.documentation.is_some() {
         return None;
     }
+    plugins.settle(ledger, transports.iter().map(|transport| &transport.spec));
     let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
     for Named { path, spec, priority, is_used, .. } in &mut transports {
         let switches = (lossless.as_slice(), &switch);

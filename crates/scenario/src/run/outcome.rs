@@ -80,6 +80,7 @@ pub(super) fn tabulate(
     let ports = if record.ports { &ports[..] } else { &[] };
     RunResults {
         summary,
+        plugins: scenario.plugins(),
         flows: tables::flows(if record.flows { flows } else { &[] }, &names).batch(),
         queries: tables::queries(&queries, &names).batch(),
         ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
@@ -118,5 +119,5 @@ pub(super) fn write(
             folder.write_table(name, table, go_on)?;
         }
     }
-    folder.finish(&Manifest::ended(&results.summary))
+    folder.finish(&Manifest::ended(&results.summary).with_plugins(&results.plugins))
 }

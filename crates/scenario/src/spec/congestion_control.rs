@@ -1,49 +1,79 @@
 //! `transport.congestion_control` and the constants of each: names, keys, defaults, ranges and documentation all come
-//! from the registry of `pauseframe-transport`, so a congestion control that is added there needs nothing here.
+//! from the registry of `pauseframe-transport` and its loaded plug-ins, so none of them needs anything here.
 
 use pauseframe_schema::bounds::Bounds;
+use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
-use pauseframe_schema::value::{Choice, Setting};
+use pauseframe_schema::shape::Shape;
+use pauseframe_schema::value::{Mistake, Setting, choose, quoted};
 use pauseframe_transport::{CongestionControlConfig, Constant, Parameter, Value};
 use pauseframe_units::Span;
+use std::sync::OnceLock;
 
-/// The registry's entries as names of a key.
+/// A name of the registry, or of a loaded plug-in.
 #[derive(Clone, Copy, PartialEq)]
 struct Control(&'static str);
 
 /// What Linux has unless it is told otherwise.
 const DEFAULT: Control = Control("cubic");
 
-const COUNT: usize = CongestionControlConfig::NAMES.len();
+/// "MODULE:NAME": a plug-in, whether it is loaded or not.
+const PLUGIN: &str = "^[A-Za-z0-9_-]+:[A-Za-z][A-Za-z0-9_]*$";
 
-/// The names, as the schema wants them.
-const CONTROLS: [(&str, Control); COUNT] = {
-    let mut controls = [("", Control("")); COUNT];
-    let mut index = 0;
-    while index < COUNT {
-        let name = CongestionControlConfig::NAMES[index].0;
-        controls[index] = (name, Control(name));
-        index += 1;
+impl Setting for Control {
+    fn shape() -> Shape {
+        static KIND: OnceLock<String> = OnceLock::new();
+        let built_in = || CongestionControlConfig::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let kind =
+            KIND.get_or_init(|| format!("one of {}, or MODULE:NAME of a plug-in", built_in().join(", ")));
+        let names = CongestionControlConfig::all().into_iter().map(|(name, _)| name).collect();
+        Shape::Any(kind, vec![Shape::OneOf(names), Shape::Pattern(PLUGIN)])
     }
-    controls
-};
+    fn read(item: &Item) -> Result<Control, Mistake> {
+        let names: Vec<_> =
+            CongestionControlConfig::all().into_iter().map(|(name, _)| (name, Control(name))).collect();
+        choose(item, &names).map_err(|mistake| match (&item.value, mistake.hint.as_str()) {
+            (Given::Text(name), "") if name.contains(':') => Mistake { hint: hint_to_load(name), ..mistake },
+            _ => mistake,
+        })
+    }
+    fn toml(&self) -> String {
+        quoted(self.0)
+    }
+}
 
-impl Choice for Control {
-    const NAMES: &'static [(&'static str, Self)] = &CONTROLS;
+/// How to load the plug-in that "mine:swift" names.
+fn hint_to_load(name: &str) -> String {
+    let module = name.split(':').next().unwrap_or_default();
+    format!(
+        "a plug-in must be loaded first: add --plugin with its file, such as {module}.py or lib{module}.so (in Python: \
+         plugins=[...])"
+    )
+}
+
+/// The constants of a plug-in that is not loaded are not mistakes of their own.
+fn excuse_constants(t: &mut Table, key: &str) {
+    let item = t.item.and_then(|item| item.get(key));
+    if let Some(Item { value: Given::Text(name), .. }) = item
+        && let Some((_, own)) = name.split_once(':')
+    {
+        t.excuse(&format!("{}_", own.to_ascii_lowercase()));
+    }
 }
 
 /// Reads which one, and the constants of all: those of others may stand in a file that is run with several.
 pub(super) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
-    let what = |(_, config): &(&str, CongestionControlConfig)| config.doc();
-    let doc = format!(
-        "Congestion control: {}",
-        CongestionControlConfig::NAMES.iter().map(what).collect::<Vec<_>>().join("; ")
-    );
+    let all = CongestionControlConfig::all();
+    let docs: Vec<_> = all.iter().map(|(_, config)| config.doc()).collect();
+    let doc = format!("Congestion control: {}", docs.join("; "));
     let name = t.or(key, DEFAULT, &doc);
-    let named = CongestionControlConfig::NAMES.iter().find(|(known, _)| *known == name.0);
+    let named = all.iter().find(|(known, _)| *known == name.0);
     let mut chosen = named.map_or(CongestionControlConfig::NewReno, |(_, config)| *config);
     let path = t.at(key);
-    for (name, config) in CongestionControlConfig::NAMES {
+    if named.is_none() || t.ledger.failed(&path) {
+        excuse_constants(t, key);
+    }
+    for (name, config) in &all {
         t.under(&format!("{path} = {name}"), |t| {
             for (index, parameter) in config.parameters().iter().enumerate() {
                 let (is_chosen, is_given) = (*name == chosen.name(), t.has(parameter.key));

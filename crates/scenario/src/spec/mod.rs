@@ -15,6 +15,7 @@ pub(crate) mod lookup;
 mod marker;
 mod pfc;
 mod planned;
+pub(crate) mod plugins;
 pub(crate) mod qcn;
 mod record;
 pub(crate) mod routing;
@@ -42,6 +43,7 @@ pub use pauseframe_workload::{
 };
 pub use pfc::{HeadroomPoolSpec, ObeysName, PfcPortsSpec, PfcSpec, WatchdogActionName, WatchdogSpec};
 pub(crate) use planned::Fabric;
+pub use plugins::PluginsSpec;
 pub use qcn::QcnSpec;
 pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
 pub use routing::{

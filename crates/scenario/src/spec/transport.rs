@@ -103,7 +103,7 @@ table! {
         idle_restart: IdleRestartName = or(IdleRestartName::Off);
         /// Spread segments over the round trip
         #[source = "Linux: TCP pacing in the socket"]
-        pacing: bool = or(false);
+        pacing: bool = by(pacing_of, &congestion_control);
         /// Pacing rate in percent of cwnd / srtt below half of ssthresh
         #[source = "Linux: tcp_pacing_ss_ratio"]
         pacing_slow_start: u32 = or_in(200, 1..=100_000);
@@ -466,8 +466,12 @@ fn all_ect(
     control: &CongestionControlConfig,
     stack: &str,
 ) -> bool {
-    let all = stack == "linux" && matches!(control, CongestionControlConfig::Dctcp(_));
-    let origin = if all { Origin::Computed("DCTCP of the linux stack".to_owned()) } else { Origin::Default };
+    let all = stack == "linux" && control.needs_exact_ecn();
+    let why = match control {
+        CongestionControlConfig::Dctcp(_) => "DCTCP of the linux stack".to_owned(),
+        other => format!("{} needs the exact echo of CE", other.name()),
+    };
+    let origin = if all { Origin::Computed(why) } else { Origin::Default };
     t.or_because(key, all, origin, "false; true for DCTCP of stack = \"linux\"", doc)
 }
 
@@ -481,13 +485,27 @@ fn warn_of_held_acks(t: &mut Table, held: Span, least: Span) {
 }
 
 fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnName) {
-    if matches!(control, CongestionControlConfig::Dctcp(_)) && ecn != EcnName::Dctcp {
+    if control.needs_exact_ecn() && ecn != EcnName::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(
-            "{path}: {} with congestion_control \"dctcp\", which needs the exact echo of CE (ecn = \"dctcp\")",
-            ecn.plain()
+            "{path}: {} with congestion_control {:?}, which needs the exact echo of CE (ecn = \"dctcp\")",
+            ecn.plain(),
+            control.name()
         ));
     }
+}
+
+/// A congestion control that sets a pacing rate is of no use without pacing.
+fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionControlConfig) -> bool {
+    let (paces, name) = (control.paces(), control.name());
+    let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
+    let rule = "false; true for a plug-in that sets a pacing rate";
+    let on = t.or_because(key, paces, origin, rule, doc);
+    if paces && !on {
+        let path = t.at(key);
+        t.ledger.warn(format!("{path}: false, so the pacing rate that {name} sets has no effect"));
+    }
+    on
 }
 
 /// The priority if the file gives one; else it follows from the switches and is settled later.

@@ -7,12 +7,13 @@
 //! below. Scenario files, their reference, the Python package, the contract test and the fuzzers know it from that line
 //! (`docs/how-to/add-a-congestion-control.md`).
 
-#[cfg(test)]
-mod contract;
+pub mod contract;
 mod hystart;
 mod parameter;
+pub mod plugin;
 
 pub use parameter::{Constant, Parameter, Value};
+pub use plugin::PluginConfig;
 
 use parameter::Constants;
 use pauseframe_units::{Span, Time};
@@ -115,6 +116,12 @@ pub(crate) trait Algorithm {
     fn alpha(&self) -> Option<f64> {
         None
     }
+
+    /// The rate at which segments are to leave, in bit/s, if the algorithm sets one; else pacing, where it is on, follows
+    /// from the window.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
 }
 
 macro_rules! registry {
@@ -126,12 +133,15 @@ macro_rules! registry {
 
         /// Which congestion control, with its constants.
         #[derive(Clone, Copy, PartialEq, Debug)]
+        #[expect(clippy::large_enum_variant, reason = "one a transport, not one a connection")]
         pub enum CongestionControlConfig {
             $(#[doc = $doc] $variant $(($config))?,)+
+            /// One that was loaded when the program ran.
+            Plugin(PluginConfig),
         }
 
         impl CongestionControlConfig {
-            /// Every congestion control there is by its name in scenario files, with its default constants.
+            /// Every built-in congestion control by its name in scenario files, with its default constants.
             pub const NAMES: &[(&'static str, CongestionControlConfig)] =
                 &[$(($name, CongestionControlConfig::$variant $((<$config>::DEFAULT))?),)+];
 
@@ -139,6 +149,7 @@ macro_rules! registry {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $name,)+
+                    CongestionControlConfig::Plugin(config) => config.code().name,
                 }
             }
 
@@ -146,6 +157,7 @@ macro_rules! registry {
             pub fn doc(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $doc,)+
+                    CongestionControlConfig::Plugin(config) => config.code().doc,
                 }
             }
 
@@ -153,6 +165,7 @@ macro_rules! registry {
             pub fn parameters(&self) -> &'static [Parameter] {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => registry!(@parameters $($config)?),)+
+                    CongestionControlConfig::Plugin(config) => config.code().parameters,
                 }
             }
 
@@ -161,6 +174,7 @@ macro_rules! registry {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@get index $(, $constants)?),)+
+                    CongestionControlConfig::Plugin(config) => config.get(index),
                 }
             }
 
@@ -170,6 +184,7 @@ macro_rules! registry {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@set index, value $(, $constants)?),)+
+                    CongestionControlConfig::Plugin(config) => config.set(index, value),
                 }
             }
         }
@@ -178,6 +193,7 @@ macro_rules! registry {
         #[derive(Clone, Debug)]
         pub(crate) enum CongestionControl {
             $($variant($file::$variant),)+
+            Plugin(plugin::Plugin),
         }
 
         impl CongestionControl {
@@ -185,6 +201,9 @@ macro_rules! registry {
                 match *config {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         CongestionControl::$variant($file::$variant::new($($constants)?)),)+
+                    CongestionControlConfig::Plugin(ref config) => {
+                        CongestionControl::Plugin(plugin::Plugin::new(config))
+                    }
                 }
             }
         }
@@ -192,32 +211,65 @@ macro_rules! registry {
         impl Algorithm for CongestionControl {
             #[inline]
             fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_ack(window, ack),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_ack(window, ack),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_ack(window, ack),
+                }
             }
             #[inline]
             fn increase(&mut self, window: &mut Window, ack: &AckSample) {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.increase(window, ack),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.increase(window, ack),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.increase(window, ack),
+                }
             }
             fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.reduced(window, cause),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.reduced(window, cause),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.reduced(window, cause),
+                }
             }
             fn loss_after_ecn(&mut self, window: &Window) -> u64 {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.loss_after_ecn(window),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.loss_after_ecn(window),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.loss_after_ecn(window),
+                }
             }
             fn forget_earned(&mut self) {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.forget_earned(),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.forget_earned(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.forget_earned(),
+                }
             }
             fn on_timeout(&mut self) {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_timeout(),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_timeout(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_timeout(),
+                }
             }
             fn on_restart(&mut self, idle: Span) {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.on_restart(idle),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_restart(idle),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_restart(idle),
+                }
             }
             fn probe_after(&self) -> u32 {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.probe_after(),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.probe_after(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.probe_after(),
+                }
             }
             fn alpha(&self) -> Option<f64> {
-                match self { $(CongestionControl::$variant(algorithm) => algorithm.alpha(),)+ }
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.alpha(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.alpha(),
+                }
+            }
+            fn pacing_rate(&self) -> Option<u64> {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.pacing_rate(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.pacing_rate(),
+                }
             }
         }
     };
@@ -236,4 +288,44 @@ registry! {
     "vegas" => vegas::Vegas(constants: VegasConfig), "Vegas (Brakmo and Peterson 1995), as Linux";
     "pfabric" => pfabric::Pfabric(constants: PfabricConfig), "pFabric's rate control (Alizadeh et al. 2013)";
     "aimd" => aimd::Aimd(constants: AimdConfig), "AIMD(a, b) (Yang and Lam 2000)";
+}
+
+impl CongestionControlConfig {
+    /// Every congestion control that scenarios can name: the built-in ones and the loaded plug-ins.
+    pub fn all() -> Vec<(&'static str, CongestionControlConfig)> {
+        let of_code = |code| (PluginConfig::new(code).code().name, Self::Plugin(PluginConfig::new(code)));
+        Self::NAMES.iter().copied().chain(plugin::loaded().into_iter().map(of_code)).collect()
+    }
+
+    /// Whether it needs each mark echoed (RFC 8257 §3.2).
+    pub fn needs_exact_ecn(&self) -> bool {
+        match self {
+            Self::Dctcp(_) => true,
+            Self::Plugin(config) => config.code().needs_exact_ecn(),
+            _ => false,
+        }
+    }
+
+    /// Whether it sets a pacing rate.
+    pub fn paces(&self) -> bool {
+        matches!(self, Self::Plugin(config) if config.code().paces())
+    }
+}
+
+impl CongestionControl {
+    /// The algorithm for a check of the contract: a plug-in must not even ask for less than a segment.
+    pub(crate) fn strict(config: &CongestionControlConfig) -> CongestionControl {
+        let mut cc = CongestionControl::new(config);
+        if let CongestionControl::Plugin(plugin) = &mut cc {
+            plugin.be_strict();
+        }
+        cc
+    }
+
+    /// The flow of the connection, for the messages of plug-ins.
+    pub(crate) fn set_flow(&mut self, flow: u32) {
+        if let CongestionControl::Plugin(plugin) = self {
+            plugin.set_flow(flow);
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Pacing as Linux does it in the socket: after each burst the next waits for as long as the burst takes at the pacing
 //! rate, cwnd / srtt times 2 while cwnd is below half of ssthresh, else times 1.2.
 //!
-//! The first ten segments of a connection, fast retransmits and probes do not wait. Left out: the rates that BBR sets,
-//! the credit for late timers.
+//! A congestion control that sets a pacing rate replaces that rate (`sk_pacing_rate` of BBR). The first ten segments of a
+//! connection without one, fast retransmits and probes do not wait. Left out: the credit for late timers.
 
 use pauseframe_units::{Span, Time};
 

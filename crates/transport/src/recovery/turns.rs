@@ -5,11 +5,12 @@ use super::Phase;
 use super::frto::Frto;
 use super::pacing::UNPACED;
 use super::settings::IdleRestart;
+use crate::cc::Algorithm;
 use crate::config::Config;
 use crate::sender::{Kind, Outgoing, Sender};
 use crate::small_queue::PACING_SHIFT;
 use crate::stats::Stats;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{BitRate, Bytes, Span, Time};
 
 impl Sender {
     /// The next segment where refinements are on: the probe, what the pacer lets through, and the books of both.
@@ -123,6 +124,9 @@ impl Sender {
 
     /// `tcp_update_pacing_rate`, bytes a second, whether or not segments are paced; `None`: nothing was measured yet.
     pub(crate) fn pacing_rate(&self, config: &Config) -> Option<u64> {
+        if let Some(rate) = self.cc.pacing_rate() {
+            return Some(rate / 8);
+        }
         let srtt = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO)?;
         let window = self.window.cwnd.max(self.scoreboard.flight(self.flight_size()));
         let percent = u128::from(config.recovery.pacing.percent(&self.window));
@@ -147,13 +151,19 @@ impl Sender {
     /// `len` bytes were sent.
     fn charge_pacer(&mut self, len: u32, now: Time, config: &Config) {
         let pacing = &config.recovery.pacing;
-        if !pacing.on || self.snd_nxt <= UNPACED * u64::from(self.window.mss) {
+        if !pacing.on {
             return;
         }
-        let Some(srtt) = self.rtt.srtt() else { return };
-        let window = self.window.cwnd.max(self.flight_size());
-        let rate = u128::from(window) * u128::from(pacing.percent(&self.window).max(1));
-        let span = (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64;
+        let span = match self.cc.pacing_rate() {
+            Some(rate) => BitRate(rate).serialise(Bytes(len.into())).0,
+            None if self.snd_nxt <= UNPACED * u64::from(self.window.mss) => return,
+            None => {
+                let Some(srtt) = self.rtt.srtt() else { return };
+                let window = self.window.cwnd.max(self.flight_size());
+                let rate = u128::from(window) * u128::from(pacing.percent(&self.window).max(1));
+                (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64
+            }
+        };
         let ends = self.offloads().then(|| !self.is_leaving());
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.pacer.charge(Span(span), pacing.burst, ends, now);

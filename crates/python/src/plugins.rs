@@ -1,0 +1,67 @@
+//! Congestion controls that are loaded when the program runs. Documented in `_core.pyi`.
+
+#![expect(unsafe_code, reason = "takes the address of a description")]
+
+use crate::InputError;
+use crate::border::guarded;
+use pauseframe_scenario::congestion_control::{CongestionControlConfig, RULES, Rule};
+use pauseframe_scenario::panics::caught;
+use pauseframe_scenario::plugin::{self, PluginSource};
+use pyo3::prelude::*;
+
+/// Adds the congestion control that the `pauseframe_cc` at `address` describes.
+#[pyfunction]
+#[pyo3(signature = (module, address, *, file, sha256, text=None, interpreted=false))]
+fn register_plugin(
+    module: &str,
+    address: usize,
+    file: String,
+    sha256: String,
+    text: Option<String>,
+    interpreted: bool,
+) -> PyResult<&'static str> {
+    guarded(|| {
+        plugin::install_trap_handler();
+        let source = PluginSource { file, sha256, text, interpreted };
+        // SAFETY: whoever loads a plug-in trusts it to keep to `pauseframe_cc.h`, and `pauseframe.plugins` keeps it loaded.
+        let code = unsafe { plugin::register(module, address, source) };
+        let code = code.map_err(InputError::new_err)?;
+        pauseframe_scenario::resolve::explore_again();
+        Ok(code.name)
+    })
+}
+
+/// The loaded plug-ins: name, documentation.
+#[pyfunction]
+fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
+    plugin::loaded().into_iter().map(|code| (code.name, code.doc)).collect()
+}
+
+/// The contract of congestion controls, judged for one: rule, what it demands, and how it was broken, if it was.
+#[pyfunction]
+fn congestion_control_contract(
+    py: Python<'_>,
+    name: &str,
+) -> PyResult<Vec<(&'static str, &'static str, Option<String>)>> {
+    let all = CongestionControlConfig::all();
+    let config = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
+    let config = config.ok_or_else(|| InputError::new_err(format!("{name:?} is no congestion control")))?;
+    let _watchdog = plugin::Watchdog::start()?;
+    Ok(py.detach(|| RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()))
+}
+
+/// A plug-in that fails panics; the other rules are judged all the same.
+fn violation(rule: &Rule, config: &CongestionControlConfig) -> Option<String> {
+    match caught(|| (rule.check)(config)) {
+        Ok(Ok(())) => None,
+        Ok(Err(broken)) => Some(broken),
+        Err(panic) => Some(plugin::failure(&panic.message).map_or_else(|| panic.to_string(), str::to_owned)),
+    }
+}
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(register_plugin, module)?)?;
+    module.add_function(wrap_pyfunction!(loaded_plugins, module)?)?;
+    module.add_function(wrap_pyfunction!(congestion_control_contract, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! The contract over the whole registry, with random events and constants.
+
+use super::player::{Player, Step, play};
+use super::*;
+use proptest::prelude::*;
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (1u64..4, any::<bool>(), 0u64..5_000, 0u64..3_000)
+            .prop_map(|(segments, ece, rtt_us, after_us)| Step::Ack { segments, ece, rtt_us, after_us }),
+        1 => Just(Step::Cut(Congestion::Ecn)),
+        1 => Just(Step::Cut(Congestion::Loss)),
+        1 => Just(Step::Timeout),
+        1 => (0u64..2_000_000).prop_map(|us| Step::Idle { us }),
+    ]
+}
+
+/// What the built-in ones keep to beyond the contract: none cuts by delay, and alpha is a fraction.
+fn play_built_in(config: &CongestionControlConfig, steps: &[Step]) -> Vec<Window> {
+    let mut player = Player::new(config);
+    let mut trace = Vec::new();
+    for step in steps {
+        let before = player.window;
+        player.step(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+        if matches!(step, Step::Ack { .. }) && before.cwnd >= before.ssthresh {
+            let shrunk = before.cwnd.saturating_sub(player.window.cwnd);
+            assert!(shrunk <= u64::from(MSS), "{config:?}: shrank by more than a segment outside slow start");
+        }
+        if let Some(alpha) = player.cc.alpha() {
+            assert!((0.0..=1.0).contains(&alpha), "alpha {alpha}");
+        }
+        trace.push(player.window);
+    }
+    trace
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_algorithm_keeps_the_contract(
+        steps in prop::collection::vec(step(), 1..300),
+        draws in prop::collection::vec(any::<u8>(), 1..12),
+    ) {
+        for (_, config) in CongestionControlConfig::NAMES {
+            let first = play_built_in(config, &steps);
+            prop_assert_eq!(first, play(config, &steps).unwrap(), "the same samples give the same answers");
+            play_built_in(&with_constants(*config, &draws), &steps);
+        }
+    }
+}
+
+#[test]
+fn every_algorithm_keeps_every_rule() {
+    for (name, config) in CongestionControlConfig::NAMES {
+        for rule in RULES {
+            assert_eq!((rule.check)(config), Ok(()), "{name}: {}", rule.name);
+        }
+    }
+}
+
+#[test]
+fn names_and_keys_are_unique_and_lower_case() {
+    let plain = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let mut names = Vec::new();
+    for (name, config) in CongestionControlConfig::NAMES {
+        assert_eq!(*name, config.name());
+        assert!(plain(name) && !config.doc().is_empty());
+        names.push(*name);
+        for (index, parameter) in config.parameters().iter().enumerate() {
+            let rest = parameter.key.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
+            assert!(
+                rest.is_some_and(|rest| !rest.is_empty()),
+                "{} does not begin with {name}_",
+                parameter.key
+            );
+            assert!(plain(parameter.key) && !parameter.doc.is_empty());
+            assert_eq!(config.get(index), Some(parameter.default));
+            names.push(parameter.key);
+        }
+        assert_eq!(config.get(config.parameters().len()), None);
+        assert!(!config.clone().set(config.parameters().len(), Value::Flag(true)));
+    }
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}

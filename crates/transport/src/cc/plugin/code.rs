@@ -1,0 +1,266 @@
+//! Loaded plug-ins: their description, checked once, and the list of those that this process knows.
+
+#![expect(unsafe_code, reason = "a C interface")]
+
+use super::abi::{
+    ABI, COUNT, FLAG, FLAGS, NEEDS_EXACT_ECN, NUMBER, PACES, RawAlgorithm, RawParameter, RawValue, TIME,
+};
+use crate::cc::{CongestionControlConfig, Parameter, Value};
+use pauseframe_units::Span;
+use std::ffi::{CStr, c_char};
+use std::sync::{Mutex, PoisonError};
+
+/// Largest number of constants that a plug-in may declare.
+pub(super) const CONSTANTS_MAX: usize = 32;
+/// Largest state of a connection in bytes.
+const STATE_MAX: u64 = 1 << 16;
+/// Largest text of a description in bytes.
+const TEXT_MAX: usize = 4096;
+
+/// Where a plug-in came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PluginSource {
+    /// The file as the command line names it.
+    pub file: String,
+    /// SHA-256 of the file in hexadecimal.
+    pub sha256: String,
+    /// The text of a Python file; `None` for a shared library.
+    pub text: Option<String>,
+    /// The code runs in the Python interpreter, where a debugger may stop it for any time.
+    pub interpreted: bool,
+}
+
+/// A loaded plug-in. It stays loaded until the process ends.
+pub struct PluginCode {
+    /// "mine:swift": the module and the algorithm's own name.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub doc: &'static str,
+    /// Its constants.
+    pub parameters: &'static [Parameter],
+    /// Where it came from.
+    pub source: PluginSource,
+    pub(super) functions: RawAlgorithm,
+    /// Size of a connection's state in words of eight bytes.
+    pub(super) words: usize,
+}
+
+// SAFETY: the pointers of `functions` are to code and constants that nobody changes after registration.
+unsafe impl Send for PluginCode {}
+// SAFETY: as above.
+unsafe impl Sync for PluginCode {}
+
+impl std::fmt::Debug for PluginCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PluginCode").field(&self.name).field(&self.source.sha256).finish()
+    }
+}
+
+impl PluginCode {
+    /// Whether the algorithm needs each mark echoed (`ecn = "dctcp"`).
+    pub fn needs_exact_ecn(&self) -> bool {
+        self.functions.flags & NEEDS_EXACT_ECN != 0
+    }
+
+    /// Whether the algorithm sets a pacing rate.
+    pub fn paces(&self) -> bool {
+        self.functions.flags & PACES != 0
+    }
+}
+
+static LOADED: Mutex<Vec<&'static PluginCode>> = Mutex::new(Vec::new());
+
+/// Every plug-in that this process has loaded. One that was loaded again under the same name is there once, in its
+/// latest form.
+pub fn loaded() -> Vec<&'static PluginCode> {
+    LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Adds the algorithm that `address` describes (a `pauseframe_cc` of `pauseframe_cc.h`) to those that scenarios can name,
+/// as "`module`:name".
+///
+/// # Errors
+/// What is wrong with the description.
+///
+/// # Safety
+/// `address` is that of a `pauseframe_cc` whose pointers stay valid until the process ends, and whose functions keep to
+/// `pauseframe_cc.h`.
+pub unsafe fn register(
+    module: &str,
+    address: usize,
+    source: PluginSource,
+) -> Result<&'static PluginCode, String> {
+    if address == 0 || !address.is_multiple_of(align_of::<RawAlgorithm>()) {
+        return Err("the description is no pauseframe_cc: its address is not aligned".to_owned());
+    }
+    let raw = address as *const RawAlgorithm;
+    // The version comes first: only with the right one is the rest what it seems.
+    // SAFETY: the caller's promise.
+    let abi = unsafe { (*raw).abi };
+    if abi != ABI {
+        return Err(format!(
+            "it was built for version {abi} of pauseframe_cc.h, and this pauseframe has version {ABI}: rebuild it with \
+             the header in pauseframe.include_dir()"
+        ));
+    }
+    // SAFETY: as above.
+    let functions = unsafe { *raw };
+    let own = read_text(functions.name, "name")?;
+    check_name(own)?;
+    let doc = read_text(functions.doc, "doc").map_err(|error| format!("{own}: {error}"))?;
+    check_functions(&functions).map_err(|error| format!("{own}: {error}"))?;
+    let parameters = read_parameters(own, &functions).map_err(|error| format!("{own}: {error}"))?;
+    let name = format!("{module}:{own}");
+    let others: Vec<_> = loaded().into_iter().filter(|code| code.name != name).collect();
+    check_keys(own, &parameters, &others)?;
+    let code: &'static PluginCode = Box::leak(Box::new(PluginCode {
+        name: leak(&name),
+        doc: leak(doc.lines().next().unwrap_or_default()),
+        parameters: Vec::leak(parameters),
+        source,
+        functions,
+        words: functions.state_size.div_ceil(8) as usize,
+    }));
+    let mut list = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    list.retain(|known| known.name != name);
+    list.push(code);
+    Ok(code)
+}
+
+fn leak(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+fn read_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
+    if text.is_null() {
+        return Err(format!("its {field} is missing (NULL)"));
+    }
+    // SAFETY: the caller of `register` promises a text that ends with a zero byte.
+    let text = unsafe { CStr::from_ptr(text) };
+    let text = text.to_str().map_err(|_| format!("its {field} is not UTF-8"))?;
+    if text.trim().is_empty() || text.len() > TEXT_MAX {
+        return Err(format!("its {field} must have 1 to {TEXT_MAX} bytes, and has {}", text.trim().len()));
+    }
+    Ok(text.trim())
+}
+
+fn check_name(own: &str) -> Result<(), String> {
+    let plain = own.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !plain || !own.starts_with(|c: char| c.is_ascii_alphabetic()) || own.len() > 64 {
+        return Err(format!("{own:?} is no name: use letters, digits and '_', beginning with a letter"));
+    }
+    if CongestionControlConfig::NAMES.iter().any(|(known, _)| known.eq_ignore_ascii_case(own)) {
+        return Err(format!(
+            "{own:?} is the name of a built-in congestion control, and its keys would be the same: choose another name"
+        ));
+    }
+    Ok(())
+}
+
+fn check_functions(functions: &RawAlgorithm) -> Result<(), String> {
+    let required = [
+        ("init", functions.init.is_some()),
+        ("increase", functions.increase.is_some()),
+        ("reduced", functions.reduced.is_some()),
+    ];
+    if let Some((name, _)) = required.iter().find(|(_, there)| !there) {
+        return Err(format!("the function {name} is missing (NULL); every algorithm needs it"));
+    }
+    if functions.state_size > STATE_MAX {
+        return Err(format!(
+            "its state has {} bytes a connection; at most {STATE_MAX} are allowed",
+            functions.state_size
+        ));
+    }
+    if functions.flags & !FLAGS != 0 {
+        return Err(format!("flags = {:#x} has bits that version {ABI} does not know", functions.flags));
+    }
+    Ok(())
+}
+
+fn read_parameters(own: &str, functions: &RawAlgorithm) -> Result<Vec<Parameter>, String> {
+    let count = functions.parameter_count as usize;
+    if count > CONSTANTS_MAX {
+        return Err(format!("it has {count} constants; at most {CONSTANTS_MAX} are allowed"));
+    }
+    if count > 0 && functions.parameters.is_null() {
+        return Err(format!("parameter_count is {count}, but parameters is NULL"));
+    }
+    let prefix = own.to_ascii_lowercase();
+    // SAFETY: the caller of `register` promises an array of so many.
+    (0..count).map(|index| read_parameter(&prefix, unsafe { &*functions.parameters.add(index) })).collect()
+}
+
+fn read_parameter(prefix: &str, raw: &RawParameter) -> Result<Parameter, String> {
+    let key = read_text(raw.key, "key of a constant")?;
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    if !key.bytes().all(plain) {
+        return Err(format!("{key:?} is no key: use lower-case letters, digits and '_'"));
+    }
+    let doc = read_text(raw.doc, &format!("doc of the constant {key}"))?;
+    let read = |value: RawValue| read_value(value, raw.kind).map_err(|error| format!("{key}: {error}"));
+    let default = read(raw.default)?;
+    let range = if raw.has_range == 0 { None } else { Some((read(raw.low)?, read(raw.high)?)) };
+    if let Some((low, high)) = range
+        && !(order(low) <= order(default) && order(default) <= order(high))
+    {
+        return Err(format!("{key}: the default {default:?} is outside of its range, {low:?} to {high:?}"));
+    }
+    Ok(Parameter { key: leak(&format!("{prefix}_{key}")), doc: leak(doc), default, range })
+}
+
+fn order(value: Value) -> f64 {
+    match value {
+        Value::Number(x) => x,
+        Value::Count(x) => f64::from(x),
+        Value::Flag(x) => f64::from(u8::from(x)),
+        Value::Time(x) => x.0 as f64,
+    }
+}
+
+fn read_value(raw: RawValue, kind: i32) -> Result<Value, String> {
+    // SAFETY: both fields are eight bytes for which every pattern is a value.
+    let (number, integer) = unsafe { (raw.number, raw.integer) };
+    match kind {
+        NUMBER if number.is_finite() => Ok(Value::Number(number)),
+        NUMBER => Err(format!("{number} is not a finite number")),
+        COUNT => u32::try_from(integer)
+            .map(Value::Count)
+            .map_err(|_| format!("{integer} is no count (0 to 2^32 - 1)")),
+        FLAG => Ok(Value::Flag(integer != 0)),
+        TIME => u64::try_from(integer)
+            .map(|ps| Value::Time(Span(ps)))
+            .map_err(|_| format!("{integer} ps is negative")),
+        other => Err(format!("{other} is no kind of constant")),
+    }
+}
+
+/// A constant as plug-ins take it.
+pub(super) fn raw_value(value: Value) -> RawValue {
+    match value {
+        Value::Number(number) => RawValue { number },
+        Value::Count(count) => RawValue { integer: i64::from(count) },
+        Value::Flag(on) => RawValue { integer: i64::from(on) },
+        Value::Time(span) => RawValue { integer: span.0.min(i64::MAX as u64) as i64 },
+    }
+}
+
+/// Keys of a transport are one name space: no plug-in may take the key of another algorithm.
+fn check_keys(own: &str, parameters: &[Parameter], others: &[&'static PluginCode]) -> Result<(), String> {
+    for (index, parameter) in parameters.iter().enumerate() {
+        let key = parameter.key;
+        if parameters[..index].iter().any(|other| other.key == key) {
+            return Err(format!("{own}: two constants have the key {key}"));
+        }
+        let built_in = CongestionControlConfig::NAMES
+            .iter()
+            .find(|(_, config)| config.parameters().iter().any(|other| other.key == key));
+        let plug_in = others.iter().find(|code| code.parameters.iter().any(|other| other.key == key));
+        if let Some(holder) = built_in.map(|(name, _)| *name).or(plug_in.map(|code| code.name)) {
+            return Err(format!(
+                "{own}: {holder} has the key {key} already: rename the constant or the algorithm"
+            ));
+        }
+    }
+    Ok(())
+}

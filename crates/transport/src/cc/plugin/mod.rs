@@ -1,0 +1,316 @@
+//! A congestion control that is loaded when the program runs, by the C interface of `pauseframe_cc.h`.
+//!
+//! The connection owns the plug-in's state, a block of fixed size, so it can be copied. Whatever a plug-in returns is
+//! checked here: a value that makes no sense ends the run ([`failure`]).
+
+#![expect(unsafe_code, reason = "calls through a C interface")]
+
+mod abi;
+mod call;
+mod code;
+mod guard;
+
+pub use code::{PluginCode, PluginSource, loaded, register};
+pub use guard::{Watchdog, install_trap_handler};
+
+use super::parameter::Value;
+use super::{AckSample, Algorithm, Congestion, Window};
+use abi::{RawAck, RawWindow};
+use call::{Function, inside};
+use code::{CONSTANTS_MAX, raw_value};
+use pauseframe_units::Span;
+use std::ffi::{c_int, c_void};
+
+/// Largest window that a plug-in may set: 2^40 bytes.
+pub const WINDOW_MAX: u64 = 1 << 40;
+/// Largest pacing rate that a plug-in may set: 10^15 bit/s.
+pub const PACING_RATE_MAX: u64 = 1_000_000_000_000_000;
+
+/// A plug-in with the values of its constants.
+#[derive(Clone, Copy, Debug)]
+pub struct PluginConfig {
+    code: &'static PluginCode,
+    values: [Value; CONSTANTS_MAX],
+}
+
+impl PartialEq for PluginConfig {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.code, other.code) && self.values == other.values
+    }
+}
+
+impl PluginConfig {
+    /// With every constant at its default.
+    pub fn new(code: &'static PluginCode) -> PluginConfig {
+        let mut values = [Value::Flag(false); CONSTANTS_MAX];
+        for (value, parameter) in values.iter_mut().zip(code.parameters) {
+            *value = parameter.default;
+        }
+        PluginConfig { code, values }
+    }
+
+    /// Which plug-in.
+    pub fn code(&self) -> &'static PluginCode {
+        self.code
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<Value> {
+        self.values.get(..self.code.parameters.len())?.get(index).copied()
+    }
+
+    pub(super) fn set(&mut self, index: usize, value: Value) -> bool {
+        let Some(parameter) = self.code.parameters.get(index) else { return false };
+        if std::mem::discriminant(&parameter.default) != std::mem::discriminant(&value) {
+            return false;
+        }
+        self.values[index] = value;
+        true
+    }
+}
+
+/// What ends the message of a plug-in's failure, which travels as a panic to where the run knows time and seed.
+const END_OF_FAILURE: char = '\0';
+
+/// What a plug-in did wrong, if that is what a panic said.
+pub fn failure(panic: &str) -> Option<&str> {
+    panic.split_once(END_OF_FAILURE).map(|(message, _)| message)
+}
+
+/// The plug-in of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Plugin {
+    code: &'static PluginCode,
+    state: Box<[u64]>,
+    /// Bit/s; 0: the plug-in sets none.
+    pacing_rate: u64,
+    /// The flow that opened the connection, for messages.
+    flow: u32,
+    /// Less than a segment is a failure ([`super::contract`]); else it counts as a segment.
+    strict: bool,
+}
+
+impl Plugin {
+    pub(crate) fn new(config: &PluginConfig) -> Plugin {
+        guard::prepare_thread();
+        let code = config.code;
+        let mut plugin =
+            Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX, strict: false };
+        let constants = config.values.map(raw_value);
+        if let Some(init) = code.functions.init {
+            let state = plugin.state();
+            // SAFETY: `register` was promised functions that keep to the interface.
+            let went_well =
+                inside(code, Function::Init, u32::MAX, || unsafe { init(state, constants.as_ptr()) });
+            plugin.check(Function::Init, went_well);
+        }
+        plugin
+    }
+
+    pub(super) fn be_strict(&mut self) {
+        self.strict = true;
+    }
+
+    pub(crate) fn set_flow(&mut self, flow: u32) {
+        self.flow = flow;
+    }
+
+    fn state(&mut self) -> *mut c_void {
+        self.state.as_mut_ptr().cast()
+    }
+
+    fn raw(&self, window: &Window) -> RawWindow {
+        RawWindow {
+            cwnd: signed(window.cwnd),
+            ssthresh: signed(window.ssthresh),
+            pacing_rate: signed(self.pacing_rate),
+            mss: i64::from(window.mss),
+        }
+    }
+
+    fn check(&self, function: Function, went_well: c_int) {
+        if went_well != 1 {
+            self.fail(function, "reported an error");
+        }
+    }
+
+    /// A window in bytes that a plug-in has set, raised to one segment.
+    #[inline]
+    fn checked_window(&self, function: Function, what: &str, window: i64, mss: u32) -> u64 {
+        if window < 1 || window > WINDOW_MAX as i64 {
+            self.fail(function, &format!("set {what} to {}; it must be from 1 to 2^40 bytes", shown(window)));
+        }
+        if self.strict && window < i64::from(mss) {
+            self.fail(
+                function,
+                &format!("set {what} to {window} bytes, less than one segment of {mss} bytes"),
+            );
+        }
+        (window as u64).max(u64::from(mss))
+    }
+
+    /// Takes over what a plug-in did to `raw`.
+    #[inline]
+    fn accept(&mut self, function: Function, window: &mut Window, raw: &RawWindow) {
+        let before = signed(window.cwnd);
+        if raw.cwnd != before {
+            if function == Function::OnAck {
+                let message =
+                    "changed cwnd, which only increase may; on_ack may set ssthresh and pacing_rate";
+                self.fail(function, message);
+            }
+            window.cwnd = self.checked_window(function, "cwnd", raw.cwnd, window.mss);
+        }
+        if raw.ssthresh != signed(window.ssthresh) {
+            window.ssthresh = if raw.ssthresh == i64::MAX {
+                u64::MAX
+            } else {
+                self.checked_window(function, "ssthresh", raw.ssthresh, window.mss)
+            };
+        }
+        if raw.pacing_rate != signed(self.pacing_rate) {
+            if raw.pacing_rate < 0 || raw.pacing_rate > PACING_RATE_MAX as i64 {
+                let rate = shown(raw.pacing_rate);
+                self.fail(
+                    function,
+                    &format!("set pacing_rate to {rate}; it must be from 0 (none) to 10^15 bit/s"),
+                );
+            }
+            self.pacing_rate = raw.pacing_rate as u64;
+        }
+    }
+
+    #[inline]
+    fn on_sample(&mut self, function: Function, call: abi::OnAck, window: &mut Window, ack: &AckSample) {
+        let (mut raw, raw_ack) = (self.raw(window), raw_ack(ack));
+        let (code, flow, state) = (self.code, self.flow, self.state());
+        // SAFETY: as in `new`.
+        let went_well =
+            inside(code, function, flow, || unsafe { call(state, &raw mut raw, &raw const raw_ack) });
+        self.check(function, went_well);
+        self.accept(function, window, &raw);
+    }
+
+    /// Ends the run: `guarded` of the scenario crate makes an error of it.
+    #[cold]
+    fn fail(&self, function: Function, message: &str) -> ! {
+        let of_flow = if self.flow == u32::MAX { String::new() } else { format!(" (flow {})", self.flow) };
+        panic!(
+            "congestion control {:?}{of_flow}: its function {} {message}{END_OF_FAILURE}",
+            self.code.name,
+            function.name()
+        );
+    }
+}
+
+/// A size or rate as plug-ins see it; "unlimited" is the largest.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The conversion of NaN and of infinities to a whole number gives the smallest one.
+fn shown(value: i64) -> String {
+    if value == i64::MIN { "NaN or a number out of range".to_owned() } else { value.to_string() }
+}
+
+fn raw_ack(ack: &AckSample) -> RawAck {
+    RawAck {
+        acked: signed(ack.acked),
+        ece: i64::from(ack.ece),
+        snd_una: signed(ack.snd_una),
+        snd_nxt: signed(ack.snd_nxt),
+        now: signed(ack.now.0),
+        rtt: signed(ack.rtt.0),
+        srtt: signed(ack.srtt.0),
+        open: i64::from(ack.open),
+    }
+}
+
+impl Algorithm for Plugin {
+    fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
+        if let Some(on_ack) = self.code.functions.on_ack {
+            self.on_sample(Function::OnAck, on_ack, window, ack);
+        }
+    }
+
+    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+        if let Some(increase) = self.code.functions.increase {
+            self.on_sample(Function::Increase, increase, window, ack);
+        }
+    }
+
+    fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
+        let Some(reduced) = self.code.functions.reduced else { return window.cwnd };
+        let raw = self.raw(window);
+        let cause = match cause {
+            Congestion::Ecn => 0,
+            Congestion::Loss => 1,
+        };
+        let (code, flow, state) = (self.code, self.flow, self.state());
+        // SAFETY: as in `new`.
+        let cwnd = inside(code, Function::Reduced, flow, || unsafe { reduced(state, &raw const raw, cause) });
+        self.checked_window(Function::Reduced, "the window", cwnd, window.mss)
+    }
+
+    fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+        let Some(loss_after_ecn) = self.code.functions.loss_after_ecn else { return window.ssthresh };
+        let raw = self.raw(window);
+        let (code, flow, state) = (self.code, self.flow, self.state());
+        // SAFETY: as in `new`.
+        let cwnd =
+            inside(code, Function::LossAfterEcn, flow, || unsafe { loss_after_ecn(state, &raw const raw) });
+        self.checked_window(Function::LossAfterEcn, "the window", cwnd, window.mss)
+    }
+
+    fn forget_earned(&mut self) {
+        self.notify(Function::ForgetEarned, self.code.functions.forget_earned);
+    }
+
+    fn on_timeout(&mut self) {
+        self.notify(Function::OnTimeout, self.code.functions.on_timeout);
+    }
+
+    fn on_restart(&mut self, idle: Span) {
+        let Some(on_restart) = self.code.functions.on_restart else { return };
+        let (code, flow, state) = (self.code, self.flow, self.state());
+        // SAFETY: as in `new`.
+        let went_well =
+            inside(code, Function::OnRestart, flow, || unsafe { on_restart(state, signed(idle.0)) });
+        self.check(Function::OnRestart, went_well);
+    }
+
+    fn probe_after(&self) -> u32 {
+        let Some(probe_after) = self.code.functions.probe_after else { return u32::MAX };
+        let state = self.state.as_ptr().cast();
+        // SAFETY: as in `new`.
+        let count = inside(self.code, Function::ProbeAfter, self.flow, || unsafe { probe_after(state) });
+        if count < 1 {
+            self.fail(Function::ProbeAfter, &format!("returned {}; it must be from 1 on", shown(count)));
+        }
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn alpha(&self) -> Option<f64> {
+        let alpha = self.code.functions.alpha?;
+        let state = self.state.as_ptr().cast();
+        // SAFETY: as in `new`.
+        let value = inside(self.code, Function::Alpha, self.flow, || unsafe { alpha(state) });
+        if !value.is_finite() {
+            self.fail(Function::Alpha, &format!("returned {value}; it must be a finite number"));
+        }
+        Some(value)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        (self.pacing_rate > 0).then_some(self.pacing_rate)
+    }
+}
+
+impl Plugin {
+    fn notify(&mut self, function: Function, notice: Option<abi::Notice>) {
+        let Some(notice) = notice else { return };
+        let (code, flow, state) = (self.code, self.flow, self.state());
+        // SAFETY: as in `new`.
+        let went_well = inside(code, function, flow, || unsafe { notice(state) });
+        self.check(function, went_well);
+    }
+}

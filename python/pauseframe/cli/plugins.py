@@ -1,0 +1,104 @@
+"""The command `cc`: congestion controls of your own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pauseframe.cli._common import AsJson, Force, Open, Quiet, Set, changes_of, print_json, print_table, say, show_page
+from pauseframe.cli._errors import NOT_DONE
+from pauseframe.cli._options import PlainTyper
+
+if TYPE_CHECKING:
+    from pauseframe.plugins.check import Checked
+
+commands = PlainTyper()
+cc = PlainTyper(no_args_is_help=True, rich_markup_mode=None, help="Check and try congestion controls of your own.")
+commands.add_typer(cc, name="cc")
+
+
+@cc.callback()
+def _group() -> None:
+    """Keeps `check` a command of `cc`."""
+
+
+@cc.command(epilog="Example: pauseframe cc check mine.py --open")
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Python files or shared libraries. This runs their code.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Report [default: results/cc-NAME.html, NAME of the first file].")
+    ] = None,
+    set_: Set = None,
+    contract: Annotated[bool, typer.Option("--contract", help="Check the contract only; simulate nothing.")] = False,
+    force: Force = False,
+    open_: Open = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check a congestion control against the contract, and run it beside CUBIC and DCTCP.
+
+    The contract is the one of the built-in algorithms. The standard set has one flow, two flows, an incast in a lossy
+    and in a lossless network, and a fat tree with flow sizes of a web search cluster.
+    """
+    from pauseframe._core import InputError
+    from pauseframe.plugins.check import check as run_check
+
+    target = None if contract else out or Path("results") / f"cc-{files[0].stem.removeprefix('lib')}.html"
+    if target is not None and target.exists() and not force:
+        raise InputError(f"{target} exists: name another file with --out, or replace it with --force")
+    tell = None if quiet or as_json else say
+    checked = run_check(files, out=target, contract_only=contract, set=changes_of(set_ or []), tell=tell)
+    if as_json:
+        print_json(_record(checked))
+    else:
+        _show(checked, quiet)
+    if open_ and checked.report is not None:
+        show_page(checked.report)
+    if not checked.kept:
+        raise typer.Exit(NOT_DONE)
+
+
+def _record(checked: Checked) -> dict[str, object]:
+    return {
+        "kept": checked.kept,
+        "rules": [{"control": one.subject, "rule": one.rule, "broken": one.broken} for one in checked.rules],
+        "runs": {
+            scenario: {label: run.summary for label, run in of_control.items()}
+            for scenario, of_control in checked.runs.items()
+        },
+        "report": None if checked.report is None else str(checked.report),
+    }
+
+
+def _show(checked: Checked, quiet: bool) -> None:
+    for one in checked.rules:
+        if one.broken is not None:
+            print(f"BROKEN {one.subject}, rule {one.rule}: {one.demand}: {one.broken}")
+        elif not quiet:
+            print(f"ok     {one.subject}, rule {one.rule}: {one.demand}")
+    if not quiet and checked.runs:
+        print()
+        _show_runs(checked)
+    if checked.report is not None:
+        print(f"\nreport: {checked.report}")
+
+
+def _show_runs(checked: Checked) -> None:
+    from rich.table import Table
+
+    from pauseframe.plugins.check import key_figures
+
+    for scenario, runs in checked.runs.items():
+        table = Table(title=scenario.replace("_", " "), title_justify="left", box=None, pad_edge=False)
+        figures = {label: key_figures(run) for label, run in runs.items()}
+        table.add_column("", style="dim", no_wrap=True)
+        for name in next(iter(figures.values())):
+            table.add_column(name, justify="right", no_wrap=True)
+        for label, row in figures.items():
+            table.add_row(label, *row.values())
+        print_table(table)
+        print()

@@ -1,0 +1,25 @@
+"""Congestion controls of your own, in Python or as shared libraries: no change of the simulator, no build.
+
+`docs/your-own-algorithm.md` shows one from an empty file to a plot.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pauseframe.plugins.classes import (
+    ECN,
+    LOSS,
+    MICROSECOND,
+    SECOND,
+    congestion_control,
+    constant,
+    slow_start,
+)
+
+__all__ = ["ECN", "LOSS", "MICROSECOND", "SECOND", "congestion_control", "constant", "include_dir", "slow_start"]
+
+
+def include_dir() -> str:
+    """The folder of `pauseframe_cc.h`, for the -I of a C compiler."""
+    return str(Path(__file__).parents[1] / "include")

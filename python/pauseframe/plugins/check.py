@@ -1,0 +1,146 @@
+"""`pauseframe cc check`: the contract of congestion controls, and a small standard set beside CUBIC and DCTCP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pauseframe as pf
+from pauseframe import _core
+from pauseframe._core import InputError
+from pauseframe.plugins.load import load
+from pauseframe.report.build import Check
+from pauseframe.run import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+STANDARD = Path(__file__).parent / "standard"
+SCENARIOS = ("one_flow", "two_flows", "incast_lossy", "incast_lossless", "web_search")
+"""The standard set, in the order of the report."""
+RIVALS: dict[str, dict[str, Any]] = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a check."""
+
+    rules: list[Check]
+    runs: dict[str, dict[str, pf.Run]]
+    """Runs by scenario and congestion control."""
+    report: Path | None
+
+    @property
+    def kept(self) -> bool:
+        """Whether the contract was kept."""
+        return all(result.broken is None for result in self.rules)
+
+
+def check(
+    plugins: Sequence[str | Path | type],
+    *,
+    out: str | Path | None = None,
+    contract_only: bool = False,
+    set: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Checked:
+    """Checks every congestion control of `plugins`.
+
+    `out` is the file of the report, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP),
+    `tell` hears what is being done.
+    Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
+    """
+    say = tell or (lambda _: None)
+    names = [name for file in load(plugins) for name in file.names]
+    if not names:
+        raise InputError("name a plug-in to check")
+    rules = [Check(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
+    if contract_only:
+        return Checked(rules, {}, None)
+    runs: dict[str, dict[str, pf.Run]] = {}
+    for scenario in SCENARIOS:
+        runs[scenario] = {}
+        for label, settings in _contenders(names, set or {}).items():
+            say(f"{scenario.replace('_', ' ')}: {label}")
+            runs[scenario][label] = pf.run(STANDARD / f"{scenario}.toml", set=settings, progress=False)
+    report = None if out is None else _write_report(names, rules, runs, Path(out))
+    return Checked(rules, runs, report)
+
+
+def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every congestion control with its settings: a plug-in has those of DCTCP if it needs the exact echo of marks."""
+    own: dict[str, dict[str, Any]] = {}
+    for name in names:
+        preset = "dctcp" if _needs_exact_ecn(name) else "cubic"
+        own[name] = {"transport.preset": preset, "transport.congestion_control": name, **changes}
+    return own | RIVALS
+
+
+def _needs_exact_ecn(name: str) -> bool:
+    """The warning of the core tells: it is about a scenario without the exact echo."""
+    resolved = resolve(STANDARD / "one_flow.toml", set={"transport.congestion_control": name})
+    return any("needs the exact echo of CE" in warning for warning in resolved.warnings)
+
+
+def _write_report(names: Sequence[str], rules: Sequence[Check], runs: dict[str, dict[str, pf.Run]], out: Path) -> Path:
+    from pauseframe.report import Group, build_report, from_run
+
+    groups = [
+        Group(
+            title=scenario.replace("_", " ").capitalize(),
+            runs=[replace(from_run(run), label=label) for label, run in of_control.items()],
+            text=_about(scenario),
+        )
+        for scenario, of_control in runs.items()
+    ]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", checks=rules)
+
+
+def _about(scenario: str) -> str:
+    """The comment at the head of a scenario file."""
+    lines = (STANDARD / f"{scenario}.toml").read_text(encoding="utf-8").splitlines()
+    head = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        head.append(line.lstrip("# "))
+    return " ".join(head)
+
+
+def key_figures(run: pf.Run) -> dict[str, str]:
+    """The figures of a run that the terminal shows."""
+    from pauseframe._text import format_count, format_us
+
+    summary = run.summary
+    percentiles = summary["fct_us"]
+    return {
+        "p50 FCT": format_us(percentiles["p50"]),
+        "p99 FCT": format_us(percentiles["p99"]),
+        "goodput": _goodput(run),
+        "largest queue": _largest_queue(run),
+        "drops": format_count(summary["drops"]),
+        "marks": format_count(summary["ecn_marks"]),
+        "pauses": format_count(summary["pfc_pauses"]),
+        "timeouts": format_count(summary["timeouts"]),
+    }
+
+
+def _goodput(run: pf.Run) -> str:
+    """Application bytes that arrived, by the time that the run took."""
+    import polars as pl
+
+    table = pl.DataFrame(run.flows)
+    received = int(table["delivered_bytes"].sum())
+    seconds = run.summary["sim_time_s"]
+    return f"{received * 8 / seconds / 1e9:.2f} Gbps" if seconds else ""
+
+
+def _largest_queue(run: pf.Run) -> str:
+    import polars as pl
+
+    from pauseframe._text import format_bytes
+
+    table = pl.DataFrame(run.ports).filter(pl.col("tier").cast(pl.String) != "host")
+    return format_bytes(int(table["backlog_max_bytes"].cast(pl.Int64).sort().to_list()[-1])) if len(table) else ""

@@ -1,0 +1,231 @@
+"""A class as a congestion control: its constants, its state and its functions, read once and checked.
+
+The state block of a connection has the constants first and the state fields behind them, eight bytes each. So `self`
+gives both, in compiled code and in the interpreter.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from pauseframe._core import InputError
+from pauseframe._text import nearest
+from pauseframe.plugins.abi import COUNT, FLAG, NUMBER, PARAMETERS_MAX, SIGNATURES, STATE_MAX, TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+C = TypeVar("C", bound=type)
+
+MARK = "__pauseframe_congestion_control__"
+"""The attribute of a decorated class that holds its description."""
+
+ECN, LOSS = 0, 1
+"""Why a window must shrink: the last argument of `reduced`."""
+
+PS_PER = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+MICROSECOND, SECOND = 10**6, 10**12
+"""In picoseconds, the unit of `ack.now`, `ack.rtt` and `ack.srtt`."""
+
+ARGUMENTS = {
+    "init": ("self",),
+    "on_ack": ("self", "window", "ack"),
+    "increase": ("self", "window", "ack"),
+    "reduced": ("self", "window", "cause"),
+    "loss_after_ecn": ("self", "window"),
+    "forget_earned": ("self",),
+    "on_timeout": ("self",),
+    "on_restart": ("self", "idle"),
+    "probe_after": ("self",),
+    "alpha": ("self",),
+}
+"""The functions that a class can have, with their arguments."""
+REQUIRED = ("increase", "reduced")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value that scenarios can set."""
+
+    value: Any
+    doc: str
+    low: Any = None
+    high: Any = None
+
+    @property
+    def kind(self) -> int:
+        """Its kind in the C interface, by the type of its default."""
+        return {bool: FLAG, int: COUNT, float: NUMBER, str: TIME}[type(self.value)]
+
+    def raw(self, value: Any) -> int | float:
+        """A value as the state block has it: times in picoseconds."""
+        return picoseconds(value) if self.kind == TIME else float(value) if self.kind == NUMBER else int(value)
+
+
+@dataclass(frozen=True)
+class StateField:
+    """A field of a connection's state: a whole number, a number, or an array of them."""
+
+    default: int | float
+    is_float: bool
+    length: int | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a decorated class says."""
+
+    name: str
+    doc: str
+    constants: dict[str, Constant]
+    state: dict[str, StateField]
+    functions: dict[str, Callable[..., Any]]
+    exact_ecn: bool
+    paces: bool
+    compile: bool
+    cls: type = field(compare=False)
+
+    def is_float(self, name: str) -> bool:
+        """Whether a field of `self` is a floating-point number."""
+        known = self.constants.get(name)
+        return known.kind == NUMBER if known is not None else self.state[name].is_float
+
+    def length(self, name: str) -> int | None:
+        """How many elements a field of `self` has; None if it is no array."""
+        return self.state[name].length if name in self.state else None
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of `self` in their order in the state block."""
+        return [*self.constants, *self.state]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the state block."""
+        return 8 * sum(self.length(name) or 1 for name in self.fields)
+
+
+def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) -> Any:
+    """A constant of a congestion control, which becomes a key of scenarios: `gain` of "mine" is `transport.mine_gain`.
+
+    The default says what it is: a number (0.5), a whole number from 0 on (2), a flag (False), or a time ("50 us"),
+    which `self` has in picoseconds. `doc` is its documentation, with unit and source. `range` holds the smallest and
+    the largest value that scenarios may give.
+    """
+    low, high = (None, None) if range is None else range
+    if type(default) not in (bool, int, float, str):
+        raise TypeError(
+            f"constant({default!r}): a constant is a number, a whole number, a flag, or a time such as '5 us'"
+        )
+    made = Constant(default, doc, low, high)
+    for value in (default,) if range is None else (default, low, high):
+        made.raw(value)
+    return made
+
+
+@overload
+def congestion_control(name: C) -> C: ...
+@overload
+def congestion_control(
+    name: str, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True
+) -> Callable[[C], C]: ...
+def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True) -> Any:
+    """Makes a class a congestion control that scenarios can name, as "FILE:NAME".
+
+    Annotated attributes with a default are the state of a connection (`last_cut: int = 0`, `rtts: float = [0.0] * 8`),
+    attributes made by `constant` are keys of scenarios. The methods are those of the C interface, `pauseframe_cc.h`:
+    `increase(self, window, ack)` and `reduced(self, window, cause)` are needed; there are `init(self)`,
+    `on_ack(self, window, ack)`, `loss_after_ecn(self, window)`, `forget_earned(self)`, `on_timeout(self)`,
+    `on_restart(self, idle)`, `probe_after(self)` and `alpha(self)`.
+
+    `exact_ecn` asks for the exact echo of marks (ecn = "dctcp"), `paces` switches pacing on, for algorithms that set
+    `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven
+    times slower, where breakpoints and prints work.
+    """
+    if isinstance(name, type):
+        return _marked(name, name.__name__, exact_ecn, paces, compile)
+    return lambda cls: _marked(cls, name, exact_ecn, paces, compile)
+
+
+def slow_start(window: Any, acked: int) -> Any:
+    """Opens the window by what was acknowledged, up to ssthresh (RFC 5681 §3.1); returns the bytes left over."""
+    room = max(window.ssthresh - window.cwnd, 0)
+    step = min(acked, room)
+    window.cwnd += step
+    return acked - step
+
+
+def picoseconds(text: str) -> int:
+    """A time as a whole number of picoseconds.
+
+    >>> picoseconds("1.5 us")
+    1500000
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ps|ns|us|µs|ms|s)\s*", text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is no time: write a number and a unit (ps, ns, us, ms, s), such as '50 us'")
+    whole, _, rest = match[1].partition(".")
+    unit = PS_PER[match[2]]
+    return int(whole) * unit + (round(int(rest) * unit / 10 ** len(rest)) if rest else 0)
+
+
+def _marked(cls: C, name: str, exact_ecn: bool, paces: bool, compile: bool) -> C:
+    constants = {key: value for key, value in vars(cls).items() if isinstance(value, Constant)}
+    state = {
+        key: _state_field(cls, key, vars(cls).get(key, inspect.Parameter.empty))
+        for key in inspect.get_annotations(cls)
+        if key not in constants
+    }
+    functions: dict[str, Callable[..., Any]] = {
+        key: value for key, value in vars(cls).items() if inspect.isfunction(value)
+    }
+    _check_functions(cls, functions)
+    if len(constants) > PARAMETERS_MAX:
+        raise InputError(f"{cls.__name__} has {len(constants)} constants; at most {PARAMETERS_MAX} are allowed")
+    doc = (inspect.getdoc(cls) or "").strip().split("\n")[0] or name
+    made = Description(name, doc, constants, state, functions, exact_ecn, paces, compile, cls)
+    if made.size > STATE_MAX:
+        raise InputError(f"{cls.__name__} has {made.size} bytes of state a connection; at most {STATE_MAX} are allowed")
+    setattr(cls, MARK, made)
+    return cls
+
+
+def _state_field(cls: type, key: str, default: Any) -> StateField:
+    values = default if isinstance(default, list | tuple) else [default]
+    if default is inspect.Parameter.empty:
+        raise InputError(f"{cls.__name__}.{key} has no default: write {key}: int = 0, or {key}: float = 0.0")
+    if not values or any(type(value) not in (bool, int, float) for value in values):
+        raise InputError(
+            f"{cls.__name__}.{key} = {default!r}: state is a number, a whole number, a flag, or a list of them"
+        )
+    if len({*values}) > 1:
+        raise InputError(f"{cls.__name__}.{key}: all elements must begin with the same value; set others in init(self)")
+    annotation = inspect.get_annotations(cls)[key]
+    is_float = type(values[0]) is float or annotation in (float, "float")
+    return StateField(values[0], is_float, len(values) if isinstance(default, list | tuple) else None)
+
+
+def _check_functions(cls: type, functions: dict[str, Callable[..., Any]]) -> None:
+    for name, function in functions.items():
+        if name not in ARGUMENTS:
+            meant = nearest(name, ARGUMENTS, 1)
+            hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(ARGUMENTS)}"
+            raise InputError(
+                f"{cls.__name__}.{name}: the simulator calls no function of this name; {hint} "
+                "(write other functions outside of the class)"
+            )
+        count = len(inspect.signature(function).parameters)
+        if count != len(ARGUMENTS[name]):
+            raise InputError(
+                f"{cls.__name__}.{name} takes {count} arguments; the simulator gives {len(ARGUMENTS[name])}: "
+                f"{name}({', '.join(ARGUMENTS[name])})"
+            )
+    for name in REQUIRED:
+        if name not in functions:
+            raise InputError(f"{cls.__name__} has no {name}({', '.join(ARGUMENTS[name])}), which every algorithm needs")
+
+
+assert set(ARGUMENTS) == set(SIGNATURES)

@@ -1,0 +1,57 @@
+"""What a plug-in raised: C functions cannot pass an exception on, so it waits here until the run has ended."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pauseframe._core import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_raised: list[BaseException] = []
+
+
+def remember(error: BaseException) -> None:
+    """Keeps the first exception."""
+    if not _raised:
+        _raised.append(error)
+
+
+@contextmanager
+def plugin_errors() -> Iterator[None]:
+    """Adds what a plug-in raised to the error of a run. An interrupt in a plug-in's code is raised as such."""
+    before = sys.unraisablehook
+    sys.unraisablehook = _hear  # compiled code reports its exceptions there
+    _raised.clear()
+    try:
+        yield
+    except RunError as error:
+        if not _raised:
+            raise
+        cause = _raised[0]
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from None
+        raise RunError(f"{error}. {_told(cause)}") from cause
+    finally:
+        sys.unraisablehook = before
+        _raised.clear()
+
+
+def _hear(unraisable: sys.UnraisableHookArgs) -> None:
+    if unraisable.exc_value is not None:
+        remember(unraisable.exc_value)
+
+
+def _told(error: BaseException) -> str:
+    last = _last_frame(error.__traceback__)
+    return f"It raised {type(error).__name__}: {error}{last}"
+
+
+def _last_frame(trace: TracebackType | None) -> str:
+    frames = [frame for frame in traceback.extract_tb(trace) if "pauseframe/plugins" not in frame.filename]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""

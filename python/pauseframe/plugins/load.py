@@ -1,0 +1,220 @@
+"""Loads plug-ins: Python files, shared libraries, and classes of a notebook. To load one is to run its code."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pauseframe import _core
+from pauseframe._core import InputError
+from pauseframe.plugins import abi
+from pauseframe.plugins.classes import MARK, Description
+from pauseframe.plugins.library import algorithms_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOTEBOOK = "notebook"
+"""The module in the names of classes that no file defines."""
+
+_loaded: dict[str, LoadedFile] = {}
+"""What has been loaded by the digest of its content and its name: nothing is compiled twice."""
+_alive: list[Any] = []
+"""Descriptions and functions that the core calls until the process ends."""
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """A plug-in file that this process has loaded."""
+
+    path: str
+    sha256: str
+    content: bytes
+    names: tuple[str, ...]
+    """As scenarios name its congestion controls."""
+    is_file: bool = True
+    """False for a class of a notebook, which no other process can load."""
+
+
+def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".") -> list[LoadedFile]:
+    """Loads plug-ins, unless they are loaded already. Relative paths begin at `base_dir`, or else here.
+
+    Raises InputError for a plug-in that is none, FileNotFoundError.
+    """
+    return [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
+
+
+def files_of(text: str) -> list[str]:
+    """`[plugins] files` of a scenario; empty for a text that is no TOML, of which the core will complain."""
+    try:
+        table = tomllib.loads(text).get("plugins", {})
+    except tomllib.TOMLDecodeError:
+        return []
+    files = table.get("files", []) if isinstance(table, dict) else []
+    return [file for file in files if isinstance(file, str)] if isinstance(files, list) else []
+
+
+def loaded_files() -> list[LoadedFile]:
+    """What this process has loaded, in the order of loading."""
+    return list(_loaded.values())
+
+
+def is_loaded(file_name: str, sha256: str) -> bool:
+    """Whether this process has loaded a file with this name and content."""
+    return f"{file_name} {sha256}" in _loaded
+
+
+def _load_path(path: Path, base_dir: Path) -> LoadedFile:
+    found = next((one for one in (path, base_dir / path) if one.is_file()), None)
+    if found is None:
+        raise FileNotFoundError(f"{path}: there is no such plug-in{_beside(path)}")
+    content = found.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if (known := _loaded.get(f"{found.name} {digest}")) is not None:
+        return known
+    if found.suffix == ".py":
+        names = _load_python(found, content, digest)
+    elif found.suffix in (".so", ".dylib", ".dll"):
+        names = _load_library(found, digest)
+    else:
+        raise InputError(f"{path} is neither a Python file (.py) nor a shared library (.so): it is no plug-in")
+    return _keep(LoadedFile(str(path), digest, content, names))
+
+
+def _keep(file: LoadedFile) -> LoadedFile:
+    for key in [key for key, other in _loaded.items() if set(other.names) & set(file.names)]:
+        del _loaded[key]  # a newer version of it
+    _loaded[f"{Path(file.path).name} {file.sha256}"] = file
+    return file
+
+
+def _beside(path: Path) -> str:
+    from pauseframe._text import nearest
+
+    folder = path.parent
+    known = [one.name for one in folder.iterdir() if one.suffix in (".py", ".so")] if folder.is_dir() else []
+    meant = nearest(path.name, known, 1)
+    return f"; did you mean {folder / meant[0]}?" if meant else ""
+
+
+def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
+    name = f"pauseframe_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        exec(compile(content, str(path), "exec"), vars(module))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error.__cause__
+    except Exception as error:
+        raise InputError(f"{path} failed while it was loaded: {type(error).__name__}: {error}") from error
+    marked = [value for value in vars(module).values() if isinstance(value, type) and MARK in vars(value)]
+    own = list(dict.fromkeys(cls for cls in marked if cls.__module__ == name))
+    if not own:
+        raise InputError(f"{path} has no class with @pauseframe.congestion_control: it is no plug-in")
+    text = content.decode("utf-8", "replace")
+    return tuple(_register(vars(cls)[MARK], path.stem, str(path), digest, text) for cls in own)
+
+
+def _load_class(cls: type) -> LoadedFile:
+    description = vars(cls).get(MARK)
+    if description is None:
+        raise InputError(f"{cls.__name__} is no plug-in: put @pauseframe.congestion_control above it")
+    try:
+        file, text = inspect.getsourcefile(cls), inspect.getsource(cls)
+    except (OSError, TypeError):
+        raise InputError(f"the source text of {cls.__name__} cannot be found: write the class into a file") from None
+    path = (
+        Path(file)
+        if file is not None and Path(file).is_file() and not Path(file).name.startswith("ipykernel")
+        else None
+    )
+    in_notebook = path is None or "ipykernel" in str(path)
+    content = text.encode() if in_notebook or path is None else path.read_bytes()
+    module = NOTEBOOK if in_notebook or path is None else path.stem
+    digest = hashlib.sha256(content).hexdigest()
+    name = f"{module}:{description.name}"
+    if (known := _loaded.get(f"{module}.py {digest}")) is not None and name in known.names:
+        return known
+    shown = f"{module}.py" if path is None else str(path)
+    return _keep(
+        LoadedFile(
+            shown,
+            digest,
+            content,
+            (_register(description, module, shown, digest, content.decode("utf-8", "replace")),),
+            is_file=not in_notebook,
+        )
+    )
+
+
+def _load_library(path: Path, digest: str) -> tuple[str, ...]:
+    module = path.stem.removeprefix("lib")
+    names = []
+    for address in algorithms_of(path):
+        try:
+            names.append(_core.register_plugin(module, address, file=str(path), sha256=digest))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    return tuple(names)
+
+
+def _register(description: Description, module: str, file: str, digest: str, text: str) -> str:
+    if description.compile:
+        from pauseframe.plugins.compiled import functions_of
+    else:
+        from pauseframe.plugins.interpreted import functions_of
+    functions = functions_of(description)
+    raw = _described(description, functions)
+    _alive.append((raw, functions))
+    try:
+        return _core.register_plugin(
+            module,
+            abi.address_of(raw),
+            file=file,
+            sha256=digest,
+            text=text,
+            interpreted=not description.compile,
+        )
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def _described(description: Description, functions: dict[str, Any]) -> abi.Algorithm:
+    parameters = (abi.Parameter * max(len(description.constants), 1))()
+    for parameter, (key, constant) in zip(parameters, description.constants.items(), strict=False):
+        parameter.key, parameter.doc = key.encode(), constant.doc.encode()
+        parameter.kind, parameter.has_range = constant.kind, constant.low is not None
+        field = "number" if constant.kind == abi.NUMBER else "integer"
+        for name, value in (("value", constant.value), ("low", constant.low), ("high", constant.high)):
+            if value is not None:
+                setattr(getattr(parameter, name), field, constant.raw(value))
+    raw = abi.Algorithm(
+        abi=abi.ABI,
+        flags=(abi.NEEDS_EXACT_ECN if description.exact_ecn else 0) | (abi.PACES if description.paces else 0),
+        name=description.name.encode(),
+        doc=description.doc.encode(),
+        parameters=parameters,
+        parameter_count=len(description.constants),
+        state_size=description.size,
+    )
+    _alive.append(parameters)
+    for name in abi.SIGNATURES:
+        if name in functions:
+            setattr(raw, name, _address(functions[name]))
+    return raw
+
+
+def _address(function: Any) -> int | None:
+    import ctypes
+
+    address = getattr(function, "address", None)  # of Numba
+    return address if address is not None else ctypes.cast(function, ctypes.c_void_p).value
