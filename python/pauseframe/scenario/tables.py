@@ -816,6 +816,18 @@ class Pgft(TopologyKeys):
     """Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1."""
 
 
+@dataclass(frozen=True)
+class Plugins(Part):
+    """Files of congestion controls that the scenario needs; loaded only if the command line allows it."""
+
+    files: Sequence[str] | None = None
+    """Python files or shared libraries with congestion controls; the command line must load them: --plugin FILE, or
+    --allow-plugins for all of these (default: none)
+    """
+    sha256: Sequence[str] | None = None
+    """SHA-256 of each of files: another content is refused (default: not checked)"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Qcn(Part):
     """Quantized congestion notification (IEEE 802.1Qau): a preset's row with what the file changes in it."""
@@ -1218,7 +1230,7 @@ class Transport(Constants):
     """Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise;
     default "linux".
     """
-    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | None = field(
+    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | str | None = field(
         default=None, kw_only=True
     )
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
@@ -1292,7 +1304,9 @@ class Transport(Constants):
     Linux)
     """
     pacing: bool | None = field(default=None, kw_only=True)
-    """Spread segments over the round trip; default false (Linux: TCP pacing in the socket)"""
+    """Spread segments over the round trip (default: false; true for a plug-in that sets a pacing rate) (Linux: TCP
+    pacing in the socket)
+    """
     pacing_slow_start: int | None = field(default=None, kw_only=True)
     """Pacing rate in percent of cwnd / srtt below half of ssthresh (1 to 100000); default 200 (Linux:
     tcp_pacing_ss_ratio)
@@ -1513,6 +1527,8 @@ class ScenarioKeys(Part):
     """real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; ideal: the
     smaller port goes first, and automatic jitter is zero; default "real".
     """
+    plugins: Plugins | None = None
+    """Files of congestion controls that the scenario needs; loaded only if the command line allows it."""
     stop: Stop | str | None = None
     """When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false."""
     routing: Routing | None = None

@@ -113,8 +113,13 @@ pub const SCHEMA_URL: &str =
 /// A JSON Schema (draft 2020-12) of scenario files, for editors and other checkers.
 pub fn schema() -> serde_json::Value {
     let mut schema = json::schema(&SCENARIO, SCHEMA_URL);
-    let about = "Varies the scenario: for `pauseframe sweep`";
-    schema["properties"]["sweep"] = json!({ "type": "object", "description": about });
+    let tables = [
+        ("sweep", "Varies the scenario: for `pauseframe sweep`"),
+        ("tune", "Searches for settings: for `pauseframe tune`"),
+    ];
+    for (name, about) in tables {
+        schema["properties"][name] = json!({ "type": "object", "description": about });
+    }
     schema
 }
 
