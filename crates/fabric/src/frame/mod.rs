@@ -37,6 +37,9 @@ pub(crate) struct Packet {
     pub(crate) ingress_class: u8,
 }
 
+// Whatever a frame carries, it is one cache line.
+const _: () = assert!(size_of::<Packet>() == 64);
+
 /// What a frame is, and what it carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
