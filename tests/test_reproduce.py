@@ -176,7 +176,9 @@ def test_a_percentile_without_samples_beyond_it_is_refused():
 
     assert (tail(4).verdict, tail(4).samples) == ("reproduced", 1200)
     assert tail(3).verdict == "not run"
-    assert tail(3).note == "refused: of 900 samples 9 lie beyond the percentile, 10 are wanted"
+    assert tail(3).note == (
+        "refused: 900 samples are too few: only about 9 lie beyond the percentile, and 10 are needed"
+    )
 
 
 def test_samples_are_counted_where_they_are_taken():

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pauseframe._percentiles import ENOUGH_BEYOND
 from pauseframe._text import format_number
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.expected import Known
-from pauseframe.reproduce.judge import BEYOND, VERDICTS, Verdict
+from pauseframe.reproduce.judge import VERDICTS, Verdict
 from pauseframe.reproduce.report import scan_state
 from pauseframe.reproduce.spec import Claim, Experiment, find_experiments, shipped_experiments
 
@@ -141,7 +142,7 @@ def _too_few(known: Known | None) -> str:
     if known is None or known["verdict"] != "not run":
         return ""
     samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
-    return f"of {samples} samples, all seeds together, fewer than {BEYOND} lie beyond the percentile"
+    return f"of {samples} samples, all seeds together, fewer than {ENOUGH_BEYOND} lie beyond the percentile"
 
 
 def _at(one: Judged, size: str) -> str:

@@ -190,25 +190,27 @@ def flow(
 @commands.command(epilog="Example: pauseframe demo --quick --out results/quick")
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results and report.")] = Path("results/demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the time, for a first look.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few seconds: shorter runs of one seed, too short for most claims.")
+    ] = False,
     force: Force = False,
     jobs: Jobs = None,
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run TCP-Bolt and its rivals on two fabrics and write a report.
+    """Compare TCP-Bolt with four other transports on two fabrics and write a report.
 
-    The paper's claims stand beside what came out. Finished runs are kept: after Ctrl-C the same command does the rest.
+    Takes about a minute on two cores. The report opens with the answer and judges the paper's claims. Finished runs are
+    kept: after Ctrl-C the same command does the rest.
     """
-    from pauseframe.demo import run_demo, tables
+    from pauseframe.demo import run_demo
+    from pauseframe.demo.terminal import print_demo
 
     result = run_demo(out, quick=quick, force=force, jobs=jobs)
     if as_json:
-        print_json({"out": str(result.report), "claims": result.records()})
+        answer = {"sentence": result.answer.sentence, "rows": result.answer.as_records()}
+        print_json({"out": str(result.report), "answer": answer, "claims": result.records()})
     else:
-        for table in tables(result):
-            print_table(table)
-            print()
-        print(f"report: {result.report}")
+        print_demo(result)
     if open_:
         show_page(result.report)

@@ -1,7 +1,7 @@
-"""The demo: TCP-Bolt and its rivals on the TCP-Bolt paper's fat tree and on a leaf-spine fabric.
+"""The demo: TCP-Bolt and its rivals on the TCP-Bolt paper's fat tree, and on a leaf-spine fabric of today.
 
-Two experiments: that of the paper's figure 12 (`experiments/bolt/fig12.toml`, with the claim of figure 11 that the same
-runs can judge), and the same transports on a fabric of today. What runs and judges the papers runs and judges them.
+The runs on the fat tree are those of `bolt/fig11` and `bolt/fig12` at their reduced size, with their seeds, and the
+claims shown are those of the two figures that these five transports decide. Nothing is chosen for its outcome.
 """
 
 from __future__ import annotations
@@ -12,53 +12,63 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
-from pauseframe._text import format_count, format_number, format_us
-from pauseframe.report import Claim, Group, build_report, from_folder
+from pauseframe.demo.answer import answer
+from pauseframe.report import Claim, Group, Player, build_report, from_folder
 from pauseframe.reproduce.command import measured
 from pauseframe.reproduce.parts import variants_named
-from pauseframe.reproduce.run import STORE, Outcome, Record, plan, reproduce
+from pauseframe.reproduce.run import STORE, plan, reproduce
 from pauseframe.reproduce.spec import Experiment, Figure, Reduced, Size, find_experiments
 from pauseframe.reproduce.why import UNKNOWN
 from pauseframe.sweep.store import Store
+from pauseframe.view import from_folder as playback_of
+from pauseframe.view import view_page
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from pauseframe.report import RunData
+    from pauseframe._plain import Settings
+    from pauseframe.report import Answer, RunData
     from pauseframe.reproduce.judge import Judgement
+    from pauseframe.reproduce.run import Cell, Outcome, Record
     from pauseframe.reproduce.spec import Claim as ClaimOfPaper
 
 VARIANTS = ("tcp", "dctcp", "tcp_dcb", "tcp_bolt", "tcp_bolt_spray")
 """Of the ten of figure 12."""
-CLAIMS = ("B-M16", "B-M17", "B-M22", "B-M24")
+SEEDS: dict[Size, int] = {"full": 5, "quick": 1}
+PLAYED = "tcp_dcb"
+"""The run that the player shows: TCP over plain PFC, where pauses spread furthest."""
 FABRICS = {
     "fat_tree": (
         "Fat tree, partition-aggregate and background",
         "54 hosts, 10 Gb/s, base round-trip time 240 µs, 225 KB per port: the simulated network of the TCP-Bolt paper. "
         "Every host asks ten others for 2, 4 or 8 KB two hundred times a second and keeps one background flow of "
-        "64 KB to 32 MB going.",
+        "64 KB to 32 MB going. Below is the run with seed 1 of each transport.",
     ),
     "leaf_spine": (
         "Leaf-spine, web search at 60 % load",
         "32 hosts at 10 Gb/s under four leaves, two spines at 40 Gb/s, full bisection. Flow sizes of a web search "
-        "cluster, Poisson arrivals at 60 % of the hosts' links.",
+        "cluster, Poisson arrivals at 60 % of the hosts' links, seed 1.",
     ),
 }
 
 
 def experiments() -> dict[str, Experiment]:
-    """The two experiments, by fabric."""
+    """The two experiments, by fabric, and the short run that the player shows."""
     known = {one.id: one for one in find_experiments()}
     incasts, medium = known["bolt/fig12"], known["bolt/fig11"]
     variants = {name: incasts.spec.variants[name] | {"name": name} for name in VARIANTS}
-    claims = {claim.id: claim for one in (incasts, medium) for claim in one.spec.claims}
+    # Both figures have the same runs, and the metrics that they share are the same.
+    claims = {claim.id: claim for one in (medium, incasts) for claim in one.spec.claims if _is_decided(claim)}
     of_paper = incasts.spec.model_copy(
         update={
             "variants": variants,
-            "claims": [_of_these(claims[name]) for name in CLAIMS],
+            # The percentiles of the reduced size: those of the papers' size need hours of runs.
+            "metrics": {
+                name: metric.model_copy(update={"take": metric.taken("quick")})
+                for name, metric in (medium.spec.metrics | incasts.spec.metrics).items()
+            },
+            "claims": [claims[name] for name in sorted(claims)],
             "plots": [],
-            "quick": _lasting("6 ms", workloads=2),
-            "full": _lasting("150 ms", workloads=2),
+            "quick": _lasting("20 ms", workloads=2, seeds=SEEDS["quick"]),
+            "full": incasts.size("quick").model_copy(update={"seeds": SEEDS["full"]}),
         }
     )
     of_today = Figure(
@@ -67,20 +77,25 @@ def experiments() -> dict[str, Experiment]:
         quick=_lasting("6 ms", workloads=1),
         full=_lasting("150 ms", workloads=1),
     )
+    played = _lasting("3 ms", workloads=2, more={"record.states.every": "20 us", "record.series": False})
+    playback = of_paper.model_copy(
+        update={"variants": {PLAYED: variants[PLAYED]}, "claims": [], "metrics": {}, "quick": played, "full": played}
+    )
     return {
         "fat_tree": Experiment(incasts.paper, incasts.source, of_paper),
         "leaf_spine": Experiment(incasts.paper, Path(__file__).parent / "leaf_spine.toml", of_today),
+        "playback": Experiment(incasts.paper, incasts.source.with_name("playback.toml"), playback),
     }
 
 
-def _of_these(claim: ClaimOfPaper) -> ClaimOfPaper:
-    """A claim without the parts that need other transports."""
-    return claim.model_copy(update={"parts": [one for one in claim.parts if {*variants_named(one)} <= {*VARIANTS}]})
+def _is_decided(claim: ClaimOfPaper) -> bool:
+    """Whether every part of a claim names none but the demo's transports."""
+    return all({*variants_named(part)} <= {*VARIANTS} for part in claim.parts)
 
 
-def _lasting(stop: str, workloads: int) -> Reduced:
+def _lasting(stop: str, workloads: int, seeds: int = 1, more: Settings | None = None) -> Reduced:
     """Flows and jobs start for so long."""
-    return Reduced(seeds=1, set={f"workload.{number}.stop": stop for number in range(workloads)})
+    return Reduced(seeds=seeds, set={f"workload.{number}.stop": stop for number in range(workloads)} | (more or {}))
 
 
 @dataclass(frozen=True)
@@ -88,8 +103,9 @@ class Demo:
     """What came of the demo."""
 
     report: Path
+    answer: Answer
     groups: list[Group]
-    """The runs, by fabric."""
+    """The runs with the first seed, by fabric."""
     outcomes: list[Outcome]
 
     def records(self) -> list[Record]:
@@ -98,47 +114,85 @@ class Demo:
 
 
 def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int | None = None) -> Demo:
-    """Runs the demo into the folder `out` and writes its report there; runs that are there already are kept.
+    """Runs the demo into the folder `out` and writes its report there; finished runs are not repeated.
 
     Raises InputError if there is a report and no `force`, RunError if a run could not be carried out;
     KeyboardInterrupt on Ctrl-C, finished runs are kept.
     """
     path = out / "report.html"
     if path.exists() and not force:
-        raise InputError(f"{path} exists; --force replaces it")
-    path.unlink(missing_ok=True)  # it is of the runs that are about to be replaced
+        raise InputError(f"{path} exists; --force overwrites it")
+    path.unlink(missing_ok=True)  # it describes runs that are about to be replaced
     size: Size = "quick" if quick else "full"
     plans = experiments()
     try:
         outcomes = reproduce(list(plans.values()), out, size=size, jobs=jobs, progress=True)
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; the runs that had ended are kept in {out}, the same command does the others\n")
+        sys.stderr.write(f"interrupted; {out} keeps the finished runs, and the same command does the others\n")
         raise
     if failures := [failure for outcome in outcomes for failure in outcome.failures]:
         raise RunError("; ".join(failures))
-    _place(plans, size, out)
-    groups = _groups(out)
-    claims = [
-        as_claim(judgement, outcome.told[judgement.claim.id])
-        for outcome in outcomes
-        for judgement in outcome.judgements
-    ]
-    return Demo(build_report(groups, path, title="TCP-Bolt and its rivals", claims=claims), groups, outcomes)
-
-
-def _place(plans: dict[str, Experiment], size: Size, out: Path) -> None:
-    """Makes OUT/FABRIC/VARIANT the results folder of each run."""
     store = Store(out / STORE)
-    for fabric, experiment in plans.items():
-        for cell in plan(experiment, size, [1]):
-            store.place(cell.run.key, out / fabric / cell.variant)
-
-
-def _groups(out: Path) -> list[Group]:
-    return [
+    cells = {fabric: plan(one, size, range(1, 1 + one.size(size).seeds)) for fabric, one in plans.items()}
+    _place(cells, store, out)
+    said = answer(_runs(cells["fat_tree"], store))
+    groups = [
         Group(title, [from_folder(out / fabric / variant) for variant in VARIANTS], text)
         for fabric, (title, text) in FABRICS.items()
     ]
+    claims, note = _claims(outcomes)
+    page = build_report(
+        groups,
+        path,
+        title="TCP-Bolt and its rivals",
+        claims=claims,
+        claims_note=note,
+        answer=said,
+        player=_player(out / "playback" / PLAYED),
+    )
+    return Demo(page, said, groups, outcomes)
+
+
+def _place(cells: dict[str, list[Cell]], store: Store, out: Path) -> None:
+    """Makes OUT/FABRIC/VARIANT the results folder of each run with the first seed."""
+    for fabric, of_fabric in cells.items():
+        for cell in of_fabric:
+            if cell.run.seed == 1:
+                store.place(cell.run.key, out / fabric / cell.variant)
+
+
+def _runs(cells: list[Cell], store: Store) -> dict[str, list[RunData]]:
+    """The runs of all seeds, by variant."""
+    return {
+        variant: [from_folder(store.folder(cell.run.key)) for cell in cells if cell.variant == variant]
+        for variant in VARIANTS
+    }
+
+
+def _player(folder: Path) -> Player:
+    title = "Play back 3 ms of TCP over plain PFC: who pauses whom, and because of which queue"
+    return Player(title, view_page([playback_of(folder)]))
+
+
+def _claims(outcomes: list[Outcome]) -> tuple[list[Claim], str]:
+    """The claims that were judged, and what is said of the others."""
+    shown = [
+        as_claim(judgement, outcome.told[judgement.claim.id])
+        for outcome in outcomes
+        for judgement in outcome.judgements
+        if judgement.verdict != "not run"
+    ]
+    left_out = sum(len(outcome.judgements) for outcome in outcomes) - len(shown)
+    note = (
+        "Every claim of Figs. 11 and 12 that names only these five transports. Runs, seeds and bands are those of "
+        "'pauseframe reproduce bolt' at its reduced size: a band is the range in which a number counts as reproduced."
+    )
+    if left_out:
+        note = (
+            f"{left_out} of {left_out + len(shown)} claims need more samples than this run has: without --quick the "
+            "demo judges all of them."
+        )
+    return shown, note
 
 
 def as_claim(judgement: Judgement, why: str = "") -> Claim:
@@ -162,42 +216,3 @@ def _in_words(judgement: Judgement) -> str:
         return judgement.verdict
     numbers_there = all(part.by_seed for part in judgement.parts)
     return "no verdict: too few samples" if numbers_there else "not measured"
-
-
-def tables(demo: Demo) -> list[Table]:
-    """For a terminal: one per fabric, and the claims."""
-    from rich.table import Table
-
-    claims = Table(title="Claims of the paper", title_justify="left", box=None, pad_edge=False)
-    for name in ("claim", "paper", "here", "verdict"):
-        claims.add_column(name, overflow="fold")
-    for outcome in demo.outcomes:
-        for one in outcome.judgements:
-            claims.add_row(one.claim.id, one.claim.claimed, measured(one), _in_words(one))
-    return [*map(_group_table, demo.groups), claims]
-
-
-def _group_table(group: Group) -> Table:
-    from rich.table import Table
-
-    has_queries = any(run.summary["queries_total"] for run in group.runs)
-    table = Table(title=group.title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("transport", no_wrap=True)
-    names = ["left", "slowdown p50", "p99", *(["queries p99.9"] if has_queries else [])]
-    for name in [*names, "drops", "timeouts", "CE", "pauses"]:
-        table.add_column(name, justify="right", no_wrap=" " not in name)
-    for run in group.runs:
-        table.add_row(run.label, *_cells(run, has_queries))
-    return table
-
-
-def _cells(run: RunData, has_queries: bool) -> list[str]:
-    summary = run.summary
-    queries = [format_us(summary["query_fct_us"]["p999"])] if has_queries else []
-    return [
-        format_count(summary["flows_total"] - summary["flows_finished"]),
-        format_number(summary["slowdown"]["p50"]),
-        format_number(summary["slowdown"]["p99"]),
-        *queries,
-        *(format_count(summary[key]) for key in ("drops", "timeouts", "ecn_marks", "pfc_pauses")),
-    ]

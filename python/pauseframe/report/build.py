@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pauseframe.report.data import RunData
-    from pauseframe.report.page import PercentileRow
+    from pauseframe.report.page import Answer, PercentileRow, Player
 
 PERCENTILE_TITLES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 BUSIEST_PORTS = 12
@@ -85,16 +85,29 @@ def build_report(
     out: Path,
     *,
     title: str | None = None,
+    answer: Answer | None = None,
+    player: Player | None = None,
     claims: Sequence[Claim] = (),
     checks: Sequence[Check] = (),
+    claims_note: str = "",
     lines: str | None = None,
 ) -> Path:
     """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed.
 
-    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted
-    ("leaf0:*").
+    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted ("leaf0:*"). A report with an
+    `answer` opens with it, and folds the groups away.
     """
-    html = render_report(groups, title=title, claims=claims, checks=checks, lines=lines, out=out)
+    html = render_report(
+        groups,
+        title=title,
+        answer=answer,
+        player=player,
+        claims=claims,
+        claims_note=claims_note,
+        checks=checks,
+        lines=lines,
+        out=out,
+    )
     for run in (run for group in groups for run in group.runs):
         run.check_unchanged()
     return write_text(out, html)
@@ -104,8 +117,11 @@ def render_report(
     groups: Sequence[Group],
     *,
     title: str | None = None,
+    answer: Answer | None = None,
+    player: Player | None = None,
     claims: Sequence[Claim] = (),
     checks: Sequence[Check] = (),
+    claims_note: str = "",
     lines: str | None = None,
     out: Path | None = None,
 ) -> str:
@@ -119,8 +135,12 @@ def render_report(
             title=title or _title(groups),
             version=__version__,
             groups=contexts,
+            answer=answer,
+            player=player,
+            player_page=None if player is None else _script_json(player.html),
             claims=claims,
             checks=checks,
+            claims_note=claims_note,
             figures=_script_json(page.items),
             plotly_js=_plotly_js(),
         )

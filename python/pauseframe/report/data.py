@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from pauseframe._causes import Conditions
 from pauseframe._core import RunError
 from pauseframe._results_folder import open_results
+from pauseframe._text import buffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +88,17 @@ def from_run(run: Run) -> RunData:
         return from_folder(run.folder)
     tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
     return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables)
+
+
+def conditions_of(run: RunData) -> Conditions:
+    """What a comparison of this run's completion times depends on."""
+    said = run.summary
+    left = said["flows_total"] - said["flows_finished"]
+    lossless, buffer = buffers(run.scenario_toml)
+    dropped = said.get("syn_drops_not_ect", 0)
+    return Conditions(
+        run.label, said["flows_total"], left, dropped, lossless, buffer, said.get("switch_held_max_bytes")
+    )
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:

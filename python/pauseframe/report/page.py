@@ -19,6 +19,49 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A bar of the chart that a report opens with."""
+
+    label: str
+    share: float
+    """Of the longest bar, 0 to 1."""
+    text: str
+    run: int
+    """Number of its colour."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a report opens with: one sentence, one chart, one table."""
+
+    sentence: str
+    chart: str
+    """What the bars show."""
+    bars: list[Bar]
+    heads: list[tuple[str, bool]]
+    """Column heads, and whether a phone shows the column."""
+    rows: list[tuple[str, list[tuple[str, str]]]]
+    """First cell of each row, and the others: a text, and what else may decide it."""
+    note: str
+
+    def as_records(self) -> list[dict[str, str]]:
+        """The rows by column heads, for --json."""
+        names = [head for head, _ in self.heads]
+        return [
+            dict(zip(names, [first, *(f"{text} ({small})" if small else text for text, small in cells)], strict=True))
+            for first, cells in self.rows
+        ]
+
+
+@dataclass(frozen=True)
+class Player:
+    """The page of a player, embedded in a report."""
+
+    title: str
+    html: str
+
+
+@dataclass(frozen=True)
 class RunHeader:
     """What is said of a run beside its results."""
 

@@ -13,6 +13,7 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from pauseframe._percentiles import ENOUGH_BEYOND, too_few
 from pauseframe.reproduce.points import tails
 from pauseframe.sweep.statistics import estimate
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 Verdict = Literal["reproduced", "shape only", "differs", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run")
 
-
-BEYOND = 10
-"""Samples beyond a percentile, of all seeds together, without which it is refused."""
 
 EDGE = 0.83
 """How far from a median that of five other seeds may lie, in ranges (largest less smallest) of the five: medians of two
@@ -122,8 +120,8 @@ def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
     if not by_seed:
         return Measured(part, {}, "not run", "nothing was measured")
     samples, beyond = tails(chosen, part.who())
-    if beyond is not None and beyond < BEYOND:
-        note = f"refused: of {samples} samples {beyond:.2g} lie beyond the percentile, {BEYOND} are wanted"
+    if beyond is not None and beyond < ENOUGH_BEYOND * (1 - 1e-9):
+        note = f"refused: {too_few(samples, beyond)}"
         return Measured(part, by_seed, "not run", note, samples)
     measured = Measured(part, by_seed, verdict_of(part, statistics.median(by_seed.values())), note, samples)
     if measured.verdict == "reproduced" and part.is_order and measured.held < ORDER_HOLDS * len(by_seed):

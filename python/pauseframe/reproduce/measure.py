@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from pauseframe._core import RunError
+from pauseframe._percentiles import beyond
 from pauseframe.results import load
 from pauseframe.sweep.results import flat
 
@@ -95,7 +96,7 @@ def _taken(metric: str, at: dict[str, JsonValue], values: pl.Series, take: str) 
         at,
         _number(values.quantile(share, "linear")),
         values.len(),
-        beyond=values.len() * min(share, 1 - share),
+        beyond=beyond(values.len(), share),
     )
 
 

@@ -1,6 +1,6 @@
 """Runs played back (`pauseframe view`), and written out for other viewers (`pauseframe export`)."""
 
-from pauseframe.view.build import build_view
+from pauseframe.view.build import build_view, view_page
 from pauseframe.view.data import Playback, from_folder, has_log
 
-__all__ = ["Playback", "build_view", "from_folder", "has_log"]
+__all__ = ["Playback", "build_view", "from_folder", "has_log", "view_page"]

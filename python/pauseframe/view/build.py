@@ -33,6 +33,11 @@ def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None
 
     `report`: where the report of the run is, seen from `out`. Raises InputError if there are more than two runs.
     """
+    return write_text(out, view_page(runs, report=report))
+
+
+def view_page(runs: Sequence[Playback], *, report: str | None = None) -> str:
+    """The player as the text of its page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -42,7 +47,7 @@ def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None
     loader = PackageLoader("pauseframe.view")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     text = json.dumps([_page_data(run) for run in runs], separators=(",", ":"), allow_nan=False)
-    html = environment.get_template("view.html.j2").render(
+    html: str = environment.get_template("view.html.j2").render(
         title=" beside ".join(run.name for run in runs),
         version=__version__,
         runs=[run.name for run in runs],
@@ -51,7 +56,7 @@ def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None
         uplot_css=Markup(_asset(f"{UPLOT}.min.css")),
         scripts=Markup("\n".join([_asset(f"{UPLOT}.min.js"), *map(_script, SCRIPTS)])),
     )
-    return write_text(out, html)
+    return html
 
 
 def _told_apart(runs: Sequence[Playback]) -> Sequence[Playback]:

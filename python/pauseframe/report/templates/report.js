@@ -294,3 +294,10 @@ addEventListener("afterprint", () => {
   document.documentElement.classList.remove("printing");
   redraw(false);
 });
+
+// The player is a page of its own; it is loaded when its part of the report is opened.
+for (const part of document.querySelectorAll(".player"))
+  part.addEventListener("toggle", () => {
+    const frame = part.querySelector("iframe");
+    if (part.open && !frame.srcdoc) frame.srcdoc = JSON.parse(document.getElementById("player-page").textContent);
+  });

@@ -1,0 +1,79 @@
+"""What besides the settings under study may decide the difference of two runs.
+
+`compare`, reports and the demo write it into the cell that shows the difference, so that nobody quotes a number whose
+reason is another: unfinished flows, SYNs that a marker dropped, unequal memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pauseframe._text import format_bytes, format_count, lossless_caution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Of a run, or of the runs of one variant: what a comparison of completion times depends on."""
+
+    label: str
+    flows: int
+    unfinished: int
+    syns_dropped: int
+    """SYNs that markers dropped because they are not ECN-capable."""
+    lossless: bool
+    buffer: str
+    """Policy and size of the switches' buffers."""
+    held: float | None
+    """The most that a switch held, in bytes; None in results of old versions."""
+
+    @classmethod
+    def together(cls, label: str, runs: Sequence[Conditions]) -> Conditions:
+        """The runs of one variant as one."""
+        held = [run.held for run in runs if run.held is not None]
+        return cls(
+            label,
+            sum(run.flows for run in runs),
+            sum(run.unfinished for run in runs),
+            sum(run.syns_dropped for run in runs),
+            any(run.lossless for run in runs),
+            " and ".join(dict.fromkeys(run.buffer for run in runs)),
+            max(held, default=None),
+        )
+
+    @property
+    def memory(self) -> tuple[str, bool, str, float | None]:
+        """As `lossless_caution` takes it."""
+        return self.label, self.lossless, self.buffer, self.held
+
+
+def other_causes(first: Conditions, other: Conditions) -> list[str]:
+    """Short texts for the cell that compares `other` with `first`; empty where nothing else differs.
+
+    >>> lossy = Conditions("dctcp", 18, 16, 0, False, "per_port of 225 KB", 2e5)
+    >>> bolt = Conditions("bolt", 18, 0, 3, True, "per_port of 225 KB", 2.3e6)
+    >>> other_causes(lossy, bolt)
+    ['16 of 18 flows unfinished in dctcp', '3 SYNs dropped by the marker', 'memory differs: 2.3 MB, dctcp 200 KB']
+    """
+    causes = [unfinished(other.unfinished, other.flows)] if other.unfinished else []
+    if first.unfinished:
+        causes.append(f"{unfinished(first.unfinished, first.flows)} in {first.label}")
+    if other.syns_dropped:
+        causes.append(_syns(other.syns_dropped))
+    if first.syns_dropped:
+        causes.append(f"{_syns(first.syns_dropped)} in {first.label}")
+    if lossless_caution([first.memory, other.memory]):
+        causes.append(f"memory differs: {format_bytes(other.held)}, {first.label} {format_bytes(first.held)}")
+    return causes
+
+
+def unfinished(count: int, flows: int) -> str:
+    """How many flows have no completion time."""
+    return f"{format_count(count)} of {format_count(flows)} flows unfinished"
+
+
+def _syns(count: int) -> str:
+    return f"{format_count(count)} SYN{'' if count == 1 else 's'} dropped by the marker"

@@ -1,0 +1,169 @@
+"""What the demo found, in one sentence, one chart and one table: numbers of its own runs, all seeds together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from pauseframe._causes import Conditions, other_causes
+from pauseframe._percentiles import SHARES, TITLES, explanation, highest_sure, marked
+from pauseframe._text import MISSING, format_count, format_number, format_us
+from pauseframe.report import Answer, Bar
+from pauseframe.report.data import conditions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pauseframe.report import RunData
+
+NAMES = {
+    "tcp": "TCP",
+    "dctcp": "DCTCP",
+    "tcp_dcb": "TCP over PFC",
+    "tcp_bolt": "TCP-Bolt",
+    "tcp_bolt_spray": "TCP-Bolt, sprayed",
+}
+HEADS = ("transport", "p50", "p99", "p99.9", "beside TCP", "background", "dropped", "timeouts", "pauses")
+WIDE_ONLY = ("p50", "p99.9", "background", "timeouts", "pauses")
+"""Columns that a phone does not show."""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The runs of one transport, all seeds together."""
+
+    name: str
+    incasts: pl.Series
+    """Completion times of finished incasts, in microseconds."""
+    unfinished: int
+    background: pl.Series
+    """Slowdowns of finished background flows."""
+    drops: int
+    timeouts: int
+    pauses: int
+    conditions: Conditions
+
+    def time(self, percentile: str) -> float | None:
+        """A percentile of the incasts' completion times, in microseconds."""
+        return _quantile(self.incasts, percentile)
+
+    def time_text(self, percentile: str) -> str:
+        """The same as text, marked where too few samples lie beyond it."""
+        return marked(format_us(self.time(percentile)), len(self.incasts), SHARES[percentile])
+
+
+def answer(runs: Mapping[str, Sequence[RunData]]) -> Answer:
+    """What came out for the transports; the runs of all seeds by variant, that of TCP first."""
+    pooled = {variant: _pooled(NAMES[variant], of_one) for variant, of_one in runs.items()}
+    percentile = highest_sure(min(len(one.incasts) for one in pooled.values()))
+    percentile = min(percentile, "p99", key=lambda name: SHARES[name])
+    rows = [(one.name, _cells(one, pooled["tcp"], percentile)) for one in pooled.values()]
+    return Answer(
+        sentence=_sentence(pooled, percentile),
+        chart=f"{TITLES[percentile]} of incast completion time",
+        bars=_bars(list(pooled.values()), percentile),
+        heads=[(head, head not in WIDE_ONLY) for head in HEADS],
+        rows=rows,
+        note=_note(pooled, rows),
+    )
+
+
+def _pooled(name: str, runs: Sequence[RunData]) -> Pooled:
+    incasts = pl.concat([run.queries.select("fct_us").collect() for run in runs])["fct_us"]
+    background = pl.concat(
+        [
+            run.flows.filter(pl.col("workload").cast(pl.String) == "background").select("slowdown").collect()
+            for run in runs
+        ]
+    )["slowdown"]
+    return Pooled(
+        name,
+        incasts.drop_nulls(),
+        incasts.null_count(),
+        background.drop_nulls(),
+        *(sum(run.summary[key] for run in runs) for key in ("drops", "timeouts", "pfc_pauses")),  # type: ignore[literal-required]
+        Conditions.together(name, [conditions_of(run) for run in runs]),
+    )
+
+
+def _quantile(values: pl.Series, percentile: str) -> float | None:
+    return None if values.is_empty() else float(values.quantile(SHARES[percentile], "linear"))  # type: ignore[arg-type]
+
+
+def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
+    """What TCP-Bolt does beside TCP, and beside DCTCP, its strongest rival. Whatever came out: nothing is assumed."""
+    tcp, dctcp, bolt = pooled["tcp"], pooled["dctcp"], pooled["tcp_bolt"]
+    times = [one.time(percentile) for one in (tcp, dctcp, bolt)]
+    if None in times:
+        return "No incast finished."
+    of_tcp, of_dctcp, of_bolt = (time or 0.0 for time in times)
+    lost = "drops no packet" if bolt.drops == 0 else f"drops {_whole(format_count(bolt.drops))} packets"
+    background = [_quantile(one.background, percentile) for one in (dctcp, bolt)]
+    text = (
+        f"TCP-Bolt finishes incasts {_times(of_tcp, of_bolt)} than TCP at {TITLES[percentile]} "
+        f"({_whole(format_us(of_bolt))} against {_whole(format_us(of_tcp))}) and {lost}, where TCP drops "
+        f"{_whole(format_count(tcp.drops))}"
+    )
+    if None in background:
+        return f"{text}."
+    flows = _times(background[1] or 0.0, background[0] or 0.0)
+    joined = "and" if flows.endswith("faster") == (of_dctcp < of_bolt) else "but"
+    return (
+        f"{text}; DCTCP finishes incasts {_times(of_bolt, of_dctcp)} than TCP-Bolt, {joined} background flows {flows}."
+    )
+
+
+def _whole(value: str) -> str:
+    """A number and its unit on one line."""
+    return value.replace(" ", "\u00a0")
+
+
+def _times(base: float, other: float) -> str:
+    """How `other` compares with `base`, both being times.
+
+    >>> _times(6000, 800), _times(1.0, 2.0), _times(1.0, 1.001)
+    ('7.5 times faster', '2 times slower', 'no faster and no slower')
+    """
+    ratio = base / other
+    if 0.99 < ratio < 1.01:
+        return "no faster and no slower"
+    factor = max(ratio, 1 / ratio)
+    return f"{format_number(factor, 2)} times {'faster' if ratio > 1 else 'slower'}"
+
+
+def _bars(pooled: Sequence[Pooled], percentile: str) -> list[Bar]:
+    longest = max((one.time(percentile) or 0.0 for one in pooled), default=0.0)
+    return [
+        Bar(one.name, (one.time(percentile) or 0.0) / longest if longest else 0.0, one.time_text(percentile), number)
+        for number, one in enumerate(pooled)
+    ]
+
+
+def _cells(one: Pooled, tcp: Pooled, percentile: str) -> list[tuple[str, str]]:
+    mine, base = one.time(percentile), tcp.time(percentile)
+    ratio, causes = "", ""
+    if one is not tcp and mine and base:
+        ratio, causes = _times(base, mine), ", ".join(other_causes(tcp.conditions, one.conditions))
+    background = _quantile(one.background, "p99")
+    slowdown = marked(f"× {format_number(background)}", len(one.background), SHARES["p99"])
+    left = f"{one.unfinished} unfinished" if one.unfinished else ""
+    times = [(one.time_text(name), left) for name in ("p50", "p99", "p999")]
+    counts = [(format_count(count), "") for count in (one.drops, one.timeouts, one.pauses)]
+    return [*times, (ratio, causes), (slowdown if background is not None else MISSING, ""), *counts]
+
+
+def _note(pooled: Mapping[str, Pooled], rows: Sequence[tuple[str, list[tuple[str, str]]]]) -> str:
+    incasts, flows = ([len(getattr(one, name)) for one in pooled.values()] for name in ("incasts", "background"))
+    text = (
+        f"{_range(incasts)} incasts and {_range(flows)} background flows of each transport, all seeds together. "
+        "p50, p99, p99.9: completion time of an incast, ten responses of 2, 4 or 8 KB. Background: p99 of the "
+        "slowdown of flows of 64 KB to 32 MB."
+    )
+    return " ".join(part for part in (text, explanation(cell for _, row in rows for cell, _ in row)) if part)
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
