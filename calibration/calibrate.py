@@ -1,15 +1,16 @@
-"""Our model beside the real kernel: runs every scenario, writes docs/validation/linux.md and its plots.
+"""Compares pauseframe with the Linux kernel: runs every scenario, writes docs/validation/linux.md, linux.csv and plots.
 
-Also writes the file of the package that says which figures vouch for which preset.
+Also writes the package's file of how many figures support each preset.
 
     python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 
-With names it prints their rows and writes nothing.
+With scenario names it prints their rows and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from pathlib import Path
 from statistics import fmean
@@ -25,16 +26,16 @@ from verdict import Row, compare, known, reason, reference
 HERE = Path(__file__).parent
 VALIDATION = HERE.parent / "docs" / "validation"
 SEEDS = 10
-"""Runs where chance enters; groups a and g have no jitter."""
+"""Runs per scenario with jitter; groups a and g have none."""
 
 GROUPS = {
-    "a": "One flow, 1 Gb/s, 600 us, a queue of 467 packets (dctcp: marked from 20 packets on)",
-    "b": "2 and 20 long flows of two hosts; two of them with segmentation and receive offload (tso)",
-    "c": "20 KB responses in sequence on one connection beside two long flows",
-    "d": "A second flow comes at 5 s and goes at 15 s",
-    "e": "cubic without ECN (flow 1) and dctcp (flow 2, from 1 s) through a RED queue of 20 packets",
-    "f": "Incast: N senders answer 16-byte requests at once, 10 rounds, a queue of 100 packets, 100 us",
-    "g": "Single transfers on an idle path, 10 Gb/s, 240 us",
+    "a": "One flow at 1 Gb/s, 600 us, a queue of 467 packets (DCTCP: marking from 20 packets on)",
+    "b": "2 and 20 long flows from two hosts; `tso`: 2 flows with segmentation and receive offload",
+    "c": "Responses of 20 KB, one after another on one connection, beside two long flows",
+    "d": "A second flow joins at 5 s and leaves at 15 s",
+    "e": "CUBIC without ECN (flow 1) and DCTCP (flow 2, from 1 s on) through a RED queue of 20 packets",
+    "f": "Incast: N senders answer 16-byte requests at the same time; 10 rounds, a queue of 100 packets, 100 us",
+    "g": "Single transfers on an idle path of 10 Gb/s and 240 us",
 }
 
 
@@ -47,7 +48,7 @@ MECHANISMS = {
         "b_long20_cubic",
         "d_converge_1g_cubic",
     ),
-    "DCTCP: alpha, cuts, send buffer and pushes": (
+    "DCTCP: alpha, window cuts, send buffer, PSH": (
         "a_single_dctcp",
         "b_long2_dctcp",
         "b_long20_dctcp",
@@ -59,8 +60,8 @@ MECHANISMS = {
     "recovery in incast: RACK, probes, PRR, timeouts": ("f_incast",),
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
-"""Scenarios by the beginning of their names; one that two have belongs to the first."""
-PICTURES = ("a_single_cubic.svg", "b.svg", "f.svg")
+"""Scenarios by the beginning of their names; a scenario that matches two mechanisms counts for the first."""
+COLUMNS = ("scenario", "figure", "Linux 6.1", "Linux spread", "pauseframe", "pauseframe seeds", "band", "result")
 
 
 def main() -> None:
@@ -83,9 +84,16 @@ def main() -> None:
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     pictures = draw(runs, arguments.out)
-    (arguments.out / "linux.md").write_text(report(rows, pictures, arguments.seeds), encoding="utf-8")
+    write(rows, pictures, arguments.seeds, arguments.out)
     if arguments.out == VALIDATION:
         evidence.write(rows)
+
+
+def write(rows: list[Row], pictures: dict[str, list[str]], seeds: int, out: Path) -> None:
+    """Writes the page `linux.md` and, with every row, `linux.csv`."""
+    (out / "linux.md").write_text(report(rows, pictures, seeds), encoding="utf-8")
+    with (out / "linux.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(cells, rows)])
 
 
 def draw(runs: dict[str, list[Recording]], out: Path) -> dict[str, list[str]]:
@@ -106,65 +114,70 @@ def draw(runs: dict[str, list[Recording]], out: Path) -> dict[str, list[str]]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Rows as Markdown."""
-    text = [
-        "| scenario | figure | Linux 6.1 | its own spread | pauseframe | seeds | band | |",
-        "|---|---|---|---|---|---|---|---|",
+    """The rows as a Markdown table."""
+    return [
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+        *(f"| {' | '.join(cells(row))} |" for row in rows),
     ]
-    for row in rows:
-        low, high = f"{row.low:.4g}", f"{row.high:.4g}"
-        spread = "" if low == high else f"{low} … {high}"
-        parts = "" if None in row.spread else "{:.4g} … {:.4g}".format(*row.spread)
-        parts += f" ({1 + len(row.others)} runs)" if row.others else ""
-        allowed = band(row.figure)
-        width = f"{allowed.relative:.0%}" + (f" or {allowed.absolute:g}" if allowed.absolute else "")
-        mark = row.standing if row.standing != "outside" else "**outside**"
-        text.append(
-            f"| {row.scenario} | {row.figure} | {row.kernel:.5g} | {parts} | {row.ours:.5g} | {spread} "
-            f"| {width} | {mark} |"
-        )
-    return text
+
+
+def cells(row: Row) -> list[str]:
+    """A row as text, one cell per column of `COLUMNS`."""
+    low, high = f"{row.low:.4g}", f"{row.high:.4g}"
+    spread = "" if None in row.spread else "{:.4g} … {:.4g}".format(*row.spread)
+    runs = f" ({1 + len(row.others)} runs)" if row.others else ""
+    allowed = band(row.figure)
+    width = f"{allowed.relative:.0%}" + (f" or {allowed.absolute:g}" if allowed.absolute else "")
+    seeds = "" if low == high else f"{low} … {high}"
+    return [
+        row.scenario,
+        row.figure,
+        f"{row.kernel:.5g}",
+        spread + runs,
+        f"{row.ours:.5g}",
+        seeds,
+        width,
+        row.standing,
+    ]
 
 
 def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
     """The page."""
     above, below = (HERE / "preface.md").read_text(encoding="utf-8").strip().split("<!-- summary -->\n")
-    text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, seeds), below, ""]
-    reasons = known()
+    text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, seeds)]
+    text += ["## Figures that are not inside", "", *table([row for row in rows if row.standing != "inside"]), ""]
+    text += explanations([row for row in rows if row.standing == "outside"], known())
+    text += ["## Plots", "", "Linux in orange, pauseframe in blue.", ""]
     for group, title in GROUPS.items():
-        mine = [row for row in rows if row.scenario[0] == group]
-        text += [f"## {group}: {title}", ""]
-        text += [f"![{name}]({name})" for name in pictures[group]]
-        text += ["", *table(mine), ""]
-        text += explanations([row for row in mine if row.standing == "outside"], reasons)
-        text.append("")
-    return "\n".join(text).rstrip() + "\n"
+        text += [f"**{group}.** {title}.", "", *(f"![{name}]({name})" for name in pictures[group]), ""]
+    return "\n".join([*text, below]).rstrip() + "\n"
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
-    """Why rows are outside, one line a reason."""
-    told: dict[str, list[str]] = {}
+    """Why rows are outside, one line per reason."""
+    found: dict[str, list[str]] = {}
     for row in rows:
-        told.setdefault(reason(row, reasons) or "not explained yet", []).append(f"{row.scenario}: {row.figure}")
-    return [f"- {why} (*{'; '.join(where)}*)" for why, where in told.items()]
+        found.setdefault(reason(row, reasons) or "not explained yet", []).append(f"{row.scenario}: {row.figure}")
+    return [f"- {why} (*{'; '.join(where)}*)" for why, where in found.items()]
 
 
 def summary(rows: list[Row], seeds: int) -> list[str]:
-    """What a reader wants to know first: how many rows lie where, by mechanism, and three pictures."""
+    """How many rows lie where, by mechanism."""
     text = [
         shares(rows),
         "",
-        "| mechanism | seen in | rows | inside | in range | outside | inside, reference run alone |",
+        "| mechanism | scenarios | figures | inside | in range | outside | inside the reference run's band |",
         "|---|---|---|---|---|---|---|",
     ]
     rest = rows
     for name, prefixes in MECHANISMS.items():
         mine = [row for row in rest if row.scenario.startswith(prefixes)]
         rest = [row for row in rest if row not in mine]
-        text.append(counted(name, ", ".join(prefixes), mine))
+        text.append(counted(name, ", ".join(f"`{prefix}`" for prefix in prefixes), mine))
     text.append(counted("**all**", "", rows))
-    note = f"Groups b to f are the median of {seeds} seeds. The kernel in orange, ours in blue:"
-    return [*text, "", note, "", *(f"![{name}]({name})" for name in PICTURES), ""]
+    note = f"Groups b to f use the median of {seeds} seeds. [`linux.csv`](linux.csv) has all {len(rows)} rows."
+    return [*text, "", note, ""]
 
 
 def counted(name: str, where: str, rows: list[Row]) -> str:
@@ -176,7 +189,7 @@ def counted(name: str, where: str, rows: list[Row]) -> str:
 
 
 def shares(rows: list[Row]) -> str:
-    """The sentence that says it all; single draws apart from the rest."""
+    """The shares of rows inside and in range; single draws apart from the rest."""
     steady = [row for row in rows if not row.is_a_draw]
     inside = sum(row.standing == "inside" for row in rows)
     settled = sum(row.standing == "inside" for row in steady)
@@ -184,10 +197,10 @@ def shares(rows: list[Row]) -> str:
     alone = sum(row.is_inside_reference for row in rows)
     return (
         f"**{inside} of {len(rows)} figures ({inside / len(rows):.1%}) are inside the bands around all runs of the "
-        f"kernel, {alone} ({alone / len(rows):.1%}) inside those around its reference run alone,** which is one draw "
-        f"where chance enters. {spanned} ({spanned / len(rows):.1%}) are inside or in range. Of the {len(steady)} that "
-        "are no single draw (a given round of an incast, who of several flows got more) "
-        f"{settled} ({settled / len(steady):.1%}) are inside.\n\n"
+        f"kernel; {spanned} ({spanned / len(rows):.1%}) are inside or in range.** Around the kernel's reference run "
+        f"alone, {alone} ({alone / len(rows):.1%}) are inside. {len(rows) - len(steady)} figures are single random "
+        f"draws (one round of an incast, one flow's share); of the other {len(steady)}, {settled} "
+        f"({settled / len(steady):.1%}) are inside.\n\n"
         f"{beside_itself(rows)}"
     )
 
@@ -197,10 +210,10 @@ def beside_itself(rows: list[Row]) -> str:
     repeated = [(row, share) for row in rows if (share := row.kernel_inside_itself) is not None]
     ours = sum(row.standing == "inside" for row, _ in repeated)
     return (
-        f"How far chance goes: {len(repeated)} of the figures were measured with other seeds of the kernel too. "
-        "Its runs halved in every possible way, one half has, by the same rule, "
-        f"{fmean(share for _, share in repeated):.1%} of them inside the bands around the other. Ours has "
-        f"{ours / len(repeated):.1%} of them inside those around all of its runs."
+        f"The kernel differs from itself about as often: {len(repeated)} figures were measured with several seeds of "
+        "the kernel. If its runs are split into two halves, in every possible way, "
+        f"{fmean(share for _, share in repeated):.1%} of the figures of one half are inside the bands around the other "
+        f"half. Of pauseframe's figures for the same rows, {ours / len(repeated):.1%} are inside."
     )
 
 
