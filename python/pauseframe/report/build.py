@@ -94,8 +94,8 @@ def build_report(
 ) -> Path:
     """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed.
 
-    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted ("leaf0:*"). A report with an
-    `answer` opens with it, and folds the groups away.
+    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted
+    ("leaf0:*"). A report with an `answer` opens with it, and folds the groups away.
     """
     html = render_report(
         groups,
