@@ -24,6 +24,7 @@ NEEDS = {
     "docs/how-to/dask-kubernetes.md": ["docs/how-to/sweep-on-a-laptop.md"],
 }
 LONG = "minutes: tests/test_reproduce.py does experiments; here the name is checked"
+SMALL_STUDY = "a minute or two: tests/test_tune.py runs it at a small size"
 INSTEAD: dict[str, tuple[str | None, str]] = {
     "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
     "make test": (None, "it is what runs this"),
@@ -35,9 +36,18 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
         None,
         "minutes for 50 switches, as every step is verified: tests/test_deploy.py does smaller ones",
     ),
-    "pauseframe tune examples/tune/dctcp_threshold.toml": (None, "a minute or two: tests/test_tune.py runs it at a small size"),
-    "pauseframe tune examples/tune/incast_timers.toml --beside-random": (None, "a minute or two: tests/test_tune.py runs it at a small size"),
-    "pauseframe tune examples/tune/ecn_before_pfc.toml --beside-random": (None, "a minute or two: tests/test_tune.py runs it at a small size"),
+    "pauseframe tune examples/tune/dctcp_threshold.toml": (
+        None,
+        SMALL_STUDY,
+    ),
+    "pauseframe tune examples/tune/incast_timers.toml --beside-random": (
+        None,
+        SMALL_STUDY,
+    ),
+    "pauseframe tune examples/tune/ecn_before_pfc.toml --beside-random": (
+        None,
+        SMALL_STUDY,
+    ),
     "pauseframe lint configs/": (None, "files of real switches: tests/test_lint.py has some"),
     "pauseframe lint configs/ --prove": (None, "files of real switches: tests/test_lint_prove.py has some"),
     "pauseframe lint configs/ --fix": (None, "files of real switches: tests/test_lint.py has some"),

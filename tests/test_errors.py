@@ -52,7 +52,10 @@ MISTAKES = {
     "an experiment": (f"reproduce bolt/fig122 --experiments {EXPERIMENTS}", "did you mean bolt/fig12"),
     "an experiment of the package": ("reproduce bolt/fig122", "did you mean bolt/fig12"),
     "a claim": ("reproduce B-M177", "did you mean"),
-    "an export that is there": ("topo export fat_tree:k=4 -o incast.toml --format graphml", "overwrite it with --force"),
+    "an export that is there": (
+        "topo export fat_tree:k=4 -o incast.toml --format graphml",
+        "overwrite it with --force",
+    ),
     "a plan for a folder of others": ("route plan ring:switches=5,hosts_per_switch=1 --lanes 2 -o .", "is not empty"),
     "a stack beneath nothing": ("presets --stack linux", "say beneath which preset"),
     "headroom of nothing": ("headroom --rate 100G", "give --rate and --cable, or a scenario file"),

@@ -43,7 +43,12 @@ def test_notebooks_are_kept_without_what_they_print():
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), [("README.md", "incast.toml"), ("docs/how-to/watch-a-pause-storm.md", "storm.toml"), ("docs/how-to/tcp-and-roce.md", "roce.toml")]
+    ("page", "name"),
+    [
+        ("README.md", "incast.toml"),
+        ("docs/how-to/watch-a-pause-storm.md", "storm.toml"),
+        ("docs/how-to/tcp-and-roce.md", "roce.toml"),
+    ],
 )
 def test_pages_and_files_say_the_same(page, name):
     blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)

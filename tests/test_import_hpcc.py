@@ -1,6 +1,7 @@
 """A config.txt of the HPCC simulator becomes a scenario that runs, with notes of what is left out."""
 
 import json
+from pathlib import Path
 
 import pytest
 from test_cli import cli
@@ -26,7 +27,7 @@ FLOWS = "2\n1 0 3 100 400000 2.0\n2 0 3 100 400000 2.0\n"
 
 
 @pytest.mark.parametrize(("mode", "control"), [("1", "dcqcn_hpcc"), ("3", "hpcc"), ("7", "timely")])
-def test_a_config_runs(tmp_path, mode, control):
+def test_a_config_runs(tmp_path: Path, mode: str, control: str) -> None:
     (tmp_path / "config.txt").write_text(CONFIG.format(mode=mode))
     (tmp_path / "topology.txt").write_text(TOPOLOGY)
     (tmp_path / "flow.txt").write_text(FLOWS)
@@ -47,7 +48,7 @@ def test_a_config_runs(tmp_path, mode, control):
     assert json.loads(done.stdout)["flows_finished"] == 2
 
 
-def test_what_is_not_supported_is_refused(tmp_path):
+def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.txt").write_text(CONFIG.format(mode="8"))
     done = cli("import", "hpcc", "config.txt", cwd=tmp_path)
     assert done.returncode == 2

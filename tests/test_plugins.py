@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pauseframe as pf
 import polars as pl
@@ -163,12 +164,13 @@ def test_the_header_says_what_python_and_rust_say(tmp_path):
     lines = [f'printf("%zu\\n", sizeof({name}));' for name in structures]
     expected = [ctypes.sizeof(kind) for kind in structures.values()]
     for name, kind in list(structures.items())[:2]:
-        fields = [field for field, *_ in kind._fields_]
-        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field in fields]
-        expected += [getattr(kind, field).offset for field in fields]
-    for name, fields in (("pauseframe_window", abi.WINDOW_FIELDS), ("pauseframe_ack", abi.ACK_FIELDS)):
-        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field in fields]
-        expected += [8 * index for index in range(len(fields))]
+        declared: Any = kind._fields_
+        names = [entry[0] for entry in declared]
+        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field in names]
+        expected += [getattr(kind, field).offset for field in names]
+    for name, words in (("pauseframe_window", abi.WINDOW_FIELDS), ("pauseframe_ack", abi.ACK_FIELDS)):
+        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field in words]
+        expected += [8 * index for index in range(len(words))]
     values = {
         "PAUSEFRAME_CC_ABI": abi.ABI,
         "PAUSEFRAME_OK": abi.OK,
@@ -436,7 +438,7 @@ def test_what_is_no_library(tmp_path):
     with pytest.raises(pf.InputError, match="neither a Python file"):
         pf.run(INCAST, plugins=[empty], progress=False)
     with pytest.raises(TypeError, match="give a list"):
-        pf.run(INCAST, plugins=str(empty), progress=False)  # type: ignore[arg-type]
+        pf.run(INCAST, plugins=str(empty), progress=False)
 
 
 def test_two_plugins_cannot_share_a_key(tmp_path):
@@ -693,7 +695,7 @@ def test_a_sweep_takes_plugins_along(tmp_path, aimd, keep_runs):
     for seed in (1, 2):
         assert found["dctcp", seed] == found["dctcp_py:dctcp_py", seed] != found["aimd:aimd_c", seed]
     (manifest,) = [one for one in sweep.manifests if "aimd" in str(one.get("plugins"))][:1]
-    assert manifest["plugins"][0]["source"] is None  # type: ignore[typeddict-item]
+    assert manifest["plugins"][0]["source"] is None
     assert cli("report", tmp_path / "out").returncode == 0
     compared = cli("compare", tmp_path / "out", "--metric", "fct_us.p50")
     assert "dctcp_py:dctcp_py" in compared.stdout

@@ -114,7 +114,7 @@ class Parameter:
         """The number at a position from 0 to 1."""
         inside = min(max(position, 0.0), 1.0)
         if self.log:
-            return self.low * (self.high / self.low) ** inside
+            return float(self.low * (self.high / self.low) ** inside)
         return self.low + inside * (self.high - self.low)
 
     def narrowed(self, low: float | None = None, high: float | None = None) -> Parameter:

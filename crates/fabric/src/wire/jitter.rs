@@ -1,4 +1,4 @@
-//! JitteredLink wires: frames that arrive later than their link alone would have it.
+//! Jittered links: frames that arrive later than their link alone would have it.
 //!
 //! Jitter makes what a host has sent reach its switch up to `wire_jitter` later, uniformly at random and in order: the noise of
 //! NICs, drivers and interrupts that comes after the host's queue, so that a host which sends at line rate has it too (jitter of

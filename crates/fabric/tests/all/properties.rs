@@ -213,7 +213,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
     }
 }
 
-/// EndpointCounters of the networks have more than plain switches.
+/// Half of the networks have more than plain switches.
 fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     if coin(rng) {
         return;
