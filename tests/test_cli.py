@@ -171,7 +171,14 @@ def test_presets_say_what_vouches_for_them():
     """The stack, the kernel, and the figures beside it; what no kernel has is said too."""
     rows = json.loads(cli("presets", "--json").stdout)
     assert {name for name, row in rows.items() if row["stack"] != "linux"} == {"pfabric"}
-    assert {name for name, row in rows.items() if row["calibration"] is None} == {"tcp_dcb", "tcp_bolt", "pfabric"}
+    assert {name for name, row in rows.items() if row["calibration"] is None} == {
+        "tcp_dcb",
+        "tcp_bolt",
+        "pfabric",
+        "roce_dcqcn",
+        "roce_hpcc",
+        "roce_timely",
+    }
     dctcp = rows["dctcp"]["calibration"]
     assert dctcp == rows["dctcp_plus"]["calibration"], "the same transport on Linux"
     assert dctcp["kernel"].startswith("Linux 6.1")

@@ -524,8 +524,10 @@ DECIDES_NOTHING = re.compile(
     r"name|seed|record\..*|stop\..*|topology\.(kind|hosts|switches|links\.ends|k|m|w|external|hosts_per_switch)"
     r"|workload\.(name|transport|client|server|servers|receiver|aggregators|hosts|sources|packed|timeline|trace|digest)"
     r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
+    r"|transport\.(kind|rdma_.*|hpcc_.*|timely_.*|dcqcn_.*)"
 )
-"""Names, what is recorded, and what an experiment's own text tells: who sends what to whom, and how long."""
+"""Names, what is recorded, and what an experiment's own text tells: who sends what to whom, and how long. The papers
+run TCP alone, which has no key of RDMA."""
 
 
 def keys_of(table, path=""):

@@ -194,7 +194,7 @@ WRONG = {
     'objectives = [{ minimize = "flows.fct_us.p99 where sise > 3" }]': "write a SQL condition on columns of flows",
     'parameters = { "switch.buffer.alfa" = [1, 2] }': 'unknown key; did you mean "alpha"?',
     'parameters = { "switch.marker.k" = { from = "9 KB", to = "5 KB" } }': "from must be below to",
-    'constraints = { cable = "long" }': "is no length",
+    'constraints = { cable = "long" }': "is not a length",
     'scenarios = [{ name = "x", set = { "switch.marker.k" = "9 KB" } }]': "sets a key that is tuned",
 }
 
