@@ -326,3 +326,11 @@ def test_report_of_a_real_run(scenario_file, tmp_path):
     html = (tmp_path / "out" / "report.html").read_text()
     assert "Backlog (egress queues)" in html
     assert "Congestion window" in html
+
+
+def test_backups_close_no_cycle_with_routes_beyond_the_rules(tmp_path):
+    """In this torus the orders leave pairs without a route; their own routes take turns that the rules refuse."""
+    torus = "torus:lengths=24x24,hosts_per_switch=1"
+    done = cli("route", "plan", torus, "--effort", "fast", "--out", tmp_path / "plan")
+    assert done.returncode == 0, done.stderr
+    assert "no cycle" in done.stdout

@@ -15,7 +15,7 @@
 //! in VLANs that nobody sends in. This scheme is our own; it has no paper.
 
 use super::annealing::{Effort, Search, detours};
-use super::backup::{self, Cuts, Protect, add_detours, add_missing};
+use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
 use super::budget::{Ledger, STEPS_A_SECOND};
 use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, Uses, rank_from_root};
@@ -338,7 +338,9 @@ impl OrderPair {
             }
         }
         let mut left = unserved(&tables);
+        let mut exceptions = if detours { Exceptions::Allowed } else { Exceptions::Refused };
         if detours && !left.is_empty() {
+            exceptions = Exceptions::Taken;
             let pairs = left.len();
             let end = ledger.part(10);
             add_missing(&mut tables, &left, 0..usual, ledger, end)?;
@@ -350,7 +352,7 @@ impl OrderPair {
         if let Some((from, to)) = left.first() {
             return Err(unreachable(topology, graph, *from, *to));
         }
-        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, detours, ledger)?;
+        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, exceptions, ledger)?;
         Ok(tables)
     }
 
@@ -366,7 +368,7 @@ impl OrderPair {
         rules: &[TurnOrder],
         grower: &mut TreeGrower<'_>,
         rng: &mut Pcg64,
-        detours: bool,
+        exceptions: Exceptions,
         ledger: &mut Ledger,
     ) -> Result<(), RoutingError> {
         let backups = self.vlans - self.backup_vlans()..self.vlans;
@@ -385,8 +387,14 @@ impl OrderPair {
         let graph = tables.graph().clone();
         let mut avoided = vec![false; graph.port_count()];
         // The last one of each lane is for what the rules do not allow.
-        let last = if detours && !cuts.is_empty() { rules.len().min(backups.len() / 2) } else { 0 };
+        let last = if exceptions != Exceptions::Refused && !cuts.is_empty() {
+            rules.len().min(backups.len() / 2)
+        } else {
+            0
+        };
         let ruled = backups.start..backups.end - last;
+        // A turn beyond the rules may close a cycle with turns that the rules allow and no route takes yet.
+        let mut checked = if exceptions == Exceptions::Taken { used_turns(tables)? } else { Vec::new() };
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
                 ledger.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
@@ -398,6 +406,10 @@ impl OrderPair {
                 let may_use = |port: PortId| !avoided[port.0 as usize];
                 grower.grow(rule, to, Growth::Nearest, may_use, rng.next_u64(), tables.tree_mut(vlan, row));
                 ledger.spend(graph.port_count() as u64 * STEPS_TO_GROW);
+                if let Some(Some(turns)) = checked.get_mut(vlan % rules.len()) {
+                    turns.add_tree(&graph, tables.tree_mut(vlan, row), to);
+                    ledger.spend(turns.take_steps());
+                }
                 if cuts.any(row) {
                     cuts.mend(tables, vlan, row);
                 }
@@ -415,6 +427,15 @@ impl OrderPair {
         bound_parameter("sampled_vlans", self.sampled_vlans, 0..=self.vlans - self.lanes, allowed)?;
         bound_parameter("sample_percent", self.sample_percent as usize, 1..=100, "it must be 1 to 100")
     }
+}
+
+/// Routes that take turns beyond the rules of their lane.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Exceptions {
+    Refused,
+    Allowed,
+    /// Some route of the plan is one.
+    Taken,
 }
 
 /// Which of the first `vlans` senders will use.

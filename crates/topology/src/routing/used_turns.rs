@@ -56,6 +56,30 @@ impl UsedTurns {
         at == to
     }
 
+    /// Takes up the turns of all rows of `tree`. Removes each row whose turn closes a cycle, and every row that leads to a removed one.
+    pub(crate) fn add_tree(&mut self, graph: &SwitchGraph, tree: &mut [PortId], to: u32) {
+        let mut served = vec![false; graph.len()];
+        served[to as usize] = true;
+        let mut queue = VecDeque::from([to]);
+        // From the destination outwards: the row of `at` is kept when its neighbours are checked.
+        while let Some(at) = queue.pop_front() {
+            self.looked += graph.arcs(at).len() as u64;
+            for arc in graph.arcs(at) {
+                let port = arc.port.reverse();
+                let leads_here = tree[arc.to as usize] == port && !served[arc.to as usize];
+                if leads_here && (at == to || self.order.add(port.0, tree[at as usize].0)) {
+                    served[arc.to as usize] = true;
+                    queue.push_back(arc.to);
+                }
+            }
+        }
+        for (row, served) in tree.iter_mut().zip(served) {
+            if !served {
+                *row = PortId::NONE;
+            }
+        }
+    }
+
     /// Puts rows into `tree`, whose other rows stay, so that packets from `from` arrive at `to` over links that
     /// `may_use`; false, and nothing is changed, if no such route was found.
     pub(crate) fn add_route(
@@ -148,4 +172,34 @@ fn way_back(graph: &SwitchGraph, came: &[PortId], [from, to]: [u32; 2]) -> Vec<P
     }
     route.reverse();
     route
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate;
+    use pauseframe_units::Id;
+
+    /// A ring of four switches: the turns of one lane go round three quarters of it, and a tree asks for the last quarter.
+    #[test]
+    fn a_tree_loses_the_rows_whose_turns_close_a_cycle() {
+        let topology = generate::named("ring:switches=4,hosts_per_switch=1").unwrap();
+        let graph = SwitchGraph::new(&topology).unwrap();
+        let next = |at: u32| {
+            let arc = graph.arcs(at).iter().find(|arc| arc.to == (at + 1) % 4).unwrap();
+            arc.port
+        };
+        let ports = [next(0), next(1), next(2), next(3)];
+        let turns = [(ports[0], ports[1]), (ports[1], ports[2]), (ports[2], ports[3])];
+        let count = graph.port_count().max(1 + ports.iter().map(|port| port.index()).max().unwrap());
+        let mut lane = UsedTurns::of(count, turns.into_iter()).unwrap();
+        // To switch 1, clockwise: 2 → 3 → 0 → 1. The turn from 3 → 0 to 0 → 1 closes the cycle.
+        let mut tree = vec![ports[0], PortId::NONE, ports[2], ports[3]];
+        lane.add_tree(&graph, &mut tree, 1);
+        assert_eq!(tree, [ports[0], PortId::NONE, PortId::NONE, PortId::NONE], "switch 3, and 2 behind it");
+        // To switch 3 all turns are in use already.
+        let mut tree = vec![ports[0], ports[1], ports[2], PortId::NONE];
+        lane.add_tree(&graph, &mut tree, 3);
+        assert_eq!(tree, [ports[0], ports[1], ports[2], PortId::NONE]);
+    }
 }
