@@ -22,7 +22,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
 use std::sync::Arc;
 
-/// Some nodes of a network, and what is theirs.
+/// Some nodes of a network, with their state.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) ports: Ports,
@@ -188,7 +188,7 @@ impl Partition {
         node.on_pause_storm(number, storm, port, &mut self.ctx);
     }
 
-    /// A host, whatever happens there.
+    /// Borrows a host and the context.
     #[inline(always)]
     fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
         let Partition { ports, endpoints, ctx, .. } = self;

@@ -60,7 +60,7 @@ impl ThreadPool {
         ThreadPool { slots: (0..count).map(slot).collect(), backoff }
     }
 
-    /// Runs all rooms up to `end`, the first one here. What failed is the error, of the first room in which something did.
+    /// Runs all workers up to `end`, the first on this thread. Returns the error of the first worker that failed.
     pub(crate) fn run(&mut self, workers: &mut Vec<Box<Worker>>, end: Time) -> Result<(), String> {
         for ((slot, thread), worker) in self.slots.iter().zip(workers.drain(1..)) {
             *slot.work.lock().unwrap_or_else(PoisonError::into_inner) = Some((worker, end));
@@ -92,7 +92,7 @@ impl Drop for ThreadPool {
 }
 
 impl JobSlot {
-    /// What the thread does.
+    /// Runs assigned windows until shutdown.
     fn serve(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: Backoff) {
         loop {
             backoff.wait(|| self.state.0.load(Ordering::Acquire) != IDLE);
@@ -146,7 +146,7 @@ impl Backoff {
         Backoff { spins, failed_spins: 0, reduced_rounds: 0 }
     }
 
-    /// How often it looks this time.
+    /// The number of polls for the next wait.
     fn next_spins(&mut self) -> u32 {
         match self.reduced_rounds.checked_sub(1) {
             Some(left) => {
@@ -157,7 +157,7 @@ impl Backoff {
         }
     }
 
-    /// What came of so many looks.
+    /// Records whether a round of `spins` polls failed.
     fn record(&mut self, spins: u32, failed: bool) {
         if spins < self.spins {
             return;

@@ -89,7 +89,7 @@ impl Partition {
         }
     }
 
-    /// Where it is written where that packet goes.
+    /// Prefetches the packet's path entry.
     #[inline(always)]
     fn prefetch_path_entry(&self, code: u64) {
         match Event::of_port(code) {

@@ -1,4 +1,4 @@
-//! What comes is brought near before its turn: in a large partition nearly everything that a hop touches lies in far memory.
+//! Prefetches the state that upcoming events will touch: in a large partition, nearly all of it misses the cache.
 //!
 //! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
 //! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
@@ -17,7 +17,7 @@ mod tests {
     use crate::hot::PrefetchMode;
     use pauseframe_units::{Span, Time};
 
-    /// Small networks do without it, and so would all tests: here one has it all the same.
+    /// Small networks do not prefetch, so this test turns it on.
     #[test]
     fn prefetching_changes_no_result() {
         let links = ["a", "b", "c", "d"].map(|name| (name, link(10, Span::from_us(1))));
