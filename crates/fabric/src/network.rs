@@ -52,7 +52,7 @@ pub struct Network {
     reaction: Span,
     stride: usize,
     workloads: usize,
-    /// All windows before this have been run.
+    /// All windows before this time have run.
     reached: Time,
     /// Windows that a single partition may run for.
     windows_at_once: u64,
@@ -90,7 +90,7 @@ impl Network {
         Network::of_plan(&Arc::new(Plan::new(topology, settings)), &routes, workloads, stop_when_finished)
     }
 
-    /// The same of a plan.
+    /// Builds an idle network from a plan.
     pub fn of_plan(
         plan: &Arc<Plan>,
         routes: &Arc<NextHops>,
@@ -164,12 +164,12 @@ impl Network {
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub fn partitions(&self) -> usize {
         self.workers.len()
     }
 
-    /// The simulated time that has been reached.
+    /// The current simulated time.
     pub fn now(&self) -> Time {
         self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
@@ -183,7 +183,7 @@ impl Network {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
-    /// The partition of the node at the other end.
+    /// The partition of the node that receives from `port`.
     fn receiver(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }

@@ -51,12 +51,12 @@ impl Partition {
         }
     }
 
-    /// Packets that are in queues, on links or in stacks here.
+    /// The number of packets in queues, on links or in host stacks of this partition.
     pub(crate) fn packets_under_way(&self) -> usize {
         self.ctx.packets.under_way().count() - self.ports.boundary.local_copies()
     }
 
-    /// The port may have something to send now.
+    /// Starts a transmission if the port is idle and has a frame to send.
     pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (node, port) = sender(ports, port, ctx);
