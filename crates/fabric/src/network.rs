@@ -1,10 +1,10 @@
-//! The network: partitions, the traffic beside them, and the windows in which they take turns.
+//! The network: partitions, their traffic, and the windows in which they take turns.
 //!
-//! A window is no longer than a frame takes from any node to the next, nor than the traffic takes to act on a report. So the traffic acts
-//! first, up to the end of the window, and then every partition runs up to it by itself, on a thread of its own if there are several:
-//! whatever comes from outside comes later. Where applications answer sooner than a window is long, all nodes are one partition, which stops
-//! at each completion. Between windows nothing runs: what has crossed a border is brought over, what hosts have
-//! told goes to the traffic, links fail and come back, and who watches looks.
+//! A window is no longer than the shortest delay of a frame between two nodes, nor than the time the traffic takes to act on a report. So the
+//! traffic acts first, up to the end of the window. Then every partition runs independently up to that end, on its own thread if there are
+//! several: input from outside arrives later. Where applications answer sooner than a window is long, all nodes form one partition, which stops
+//! at each completion. Between windows no partition runs: the network delivers frames that crossed a boundary, passes reports of hosts to the
+//! traffic, applies link failures and repairs, and runs the observers.
 
 mod observers;
 mod outcome;

@@ -1,8 +1,9 @@
-//! A partition: some nodes of the network with everything that they touch, and the one match that dispatches their events.
+//! A partition: some nodes of the network with their state, and the one match that dispatches their events.
 //!
-//! An event names a port, a host or the end of a connection; whose that is gets borrowed here, alone, and handles it: its ports
-//! (`wire/own.rs`), its switch or host, and what is near (`context.rs`) are all that it reaches. Frames for a node of another partition leave by the border (`wire/boundary.rs`), what hosts learn goes to the traffic as a report, and what they are to do
-//! comes as an order (`order.rs`). This is the only place that has both switches and hosts in its hands.
+//! An event names a port, a host or the end of a connection. The partition borrows only the node concerned, which handles the event. A handler
+//! reaches its own ports (`wire/own.rs`), its switch or host, and the shared state (`context.rs`). Frames for a node of another partition leave
+//! across the boundary (`wire/boundary.rs`). Hosts send reports to the traffic, and the traffic sends orders to hosts (`order.rs`). Only this
+//! file accesses both switches and hosts.
 
 use crate::context::Context;
 use crate::endpoint::Endpoints;

@@ -1,6 +1,6 @@
-//! Threads for partitions: each window every partition but the first is handed to a thread of its own, and comes back when it has run.
+//! Threads for partitions: in each window, every worker but the first runs on its own thread and returns afterwards.
 //!
-//! Windows are short, so who waits spins a little before it sleeps; less where that has been in vain.
+//! Windows are short, so a waiting thread spins briefly before it sleeps, and spins less after failed spins.
 
 use crate::worker::Worker;
 use pauseframe_units::Time;
@@ -23,7 +23,7 @@ const IDLE: u8 = 0;
 const ASSIGNED: u8 = 1;
 const SHUTDOWN: u8 = 2;
 
-/// Where a room is handed over. The state that both sides look at again and again has cache lines of its own.
+/// Hands a worker over to its thread. The state that both sides poll has its own cache lines.
 struct JobSlot {
     /// `ASSIGNED`: the thread has it; `SHUTDOWN`: no other will come.
     state: CacheAligned<AtomicU8>,
@@ -34,7 +34,7 @@ struct JobSlot {
 #[repr(align(128))]
 struct CacheAligned<T>(T);
 
-/// The threads.
+/// One thread for each worker but the first.
 pub(crate) struct ThreadPool {
     slots: Vec<(Arc<JobSlot>, Thread)>,
     backoff: Backoff,
@@ -129,18 +129,18 @@ pub(crate) fn run_in_parallel(
     })
 }
 
-/// How often who waits looks before it sleeps.
+/// How often a waiting thread polls before it sleeps.
 #[derive(Clone, Copy, Debug)]
 struct Backoff {
     spins: u32,
-    /// How often in a row all looks were in vain.
+    /// Consecutive failed spins.
     failed_spins: u32,
-    /// So many times it does not look that often.
+    /// Remaining waits with fewer polls.
     reduced_rounds: u32,
 }
 
 impl Backoff {
-    /// Of one of so many partitions.
+    /// The backoff of one of `partitions` threads.
     fn new(partitions: usize, cores: usize) -> Backoff {
         let spins = if partitions <= cores { SPINS } else { SPINS_OVERSUBSCRIBED };
         Backoff { spins, failed_spins: 0, reduced_rounds: 0 }

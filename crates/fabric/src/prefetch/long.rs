@@ -1,4 +1,4 @@
-//! A look at many events that come, where all that they touch is far.
+//! Long look-ahead, for partitions whose state mostly misses the cache.
 
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
