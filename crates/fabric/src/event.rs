@@ -1,10 +1,10 @@
 //! All events, and their fixed order at equal times.
 //!
-//! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports
-//! finish before frames arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications
-//! do follow; within a kind the smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before all events of their instant and
-//! samples after them, between two windows: `network.rs`.) Each event exists at
-//! most once at a time, so this is a total order that no insertion order can disturb.
+//! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports finish before frames
+//! arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications do follow; within a kind the
+//! smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before
+//! all events of their instant and samples after them, between two windows: `network.rs`.) Each event exists at most once at a time, so
+//! this is a total order that no insertion order can disturb.
 
 use crate::ids::{HostId, NicQueueId, SlotId};
 use pauseframe_units::PortId;

@@ -1,10 +1,10 @@
 //! The network: partitions, their traffic, and the windows in which they take turns.
 //!
-//! A window is no longer than the shortest delay of a frame between two nodes, nor than the time the traffic takes to act on a report. So the
-//! traffic acts first, up to the end of the window. Then every partition runs independently up to that end, on its own thread if there are
-//! several: input from outside arrives later. Where applications answer sooner than a window is long, all nodes form one partition, which stops
-//! at each completion. Between windows no partition runs: the network delivers frames that crossed a boundary, passes reports of hosts to the
-//! traffic, applies link failures and repairs, and runs the observers.
+//! A window is no longer than the shortest delay of a frame between two nodes, nor than the time the traffic takes to act on a report. So
+//! the traffic acts first, up to the end of the window. Then every partition runs independently up to that end, on its own thread if there
+//! are several: input from outside arrives later. Where applications answer sooner than a window is long, all nodes form one partition,
+//! which stops at each completion. Between windows no partition runs: the network delivers frames that crossed a boundary, passes reports
+//! of hosts to the traffic, applies link failures and repairs, and runs the observers.
 
 mod observers;
 mod outcome;
@@ -131,7 +131,8 @@ impl Network {
         (self.reaction < self.plan.window).then_some(self.plan.window)
     }
 
-    /// Divides an idle network among partitions: `partition_of` gives each node the number of its partition, from 0 on. Results are the same.
+    /// Divides an idle network among partitions: `partition_of` gives each node the number of its partition, from 0 on. Results are the
+    /// same.
     ///
     /// # Panics
     /// If something has been asked of the network before, its applications react too soon, or a partition has no node.

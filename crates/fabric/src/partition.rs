@@ -1,9 +1,9 @@
 //! A partition: some nodes of the network with their state, and the one match that dispatches their events.
 //!
-//! An event names a port, a host or the end of a connection. The partition borrows only the node concerned, which handles the event. A handler
-//! reaches its own ports (`wire/own.rs`), its switch or host, and the shared state (`context.rs`). Frames for a node of another partition leave
-//! across the boundary (`wire/boundary.rs`). Hosts send reports to the traffic, and the traffic sends orders to hosts (`order.rs`). Only this
-//! file accesses both switches and hosts.
+//! An event names a port, a host or the end of a connection. The partition borrows only the node concerned, which handles the event. A
+//! handler reaches its own ports (`wire/own.rs`), its switch or host, and the shared state (`context.rs`). Frames for a node of another
+//! partition leave across the boundary (`wire/boundary.rs`). Hosts send reports to the traffic, and the traffic sends orders to hosts
+//! (`order.rs`). Only this file accesses both switches and hosts.
 
 use crate::context::Context;
 use crate::endpoint::Endpoints;

@@ -11,8 +11,8 @@ use std::thread::{Scope, Thread};
 /// How a partition is run where a panic must not pass: on the threads of the partitions. What went wrong is the error.
 pub type CatchPanic = fn(&mut dyn FnMut()) -> Result<(), String>;
 
-/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and be
-/// woken costs about as much in a virtual machine (docs/performance.md).
+/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and
+/// be woken costs about as much in a virtual machine (docs/performance.md).
 const SPINS: u32 = 1 << 14;
 /// Where there are fewer cores than partitions, or others want them, who looks keeps from its core whom it waits for.
 const SPINS_OVERSUBSCRIBED: u32 = 1 << 6;

@@ -20,8 +20,9 @@ pub(crate) struct Worker {
     pub(crate) status: WorkerStatus,
 }
 
-/// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the caches of the
-/// core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors fetch pairs.)
+/// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the
+/// caches of the core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors
+/// fetch pairs.)
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerStatus {
