@@ -1,7 +1,7 @@
 //! The lossless network: hosts, switches, ports, buffers, PFC.
 //!
 //! One packet's journey: [`endpoint`] (TCP hands over a segment; stack, NIC) → [`wire`] (queue, link) → [`switching`] (route, admit, mark;
-//! buffer limits, pauses) → wire → … → endpoint. A [`partition`] runs the events; [`observe`] samples the state.
+//! buffer limits, pauses) → wire → … → endpoint. A [`partition`] runs the events; [`observers`] samples the state.
 
 #![expect(unexpected_cfgs, reason = "tests/all/reach.rs has the compiler refuse what is in tests/trespass")]
 

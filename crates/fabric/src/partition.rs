@@ -57,7 +57,7 @@ impl Partition {
         self.ctx.packets.under_way().count() - self.ports.boundary.local_copies()
     }
 
-    /// Starts a transmission if the port is idle and has a frame to send.
+    /// The port may have a frame to send now.
     pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (node, port) = sender(ports, port, ctx);
