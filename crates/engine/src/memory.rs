@@ -4,10 +4,10 @@
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
-/// Bytes that come at once.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// All lines of it.
+/// Prefetches all cache lines of a value.
 #[inline(always)]
 pub fn prefetch_all<T>(place: Option<&T>) {
     let Some(place) = place else { return };
@@ -17,7 +17,7 @@ pub fn prefetch_all<T>(place: Option<&T>) {
     }
 }
 
-/// Its first line.
+/// Prefetches the first cache line of a value.
 #[inline(always)]
 pub fn prefetch_line<T>(place: Option<&T>) {
     if let Some(place) = place {

@@ -1,5 +1,4 @@
-//! What a handler may reach beside the state of its node: the clock and what is to happen, the packets of the partition, the mail out, what
-//! is noted for those who watch, and the plan, which nobody writes.
+//! Shared state for event handlers: clock, pending events, packet pool, outgoing reports, observer notes and the read-only plan.
 
 use crate::contention::Contention;
 use crate::event::Event;
@@ -14,7 +13,7 @@ use pauseframe_engine::EventQueue;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::sync::Arc;
 
-/// The list of a handler's rights.
+/// Shared state that an event handler may use.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) queue: EventQueue,
@@ -29,7 +28,7 @@ pub(crate) struct Context {
     pub(crate) packet_hops: u64,
     /// By flow, with QCN: its hosts, source first.
     pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
-    /// A lossless drop is our bug.
+    /// True while a drop in a lossless class can only be a simulator bug.
     covers: bool,
 }
 
@@ -62,13 +61,13 @@ impl Context {
         }
     }
 
-    /// The time of what happens.
+    /// The time of the current event.
     #[inline(always)]
     pub(crate) fn now(&self) -> Time {
         self.queue.now()
     }
 
-    /// Lets `event` happen at `at`.
+    /// Schedules `event` at `at`.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         self.queue.push(at, event.code());

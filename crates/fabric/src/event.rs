@@ -1,10 +1,10 @@
-//! Everything that can happen, and the written order of what happens at the same instant.
+//! All events, and their fixed order at equal times.
 //!
-//! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports
-//! finish before frames arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications
-//! do follow; within a kind the smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before all events of their instant and
-//! samples after them, between two windows: `network.rs`.) Each event exists at
-//! most once at a time, so this is a total order that no insertion order can disturb.
+//! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports finish before frames
+//! arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications do follow; within a kind the
+//! smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before
+//! all events of their instant and samples after them, between two windows: `network.rs`.) Each event exists at most once at a time, so
+//! this is a total order that no insertion order can disturb.
 
 use crate::ids::{HostId, NicQueueId, SlotId};
 use pauseframe_units::PortId;
@@ -20,17 +20,17 @@ pub(crate) enum Event {
     PauseEffect(PortId),
     /// The pause timer of this (port, class) may have run out.
     PauseExpiry(SlotId),
-    /// The pause that we asked this (port, class) for must be renewed.
+    /// The pause that this node requested from this (port, class) must be renewed.
     PauseRefresh(SlotId),
-    /// The receive side of this host's stack is through with a packet.
+    /// The receive side of this host's stack has processed a packet.
     HostReceive(HostId),
-    /// The send side of this host's stack is through with a packet.
+    /// The send side of this host's stack has processed a packet.
     HostSend(HostId),
     /// A deadline of this connection end (flow * 2 + side).
     Timer(u32),
     /// The application at this connection end (flow * 2 + side) does something.
     Order(u32),
-    /// A slow receiver is through with a frame of its buffer.
+    /// A slow receiver has drained a frame from its buffer.
     HostDrain(HostId),
     /// The next datagram of this flow is due.
     DatagramDue(u32),
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     RateRelease(LimiterId),
     /// A cycle of a QCN limiter's timer is over.
     RateTimer(LimiterId),
-    /// The watchdog of this (port, class) looks at it.
+    /// The watchdog of this (port, class) checks it.
     Watchdog(SlotId),
     /// The next frames of this storm of pause frames are due.
     PauseStorm(u32),

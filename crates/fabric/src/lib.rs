@@ -1,11 +1,11 @@
 //! The lossless network: hosts, switches, ports, buffers, PFC.
 //!
 //! One packet's journey: [`endpoint`] (TCP hands over a segment; stack, NIC) → [`wire`] (queue, link) → [`switching`] (route, admit, mark;
-//! who may hold how much, who must pause) → wire → … → endpoint. A [`partition`] drives it, [`observe`] looks at it.
+//! buffer limits, pauses) → wire → … → endpoint. A [`partition`] runs the events; [`observers`] samples the state.
 
 #![expect(unexpected_cfgs, reason = "tests/all/reach.rs has the compiler refuse what is in tests/trespass")]
 
-// The audit's tests build networks as those in tests/all do, which see the crate from outside.
+// The tests of the invariants build networks as those in tests/all do, which see the crate from outside.
 #[cfg(test)]
 extern crate self as pauseframe_fabric;
 

@@ -1,10 +1,10 @@
-//! The network: partitions, the traffic beside them, and the windows in which they take turns.
+//! The network: partitions, their traffic, and the windows in which they take turns.
 //!
-//! A window is no longer than a frame takes from any node to the next, nor than the traffic takes to act on a report. So the traffic acts
-//! first, up to the end of the window, and then every partition runs up to it by itself, on a thread of its own if there are several:
-//! whatever comes from outside comes later. Where applications answer sooner than a window is long, all nodes are one partition, which stops
-//! at each completion. Between windows nothing runs: what has crossed a border is brought over, what hosts have
-//! told goes to the traffic, links fail and come back, and who watches looks.
+//! A window is no longer than the shortest delay of a frame between two nodes, nor than the time the traffic takes to act on a report. So
+//! the traffic acts first, up to the end of the window. Then every partition runs independently up to that end, on its own thread if there
+//! are several: input from outside arrives later. Where applications answer sooner than a window is long, all nodes form one partition,
+//! which stops at each completion. Between windows no partition runs: the network delivers frames that crossed a boundary, passes reports
+//! of hosts to the traffic, applies link failures and repairs, and runs the observers.
 
 mod observers;
 mod outcome;
@@ -52,7 +52,7 @@ pub struct Network {
     reaction: Span,
     stride: usize,
     workloads: usize,
-    /// All windows before this have been run.
+    /// All windows before this time have run.
     reached: Time,
     /// Windows that a single partition may run for.
     windows_at_once: u64,
@@ -90,7 +90,7 @@ impl Network {
         Network::of_plan(&Arc::new(Plan::new(topology, settings)), &routes, workloads, stop_when_finished)
     }
 
-    /// The same of a plan.
+    /// Builds an idle network from a plan.
     pub fn of_plan(
         plan: &Arc<Plan>,
         routes: &Arc<NextHops>,
@@ -131,7 +131,8 @@ impl Network {
         (self.reaction < self.plan.window).then_some(self.plan.window)
     }
 
-    /// Divides an idle network among partitions: `partition_of` gives each node the number of its partition, from 0 on. Results are the same.
+    /// Divides an idle network among partitions: `partition_of` gives each node the number of its partition, from 0 on. Results are the
+    /// same.
     ///
     /// # Panics
     /// If something has been asked of the network before, its applications react too soon, or a partition has no node.
@@ -164,12 +165,12 @@ impl Network {
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub fn partitions(&self) -> usize {
         self.workers.len()
     }
 
-    /// The simulated time that has been reached.
+    /// The current simulated time.
     pub fn now(&self) -> Time {
         self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
@@ -183,7 +184,7 @@ impl Network {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
-    /// The partition of the node at the other end.
+    /// The partition of the node that receives from `port`.
     fn receiver(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }

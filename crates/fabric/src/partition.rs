@@ -1,8 +1,9 @@
-//! A partition: some nodes of the network with everything that they touch, and the one match that dispatches their events.
+//! A partition: some nodes of the network with their state, and the one match that dispatches their events.
 //!
-//! An event names a port, a host or the end of a connection; whose that is gets borrowed here, alone, and handles it: its ports
-//! (`wire/own.rs`), its switch or host, and what is near (`context.rs`) are all that it reaches. Frames for a node of another partition leave by the border (`wire/boundary.rs`), what hosts learn goes to the traffic as a report, and what they are to do
-//! comes as an order (`order.rs`). This is the only place that has both switches and hosts in its hands.
+//! An event names a port, a host or the end of a connection. The partition borrows only the node concerned, which handles the event. A
+//! handler reaches its own ports (`wire/own.rs`), its switch or host, and the shared state (`context.rs`). Frames for a node of another
+//! partition leave across the boundary (`wire/boundary.rs`). Hosts send reports to the traffic, and the traffic sends orders to hosts
+//! (`order.rs`). Only this file accesses both switches and hosts.
 
 use crate::context::Context;
 use crate::endpoint::Endpoints;
@@ -22,7 +23,7 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
 use std::sync::Arc;
 
-/// Some nodes of a network, and what is theirs.
+/// Some nodes of a network, with their state.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) ports: Ports,
@@ -51,12 +52,12 @@ impl Partition {
         }
     }
 
-    /// Packets that are in queues, on links or in stacks here.
+    /// The number of packets in queues, on links or in host stacks of this partition.
     pub(crate) fn packets_under_way(&self) -> usize {
         self.ctx.packets.under_way().count() - self.ports.boundary.local_copies()
     }
 
-    /// The port may have something to send now.
+    /// The port may have a frame to send now.
     pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (node, port) = sender(ports, port, ctx);
@@ -188,7 +189,7 @@ impl Partition {
         node.on_pause_storm(number, storm, port, &mut self.ctx);
     }
 
-    /// A host, whatever happens there.
+    /// Borrows a host and the context.
     #[inline(always)]
     fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
         let Partition { ports, endpoints, ctx, .. } = self;

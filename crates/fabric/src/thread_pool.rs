@@ -1,6 +1,6 @@
-//! Threads for partitions: each window every partition but the first is handed to a thread of its own, and comes back when it has run.
+//! Threads for partitions: in each window, every worker but the first runs on its own thread and returns afterwards.
 //!
-//! Windows are short, so who waits spins a little before it sleeps; less where that has been in vain.
+//! Windows are short, so a waiting thread spins briefly before it sleeps, and spins less after failed spins.
 
 use crate::worker::Worker;
 use pauseframe_units::Time;
@@ -11,8 +11,8 @@ use std::thread::{Scope, Thread};
 /// How a partition is run where a panic must not pass: on the threads of the partitions. What went wrong is the error.
 pub type CatchPanic = fn(&mut dyn FnMut()) -> Result<(), String>;
 
-/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and be
-/// woken costs about as much in a virtual machine (docs/performance.md).
+/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and
+/// be woken costs about as much in a virtual machine (docs/performance.md).
 const SPINS: u32 = 1 << 14;
 /// Where there are fewer cores than partitions, or others want them, who looks keeps from its core whom it waits for.
 const SPINS_OVERSUBSCRIBED: u32 = 1 << 6;
@@ -23,7 +23,7 @@ const IDLE: u8 = 0;
 const ASSIGNED: u8 = 1;
 const SHUTDOWN: u8 = 2;
 
-/// Where a room is handed over. The state that both sides look at again and again has cache lines of its own.
+/// Hands a worker over to its thread. The state that both sides poll has its own cache lines.
 struct JobSlot {
     /// `ASSIGNED`: the thread has it; `SHUTDOWN`: no other will come.
     state: CacheAligned<AtomicU8>,
@@ -34,7 +34,7 @@ struct JobSlot {
 #[repr(align(128))]
 struct CacheAligned<T>(T);
 
-/// The threads.
+/// One thread for each worker but the first.
 pub(crate) struct ThreadPool {
     slots: Vec<(Arc<JobSlot>, Thread)>,
     backoff: Backoff,
@@ -60,7 +60,7 @@ impl ThreadPool {
         ThreadPool { slots: (0..count).map(slot).collect(), backoff }
     }
 
-    /// Runs all rooms up to `end`, the first one here. What failed is the error, of the first room in which something did.
+    /// Runs all workers up to `end`, the first on this thread. Returns the error of the first worker that failed.
     pub(crate) fn run(&mut self, workers: &mut Vec<Box<Worker>>, end: Time) -> Result<(), String> {
         for ((slot, thread), worker) in self.slots.iter().zip(workers.drain(1..)) {
             *slot.work.lock().unwrap_or_else(PoisonError::into_inner) = Some((worker, end));
@@ -92,7 +92,7 @@ impl Drop for ThreadPool {
 }
 
 impl JobSlot {
-    /// What the thread does.
+    /// Runs assigned windows until shutdown.
     fn serve(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: Backoff) {
         loop {
             backoff.wait(|| self.state.0.load(Ordering::Acquire) != IDLE);
@@ -129,24 +129,24 @@ pub(crate) fn run_in_parallel(
     })
 }
 
-/// How often who waits looks before it sleeps.
+/// How often a waiting thread polls before it sleeps.
 #[derive(Clone, Copy, Debug)]
 struct Backoff {
     spins: u32,
-    /// How often in a row all looks were in vain.
+    /// Consecutive failed spins.
     failed_spins: u32,
-    /// So many times it does not look that often.
+    /// Remaining waits with fewer polls.
     reduced_rounds: u32,
 }
 
 impl Backoff {
-    /// Of one of so many partitions.
+    /// The backoff of one of `partitions` threads.
     fn new(partitions: usize, cores: usize) -> Backoff {
         let spins = if partitions <= cores { SPINS } else { SPINS_OVERSUBSCRIBED };
         Backoff { spins, failed_spins: 0, reduced_rounds: 0 }
     }
 
-    /// How often it looks this time.
+    /// The number of polls for the next wait.
     fn next_spins(&mut self) -> u32 {
         match self.reduced_rounds.checked_sub(1) {
             Some(left) => {
@@ -157,7 +157,7 @@ impl Backoff {
         }
     }
 
-    /// What came of so many looks.
+    /// Records whether a round of `spins` polls failed.
     fn record(&mut self, spins: u32, failed: bool) {
         if spins < self.spins {
             return;

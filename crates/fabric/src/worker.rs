@@ -1,4 +1,4 @@
-//! A partition with its clock: what runs on a thread of its own up to the end of a window.
+//! A worker runs one partition up to the end of a window.
 
 use crate::order::{Addressed, Report, SharedUpdate};
 use crate::partition::Partition;
@@ -7,7 +7,7 @@ use pauseframe_engine::{Tally, run};
 use pauseframe_units::Time;
 use std::sync::Arc;
 
-/// A partition, its events, and what came and goes by its border.
+/// A partition with its event tally, orders and inboxes.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) partition: Partition,
@@ -20,8 +20,9 @@ pub(crate) struct Worker {
     pub(crate) status: WorkerStatus,
 }
 
-/// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the caches of the
-/// core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors fetch pairs.)
+/// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the
+/// caches of the core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors
+/// fetch pairs.)
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerStatus {
@@ -31,7 +32,7 @@ pub(crate) struct WorkerStatus {
     pub(crate) events: u64,
     /// The window ended here.
     pub(crate) end: Time,
-    /// What hosts have reported.
+    /// Reports from hosts.
     pub(crate) reports: Vec<Report>,
 }
 
@@ -43,7 +44,7 @@ impl Worker {
         Worker { partition, tally, orders, updates, inboxes, status: WorkerStatus::default() }
     }
 
-    /// Lets happen what happens before `end`.
+    /// Runs all events before `end`.
     pub(crate) fn run(&mut self, end: Time) {
         self.partition.ports.boundary.prefetch_push();
         self.take_in();
@@ -52,7 +53,7 @@ impl Worker {
         self.publish_status();
     }
 
-    /// Says anew what the network wants to know of the partition.
+    /// Updates the status that the network reads between windows.
     pub(crate) fn publish_status(&mut self) {
         let first_arrival = self.partition.ports.boundary.take_first();
         let next = [self.next_time(), first_arrival].into_iter().flatten().min();
@@ -78,13 +79,13 @@ impl Worker {
         }
     }
 
-    /// The time of what happens here next.
+    /// The time of the next event.
     pub(crate) fn next_time(&mut self) -> Option<Time> {
         self.partition.ctx.queue.next_time()
     }
 }
 
-/// Brings what has left each room to the next.
+/// Swaps outboxes and inboxes between workers.
 pub(crate) fn exchange(workers: &mut [Box<Worker>]) {
     for from in 1..workers.len() {
         let (before, after) = workers.split_at_mut(from);

@@ -8,7 +8,7 @@ use super::{Entry, EventQueue, MASK, NIL, Node, REVIEW_EVERY};
 use crate::memory::{get_or_first, prefetch_line, prefetch_or_first};
 use pauseframe_units::Time;
 
-/// No more than so many stand in line at once.
+/// Maximum number of events in the lookahead buffer.
 const CAPACITY: usize = 128;
 
 /// Events in order, earliest first.
@@ -39,7 +39,7 @@ impl Lookahead {
         self.entries.len() - self.first
     }
 
-    /// Whether it has to wait here.
+    /// Whether `entry` belongs into the lookahead buffer.
     #[inline]
     pub(super) fn covers(&self, entry: Entry) -> bool {
         self.last().is_some_and(|last| entry.key() < last.key())

@@ -1,4 +1,4 @@
-//! How wide the buckets are: as the load wants it.
+//! Adapts the bucket width to the load.
 
 use super::{BUCKETS, Entry, EventQueue, NIL};
 use std::cmp::Reverse;

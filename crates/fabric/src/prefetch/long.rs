@@ -1,4 +1,4 @@
-//! A look at many events that come, where all that they touch is far.
+//! Long look-ahead, for partitions whose state mostly misses the cache.
 
 use crate::event::Event;
 use crate::frame::{Carried, Content, Packet, PacketId};
@@ -89,7 +89,7 @@ impl Partition {
         }
     }
 
-    /// Where it is written where that packet goes.
+    /// Prefetches the packet's path entry.
     #[inline(always)]
     fn prefetch_path_entry(&self, code: u64) {
         match Event::of_port(code) {

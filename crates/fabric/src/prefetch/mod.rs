@@ -1,9 +1,9 @@
-//! What comes is brought near before its turn: in a large partition nearly everything that a hop touches lies in far memory.
+//! Prefetches the state that upcoming events will touch: in a large partition, nearly all of it misses the cache.
 //!
-//! An event names its port, the port its first packet, the packet its way, and that the port it leaves by: each has to be read
-//! before the next is known. So these steps are taken one after the other, each some events before the next, by when its own
-//! has come (`far.rs`). In networks of middle size a glance does, with fewer steps that are closer together (`prefetch_short.rs`). All of it is a
-//! guess: what happens meanwhile may change it, and no result depends on it. (docs/performance.md has what it brings, and from which size on.)
+//! An event names its port, the port its first packet, the packet its path, and the path the egress port. Each must be read before the
+//! next is known. So the steps run some events apart, when the data of the previous step has arrived (`long.rs`). Networks of medium size
+//! use fewer steps that are closer together (`short.rs`). All prefetches are guesses: later events may invalidate them, and no result
+//! depends on them. (docs/performance.md has the gain, and the sizes from which it pays off.)
 
 mod long;
 mod short;
@@ -17,7 +17,7 @@ mod tests {
     use crate::hot::PrefetchMode;
     use pauseframe_units::{Span, Time};
 
-    /// Small networks do without it, and so would all tests: here one has it all the same.
+    /// Small networks do not prefetch, so this test turns it on.
     #[test]
     fn prefetching_changes_no_result() {
         let links = ["a", "b", "c", "d"].map(|name| (name, link(10, Span::from_us(1))));
