@@ -2,7 +2,7 @@
 //!
 //! An event names its port, the port its first packet, the packet its path, and the path the egress port. Each must be read before the
 //! next is known. So the steps run some events apart, when the data of the previous step has arrived (`long.rs`). Networks of medium size
-//! use fewer steps that are closer together (`short.rs`). All prefetches are guesses: later events may invalidate them, and no result
+//! use fewer steps that are closer together (`short.rs`). All prefetches are guesses: events in the meantime may invalidate them, and no result
 //! depends on them. (docs/performance.md has the gain, and the sizes from which it pays off.)
 
 mod long;
