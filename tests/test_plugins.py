@@ -132,18 +132,36 @@ def test_the_interpreter_gives_the_same(tmp_path, algorithm):
     assert mine.summary["fingerprint"] == built_in.summary["fingerprint"]
 
 
-def test_c_and_rust_have_the_fingerprint_of_the_built_in_one(tmp_path, aimd):
+def test_c_has_the_fingerprint_of_the_built_in_one(aimd):
     settings = {"transport.aimd_a": 2.0, "transport.congestion_control": "aimd"}
     built_in = pf.run(INCAST, set=settings, progress=False)
     assert built_in.summary["drops"] > 0
     mine = run(aimd, "aimd:aimd_c", set={"transport.aimd_c_a": 2.0})
     assert mine.summary["fingerprint"] == built_in.summary["fingerprint"]
-    if rustc := shutil.which("rustc"):
-        target = tmp_path / "libaimd_rust.so"
-        command = [rustc, "-O", "--edition", "2024", "--crate-type", "cdylib", EXAMPLES / "aimd.rs", "-o", target]
-        subprocess.run(command, check=True, capture_output=True)
-        mine = run(target, "aimd_rust:aimd_rust", set={"transport.aimd_rust_a": 2.0})
-        assert mine.summary["fingerprint"] == built_in.summary["fingerprint"]
+
+
+NO_STD_OPTIONS = ("-C", "panic=abort", "-C", "lto=fat")
+PANIC_HANDLER = """
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="needs rustc")
+@pytest.mark.parametrize("std", [True, False])
+def test_rust_with_and_without_its_standard_library(tmp_path, std):
+    source, target = tmp_path / "aimd.rs", tmp_path / "libaimd_rust.so"
+    text = (EXAMPLES / "aimd.rs").read_text()
+    if not std:
+        text = text.replace("\nuse std::ffi", "\n#![no_std]\nuse core::ffi").replace("std::", "core::") + PANIC_HANDLER
+    source.write_text(text)
+    options = ("-O", "--edition", "2024", "--crate-type", "cdylib", *(() if std else NO_STD_OPTIONS))
+    subprocess.run(["rustc", *options, source, "-o", target], check=True, capture_output=True)
+    built_in = pf.run(INCAST, set={"transport.aimd_a": 2.0, "transport.congestion_control": "aimd"}, progress=False)
+    mine = run(target, "aimd_rust:aimd_rust", set={"transport.aimd_rust_a": 2.0})
+    assert mine.summary["fingerprint"] == built_in.summary["fingerprint"]
 
 
 def test_threads_change_nothing():

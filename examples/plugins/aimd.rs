@@ -3,7 +3,8 @@
 //!     rustc -O --edition 2024 --crate-type cdylib aimd.rs -o libaimd_rust.so
 //!     pauseframe run incast.toml --plugin ./libaimd_rust.so --set transport.congestion_control=aimd_rust:aimd_rust
 //!
-//! The structures are those of pauseframe_cc.h.
+//! The structures are those of pauseframe_cc.h. Without the standard library (`#![no_std]`, `core::ffi`, a panic handler) add
+//! `-C panic=abort -C lto=fat`.
 
 use std::ffi::{c_char, c_int, c_void};
 
