@@ -1,4 +1,4 @@
-"""A config.txt of the HPCC simulator becomes a scenario that runs, with notes of what is left out."""
+"""A config.txt of the HPCC simulator becomes a scenario that runs, with notes on the skipped parts."""
 
 import json
 from pathlib import Path

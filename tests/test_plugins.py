@@ -719,6 +719,29 @@ def test_a_sweep_takes_plugins_along(tmp_path, aimd, keep_runs):
     assert "dctcp_py:dctcp_py" in compared.stdout
 
 
+def test_tune_takes_plugins_along(tmp_path):
+    """Workers load the plug-in, whose constant is the parameter."""
+    pytest.importorskip("optuna")
+    found = pf.tune(
+        INCAST, plugins=[EXAMPLES / "swift.py"],
+        set={"transport.congestion_control": "swift:swift"}, parameters={"transport.swift_ai": [0.5, 1.0]},
+        objectives=[{"minimize": "fct_us.p50"}], trials=2, seeds=1, check_seeds=1, held_out=2, play=False,
+        sensitivity=False, out=tmp_path / "out", progress=False,
+    )  # fmt: skip
+    assert found.recommended is not None
+    assert found.recommended["transport.swift_ai"] in {0.5, 1.0}
+
+
+def test_headroom_reads_a_scenario_with_a_plugin(tmp_path, aimd):
+    file = tmp_path / "scenario.toml"
+    file.write_text(INCAST.replace('buffer = "100 KB"', "pfc = true"))
+    settings = ("--set", "transport.congestion_control=aimd:aimd_c", "--set", "transport.lossless=true")
+    assert "--plugin" in cli("headroom", file, *settings).stderr
+    done = cli("headroom", file, *settings, "--plugin", aimd)
+    assert done.returncode == 0, done.stderr
+    assert "802.1Qbb Annex O" in done.stdout
+
+
 def test_shards_take_plugins_along(tmp_path, aimd):
     """As jobs of Slurm do: each names the plug-in."""
     scenario = tmp_path / "incast.toml"

@@ -7,13 +7,25 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pauseframe.cli._common import AsJson, Set, print_json, print_table, resolve_file, say
+from pauseframe.cli._common import (
+    AllowPlugins,
+    AsJson,
+    PluginFiles,
+    Set,
+    print_json,
+    print_table,
+    resolve_file,
+    say,
+)
 from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
+
+if TYPE_CHECKING:
+    from pauseframe.types import HeadroomRow
 
 commands = PlainTyper()
 
@@ -236,6 +248,8 @@ def headroom(
         Path | None,
         typer.Option("--plot", help="Draw the result among the values that platforms ship with: .svg or .html."),
     ] = None,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
 ) -> None:
     """Compute the headroom that a lossless link needs.
@@ -246,7 +260,9 @@ def headroom(
     from pauseframe import calculator
 
     if file is not None:
-        _headroom_of_scenario(file, set_, (rate, cable, plot), as_json)
+        if any(option is not None for option in (rate, cable, plot)):
+            raise typer.BadParameter("--rate, --cable and --plot are for one link: leave the scenario file out")
+        _show_headroom(file, resolve_file(file, set_, None, plugin, allow_plugins).headroom(), as_json)
         return
     if rate is None or cable is None or set_:
         raise typer.BadParameter("give --rate and --cable, or a scenario file")
@@ -264,10 +280,7 @@ def headroom(
     print(calculator.as_json(result) if as_json else calculator.as_text(result))
 
 
-def _headroom_of_scenario(file: Path, set_: list[str] | None, of_one_link: tuple[object, ...], as_json: bool) -> None:
-    if any(option is not None for option in of_one_link):
-        raise typer.BadParameter("--rate, --cable and --plot are for one link: leave the scenario file out")
-    rows = resolve_file(file, set_, None).headroom()
+def _show_headroom(file: Path, rows: list[HeadroomRow], as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif rows:

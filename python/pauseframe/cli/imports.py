@@ -34,7 +34,7 @@ def hpcc(
 ) -> None:
     """Write the scenario of a config.txt of the HPCC simulator.
 
-    Topology and flow file are read as they are; notes list what is left out.
+    Topology and flow file are read as they are; notes list the skipped parts.
     """
     from pauseframe.imports.hpcc import read_config
 

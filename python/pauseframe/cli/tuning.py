@@ -7,11 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pauseframe.cli._common import AsJson, Jobs, Quiet, ScenarioFile, Set, changes_of, print_json, print_table, say
+from pauseframe.cli._common import (
+    AllowPlugins,
+    AsJson,
+    Jobs,
+    PluginFiles,
+    Quiet,
+    ScenarioFile,
+    Set,
+    changes_of,
+    load_plugins,
+    print_json,
+    print_table,
+    say,
+)
 from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
+    from pauseframe.sweep.plan import Source
     from pauseframe.tune.study import Study, Tuning
 
 commands = PlainTyper()
@@ -90,14 +104,17 @@ def tune(
         list[Path] | None,
         typer.Option("--inventory", help="With --export: names and addresses of devices, as for pauseframe deploy."),
     ] = None,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Search for the values of some keys that are best, and say how sure that is.
+    """Search for the best values of some keys, and show how certain the answer is.
 
     Parameters, objectives and constraints are those of the [tune] table of the file; options go before it.
     """
     from pauseframe.cli.sweeps import _shard
+    from pauseframe.sweep.plan import Source
     from pauseframe.tune.export import TARGETS, export_answer
     from pauseframe.tune.study import carry_out
 
@@ -106,7 +123,10 @@ def tune(
     if export is not None and export[1].exists() and any(export[1].iterdir()):
         raise typer.BadParameter(f"{export[1]} is not empty: name another folder", param_hint="--export")
     given = {"trials": trials, "seeds": seeds, "held_out": held_out, "search_seed": search_seed}
-    study = _study(file, set_ or [], parameter or [], minimize or [], maximize or [], constraint or [], given)
+    source = Source.read(file)
+    load_plugins(plugin, allow_plugins, source.text, source.base_dir)
+    source.set(changes_of(set_ or []))
+    study = _study(source, parameter or [], minimize or [], maximize or [], constraint or [], given)
     result = carry_out(
         study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), threads=threads,
         beside_random=beside_random, play=play, progress=not quiet,
@@ -128,8 +148,7 @@ def tune(
 
 
 def _study(
-    file: Path,
-    settings: list[str],
+    source: Source,
     parameters: list[str],
     minimize: list[str],
     maximize: list[str],
@@ -137,13 +156,10 @@ def _study(
     given: dict[str, int | None],
 ) -> Study:
     """The search of a file, changed by a command line."""
-    from pauseframe.sweep.plan import Source
     from pauseframe.tune.parameters import parse_parameter
     from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
     from pauseframe.tune.study import prepare
 
-    source = Source.read(file)
-    source.set(changes_of(settings))
     spec = spec_from_table(source.tune | {name: value for name, value in given.items() if value is not None})
     for text in parameters:
         if "=" not in text:

@@ -176,7 +176,7 @@ def _player(folder: Path) -> Player:
 
 
 def _claims(outcomes: list[Outcome]) -> tuple[list[Claim], str]:
-    """The claims that were judged, and what is said of the others."""
+    """The judged claims, and a note on the others."""
     shown = [
         as_claim(judgement, outcome.told[judgement.claim.id])
         for outcome in outcomes

@@ -97,7 +97,7 @@ def read_config(path: Path) -> Imported:
         notes.append(f"PACKET_PAYLOAD_SIZE {payload}: packets have {mtu} bytes of payload, a path MTU of RoCEv2")
     text = json.dumps
     lines = [
-        f"# From {path.name} of the HPCC simulator; `pauseframe import hpcc` lists what is left out.",
+        f"# From {path.name} of the HPCC simulator; `pauseframe import hpcc` lists the skipped parts.",
         f"name = {text(path.stem)}",
         f'stop = {{ time = "{_one(path, values, "SIMULATOR_STOP_TIME", "4")} s", when_finished = true }}',
         "",

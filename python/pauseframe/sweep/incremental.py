@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from pauseframe._plain import Value
+    from pauseframe.plugins.load import LoadedFile
     from pauseframe.sweep.plan import PlannedRun
     from pauseframe.sweep.results import Sweep
 
@@ -44,6 +45,7 @@ class IncrementalSweep:
         on: str | Client | None = None,
         threads: int | None = None,
         shard: tuple[int, int] | None = None,
+        plugins: tuple[LoadedFile, ...] = (),
     ) -> None:
         if jobs is not None and jobs < 1:
             raise InputError(f"jobs = {jobs}: at least one")
@@ -53,7 +55,7 @@ class IncrementalSweep:
         self.computed = 0
         """Runs that were computed by this process."""
         self._store = Store(Path(store) if store is not None else folder.absolute().parents[1] / STORE_NAME)
-        self._target = Target(None, folder / BATCHES, threads or 1)
+        self._target = Target(None, folder / BATCHES, threads or 1, plugins)
         self._jobs = jobs or core_count()
         self._on = on
         self._shard = shard

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from pauseframe._plain import Settings
+    from pauseframe.run import Plugins
     from pauseframe.scenario import Scenario
     from pauseframe.sweep.task import Outcome as RunOutcome
     from pauseframe.tune.parameters import Parameter
@@ -249,10 +250,15 @@ def tune(
     threads: int | None = None,
     beside_random: bool = False,
     play: bool = True,
+    plugins: Plugins = (),
     progress: bool | None = None,
     **rules: Any,
 ) -> Tuning:
     """What `pauseframe.tune` does; `rules` are the other keys of the `[tune]` table."""
+    if plugins:
+        from pauseframe.run import load_for
+
+        load_for(scenario, plugins)
     source = Source.read(scenario)
     source.set(set or {})
     given = {
@@ -305,7 +311,8 @@ def carry_out(
     play: bool = True,
     progress: bool | None = None,
 ) -> Tuning:
-    """Runs a search; the arguments are those of `tune`."""
+    """Runs a search; the arguments are those of `tune`. Workers load the plug-ins that this process has loaded."""
+    from pauseframe.plugins.load import loaded_files
     from pauseframe.tune.record import ANSWER, as_record
     from pauseframe.tune.replay import record_decisive
 
@@ -313,7 +320,8 @@ def carry_out(
     _open(folder, study, resume or shard is not None)
     begun = time.perf_counter()
     display = Display(progress, study.spec.trials)
-    runs = IncrementalSweep(folder / RUNS, store=store, jobs=jobs, on=on, threads=threads, shard=shard)
+    plugins = tuple(one for one in loaded_files() if one.is_file)
+    runs = IncrementalSweep(folder / RUNS, store=store, jobs=jobs, on=on, threads=threads, shard=shard, plugins=plugins)
     lab = Simulations(study.source, study.spec, runs, display.run_ended)
     first = shard is None or shard[0] == 1
     try:
