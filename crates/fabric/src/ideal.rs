@@ -120,6 +120,11 @@ impl IdealTime {
         there.saturating_add(self.one_way(&self.path(to, from), &[(1, ack)]))
     }
 
+    /// The number of links between two hosts.
+    pub fn links(&self, from: NodeId, to: NodeId) -> u32 {
+        self.path(from, to).len() as u32
+    }
+
     /// What the links and switches between two hosts take of a packet without bytes: no stacks, no serialisation.
     pub fn wire_latency(&self, from: NodeId, to: NodeId) -> Span {
         self.path(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)

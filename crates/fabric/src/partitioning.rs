@@ -11,7 +11,7 @@ const FRAMES_PER_PARTITION: u64 = 2_000;
 const FULL_FRAME_BITS: u64 = 1_538 * 8;
 
 impl Plan {
-    /// How many partitions pay off on so many cores.
+    /// The number of partitions that speed up a run on this many cores.
     pub fn useful_partitions(&self, cores: usize) -> usize {
         let bits = |port: PortId| self.topology.channel(port).rate.bytes_in(self.window).0 * 8;
         let frames = self.ports().map(bits).sum::<u64>() / FULL_FRAME_BITS;

@@ -14,9 +14,9 @@ pub type CatchPanic = fn(&mut dyn FnMut()) -> Result<(), String>;
 /// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and
 /// be woken costs about as much in a virtual machine (docs/performance.md).
 const SPINS: u32 = 1 << 14;
-/// Where there are fewer cores than partitions, or others want them, who looks keeps from its core whom it waits for.
+/// Polls before sleeping where threads share cores: a spinning thread would keep the core from the thread that it waits for.
 const SPINS_OVERSUBSCRIBED: u32 = 1 << 6;
-/// Who has looked in vain looks no more than [`SPINS_OVERSUBSCRIBED`] the next two times, then four, and so on up to this power of two.
+/// After each failed spin the thread polls only [`SPINS_OVERSUBSCRIBED`] times for the next 2, 4, 8, ... waits, up to this power of two.
 const BACKOFF_EXPONENT_MAX: u32 = 8;
 
 const IDLE: u8 = 0;

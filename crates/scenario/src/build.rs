@@ -86,7 +86,8 @@ fn build_on(
     for index in 0..connected {
         let base_rtt = || longest.map_or(Span(1), |(a, b)| idle.base_rtt(a, b, index as u16));
         if let Some(rdma) = &mut settings.transports[index].rdma {
-            rdma::set_base_rtt(rdma, base_rtt);
+            let links = || longest.map_or(1, |(a, b)| idle.links(a, b));
+            rdma::set_longest_path(rdma, base_rtt, links);
         }
     }
     let settings = Arc::new(settings);

@@ -81,6 +81,15 @@ pub const PRESETS: &[Row] = &[
         ],
     },
     Row {
+        name: "roce_swift",
+        doc: "RoCEv2 queue pairs with Swift (SIGCOMM 2020) in a lossless class",
+        row: &[
+            set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
+            set("rdma_control", "swift", "SIGCOMM 2020"),
+            set("lossless", "true", "none: the paper ran lossy; here as the other RoCE presets"),
+        ],
+    },
+    Row {
         name: "pfabric",
         doc: "pFabric's rate control (Alizadeh et al. 2013), lossy, on no operating system; with switch.queue = \"pfabric\"",
         row: &[

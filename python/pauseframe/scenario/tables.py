@@ -1221,6 +1221,7 @@ class Transport(Constants):
             "roce_dcqcn",
             "roce_hpcc",
             "roce_timely",
+            "roce_swift",
             "pfabric",
         ]
         | None
@@ -1400,8 +1401,8 @@ class Transport(Constants):
     """What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also
     the congestion window (cee); default "none" (RFC 9040; Linux: tcp_metrics.c)
     """
-    rdma_control: Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "hpcc"] | None = field(
-        default=None, kw_only=True
+    rdma_control: Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc"] | None = (
+        field(default=None, kw_only=True)
     )
     """Congestion control of queue pairs; default "dcqcn_paper" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
     SIGCOMM 2015; Kumar et al., SIGCOMM 2020)

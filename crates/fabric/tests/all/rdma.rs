@@ -7,6 +7,7 @@ use pauseframe_fabric::{
 };
 use pauseframe_rdma::cc::dcqcn::Preset;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
+use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
 use pauseframe_topology::Topology;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 /// A full WRITE packet on the wire (priority tag, preamble and gap included) and in buffers.
 const WIRE: u64 = 1024 + 44 + 18 + 4 + 20;
 const MTU: u64 = 1024;
+/// An acknowledgement on the wire.
+const ACK_WIRE: u64 = 66 + 4 + 20;
 
 pub(crate) fn pair() -> QueuePairSettings {
     QueuePairSettings {
@@ -344,4 +347,32 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
         let most = if senders == 32 { 1.6 } else { 1.15 };
         assert!(queues > 0.85 * queue && queues < most * queue, "{senders}: {queues} bytes, {queue} there");
     }
+}
+
+/// The target of Swift, less the round trip of the idle network, is what packets wait in the queue.
+#[test]
+fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
+    let topology = star_100g(3);
+    let settings = Settings { nic_buffer: 3_000, ..roce(ControlChoice::Swift(2)) };
+    // The integral of the queue over a run, in byte picoseconds, and its length.
+    let queued = |bytes: u64| {
+        let flows = ["host1", "host2"].map(|from| flow(&topology, from, "host0", bytes));
+        let (network, ending) = run(&topology, &settings, &flows);
+        let down = port(&topology, "switch", "host0");
+        let reports = network.port_reports(ending.now);
+        let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
+        let length = ending.now.0 as f64;
+        (report.backlog_mean * length, length)
+    };
+    // Both runs begin alike: senders start at line rate, cut, and climb by a packet a round trip. The second half of the longer run is
+    // without that.
+    let (short, long) = (queued(200_000_000), queued(400_000_000));
+    let queue = (long.0 - short.0) / (long.1 - short.1);
+    let target = SwiftSettings::default();
+    let target = target.base_target + target.per_hop * 2;
+    // Two links there with a full packet and two back with an acknowledgement; 80 ps a byte.
+    let idle = 2 * (WIRE * 80 + 1_000_000) + 2 * (ACK_WIRE * 80 + 1_000_000);
+    // The queue counts a packet without preamble and gap.
+    let expected = (target.0 - idle) as f64 / 80.0 * (WIRE - 20) as f64 / WIRE as f64;
+    assert!((queue / expected - 1.0).abs() < 0.1, "{queue} bytes, {expected} for the target");
 }

@@ -43,7 +43,8 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
         RdmaControlName::DcqcnConnectx => ControlChoice::Dcqcn(Preset::ConnectX),
         RdmaControlName::DcqcnHpcc => ControlChoice::Dcqcn(Preset::Hpcc),
         RdmaControlName::Timely => ControlChoice::Timely,
-        // The base round trip follows from the network.
+        // Path length and base round trip follow from the network: `set_longest_path`.
+        RdmaControlName::Swift => ControlChoice::Swift(0),
         RdmaControlName::Hpcc => ControlChoice::Hpcc { max_stage: spec.hpcc_max_stage, base_rtt: Span::ZERO },
     };
     Some(RdmaSettings {
@@ -54,9 +55,15 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
     })
 }
 
-/// HPCC divides by the round trip of the longest path in the idle network.
-pub(super) fn set_base_rtt(settings: &mut RdmaSettings, of_network: impl FnOnce() -> Span) {
-    if let ControlChoice::Hpcc { base_rtt, .. } = &mut settings.control {
-        *base_rtt = of_network();
+/// HPCC divides by the round trip of the longest path in the idle network; the target delay of Swift grows with its links.
+pub(super) fn set_longest_path(
+    settings: &mut RdmaSettings,
+    rtt: impl FnOnce() -> Span,
+    links: impl FnOnce() -> u32,
+) {
+    match &mut settings.control {
+        ControlChoice::Hpcc { base_rtt, .. } => *base_rtt = rtt(),
+        ControlChoice::Swift(hops) => *hops = links(),
+        _ => {}
     }
 }

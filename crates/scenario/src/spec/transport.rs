@@ -301,6 +301,8 @@ choices! {
         DcqcnHpcc = "dcqcn_hpcc",
         /// TIMELY (SIGCOMM 2015)
         Timely = "timely",
+        /// Swift (SIGCOMM 2020), the window for the fabric's delay
+        Swift = "swift",
         /// HPCC (SIGCOMM 2019); switches stamp telemetry, 42 bytes of each packet
         Hpcc = "hpcc",
     }
