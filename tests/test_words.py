@@ -52,6 +52,11 @@ def test_no_document_outside_of_the_repository(pattern):
     assert found(pattern, FILES) == []
 
 
+def test_no_placeholder_is_left_in_a_page():
+    """A number that somebody meant to fill in later: @RATES@."""
+    assert found(r"@[A-Z]+@", [path for path in FILES if path.suffix == ".md"]) == []
+
+
 @pytest.mark.parametrize(("pattern", "word"), WORDS.items())
 def test_the_words_of_the_field(pattern, word):
     # The comments of the core are held to the last of them so far.

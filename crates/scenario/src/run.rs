@@ -200,8 +200,8 @@ fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> 
         (count, None) => threads::asked(plan, count, divide),
     };
     if choice.threads > 1 {
-        let assign_partitions = plan.assign_partitions(choice.threads);
-        built.network.divide(&assign_partitions);
+        let partition_of = plan.assign_partitions(choice.threads);
+        built.network.divide(&partition_of);
     }
     (built, choice)
 }
