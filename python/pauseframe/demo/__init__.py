@@ -95,7 +95,8 @@ def _is_decided(claim: ClaimOfPaper) -> bool:
 
 def _lasting(stop: str, workloads: int, seeds: int = 1, more: Settings | None = None) -> Reduced:
     """Flows and jobs start for so long."""
-    return Reduced(seeds=seeds, set={f"workload.{number}.stop": stop for number in range(workloads)} | (more or {}))
+    settings: Settings = {f"workload.{number}.stop": stop for number in range(workloads)}
+    return Reduced(seeds=seeds, set=settings | (more or {}))
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,9 @@ def _pooled(name: str, runs: Sequence[RunData]) -> Pooled:
         incasts.drop_nulls(),
         incasts.null_count(),
         background.drop_nulls(),
-        *(sum(run.summary[key] for run in runs) for key in ("drops", "timeouts", "pfc_pauses")),  # type: ignore[literal-required]
+        sum(run.summary["drops"] for run in runs),
+        sum(run.summary["timeouts"] for run in runs),
+        sum(run.summary["pfc_pauses"] for run in runs),
         Conditions.together(name, [conditions_of(run) for run in runs]),
     )
 
