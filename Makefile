@@ -12,7 +12,7 @@ LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test
 .PHONY: help build demo test test-papers check docs dist generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
-	@echo "make demo    the paper's fat tree under five transports: results/demo/report.html"
+	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
 	@echo "make test    every test but the papers' experiments"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make build   $(BIN)/pauseframe"

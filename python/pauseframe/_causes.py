@@ -57,6 +57,8 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
     >>> bolt = Conditions("bolt", 18, 0, 3, True, "per_port of 225 KB", 2.3e6)
     >>> other_causes(lossy, bolt)
     ['16 of 18 flows unfinished in dctcp', '3 SYNs dropped by the marker', 'memory differs: 2.3 MB, dctcp 200 KB']
+    >>> brief_causes(lossy, bolt)
+    ['flows unfinished', 'SYNs dropped', 'memory differs']
     """
     causes = [unfinished(other.unfinished, other.flows)] if other.unfinished else []
     if first.unfinished:
@@ -65,9 +67,23 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
         causes.append(_syns(other.syns_dropped))
     if first.syns_dropped:
         causes.append(f"{_syns(first.syns_dropped)} in {first.label}")
-    if lossless_caution([first.memory, other.memory]):
+    if _memory_differs(first, other):
         causes.append(f"memory differs: {format_bytes(other.held)}, {first.label} {format_bytes(first.held)}")
     return causes
+
+
+def brief_causes(first: Conditions, other: Conditions) -> list[str]:
+    """The same without numbers, for tables whose notes have them."""
+    causes = {
+        "flows unfinished": first.unfinished or other.unfinished,
+        "SYNs dropped": first.syns_dropped or other.syns_dropped,
+        "memory differs": _memory_differs(first, other),
+    }
+    return [text for text, holds in causes.items() if holds]
+
+
+def _memory_differs(first: Conditions, other: Conditions) -> bool:
+    return bool(lossless_caution([first.memory, other.memory]))
 
 
 def unfinished(count: int, flows: int) -> str:

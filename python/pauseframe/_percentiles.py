@@ -29,13 +29,18 @@ def beyond(samples: float, share: float) -> float:
     return samples * min(share, 1 - share)
 
 
+def is_few(beyond: float) -> bool:
+    """Whether so many samples beyond a percentile are too few."""
+    return beyond < ENOUGH_BEYOND * (1 - 1e-9)  # 1000 samples of p99 are enough, whatever rounding says
+
+
 def is_unsure(samples: float, share: float) -> bool:
     """Whether too few samples lie beyond a percentile. The median counts as a percentile too.
 
     >>> is_unsure(999, 0.99), is_unsure(1000, 0.99), is_unsure(18, 0.5), is_unsure(0, 0.5)
     (True, False, True, True)
     """
-    return beyond(samples, share) < ENOUGH_BEYOND * (1 - 1e-9)
+    return is_few(beyond(samples, share))
 
 
 def marked(text: str, samples: float | None, share: float) -> str:
@@ -56,6 +61,15 @@ def explanation(texts: Iterable[str]) -> str:
     ('?: fewer than 10 samples lie beyond this percentile.', '')
     """
     return EXPLANATION if any(text.endswith(f" {MARK}") or f" {MARK} " in text for text in texts) else ""
+
+
+def share_of(metric: str) -> float | None:
+    """The percentile that a metric of a summary names; None if it names none.
+
+    >>> share_of("fct_us.p999"), share_of("fct_us.p99.to_10KB"), share_of("fct_us.mean"), share_of("drops")
+    (0.999, 0.99, None, None)
+    """
+    return next((SHARES[part] for part in metric.split(".")[1:] if part in SHARES), None)
 
 
 def too_few(samples: float, beyond: float) -> str:

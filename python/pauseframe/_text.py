@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pauseframe import _core
     from pauseframe.results import Run
-    from pauseframe.types import HeadroomRow, Summary
+    from pauseframe.types import CompletionTimes, HeadroomRow, Slowdowns, Summary
 
 MISSING = "–"
 
@@ -132,22 +132,25 @@ def format_rate(bits_per_second: float | None) -> str:
     return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")))
 
 
-def summary_rows(summary: Summary) -> list[tuple[str, str]]:
-    """The lines of a run's summary that people look at first."""
+def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[str, str]]:
+    """The lines of a run's summary that people look at first.
+
+    `completed`: how many flows have a completion time, where that is not every finished one (applications keep their
+    connections open).
+    """
     fct, slowdown, queries = summary["fct_us"], summary["slowdown"], summary["query_fct_us"]
-    finished = f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}"
-    rows = [("flows finished", finished)]
+    count = summary["flows_finished"] if completed is None else completed
+    rows = [("flows finished", f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}")]
     # The connections of applications stay open and have no completion time: the table of jobs has theirs.
     if fct["mean"] is not None or not summary["flows_finished"]:
-        rows += [
-            ("FCT, mean", format_us(fct["mean"])),
-            ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
-            ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
-        ]
+        left = summary["flows_total"] - summary["flows_finished"]
+        rows += completion_rows(fct, slowdown, count, left)
     if summary["queries_total"]:
+        done, left = summary["queries_finished"], summary["queries_total"] - summary["queries_finished"]
+        times = {key: format_us(queries[key]) for key in ("p50", "p99", "p999")}
         rows += [
-            ("queries finished", f"{summary['queries_finished']} of {summary['queries_total']}"),
-            ("  p50 / p99 / p99.9", " / ".join(format_us(queries[key]) for key in ("p50", "p99", "p999"))),
+            ("queries finished", f"{format_count(done)} of {format_count(summary['queries_total'])}"),
+            ("  p50 / p99 / p99.9", percentiles_text(times, done, left)),
         ]
     reasons = ", ".join(f"{name} {count}" for name, count in summary["drops_by_reason"].items() if count)
     rows += [
@@ -165,6 +168,29 @@ def summary_rows(summary: Summary) -> list[tuple[str, str]]:
         ("fingerprint", summary["fingerprint"]),
     ]
     return rows
+
+
+def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfinished: int) -> list[tuple[str, str]]:
+    """Completion times and slowdowns of `count` flows, beside those that have none."""
+    times = {key: format_us(fct[key]) for key in ("p50", "p99", "p999")}
+    ratios = {key: format_number(slowdown[key]) for key in ("p50", "p99")}
+    return [
+        ("FCT, mean", format_us(fct["mean"])),
+        ("  p50 / p99 / p99.9", percentiles_text(times, count, unfinished)),
+        ("slowdown, p50 / p99", percentiles_text(ratios, count, unfinished)),
+    ]
+
+
+def percentiles_text(texts: Mapping[str, str], samples: int, unfinished: int) -> str:
+    """Percentiles by name on one line, those of too few samples marked, with what is not among the samples.
+
+    >>> percentiles_text({"p50": "592 µs", "p99": "6.3 ms"}, 216, 3)
+    '592 µs / 6.3 ms ? (3 unfinished)'
+    """
+    from pauseframe._percentiles import SHARES, marked
+
+    line = " / ".join(marked(text, samples, SHARES[name]) for name, text in texts.items())
+    return f"{line} ({format_count(unfinished)} unfinished)" if unfinished else line
 
 
 def _fullest(summary: Summary) -> str:
@@ -231,10 +257,13 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
     drops           0
     wall time  1.2 ms
     """
+    from pauseframe._percentiles import explanation
+
     pairs = list(rows)
     left = max(len(name) for name, _ in pairs)
     right = max(len(value) for _, value in pairs)
-    return "\n".join([title, *(f"{name:{left}}  {value:>{right}}" for name, value in pairs)])
+    note = explanation(value for _, value in pairs)
+    return "\n".join([title, *(f"{name:{left}}  {value:>{right}}" for name, value in pairs), *([note] if note else [])])
 
 
 def terminal_table(*columns: str | dict[str, Any], title: str | None = None, show_header: bool = True) -> Table:

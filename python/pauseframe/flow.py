@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._text import (
+    completion_rows,
     format_bytes,
     format_count,
     format_duration,
     format_number,
     format_rate,
-    format_us,
     two_columns,
 )
 from pauseframe.run import resolve
@@ -92,12 +92,10 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
     rates, use, bound = summary["rate_bps"], summary["fabric_utilisation"], summary["bound"]
     rows = [("flows", format_count(summary["flows_total"]))]
     if summary["demand"] == "workloads":
-        fct, slowdown = summary["fct_us"], summary["slowdown"]
+        done, left = summary["flows_finished"], summary["flows_total"] - summary["flows_finished"]
         rows = [
-            ("flows finished", f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}"),
-            ("FCT, mean", format_us(fct["mean"])),
-            ("  p50 / p99 / p99.9", " / ".join(format_us(fct[key]) for key in ("p50", "p99", "p999"))),
-            ("slowdown, p50 / p99", " / ".join(format_number(slowdown[key]) for key in ("p50", "p99"))),
+            ("flows finished", f"{format_count(done)} of {format_count(summary['flows_total'])}"),
+            *completion_rows(summary["fct_us"], summary["slowdown"], done, left),
             ("simulated time", format_duration(summary["sim_time_s"])),
         ]
     rows += [

@@ -151,12 +151,16 @@ class Run:
     def _repr_html_(self) -> str:
         from html import escape
 
+        from pauseframe._percentiles import explanation
         from pauseframe._text import summary_rows
 
+        pairs = summary_rows(self.summary)
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
-            for name, value in summary_rows(self.summary)
+            for name, value in pairs
         )
+        if mark := explanation(value for _, value in pairs):
+            rows += f"<tr><td colspan='2'><small>{escape(mark)}</small></td></tr>"
         title = escape(f"{self.summary['name']}, seed {self.summary['seed']}")
         note = "" if not self.interrupted else f" <em>({escape(self.status)})</em>"
         return f"<table><caption><b>{title}</b>{note}</caption><tbody>{rows}</tbody></table>"

@@ -88,7 +88,9 @@ def run(
     elif not quiet:
         from pauseframe._text import jobs_table, summary_rows, two_columns
 
-        print(two_columns(summary_rows(result.summary), f"{scenario.name}, seed {scenario.seed}"))
+        # Counted from the flows only beside applications, whose connections finish without a completion time.
+        completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) else None
+        print(two_columns(summary_rows(result.summary, completed), f"{scenario.name}, seed {scenario.seed}"))
         print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
         if len(result.jobs):
             print()

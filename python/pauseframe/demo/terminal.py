@@ -42,7 +42,7 @@ def _chart(answer: Answer) -> Table:
 def _bar(share: float) -> str:
     """Blocks in eighths of a cell.
 
-    >>> _bar(0.0625), _bar(0.009)
+    >>> _bar(0.0625), _bar(0.006)
     ('██▌', '▎')
     """
     eighths = max(round(share * BAR_CELLS * 8), 1 if share > 0 else 0)

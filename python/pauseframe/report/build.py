@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from pauseframe._core import __version__
 from pauseframe._files import write_text
+from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
 from pauseframe._text import (
     MISSING,
     buffers,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pauseframe.report.data import RunData
     from pauseframe.report.page import Answer, PercentileRow, Player
 
-PERCENTILE_TITLES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
+PERCENTILE_TITLES = {name: TITLES[name] for name in data.PERCENTILES}
 BUSIEST_PORTS = 12
 CIRCLES = 3
 
@@ -137,6 +138,7 @@ def render_report(
             groups=contexts,
             answer=answer,
             player=player,
+            marks=EXPLANATION,
             player_page=None if player is None else _script_json(player.html),
             claims=claims,
             checks=checks,
@@ -161,6 +163,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         for index, (run, frame) in enumerate(zip(runs, finished, strict=True))
     ]
     heat = figures.heat_maps(runs)
+    summaries = summary.tables(runs)
     return GroupPage(
         id=f"g{number}",
         title=group.title,
@@ -169,7 +172,8 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         players=[(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
         differing=data.differing_settings(runs) if len(runs) > 1 else [],
         caution=_caution(runs),
-        summaries=summary.tables(runs),
+        summaries=summaries,
+        marks=explanation(text for table in summaries for _, _, cells in table.rows for text, _ in cells),
         bins=_bins(runs, finished, by_bin, page),
         percentiles=[
             (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
@@ -269,6 +273,7 @@ def _bins(
     import polars as pl
 
     result = []
+    left = [data.unfinished_flows(run) for run in runs]
     for index, name in enumerate(data.BIN_NAMES):
         parts = [
             (number, run.label, frame.filter(pl.col("bin") == index)["fct_us"])
@@ -277,19 +282,28 @@ def _bins(
         parts = [part for part in parts if len(part[2])]
         if parts:
             tables = [(number, label, table.get(index)) for number, label, table in by_bin]
-            result.append(SizeBin(name, page.add(figures.cdf_figure(parts)), _percentile_rows(tables)))
+            rows = _percentile_rows(tables, [of_run.get(index, 0) for of_run in left])
+            result.append(SizeBin(name, page.add(figures.cdf_figure(parts)), rows))
     return result
 
 
-def _percentile_rows(tables: Sequence[tuple[int, str, dict[str, float] | None]]) -> list[PercentileRow]:
-    """Per run: number, label, count, and (time, ratio to the first run) of each percentile."""
+def _percentile_rows(
+    tables: Sequence[tuple[int, str, dict[str, float] | None]], left: Sequence[int]
+) -> list[PercentileRow]:
+    """Per run: number, label, count, and (time, ratio to the first run) of each percentile.
+
+    `left` is, by run, how many are unfinished.
+    """
     rows = []
-    for number, label, table in tables:
+    for (number, label, table), missing in zip(tables, left, strict=True):
+        count = int(table["n"]) if table else 0
         cells = []
         for key in PERCENTILE_TITLES:
             column = [None if other is None else other[key] for _, _, other in tables]
-            cells.append((format_us(column[number]), summary.ratio(column, number)))
-        rows.append((number, label, format_count(table["n"]) if table else MISSING, cells))
+            text = marked(format_us(column[number]), count, SHARES[key])
+            cells.append((text, summary.ratio(column, number)))
+        shown = format_count(count) if count else MISSING
+        rows.append((number, label, f"{shown} of {format_count(count + missing)}" if missing else shown, cells))
     return rows
 
 
@@ -303,6 +317,8 @@ def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: _Figures) 
 
 
 def _queries(runs: Sequence[RunData], page: _Figures) -> Queries | None:
+    import polars as pl
+
     tables = [
         (number, run.label, data.percentiles_by(data.finished_queries(run), "response_bytes"))
         for number, run in enumerate(runs)
@@ -310,6 +326,7 @@ def _queries(runs: Sequence[RunData], page: _Figures) -> Queries | None:
     sizes = sorted({size for _, _, table in tables for size in table})
     if not sizes:
         return None
+    left = [data.unfinished_by(run.queries, pl.col("response_bytes")) for run in runs]
     return Queries(
         figures=[
             (
@@ -321,7 +338,10 @@ def _queries(runs: Sequence[RunData], page: _Figures) -> Queries | None:
         sizes=[
             (
                 figures.size_label(size),
-                _percentile_rows([(n, label, table.get(size)) for n, label, table in tables]),
+                _percentile_rows(
+                    [(n, label, table.get(size)) for n, label, table in tables],
+                    [of_run.get(size, 0) for of_run in left],
+                ),
             )
             for size in sizes
         ],

@@ -19,6 +19,7 @@ import polars as pl
 
 from pauseframe._causes import Conditions
 from pauseframe._core import RunError
+from pauseframe._percentiles import SHARES
 from pauseframe._results_folder import open_results
 from pauseframe._text import buffers
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 BIN_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
 BIN_NAMES = ("< 10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB")
-PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+PERCENTILES = {name: SHARES[name] for name in ("p50", "p95", "p99", "p999")}
 CDF_POINTS = 400
 THROUGHPUT_POINTS = 200
 SHORTEST_INTERVAL = 20e-6
@@ -101,6 +102,11 @@ def conditions_of(run: RunData) -> Conditions:
     )
 
 
+def completed_flows(run: RunData) -> int:
+    """How many flows have a completion time; connections of applications have none."""
+    return int(run.flows.select(pl.col("fct_us").count()).collect().item())
+
+
 def finished_flows(run: RunData) -> pl.DataFrame:
     """The finished flows: size (both directions), bin, fct_us, slowdown."""
     size = pl.col("size_bytes") + pl.col("reply_bytes")
@@ -110,6 +116,18 @@ def finished_flows(run: RunData) -> pl.DataFrame:
         .with_columns(size_bin(pl.col("size")).alias("bin"))
         .collect()
     )
+
+
+def unfinished_by(table: pl.LazyFrame, key: pl.Expr) -> dict[Any, int]:
+    """For each value of `key` the rows without a completion time, which no percentile counts."""
+    left = table.filter(pl.col("fct_us").is_null()).group_by(key.alias("key")).len().collect()
+    return {value: count for value, count in left.rows() if value is not None}
+
+
+def unfinished_flows(run: RunData) -> dict[int, int]:
+    """The flows without a completion time, by size bin. Flows without a size (until stopped) have no such time."""
+    sized = run.flows.filter(pl.col("size_bytes").is_not_null())
+    return unfinished_by(sized, size_bin(pl.col("size_bytes") + pl.col("reply_bytes")))
 
 
 def percentiles_by(frame: pl.DataFrame, key: str) -> dict[Any, dict[str, float]]:

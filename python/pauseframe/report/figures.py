@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from pauseframe._percentiles import SHARES, is_unsure
 from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
 
@@ -197,6 +198,8 @@ LINES_A_FIGURE = 8
 """Ports or flows shown at first; the others of a figure are one click away."""
 LINES_IN_FIGURE = 64
 MUCH_LONGER = 4
+PALE = 0.35
+"""Opacity of what rests on too few samples."""
 FIRST_KIND_COLOUR = 5  # apart from the colours of the first runs
 LINE_POINTS_IN_ALL = 90_000
 
@@ -228,16 +231,24 @@ def percentile_figure(
         known = [key for key in bins if key in table and table[key][statistic] is not None]
         y = [table[key][statistic] * scale for key in known]
         trace = _line(number, label, [name(key) for key in known], short(y), hover)
-        traces.append(trace | _dots(number, len(columns)))
+        share = SHARES[statistic.removesuffix("_slowdown")]
+        unsure = [is_unsure(table[key]["n"], share) for key in known]
+        traces.append(trace | _dots(number, len(columns), unsure))
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
     y_axis: Axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
     return _figure(traces, x_axis, y_axis)
 
 
-def _dots(number: int, runs: int) -> Trace:
+def _dots(number: int, runs: int, unsure: Sequence[bool]) -> Trace:
     """Lines with dots, those of the first runs larger: equal values of two runs are both seen."""
-    return {"mode": "lines+markers", "marker": {"size": 7 + 3 * max(0, min(runs, 4) - 1 - number)}}
+    size = {"size": 7 + 3 * max(0, min(runs, 4) - 1 - number)}
+    return {"mode": "lines+markers", "marker": size | greyed(unsure)}
+
+
+def greyed(unsure: Sequence[bool]) -> dict[str, Any]:
+    """Points or bars of percentiles with too few samples beyond them are pale."""
+    return {"opacity": [PALE if one else 1.0 for one in unsure]} if any(unsure) else {}
 
 
 def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic: str) -> Figure:
@@ -246,7 +257,9 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
     for number, label, table in columns:
         hover = "%{y:.3~g}× ideal<br>around %{x:.3s}B, %{customdata} flows"
         trace = _line(number, label, short(table["size"].to_list()), short(table[statistic].to_list()), hover)
-        traces.append(trace | _dots(number, len(columns)) | {"customdata": table["n"].to_list()})
+        counts = table["n"].to_list()
+        unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
+        traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
     return _figure(
         traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"}
     )

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     """What stands above figures, and the figures."""
 
     PercentileRow = tuple[int, str, str, list[tuple[str, str]]]
-    """Number and label of a run, a count, and each percentile with its ratio to the first run."""
+    """Number and label of a run, how many of how many are finished, and each percentile with its ratio to the first
+    run."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ class GroupPage:
     """Keys in which the runs differ, with the value of each."""
     caution: str
     summaries: list[SummaryTable]
+    marks: str
+    """What the mark of percentiles in the summaries means; empty where none is marked."""
     bins: list[SizeBin]
     percentiles: Named
     slowdown: Named

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._causes import other_causes
+from pauseframe._percentiles import SHARES, marked
 from pauseframe._text import format_bytes, format_count, format_number, format_rate, format_us
 from pauseframe.report import data
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS: tuple[Column, ...] = (
     ("flows", "finished", lambda run: run.summary["flows_finished"], format_count),
-    ("flows", "left", lambda run: run.summary["flows_total"] - run.summary["flows_finished"], format_count),
+    ("flows", "unfinished", lambda run: run.summary["flows_total"] - run.summary["flows_finished"], format_count),
     ("FCT", "mean", lambda run: run.summary["fct_us"]["mean"], format_us),
     ("FCT", "p50", lambda run: run.summary["fct_us"]["p50"], format_us),
     ("FCT", "p99", lambda run: run.summary["fct_us"]["p99"], format_us),
@@ -37,6 +39,13 @@ COLUMNS: tuple[Column, ...] = (
     ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),
 )
 
+SAMPLES: dict[str, Callable[[RunData], int]] = {
+    "FCT": data.completed_flows,
+    "slowdown": data.completed_flows,
+    "queries": lambda run: run.summary["queries_finished"],
+}
+"""How many samples the percentiles below a head are taken of."""
+
 
 @dataclass(frozen=True)
 class SummaryTable:
@@ -45,8 +54,9 @@ class SummaryTable:
     heads: list[tuple[str, int]]
     """What stands above columns, and above how many."""
     columns: list[str]
-    rows: list[tuple[str, list[tuple[str, str]]]]
-    """Label of the run; a text for each column, and the ratio to the first run."""
+    rows: list[tuple[str, list[str], list[tuple[str, str]]]]
+    """Label of the run; what besides the settings may decide its difference from the first run; a text for each
+    column, and the ratio to the first run."""
 
 
 def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
@@ -55,7 +65,7 @@ def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
     if not any(run.summary["queries_total"] for run in runs):
         columns = [column for column in columns if column[0] != "queries"]
     if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
-        columns = [column for column in columns if column[1] != "left"]
+        columns = [column for column in columns if column[1] != "unfinished"]
     network = [column for column in columns if column[0] == "network"]
     return [_table(runs, [column for column in columns if column[0] != "network"]), _table(runs, network)]
 
@@ -63,17 +73,25 @@ def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
 def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
     values = [[get(run) for run in runs] for _, _, get, _ in columns]
     heads = Counter(head for head, _, _, _ in columns)
-    rows = [
-        (
-            run.label,
-            [
-                (form(column[index]), ratio(column, index))
-                for column, (_, _, _, form) in zip(values, columns, strict=True)
-            ],
-        )
-        for index, run in enumerate(runs)
-    ]
+    conditions = [data.conditions_of(run) for run in runs]
+    has_times = any(head in SAMPLES for head, _, _, _ in columns)
+    rows = []
+    for index, run in enumerate(runs):
+        cells = [
+            (_marked(form(column[index]), run, head, name), ratio(column, index))
+            for column, (head, name, _, form) in zip(values, columns, strict=True)
+        ]
+        causes = other_causes(conditions[0], conditions[index]) if index and has_times else []
+        rows.append((run.label, causes, cells))
     return SummaryTable(list(heads.items()), [name for _, name, _, _ in columns], rows)
+
+
+def _marked(text: str, run: RunData, head: str, name: str) -> str:
+    """A percentile of too few samples is marked."""
+    key = name.replace(".", "")
+    if head not in SAMPLES or key not in SHARES:
+        return text
+    return marked(text, SAMPLES[head](run), SHARES[key])
 
 
 def ratio(values: Sequence[float | None], index: int) -> str:

@@ -102,10 +102,11 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
         at = variant if x_name is None else None
         x: list[Any] = [at or cell.setting[list(comparison.axes).index(str(x_name))] for cell in mine]
         estimates = [one for cell in mine if (one := cell.ratio if relative else cell.value) is not None]
+        unsure = [cell.is_unsure for cell in mine if (cell.ratio if relative else cell.value) is not None]
         # Beside one another, so that no interval hides another.
         aside = (number - (len(comparison.variants) - 1) / 2) * min(0.08, 0.6 / len(comparison.variants)) * step
         shifted = [places[categories.index(value)] + (aside if x_name is not None else 0.0) for value in x]
-        traces.append(_trace(number, variant, shifted, estimates, scale, suffix) | {"customdata": x})
+        traces.append(_trace(number, variant, shifted, estimates, scale, suffix, unsure) | {"customdata": x})
     x_axis: figures.Axis = {"title": x_name or comparison.by}
     if not numeric:
         x_axis |= {"tickvals": places, "ticktext": categories, "range": [-0.5, len(categories) - 0.5]}
@@ -121,12 +122,21 @@ def _unit(metric: str, relative: bool) -> tuple[float, str]:
     return 1.0, "B" if metric.endswith("_bytes") else ""
 
 
-def _trace(number: int, variant: str, x: list[Any], estimates: list[Estimate], scale: float, suffix: str) -> Trace:
+def _trace(
+    number: int,
+    variant: str,
+    x: list[Any],
+    estimates: list[Estimate],
+    scale: float,
+    suffix: str,
+    unsure: list[bool],
+) -> Trace:
     y = figures.short([one.median * scale for one in estimates])
     hover = (f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}") + "<br>at %{customdata}"
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
         "mode": "lines+markers",
+        "marker": figures.greyed(unsure),
         "cliponaxis": False,  # a median of 0 is a whole dot
         "error_y": {
             "type": "data",

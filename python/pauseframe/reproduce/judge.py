@@ -13,7 +13,7 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pauseframe._percentiles import ENOUGH_BEYOND, too_few
+from pauseframe._percentiles import is_few, too_few
 from pauseframe.reproduce.points import tails
 from pauseframe.sweep.statistics import estimate
 
@@ -120,7 +120,7 @@ def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
     if not by_seed:
         return Measured(part, {}, "not run", "nothing was measured")
     samples, beyond = tails(chosen, part.who())
-    if beyond is not None and beyond < ENOUGH_BEYOND * (1 - 1e-9):
+    if beyond is not None and is_few(beyond):
         note = f"refused: {too_few(samples, beyond)}"
         return Measured(part, by_seed, "not run", note, samples)
     measured = Measured(part, by_seed, verdict_of(part, statistics.median(by_seed.values())), note, samples)

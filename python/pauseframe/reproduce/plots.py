@@ -13,6 +13,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._percentiles import EXPLANATION, is_few
 from pauseframe.report import figures
 from pauseframe.reproduce.points import number
 from pauseframe.sweep.statistics import estimate
@@ -59,7 +60,14 @@ def counts(plot: Plot, points: Sequence[Point]) -> str:
     if plot.kind == "cdf":
         return f"{text}, {len(mine)} samples"
     low, high = min(point.samples for point in mine), max(point.samples for point in mine)
-    return text if high == 1 else f"{text}; {low if low == high else f'{low} to {high}'} samples per number and seed"
+    if high == 1:
+        return text
+    text += f"; {low if low == high else f'{low} to {high}'} samples per number and seed"
+    places = {(point.variant, str(sorted(point.keys.items()))) for point in mine}
+    unsure = any(
+        _is_unsure(one for one in mine if (one.variant, str(sorted(one.keys.items()))) == place) for place in places
+    )
+    return f"{text}. {EXPLANATION} It is pale in the plot" if unsure else text
 
 
 def _chosen(plot: Plot, points: Sequence[Point]) -> list[Point]:
@@ -100,8 +108,17 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> Trace
         "width": 3,
     }
     trace["error_y"] = spread
+    trace["marker"] = figures.greyed(
+        [_is_unsure(one for one in points if _key(one, key) == place) for place in by_place]
+    )
     trace |= {"type": "bar"} if plot.kind == "bars" else {"mode": "lines+markers"}
     return trace
+
+
+def _is_unsure(points: Iterable[Point]) -> bool:
+    """Whether too few samples, all seeds together, lie beyond the percentile that these points are."""
+    beyond = [point.beyond for point in points if point.beyond is not None]
+    return bool(beyond) and is_few(sum(beyond))
 
 
 def _cdf(index: int, label: str, values: list[float]) -> Trace:

@@ -6,11 +6,13 @@ and then summarised, which leaves out what both share. The first variant is the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._causes import Conditions, brief_causes
 from pauseframe._core import InputError
+from pauseframe._percentiles import is_unsure, share_of
 from pauseframe._results_folder import FINISHED, ResultsFolder, open_results
 from pauseframe._text import buffers, lossless_caution, none_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
@@ -68,10 +70,16 @@ class Observation:
     values: dict[str, float]
     fingerprint: str
     """Of the trajectory: equal for two seeds if the seed decides nothing in this run."""
-    lossless: bool
-    """Whether any of its transports is."""
-    buffer: str
-    """How its switches' memory is counted."""
+    conditions: Conditions
+    """What besides its settings may decide a difference."""
+    samples: dict[str, int]
+    """Behind the percentiles of a group of the summary (`fct_us`), or of a metric of one flow size."""
+
+    def samples_of(self, metric: str) -> int | None:
+        """How many samples a percentile is taken of; None if the metric is no percentile."""
+        if share_of(metric) is None:
+            return None
+        return self.samples.get(metric, self.samples.get(metric.partition(".")[0]))
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,18 @@ class Cell:
     """To the first variant; None where that is zero for a seed."""
     seedless: bool = False
     """All its runs are one and the same, whatever the seed: there is nothing to give an interval for."""
+    samples: int | None = None
+    """Behind a percentile, all seeds together."""
+    unfinished: int = 0
+    """Flows without a completion time, all seeds together; 0 of a metric that is no time."""
+    causes: list[str] = field(default_factory=list)
+    """What besides the variant may decide the difference."""
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether it is a percentile with too few samples beyond it."""
+        share = share_of(self.metric)
+        return share is not None and self.samples is not None and is_unsure(self.samples, share)
 
 
 @dataclass(frozen=True)
@@ -193,9 +213,7 @@ def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, str,
     result = []
     for variant in variants:
         runs = [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
-        held = [one.values["switch_held_max_bytes"] for one in runs if "switch_held_max_bytes" in one.values]
-        kinds = " and ".join(dict.fromkeys(one.buffer for one in runs))
-        result.append((variant, any(one.lossless for one in runs), kinds, max(held, default=None)))
+        result.append(Conditions.together(variant, [one.conditions for one in runs]).memory)
     return result
 
 
@@ -206,6 +224,8 @@ def long_table(comparison: Comparison) -> list[Settings]:
         row: Settings = {"metric": cell.metric, **dict(zip(comparison.axes, cell.setting, strict=True))}
         row |= {comparison.by: cell.variant, "baseline": comparison.variants[0]}
         row["same_memory"] = comparison.same_memory[cell.variant]
+        row["other_causes"] = "; ".join(cell.causes)
+        row |= {"samples": cell.samples, "unsure": cell.is_unsure, "unfinished": cell.unfinished}
         for prefix, one in (("", cell.value), ("difference_", cell.difference), ("ratio_", cell.ratio)):
             for part in ("n", "median", "low", "high", "coverage"):
                 row[prefix + part] = None if one is None else getattr(one, part)
@@ -239,8 +259,25 @@ def _of_folder(source: Path, axes: Settings, results: ResultsFolder) -> Observat
 def _observation(
     source: Path, axes: Settings, summary: Summary, scenario_toml: str, flows: pl.LazyFrame | None
 ) -> Observation:
-    values = _values(summary) | ({} if flows is None else _by_size(flows))
-    return Observation(str(source), axes, summary["seed"], values, summary["fingerprint"], *buffers(scenario_toml))
+    by_size, finished = ({}, summary["flows_finished"]) if flows is None else _by_size(flows)
+    samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
+    values = _values(summary) | {name: p99 for name, (p99, _) in by_size.items()}
+    return Observation(
+        str(source),
+        axes,
+        summary["seed"],
+        values,
+        summary["fingerprint"],
+        Conditions(
+            summary["name"],
+            summary["flows_total"],
+            summary["flows_total"] - summary["flows_finished"],
+            summary.get("syn_drops_not_ect", 0),
+            *buffers(scenario_toml),
+            summary.get("switch_held_max_bytes"),
+        ),
+        samples | {name: count for name, (_, count) in by_size.items()},
+    )
 
 
 def _values(summary: Summary) -> dict[str, float]:
@@ -252,17 +289,19 @@ def _values(summary: Summary) -> dict[str, float]:
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
 
 
-def _by_size(flows: pl.LazyFrame) -> dict[str, float]:
-    """The 99th percentile of completion times of each bin of flow sizes, where flows are of several."""
+def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
+    """The p99 of completion times of each bin of flow sizes with its samples, where there are several; all samples."""
     import polars as pl
 
     from pauseframe.report.data import size_bin
 
     size = size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
     done = flows.filter(pl.col("fct_us").is_not_null())
-    bins = done.group_by(size).agg(pl.col("fct_us").quantile(0.99, "linear")).sort("bin").collect().rows()
+    p99 = pl.col("fct_us").quantile(0.99, "linear")
+    bins = done.group_by(size).agg(p99, pl.len().alias("n")).sort("bin").collect().rows()
     names = list(SIZES)
-    return {names[index]: p99 for index, p99 in bins} if len(bins) > 1 else {}
+    by_size = {names[index]: (value, count) for index, value, count in bins} if len(bins) > 1 else {}
+    return by_size, sum(count for _, _, count in bins)
 
 
 def _named(observations: list[Observation], folders: Sequence[str | Path]) -> list[Observation]:
@@ -319,13 +358,20 @@ def _cell(
     pairs = [(mine[seed], base[seed]) for seed in mine if seed in base]
     seedless = _is_seedless(runs)
     value = estimate(list(mine.values()), level, varies=not seedless)
+    is_time = metric.startswith(("fct_us", "slowdown", "query_fct_us"))
+    conditions = Conditions.together(variant, [one.conditions for one in runs.values()])
+    counts = [count for one in runs.values() if (count := one.samples_of(metric)) is not None]
+    samples = sum(counts) if counts else None
+    left = conditions.unfinished if is_time else 0
     if not pairs:
-        return Cell(metric, setting, variant, value, None, None, seedless)
+        return Cell(metric, setting, variant, value, None, None, seedless, samples, left)
     varies = not (seedless and _is_seedless(others))
     difference = estimate([one - other for one, other in pairs], level, varies=varies)
     zero = any(other == 0 for _, other in pairs)
     ratio = None if zero else estimate([one / other for one, other in pairs], level, varies=varies)
-    return Cell(metric, setting, variant, value, difference, ratio, seedless)
+    first = Conditions.together(baseline, [one.conditions for one in others.values()])
+    causes = brief_causes(first, conditions) if is_time else []
+    return Cell(metric, setting, variant, value, difference, ratio, seedless, samples, left, causes)
 
 
 def _is_seedless(runs: dict[int, Observation]) -> bool:

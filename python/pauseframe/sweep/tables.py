@@ -6,6 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._percentiles import explanation, marked, share_of
 from pauseframe._text import (
     MISSING,
     format_bytes,
@@ -102,15 +103,32 @@ def rows(comparison: Comparison, metric: str) -> list[list[str]]:
         row = list(setting)
         for number, variant in enumerate(comparison.variants):
             cell = comparison.cell(metric, setting, variant)
-            row.append(MISSING if cell is None else format_estimate(cell.value, form))
+            row.append(MISSING if cell is None else _value(cell, form))
             if number:
-                row.append(MISSING if cell is None else format_difference(cell))
+                row.append(MISSING if cell is None else _difference(cell))
         result.append(row)
     return result
 
 
+def _value(cell: Cell, form: Callable[[float | None], str]) -> str:
+    """A median, marked if it is a percentile with too few samples, with the flows that have no time."""
+    text = marked(format_estimate(cell.value, form), cell.samples, share_of(cell.metric) or 0.5)
+    return f"{text} ({format_count(cell.unfinished)} unfinished)" if cell.unfinished else text
+
+
+def _difference(cell: Cell) -> str:
+    """A difference, with what else may decide it."""
+    text = format_difference(cell)
+    return f"{text} ({', '.join(cell.causes)})" if cell.causes and cell.difference else text
+
+
 def note(comparison: Comparison) -> str:
-    """What the numbers are."""
+    """What the numbers are, and what the mark of percentiles means where there is one."""
+    cells = (cell for metric in comparison.metrics for row in rows(comparison, metric) for cell in row)
+    return f"{_about_medians(comparison)} {explanation(cells)}".rstrip()
+
+
+def _about_medians(comparison: Comparison) -> str:
     estimates = [one for cell in comparison.cells for one in (cell.value, cell.difference) if one is not None]
     counts = sorted({one.n for one in estimates})
     seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

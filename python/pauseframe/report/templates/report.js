@@ -129,7 +129,7 @@ function coloured(trace) {
     ...trace,
     line: { width: 2, dash, ...trace.line, color: paint },
     ...(trace.stackgroup ? { fillcolor: paint } : {}),
-    marker: trace.type === "bar" ? { color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, ...trace.marker?.line, color: paint } },
+    marker: trace.type === "bar" ? { ...trace.marker, color: paint } : { size: 7, ...trace.marker, color: paint, line: { width: 2, ...trace.marker?.line, color: paint } },
   };
 }
 

@@ -1,0 +1,84 @@
+"""One rule for percentiles in terminal, report, compare and reproduce, and what else decides a difference beside it."""
+
+import re
+
+import pauseframe as pf
+import pytest
+from pauseframe import _percentiles
+from pauseframe.report import Group, build_report, from_folder
+from pauseframe.reproduce import plots
+from pauseframe.reproduce.points import Point
+from pauseframe.reproduce.spec import Plot
+from pauseframe.sweep import tables
+from pauseframe.sweep.compare import compare
+from test_cli import cli
+
+BASE = """
+stop = "{stop}"
+clocks = "ideal"
+topology = {{ kind = "star", hosts = 5 }}
+host = {{ nic_queue = "per_destination" }}
+switch = {{ buffer = {{ policy = "per_port", size = "100 KB" }} }}
+transport = {{ stack = "none", preset = "{preset}" }}
+[[workload]]
+kind = "flows"
+flows = [
+    {{ src = "host1", dst = "host0", size = "20 KB" }},
+    {{ src = "host2", dst = "host0", size = "40 KB" }},
+    {{ src = "host3", dst = "host0", size = "80 KB" }},
+    {{ src = "host4", dst = "host0", size = "4 MB" }},
+]
+"""
+
+
+def scenario(preset, stop):
+    return BASE.format(preset=preset, stop=stop)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Four flows of each; DCTCP's longest is cut off before it finishes."""
+    home = tmp_path_factory.mktemp("percentiles")
+    return [
+        pf.run(scenario(preset, stop), out=home / preset).folder
+        for preset, stop in (("dctcp", "1 ms"), ("tcp_bolt", "1 s"))
+    ]
+
+
+def test_the_terminal_marks_and_counts(tmp_path):
+    (tmp_path / "few.toml").write_text(scenario("tcp_bolt", "1 s"))
+    done = cli("run", tmp_path / "few.toml", "--out", tmp_path / "few")
+    assert re.search(r"p50 / p99 / p99\.9 .* \? / .* \? / .* \?", done.stdout)
+    assert _percentiles.EXPLANATION in done.stdout
+    (tmp_path / "cut.toml").write_text(scenario("dctcp", "1 ms"))
+    cut = cli("run", tmp_path / "cut.toml", "--out", tmp_path / "cut")
+    assert re.search(r"p50 / p99 / p99\.9 .* \? \(1 unfinished\)", cut.stdout)
+
+
+def test_the_report_marks_and_says_what_else_decides(runs, tmp_path):
+    html = build_report([Group("", [from_folder(run) for run in runs])], tmp_path / "r.html").read_text("utf-8")
+    assert re.search(r'<td class="unsure">[^<]* \?<', html)
+    assert "?: fewer than 10 samples lie beyond" in html
+    assert re.search(r"<small>1 of 4 flows unfinished in dctcp</small>", html)
+    assert "<small>memory differs: " in html
+
+
+def test_compare_marks_and_says_what_else_decides(runs):
+    comparison = compare(runs, metrics=["fct_us.p99", "drops"])
+    (row,), (drops,) = (tables.rows(comparison, metric) for metric in ("fct_us.p99", "drops"))
+    assert row[0].endswith(" ? (1 unfinished)"), "three samples of four flows"
+    assert row[1].endswith(" ?"), "four samples"
+    assert row[2].endswith("% (flows unfinished, memory differs)")
+    assert not any("?" in cell or "memory" in cell for cell in drops), "a count is no percentile, and no time"
+    assert _percentiles.EXPLANATION in tables.note(comparison)
+    assert _percentiles.EXPLANATION not in tables.note(compare(runs, metrics=["drops"]))
+
+
+def test_plots_of_experiments_show_few_samples_pale():
+    plot = Plot(metric="m", kind="bars", x="size")
+    points = [
+        Point("a", seed, "m", 5.0, {"size": size}, {}, 10 * n, n) for seed in (1, 2) for size, n in ((1, 3), (2, 9))
+    ]
+    assert plots._trace(0, "a", plot, points)["marker"]["opacity"] == [0.35, 1.0]
+    assert _percentiles.EXPLANATION in plots.counts(plot, points)
+    assert _percentiles.EXPLANATION not in plots.counts(plot, [one for one in points if one.keys["size"] == 2])
