@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000_000;
 
 fn records(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Vec<FlowRecord> {
     let (mut network, ending) = run_until(topology, settings, flows, Time(400 * MS));
-    network.flow_records(ending.now).to_vec()
+    network.flow_records(ending.now)
 }
 
 /// The controls, and what starts with ten segments, with all at once, and with a stack.
