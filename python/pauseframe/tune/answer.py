@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field
+from math import comb
 from typing import TYPE_CHECKING
 
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -31,20 +32,25 @@ FRONT = 8
 
 
 @dataclass(frozen=True)
-class Interval:
-    """What one more seed gives: the range of the values of n seeds contains it with a probability of (n-1)/(n+1).
+class PredictionInterval:
+    """The range of n values, for further values from the same continuous distribution, whatever that is.
 
-    Exact for any continuous distribution (Wilks, 1941), seeds being drawn independently.
+    Of the n + 1 gaps that n values leave, n - 1 lie inside the range, and a further value falls into each with the same
+    probability (Wilks, "Statistical prediction with special reference to the problem of tolerance limits", 1942).
     """
 
     n: int
     low: float
     high: float
 
-    @property
-    def coverage(self) -> float:
-        """The probability."""
-        return (self.n - 1) / (self.n + 1)
+    def covers(self, least: int = 1, of: int = 1) -> float:
+        """The probability that at least `least` of `of` further values lie in it.
+
+        >>> PredictionInterval(60, 1.0, 2.0).covers() == 59 / 61
+        True
+        """
+        ways = sum(comb(self.n - 2 + inside, inside) * (of - inside + 1) for inside in range(least, of + 1))
+        return ways / comb(self.n + of, of)
 
 
 @dataclass
@@ -56,7 +62,8 @@ class Judged:
     setting: Setting
     estimates: list[Estimate]
     """Of each objective: the median over the seeds."""
-    one_seed: list[Interval]
+    predictions: list[PredictionInterval]
+    """Of each objective: where further seeds lie."""
     ratios: list[Estimate | None] = field(default_factory=list)
     """To the recommended setting, seed by seed, of each objective; None where that is zero or infinite."""
     broken: dict[str, int] = field(default_factory=dict)
@@ -220,7 +227,7 @@ def judge(
         mine = [values[seed] for seed in seeds]
         varies = len(set(mine)) > 1
         judged.estimates.append(estimate(mine, varies=varies))
-        judged.one_seed.append(Interval(len(mine), min(mine), max(mine)))
+        judged.predictions.append(PredictionInterval(len(mine), min(mine), max(mine)))
         if against is not None:
             theirs = per_seed(against.setting, objective, scale, spec)
             pairs = [(values[seed], theirs[seed]) for seed in seeds]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN_FRONT = 8
+LARGE_RATIO = 3.0
+"""From here on a ratio stands as it is, not as a percentage."""
 
 
 def objective_form(record: dict[str, Any], number: int) -> Any:
@@ -32,19 +34,29 @@ def with_interval(one: dict[str, Any], form: Any) -> str:
     """'1.2 ms [1.1 ms, 1.3 ms]'."""
     if one["median"] is None:
         return "none"
-    ends = "" if one["low"] is None or one["high"] is None else f" [{form(one['low'])}, {form(one['high'])}]"
+    low, high = one["confidence"]["low"], one["confidence"]["high"]
+    ends = "" if low is None or high is None else f" [{form(low)}, {form(high)}]"
     return f"{form(one['median'])}{ends}"
 
 
+def prediction_text(one: dict[str, Any], form: Any) -> str:
+    """'1 ms to 1.4 ms'."""
+    low, high = ("none" if end is None else form(end) for end in (one["prediction"]["low"], one["prediction"]["high"]))
+    return low if low == high else f"{low} to {high}"
+
+
 def relative(one: dict[str, Any] | None) -> str:
-    """'+12 % [+9 %, +15 %]'."""
+    """'+12 % [+9 %, +15 %]', and of large ratios '× 34 [× 27, × 57]'."""
     if one is None or one["median"] is None:
         return MISSING
 
-    def percent(ratio: float) -> str:
-        return f"{(ratio - 1) * 100:+.3g} %"
+    large = one["median"] >= LARGE_RATIO
 
-    ends = "" if one["low"] is None else f" [{percent(one['low'])}, {percent(one['high'])}]"
+    def percent(ratio: float) -> str:
+        return f"× {ratio:.3g}" if large else f"{(ratio - 1) * 100:+.3g} %"
+
+    low, high = one["confidence"]["low"], one["confidence"]["high"]
+    ends = "" if low is None else f" [{percent(low)}, {percent(high)}]"
     return percent(one["median"]) + ends
 
 
@@ -65,13 +77,16 @@ def kept_text(one: dict[str, Any]) -> str:
 
 def interval_text(record: dict[str, Any]) -> str:
     """What the numbers in brackets are."""
-    chosen = record["recommended"]
     seeds = record["seeds"]["held_out"]
-    first = chosen["objectives"][0]
+    objectives = record["recommended"]["objectives"]
+    level = max(one["confidence"]["level"] for one in objectives)
+    brackets = f", [with the {level * 100:.3g} % confidence interval of the median]" if level else ""
+    prediction = objectives[0]["prediction"]
     return (
-        f"Medians over {len(seeds)} held-out seeds ({seeds[0]} to {seeds[-1]}), which the search has not used, "
-        f"[with the {first['coverage'] * 100:.3g} % interval of order statistics]. One more seed lies in the range of "
-        f"the held-out seeds with a probability of {first['one_seed']['coverage'] * 100:.3g} %."
+        f"Medians over {len(seeds)} held-out seeds ({seeds[0]} to {seeds[-1]}), which the search has not used"
+        f"{brackets}. The prediction interval is the range of the held-out seeds: one further seed lies in it with a "
+        f"probability of {prediction['covers_one'] * 100:.3g} %, at least 18 of 20 with "
+        f"{prediction['covers_18_of_20'] * 100:.3g} %."
     )
 
 
@@ -152,7 +167,7 @@ def _recommended(record: dict[str, Any]) -> Table:
 def _beside(record: dict[str, Any]) -> Table:
     heads = ["setting"]
     for number in range(len(record["objectives"])):
-        heads += [objective_title(record, number), "one more seed", "to the recommended"]
+        heads += [objective_title(record, number), "prediction interval", "to the recommended"]
     table = _table("On held-out seeds", [*heads, "constraints"])
     for one in [record["recommended"], *record["references"]]:
         row = [one["name"]]
@@ -161,12 +176,7 @@ def _beside(record: dict[str, Any]) -> Table:
                 row += [MISSING] * 3
                 continue
             form, entry = objective_form(record, number), one["objectives"][number]
-            span = entry["one_seed"]
-            row += [
-                with_interval(entry, form),
-                f"{form(span['low'])} to {form(span['high'])}",
-                relative(entry["ratio"]),
-            ]
+            row += [with_interval(entry, form), prediction_text(entry, form), relative(entry["ratio"])]
         table.add_row(*row, kept_text(one))
     return table
 
