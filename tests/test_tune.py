@@ -24,7 +24,7 @@ from pauseframe.tune import tune
 from pauseframe.tune.answer import PredictionInterval, find_answer
 from pauseframe.tune.export import export_answer
 from pauseframe.tune.formulas import facts_of, suggestions
-from pauseframe.tune.metrics import Reading, kaplan_meier, parse_metric
+from pauseframe.tune.metrics import Reading, format_metric, kaplan_meier, parse_metric
 from pauseframe.tune.parameters import read_parameter
 from pauseframe.tune.search import Search
 from pauseframe.tune.spec import Situation, spec_from_table
@@ -32,6 +32,7 @@ from pauseframe.tune.study import prepare
 from pauseframe.tune.trials import Setting
 from test_cli import cli
 from test_sweep import computed
+from test_view_browser import CHROMIUM, browser  # noqa: F401 - a fixture
 
 SMALL = """
 name = "small"
@@ -451,6 +452,34 @@ def test_answer_and_page(tmp_path):
     assert len(pf.load_sweep(tmp_path / "out" / "runs").finished) == record["cost"]["runs"]
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a fixture
+    """The setting, its intervals, what default and vendor give, and a chart; on a phone nothing is cut."""
+    vendor = {"references": [{"name": "vendor", "set": {"switch.marker.k": "400 KB"}, "source": "a data sheet"}]}
+    done = tune(SMALL, out=tmp_path / "out", play=False, trials=6, **vendor)
+    (objective,) = done.record["recommended"]["objectives"]
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((done.folder / "report.html").as_uri())
+    page.wait_for_selector(".answer .canvas .main-svg")
+    seen = page.evaluate(
+        "[...document.querySelectorAll('.answer :is(th, td, .found, .canvas)')]"
+        ".filter(one => one.getBoundingClientRect().bottom <= 900).map(one => one.textContent.trim())"
+    )
+    form = format_metric("fct_us.p99")
+    assert done.recommended["switch.marker.k"] in seen
+    assert any(form(objective["confidence"]["low"]) in one and "prediction interval" in one for one in seen)
+    assert {"recommended", "default", "vendor"} <= set(seen)
+    assert any("prediction interval" in one and "vendor" in one for one in seen)  # the chart
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    top = page.evaluate("document.querySelector('.answer .found').getBoundingClientRect().bottom")
+    assert top <= 844
+    page.close()
+    assert errors == []
+
+
 @pytest.mark.parametrize("target", ["sonic", "linux"])
 def test_export_is_clean(tmp_path, target):
     text = SMALL.replace('"dctcp"', '"tcp_bolt"').replace(
@@ -459,6 +488,8 @@ def test_export_is_clean(tmp_path, target):
     done = tune(text, out=tmp_path / "search", play=False, trials=4, sensitivity=False)
     export_answer(done, target, tmp_path / "devices")
     assert [(str(one.place), one.message) for one in lint([tmp_path / "devices"]).findings] == []
+    linted = cli("lint", tmp_path / "devices")
+    assert linted.returncode == 0, linted.stdout
     if target == "sonic":
         database = json.loads((tmp_path / "devices" / "switches" / "leaf0" / "config_db.json").read_text())
         assert done.recommended is not None
@@ -481,6 +512,16 @@ def test_studies_at_a_small_size(path, tmp_path):
 def test_the_package_does_not_load_optuna():
     code = "import sys, pauseframe; assert 'optuna' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_areas_that_fronts_dominate(monkeypatch):
+    """Of tools/tune_evidence.py: a square, and two overlapping rectangles less their overlap."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
+    import tune_evidence
+
+    assert tune_evidence.hypervolume([[0.0, 0.0], [0.5, 0.5]]) == pytest.approx(1.1**2)
+    assert tune_evidence.hypervolume([[0.1, 0.6], [0.6, 0.1], [0.7, 0.7]]) == pytest.approx(1.0 * 0.5 * 2 - 0.5**2)
+    assert tune_evidence.hypervolume([[2.0, 0.0]]) == 0.0
 
 
 def test_metric_texts():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pauseframe.report.figures import Figure, Trace
 
+INTERVALS = {"prediction interval": "prediction", "confidence interval": "confidence"}
 STATES = {"complete": "all seeds", "pruned": "fell behind", "violates": "breaks a constraint"}
 
 
@@ -96,32 +97,34 @@ def _x(value: Any, axis: figures.Axis) -> Any:
 
 def _beside(record: dict[str, Any], number: int) -> Figure:
     """An objective of the recommended setting and of what it is compared with: median and both intervals."""
-    metric, several = record["objectives"][number]["metric"], len(record["scenarios"]) > 1
-    scale, suffix = _unit(metric.partition(" where ")[0], relative=several)
-    form = text.objective_form(record, number)
-    spans: dict[str, tuple[list[Any], list[Any]]] = {"prediction interval": ([], []), "confidence interval": ([], [])}
-    medians: list[tuple[float, str, str]] = []
-    for one in [record["recommended"], *record["references"]]:
-        entry = one["objectives"][number] if one["objectives"] else None
-        if entry is None or entry["median"] is None:
-            continue
-        medians.append((entry["median"] * scale, one["name"], text.with_interval(entry, form)))
-        for name, key in (("prediction interval", "prediction"), ("confidence interval", "confidence")):
-            low, high = entry[key]["low"], entry[key]["high"]
-            if low is not None and high is not None:
-                spans[name][0].extend([low * scale, high * scale, None])
-                spans[name][1].extend([one["name"]] * 3)
+    judged = [record["recommended"], *record["references"]]
+    shown = [(one["name"], one["objectives"][number]) for one in judged if one["objectives"]]
+    shown = [(name, entry) for name, entry in shown if entry["median"] is not None]
+    known = [
+        value
+        for _, entry in shown
+        for value in (entry["median"], *(entry[key][end] for key in INTERVALS.values() for end in ("low", "high")))
+        if value is not None
+    ]
+    scale, axis = _value_axis(record, number, known)
     traces: list[Trace] = []
-    for width, (name, (ends, names)) in zip((2, 8), spans.items(), strict=True):
-        line = figures._line(0, name, figures.short(ends), names, "%{x:.4s}" + suffix)
+    for width, (title, key) in zip((2, 8), INTERVALS.items(), strict=True):
+        ends: list[Any] = []
+        names: list[Any] = []
+        for name, entry in shown:
+            low, high = entry[key]["low"], entry[key]["high"]
+            if low is not None or high is not None:  # an infinite end is beyond the figure
+                ends += [(min(known) if low is None else low) * scale, (max(known) if high is None else high) * scale]
+                ends, names = [*ends, None], [*names, *[name] * 3]
+        line = figures._line(0, title, figures.short(ends), names, "%{x:.4s}" + axis["ticksuffix"])
         traces.append(line | {"line": {"width": width}, "cliponaxis": False})
-    middle = [one[0] for one in medians]
-    dots = figures._line(1, "median", figures.short(middle), [one[1] for one in medians], "%{customdata}")
-    traces.append(dots | {"mode": "markers", "customdata": [one[2] for one in medians], "cliponaxis": False})
-    values = [value for value in [*spans["prediction interval"][0], *middle] if value is not None]
-    axis: figures.Axis = {"ticksuffix": suffix}
-    figure = figures._figure(traces, axis | _log_or_zero(values), {"type": "category", "autorange": "reversed"})
-    return figure | {"height": 110 + 34 * len(medians)}
+    medians = figures.short([entry["median"] * scale for _, entry in shown])
+    dots = figures._line(1, "median", medians, [name for name, _ in shown], "%{customdata}")
+    form = text.objective_form(record, number)
+    texts = [text.with_interval(entry, form) for _, entry in shown]
+    traces.append(dots | {"mode": "markers", "customdata": texts, "cliponaxis": False})
+    figure = figures._figure(traces, axis | {"title": ""}, {"type": "category", "autorange": "reversed"})
+    return figure | {"height": 110 + 34 * len(shown)}
 
 
 def _log_or_zero(values: Sequence[float]) -> figures.Axis:
@@ -134,7 +137,7 @@ def _value_axis(record: dict[str, Any], number: int, values: Sequence[float]) ->
     """What values of an objective are multiplied by, and their axis."""
     metric = record["objectives"][number]["metric"]
     scale, suffix = _unit(metric.partition(" where ")[0], relative=len(record["scenarios"]) > 1)
-    return scale, {"title": metric, "ticksuffix": suffix} | _log_or_zero(values)
+    return scale, {"title": metric.replace(" where ", "<br>where "), "ticksuffix": suffix} | _log_or_zero(values)
 
 
 def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:

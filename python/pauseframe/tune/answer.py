@@ -264,7 +264,8 @@ def _slack(lab: Laboratory, parameter: Parameter, setting: Setting, seeds: Seque
     ]
     within = [one.kept and all(ratio <= 1 + lab.spec.sensitivity for ratio in one.ratios) for one in points]
     if not parameter.is_range:
-        good = [value, *(one.value for one, fine in zip(points, within, strict=True) if fine)]
+        fine = [value, *(one.value for one, kept in zip(points, within, strict=True) if kept)]
+        good = [one for one in parameter.choices if one in fine]
         return Slack(parameter.path, value, None, None, False, False, good, points)
     here = parameter.position(parameter.number(value) or 0.0)
     low, open_low = _edge(points, within, here, lab.spec.sensitivity, side=-1)

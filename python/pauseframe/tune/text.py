@@ -41,8 +41,10 @@ def with_interval(one: dict[str, Any], form: Any) -> str:
 
 def prediction_text(one: dict[str, Any], form: Any) -> str:
     """'1 ms to 1.4 ms'."""
-    low, high = ("none" if end is None else form(end) for end in (one["prediction"]["low"], one["prediction"]["high"]))
-    return low if low == high else f"{low} to {high}"
+    low, high = one["prediction"]["low"], one["prediction"]["high"]
+    if low is None or high is None:  # a run had no value: it is infinitely bad
+        return "none" if low is high else f"{form(low)} or more" if high is None else f"{form(high)} or less"
+    return form(low) if form(low) == form(high) else f"{form(low)} to {form(high)}"
 
 
 def relative(one: dict[str, Any] | None) -> str:
@@ -71,7 +73,9 @@ def kept_text(one: dict[str, Any]) -> str:
         return f"refused: {one['refused']}"
     if one["failed"]:
         return f"{one['failed']} runs failed"
-    broken = [f"{entry['constraint']}: broken in {entry['broken']}" for entry in one["constraints"] if entry["broken"]]
+    broken = [
+        f"{entry['constraint']}: broken in {entry['broken']} seeds" for entry in one["constraints"] if entry["broken"]
+    ]
     return "; ".join(broken) or "kept"
 
 
@@ -127,7 +131,7 @@ def slack_text(one: dict[str, Any]) -> str:
 
 def tables(record: dict[str, Any]) -> list[Table]:
     """The recommended setting, what else was measured, the sensitivity, and the front."""
-    found = [_recommended(record), _beside(record)]
+    found = [_recommended(record), *(_beside(record, number) for number in range(len(record["objectives"])))]
     if record["sensitivity"]:
         found.append(_sensitivity(record))
     if len(record["front"]) > 1:
@@ -164,20 +168,16 @@ def _recommended(record: dict[str, Any]) -> Table:
     return table
 
 
-def _beside(record: dict[str, Any]) -> Table:
-    heads = ["setting"]
-    for number in range(len(record["objectives"])):
-        heads += [objective_title(record, number), "prediction interval", "to the recommended"]
-    table = _table("On held-out seeds", [*heads, "constraints"])
+def _beside(record: dict[str, Any], number: int) -> Table:
+    form = objective_form(record, number)
+    heads = ["setting", "median", "prediction interval", "to the recommended", "constraints"]
+    table = _table(f"On held-out seeds: {objective_title(record, number)}", heads)
     for one in [record["recommended"], *record["references"]]:
-        row = [one["name"]]
-        for number in range(len(record["objectives"])):
-            if number >= len(one["objectives"]):
-                row += [MISSING] * 3
-                continue
-            form, entry = objective_form(record, number), one["objectives"][number]
-            row += [with_interval(entry, form), prediction_text(entry, form), relative(entry["ratio"])]
-        table.add_row(*row, kept_text(one))
+        row = [MISSING] * 3
+        if one["objectives"]:
+            entry = one["objectives"][number]
+            row = [with_interval(entry, form), prediction_text(entry, form), relative(entry["ratio"])]
+        table.add_row(one["name"], *row, kept_text(one))
     return table
 
 
