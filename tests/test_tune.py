@@ -473,6 +473,8 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     assert {"recommended", "default", "vendor"} <= set(seen)
     assert any("prediction interval" in one and "vendor" in one for one in seen)  # the chart
     page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    page.wait_for_selector(".answer .canvas .main-svg")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     top = page.evaluate("document.querySelector('.answer .found').getBoundingClientRect().bottom")
     assert top <= 844
