@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -146,6 +147,31 @@ def test_known_optima_are_found_within_five_percent(name):
     assert statistics.median(best for best, _ in found) <= 1.05 * SURFACES[name][3]
     random = [searched(name, seed, "random")[0] for seed in range(1, 11)]
     assert sum(mine <= other for (mine, _), other in zip(found, random, strict=True)) >= 8
+
+
+FRONTS = {
+    "a knee": (A, lambda a, _: (1 + max(0.0, math.log(60 / a)) ** 2, 1 + max(0.0, math.log(a / 20)) ** 2)),
+    "two optima": (A | W, lambda a, w: [1 + math.log(a / best) ** 2 + ((w - 12) / 20) ** 2 for best in (20, 180)]),
+}
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_searches_for_fronts_beat_random_ones(name, evidence):
+    """The area that the front of 60 settings dominates, in ten searches; NSGA-II is a random search of one key."""
+    parameters, surface = FRONTS[name]
+    table = {"parameters": parameters, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "seeds": 1}
+
+    def searched(seed, sampler):
+        spec = spec_from_table(table | {"search_seed": seed})
+        names = ("drops", "timeouts")
+        lab = Stub(spec, lambda at: dict(zip(names, surface(number(at["a"]), at.get("w")), strict=True)))
+        return Search(lab, list(spec.parameters.values()), [], [1], sampler=sampler).run()
+
+    pairs = [(searched(seed, None), searched(seed, "random")) for seed in range(1, 11)]
+    objectives = spec_from_table(table).objectives
+    verdicts = [evidence.verdict(*pair) for pair in evidence.scores(pairs, objectives)]
+    assert verdicts.count("win") >= 8
+    assert "loss" not in verdicts
 
 
 def test_several_objectives_and_halving():
@@ -516,14 +542,18 @@ def test_the_package_does_not_load_optuna():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_areas_that_fronts_dominate(monkeypatch):
-    """Of tools/tune_evidence.py: a square, and two overlapping rectangles less their overlap."""
+@pytest.fixture
+def evidence(monkeypatch):
+    """tools/tune_evidence.py, as a module."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
-    import tune_evidence
+    return import_module("tune_evidence")
 
-    assert tune_evidence.hypervolume([[0.0, 0.0], [0.5, 0.5]]) == pytest.approx(1.1**2)
-    assert tune_evidence.hypervolume([[0.1, 0.6], [0.6, 0.1], [0.7, 0.7]]) == pytest.approx(1.0 * 0.5 * 2 - 0.5**2)
-    assert tune_evidence.hypervolume([[2.0, 0.0]]) == 0.0
+
+def test_areas_that_fronts_dominate(evidence):
+    """A square, and two overlapping rectangles less their overlap."""
+    assert evidence.hypervolume([[0.0, 0.0], [0.5, 0.5]]) == pytest.approx(1.1**2)
+    assert evidence.hypervolume([[0.1, 0.6], [0.6, 0.1], [0.7, 0.7]]) == pytest.approx(1.0 * 0.5 * 2 - 0.5**2)
+    assert evidence.hypervolume([[2.0, 0.0]]) == 0.0
 
 
 def test_metric_texts():

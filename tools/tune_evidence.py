@@ -20,7 +20,7 @@ from pauseframe.cli._common import changes_of
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.tune.search import Outcome, Search
-from pauseframe.tune.spec import spec_from_table
+from pauseframe.tune.spec import Objective, spec_from_table
 from pauseframe.tune.study import Study, carry_out, prepare
 from pauseframe.tune.trials import Simulations, per_seed, violations
 
@@ -56,20 +56,21 @@ def _options() -> argparse.Namespace:
 def unseen(study: Study, out: Path, jobs: int | None) -> None:
     """Prints, for each objective, how many further seeds its prediction interval contains."""
     tuning = carry_out(study, out=out / "search", jobs=jobs, play=False, progress=False)
-    if tuning.recommended is None:
+    chosen = tuning.answer.recommended
+    if chosen is None:
         sys.exit(f"nothing recommended: {tuning.record['notes']}")
     last = max(study.seeds["held_out"])
     seeds = range(last + 1, last + 1 + FURTHER)
     runs = IncrementalSweep(out / "unseen", jobs=jobs)
     try:
         lab = Simulations(study.source, study.spec, runs)
-        setting = lab.prepare(tuning.recommended)
+        setting = lab.prepare(chosen.setting.changes)
         lab.measure([(setting, seeds)])
     finally:
         runs.close()
     print(f"{study.name}: {tuning.recommended}, {tuning.record['cost']['runs']} runs")
-    for objective, entry in zip(study.spec.objectives, tuning.record["recommended"]["objectives"], strict=True):
-        low, high = entry["prediction"]["low"], entry["prediction"]["high"]
+    for objective, interval in zip(study.spec.objectives, chosen.predictions, strict=True):
+        low, high = interval.low, interval.high
         values = per_seed(setting, objective, tuning.answer.scale, study.spec)
         inside = sum(low <= values[seed] <= high for seed in seeds)
         print(f"  {objective.metric.text}: {inside} of {FURTHER} in {low:.6g} to {high:.6g}")
@@ -93,10 +94,10 @@ def beside_random(study: Study, out: Path, jobs: int | None) -> None:
             print(f"{number}: {_best(ours, study)} | random {_best(other, study)}", flush=True)
     finally:
         runs.close()
-    scores = _scores(found, study)
-    for number, pair in enumerate(scores, 1):
+    results = scores(found, study.spec.objectives)
+    for number, pair in enumerate(results, 1):
         print(f"{number}: {pair[0]:.4g}, random {pair[1]:.4g}")
-    counted = Counter(_verdict(*pair) for pair in scores)
+    counted = Counter(verdict(*pair) for pair in results)
     print(f"{study.name}: {counted['win']} wins, {counted['tie']} ties, {counted['loss']} losses", flush=True)
 
 
@@ -108,9 +109,9 @@ def _best(found: Outcome, study: Study) -> object:
     return best and (best.setting.changes, best.values)
 
 
-def _scores(found: Sequence[tuple[Outcome, Outcome]], study: Study) -> list[list[float]]:
+def scores(found: Sequence[tuple[Outcome, Outcome]], objectives: Sequence[Objective]) -> list[list[float]]:
     """Of each pair, larger is better: the negative of the best value, or the hypervolume."""
-    signs = [one.sign for one in study.spec.objectives]
+    signs = [one.sign for one in objectives]
     fronts = [[[_signed(one.values, signs) for one in outcome.complete] for outcome in pair] for pair in found]
     if len(signs) == 1:
         return [[-min((point[0] for point in front), default=float("inf")) for front in pair] for pair in fronts]
@@ -147,7 +148,8 @@ def hypervolume(points: Sequence[Sequence[float]]) -> float:
     return area
 
 
-def _verdict(ours: float, other: float) -> str:
+def verdict(ours: float, other: float) -> str:
+    """How ours did beside the other."""
     if abs(ours - other) <= TIE * max(abs(ours), abs(other)):
         return "tie"
     return "win" if ours > other else "loss"

@@ -34,7 +34,7 @@ REFINE_FROM = 0.4
 STEP_FIRST, STEP_LAST = 0.1, 0.01
 """Standard deviation of such a step, as a share of each range, at its first and at the last trial."""
 POPULATION = 16
-"""Of NSGA-II: a search of this size has few generations otherwise."""
+"""Of NSGA-II: a search of this size has few generations otherwise. With one parameter it is a random search."""
 UNKNOWN = 1e18
 """Stands for an infinitely bad value: a journal cannot hold infinity."""
 
@@ -134,7 +134,7 @@ class Search:
         several = len(self._spec.objectives) > 1
         if sampler == "random":
             chosen = library.samplers.RandomSampler(seed=seed)
-        elif sampler == "nsga2" or (sampler == "auto" and several):
+        elif sampler == "nsga2":
             chosen = library.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
         else:
             chosen = library.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=STARTUP)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pauseframe._plain import Settings
     from pauseframe.types import Problem
 
-SAMPLERS = ("auto", "tpe", "nsga2", "random")
+SAMPLERS = ("tpe", "nsga2", "random")
 COUNTS = {
     "trials": (60, 1),
     "seeds": (3, 1),
@@ -104,7 +104,7 @@ class Spec:
     at_once: int = 4
     """Settings that are tried side by side; the search depends on it, not on the number of cores."""
     search_seed: int = 1
-    sampler: str = "auto"
+    sampler: str = "tpe"
     halving: int = 3
     """Of so many settings one gets the next share of seeds; 1 gives each all seeds."""
     first_stop: str = ""
@@ -136,8 +136,6 @@ class Spec:
             self.complain("objectives", "", 'names no metric; write objectives = [{ minimize = "fct_us.p99" }]')
         if self.first_stop and (len(self.objectives) > 1 or self.halving == 1):
             self.complain("first_stop", self.first_stop, "needs one objective and halving above 1", "leave it out")
-        if len(self.objectives) > 1 and self.sampler == "tpe":
-            self.complain("sampler", "tpe", "is for one objective", 'with several, use "nsga2" or leave it out')
 
     def as_table(self) -> dict[str, Any]:
         """What decides the search, for the record in its folder."""
