@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -13,12 +14,14 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.headroom import annex_o
 from pauseframe.lint import lint
+from pauseframe.sweep import incremental
 from pauseframe.sweep.batch import Batches
 from pauseframe.sweep.plan import Source
 from pauseframe.tune import tune
@@ -217,6 +220,23 @@ def test_first_stop_prunes_and_finds_the_same(sampler):
         assert other == one
     else:
         assert valleys[0](other)["drops"] <= 1.05
+
+
+def test_the_front_reaches_from_end_to_end():
+    """Of a search with many points on the front, eight are checked: its ends, and the rest between them."""
+    table = {"parameters": A, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "sensitivity": False}
+    spec = spec_from_table(table)
+    lab = Stub(spec, lambda at: {"drops": -math.log(number(at["a"])), "timeouts": math.log(number(at["a"]))})
+    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
+    found = Search(lab, list(spec.parameters.values()), [], seeds["search"]).run()
+    answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
+    tried = sorted(number(one.setting.changes["a"]) for one in found.trials)
+    front = sorted(number(one.setting.changes["a"]) for one in answer.front)
+    assert len(front) == 8
+    assert (front[0], front[-1]) == (tried[0], tried[-1])
+    # The recommended setting is the middle of the logarithmic range.
+    assert 0.8 * math.sqrt(front[0] * front[-1]) < number(answer.recommended.setting.changes["a"])
+    assert number(answer.recommended.setting.changes["a"]) < 1.25 * math.sqrt(front[0] * front[-1])
 
 
 def test_first_stop_with_several_scenarios():
@@ -422,6 +442,19 @@ def test_shards_share_the_runs_and_find_the_same(tmp_path):
     assert (out / "report.html").exists()
     with pytest.raises(pf.InputError, match="shard 3/2"):
         tune(file, out=tmp_path / "c" / "out", shard=(3, 2))
+
+
+def test_a_shard_that_waits_says_so(tmp_path, monkeypatch, capsys):
+    """Of two shards one is never started."""
+
+    def sleep(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(incremental, "SAY_AFTER_S", -1.0)
+    monkeypatch.setattr(incremental, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    with pytest.raises(KeyboardInterrupt):
+        tune(SMALL, out=tmp_path / "out", shard=(1, 2), play=False)
+    assert re.search(r"waiting for \d+ runs of the other shards", capsys.readouterr().err)
 
 
 def test_the_second_shard_prints_the_answer_too(tmp_path):

@@ -172,7 +172,7 @@ def _finalists(lab: Laboratory, found: Outcome, known: Sequence[int], check: Seq
     search = [seed for seed in known if seed not in check]
     if len(spec.objectives) > 1:
         front = _nondominated(complete, search, scale, spec)
-        best = sorted(front, key=lambda one: _regret(one, front, search, scale, spec))[:FRONT]
+        best = _spread(front, FRONT, search, scale, spec)
     else:
         best = sorted(complete, key=lambda one: _score(one, spec.objectives[0], search, scale, spec))[: spec.finalists]
     lab.measure([(one, check) for one in best])
@@ -180,6 +180,22 @@ def _finalists(lab: Laboratory, found: Outcome, known: Sequence[int], check: Seq
     if len(spec.objectives) > 1:
         return sorted(kept, key=lambda one: _regret(one, kept, known, scale, spec))
     return sorted(kept, key=lambda one: _score(one, spec.objectives[0], known, scale, spec))
+
+
+def _spread(front: Sequence[Setting], count: int, seeds: Sequence[int], scale: Scale, spec: Spec) -> list[Setting]:
+    """Points all over a front: that of the least regret, then each time the farthest from those that were taken."""
+    scores = {id(one): [_score(one, o, seeds, scale, spec) for o in spec.objectives] for one in front}
+    ranges = [(min(column), max(column)) for column in zip(*scores.values(), strict=True)]
+    places = {
+        one: [(score - low) / (high - low or 1.0) for score, (low, high) in zip(mine, ranges, strict=True)]
+        for one, mine in scores.items()
+    }
+    left = sorted(front, key=lambda one: _regret(one, front, seeds, scale, spec))
+    taken, left = left[:1], left[1:]
+    while left and len(taken) < count:
+        distance = [min(math.dist(places[id(one)], places[id(other)]) for other in taken) for one in left]
+        taken.append(left.pop(distance.index(max(distance))))
+    return taken
 
 
 def _score(setting: Setting, objective: Objective, seeds: Sequence[int], scale: Scale, spec: Spec) -> float:
