@@ -155,8 +155,8 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
             for point in one["points"]
             if point["ratios"] and point["ratios"][number] is not None
         ]
-        if axis.get("type") != "category":
-            rows.sort()
+        order = axis.get("categoryarray")
+        rows.sort(key=lambda row: row[0] if order is None else order.index(row[0]))
         x, y, names = zip(*rows, strict=True)
         trace = figures._line(number, objective["metric"], list(x), figures.short(y), "× %{y:.3~g}<br>%{customdata}")
         traces.append(trace | {"mode": "lines+markers", "customdata": list(names), "cliponaxis": False})
@@ -215,7 +215,7 @@ def _front(record: dict[str, Any]) -> Figure:
     names = [text.settings_text(one["settings"]) for one in complete]
     scales, axes = zip(*(_value_axis(record, n, [one["values"][n] for one in complete]) for n in (0, 1)), strict=True)
     x, y = ([one["values"][n] * scales[n] for one in complete] for n in (0, 1))
-    everything = figures._line(0, "all seeds of the search", x, figures.short(y), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
+    everything = figures._line(0, "search seeds", x, figures.short(y), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
     traces: list[Trace] = [everything | {"mode": "markers", "customdata": names}]
     points = sorted(
         (*(entry["median"] * scale for entry, scale in zip(one["objectives"], scales, strict=True)), name)
@@ -225,6 +225,8 @@ def _front(record: dict[str, Any]) -> Figure:
     )
     if points:
         px, py, shown = zip(*points, strict=True)
-        line = figures._line(1, "Pareto front", list(px), figures.short(py), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
+        line = figures._line(
+            1, "Pareto front, with the check seeds", list(px), figures.short(py), "%{x:.4s}, %{y:.4s}<br>%{customdata}"
+        )
         traces.append(line | {"mode": "lines+markers", "customdata": list(shown)})
     return figures._figure(traces, *axes)
