@@ -240,8 +240,11 @@ mod tests {
             2 => spec.reply_delay = Span(value),
             3 => spec.stop = Some(Time(value)),
             4 => spec.query = Some(few),
-            5 => spec.kept = Some(Kept { number: few, first: true, last: value % 2 == 0 }),
-            6 => record.status = if value % 2 == 0 { FlowStatus::Finished } else { FlowStatus::Stopped },
+            5 => spec.kept = Some(Kept { number: few, first: true, last: value.is_multiple_of(2) }),
+            6 => {
+                record.status =
+                    if value.is_multiple_of(2) { FlowStatus::Finished } else { FlowStatus::Stopped }
+            }
             7 => record.end = Time(value),
             8 => record.delivered = value,
             9 => record.retransmits = few,
