@@ -59,7 +59,8 @@ FULL = """
 ## At the papers' size
 
 The reduced size of an experiment is the papers' where those runs are short. The others are run with `--full`,
-piece by piece. The shares are of the claims that were judged at that size.
+piece by piece. The shares are of the claims that were judged at that size. Runs with `--full` and the joint scan below
+have ideal clocks (`clocks = "ideal"`, docs/models/clocks.md): they were made before real clocks became the default.
 """
 
 
