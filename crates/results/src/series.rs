@@ -6,7 +6,7 @@ use super::{ResultsFolder, RunError, TableWriter};
 use crate::columns;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray};
-use pauseframe_fabric::{Entity, Metric, Sample};
+use pauseframe_fabric::{Sample, SampledEntity, SampledMetric};
 use pauseframe_units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,8 +60,8 @@ pub struct Series {
     metric: Vec<i32>,
     entity: Vec<i32>,
     value: Vec<f64>,
-    metrics: Numbers<Metric>,
-    entities: Numbers<Entity>,
+    metrics: Numbers<SampledMetric>,
+    entities: Numbers<SampledEntity>,
     /// Rows that are kept.
     limit: usize,
     /// When the first row beyond the limit came.
@@ -198,9 +198,12 @@ mod tests {
     }
 
     fn sample(row: u64) -> Sample {
-        let port = Entity::PortPriority(PortId(1), Priority::new(5).unwrap());
-        let (metric, entity) =
-            if row == 0 { (Metric::Backlog, port) } else { (Metric::Alpha, Entity::Flow(row as u32 % 3)) };
+        let port = SampledEntity::PortPriority(PortId(1), Priority::new(5).unwrap());
+        let (metric, entity) = if row == 0 {
+            (SampledMetric::Backlog, port)
+        } else {
+            (SampledMetric::Alpha, SampledEntity::Flow(row as u32 % 3))
+        };
         Sample { time: Time(row * 2_500_000), metric, entity, value: row as f64 }
     }
 

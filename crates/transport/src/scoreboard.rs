@@ -7,7 +7,7 @@
 // Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
 // is the same, for short ones it detects a loss where the RFC waits for the timeout.
 
-use crate::recovery::{Delivery, Detected};
+use crate::recovery::{AckDelivery, RackDetection};
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use pauseframe_units::{Span, Time};
@@ -34,7 +34,7 @@ struct SentSegment {
 
 impl SentSegment {
     #[inline]
-    fn is(self, state: u8) -> bool {
+    fn has_state(self, state: u8) -> bool {
         self.state & state != 0
     }
 }
@@ -79,13 +79,13 @@ impl Scoreboard {
 
     /// What a segment of `len` bytes takes of a window.
     #[inline]
-    pub(crate) fn weigh(&self, len: u64) -> u64 {
+    pub(crate) fn window_weight(&self, len: u64) -> u64 {
         if self.weight == 0 { len } else { u64::from(self.weight) }
     }
 
     /// What the `bytes` between `snd_una` and `snd_nxt` take of a window.
     #[inline]
-    pub(crate) fn flight(&self, bytes: u64) -> u64 {
+    pub(crate) fn flight_weight(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { self.queue.len() as u64 * u64::from(self.weight) }
     }
 
@@ -96,7 +96,7 @@ impl Scoreboard {
     }
 
     /// A window of `bytes` in whole segments, where they are counted.
-    pub(crate) fn whole(&self, bytes: u64) -> u64 {
+    pub(crate) fn round_to_whole_segments(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { bytes - bytes % u64::from(self.weight) }
     }
 
@@ -109,12 +109,12 @@ impl Scoreboard {
 
     /// Notes that bytes up to `end` were sent for the first time. A SYN is a segment without bytes.
     #[inline]
-    pub(crate) fn sent(&mut self, end: u64, now: Time) {
+    pub(crate) fn record_sent(&mut self, end: u64, now: Time) {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
     }
 
     /// The last segment, just sent, has the FIN behind its data.
-    pub(crate) fn extend_last(&mut self, end: u64) {
+    pub(crate) fn extend_last_segment(&mut self, end: u64) {
         if let Some(last) = self.queue.back_mut() {
             last.end = end;
         }
@@ -129,39 +129,39 @@ impl Scoreboard {
     /// Bytes that are not in the network though they lie between `snd_una` and `snd_nxt`, less those that are
     /// there twice: pipe = flight size - this.
     #[inline]
-    pub(crate) fn absent(&self) -> u64 {
+    pub(crate) fn bytes_not_in_network(&self) -> u64 {
         (self.sacked + u64::from(self.lost)).saturating_sub(u64::from(self.doubled))
     }
 
     /// Where the next ACK looks first.
     #[inline]
-    pub(crate) fn first(&self) -> Option<&impl Sized> {
+    pub(crate) fn first_segment(&self) -> Option<&impl Sized> {
         self.queue.front()
     }
 
     /// Whether a segment waits for its retransmission.
     #[inline]
-    pub(crate) fn has_lost(&self) -> bool {
+    pub(crate) fn has_lost_segment(&self) -> bool {
         self.lost > 0
     }
 
     /// Whether a segment that was presumed lost is not known to have arrived, sent again or not (Linux `lost_out`).
-    pub(crate) fn is_loss_open(&self) -> bool {
+    pub(crate) fn has_unrecovered_loss(&self) -> bool {
         self.lost > 0 || self.resent > 0
     }
 
     /// Bytes presumed lost and sent again, and that copy not known to have arrived.
-    pub(crate) fn resent(&self) -> u64 {
+    pub(crate) fn resent_bytes(&self) -> u64 {
         u64::from(self.resent)
     }
 
     /// Bytes sacked.
-    pub(crate) fn sacked(&self) -> u64 {
+    pub(crate) fn sacked_bytes(&self) -> u64 {
         self.sacked
     }
 
     /// Bytes that wait for their retransmission.
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn lost_bytes(&self) -> u64 {
         u64::from(self.lost)
     }
 
@@ -177,7 +177,7 @@ impl Scoreboard {
             let SentSegment { end, sent_at, state } = *segment;
             if state != 0 {
                 if self.weight == 0 || end <= to {
-                    self.forget(state, end.min(to) - start);
+                    self.subtract_from_counts(state, end.min(to) - start);
                 }
                 ambiguous |= state & AMBIGUOUS != 0 && end <= to;
             }
@@ -201,8 +201,8 @@ impl Scoreboard {
     /// Takes `len` bytes of a segment in `state` out of the counts.
     #[cold]
     #[inline(never)]
-    fn forget(&mut self, state: u8, len: u64) {
-        let len = self.weigh(len);
+    fn subtract_from_counts(&mut self, state: u8, len: u64) {
+        let len = self.window_weight(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost -= len as u32,
             RETRANSMITTED => self.doubled -= len as u32,
@@ -213,9 +213,9 @@ impl Scoreboard {
     }
 
     /// Changes the state of a segment of `len` bytes and keeps the counts.
-    fn restate(&mut self, index: usize, state: u8, len: u64) {
-        self.forget(self.queue[index].state, len);
-        let len = self.weigh(len);
+    fn set_segment_state(&mut self, index: usize, state: u8, len: u64) {
+        self.subtract_from_counts(self.queue[index].state, len);
+        let len = self.window_weight(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost += len as u32,
             RETRANSMITTED => self.doubled += len as u32,
@@ -227,29 +227,29 @@ impl Scoreboard {
     }
 
     /// Where the segment at `index` begins.
-    fn start(&self, index: usize, una: u64) -> u64 {
+    fn segment_start(&self, index: usize, una: u64) -> u64 {
         if index == 0 { una } else { self.queue[index - 1].end }
     }
 
     /// The first segment that ends above `offset`.
-    fn position(&self, offset: u64) -> usize {
+    fn segment_index_above(&self, offset: u64) -> usize {
         self.queue.partition_point(|segment| segment.end <= offset)
     }
 
     /// Marks what `blocks` report (RFC 6675 §4 `Update`) and returns how many bytes of it are news. Blocks that lie
     /// outside the flight are ignored: they are old, or not ours.
     /// `delivery` collects the news where it is wanted.
-    pub(crate) fn sack(
+    pub(crate) fn apply_sack_blocks(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
         una: u64,
         nxt: u64,
-        mut delivery: Option<&mut Delivery>,
+        mut delivery: Option<&mut AckDelivery>,
     ) -> u64 {
         let before = self.sacked;
         for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
-            let (left, right) = self.unseen(left, right);
+            let (left, right) = self.new_part_of_block(left, right);
             let from = una.saturating_add_signed(i64::from(space.distance(left, una)));
             let to = una.saturating_add_signed(i64::from(space.distance(right, una)));
             if una <= from && from < to && to <= nxt {
@@ -265,7 +265,7 @@ impl Scoreboard {
 
     /// The part of a block that the last SACK option did not report: the option repeats itself, and long blocks
     /// grow at one end.
-    fn unseen(&self, left: u32, right: u32) -> (u32, u32) {
+    fn new_part_of_block(&self, left: u32, right: u32) -> (u32, u32) {
         let Some(seen) = &self.seen else { return (left, right) };
         for &(l, r) in seen.blocks.iter().take(usize::from(seen.count)) {
             if l == left && right.wrapping_sub(r) as i32 >= 0 {
@@ -278,9 +278,9 @@ impl Scoreboard {
         (left, right)
     }
 
-    fn sack_range(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut Delivery>) {
-        let mut index = self.position(from);
-        let mut start = self.start(index, una);
+    fn sack_range(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut AckDelivery>) {
+        let mut index = self.segment_index_above(from);
+        let mut start = self.segment_start(index, una);
         if start < from {
             // The block begins inside this segment; the rest of it is not known to have arrived.
             start = self.queue[index].end;
@@ -290,12 +290,12 @@ impl Scoreboard {
             if segment.end > to {
                 break;
             }
-            if !segment.is(SACKED) {
-                self.restate(index, segment.state | SACKED, segment.end - start);
+            if !segment.has_state(SACKED) {
+                self.set_segment_state(index, segment.state | SACKED, segment.end - start);
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
-                    delivery.bytes += self.weigh(segment.end - start);
-                    delivery.note_sacked(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                    delivery.bytes += self.window_weight(segment.end - start);
+                    delivery.note_sacked(segment.sent_at, start, segment.end, segment.has_state(AMBIGUOUS));
                 }
             }
             start = segment.end;
@@ -305,16 +305,21 @@ impl Scoreboard {
 
     /// Notes what an ACK from `una` to `to`, not yet taken in, reports as delivered and SACK had not.
     #[inline]
-    pub(crate) fn survey(&self, una: u64, to: u64, delivery: &mut Delivery) {
+    pub(crate) fn note_newly_acked(&self, una: u64, to: u64, delivery: &mut AckDelivery) {
         let mut start = una;
         for segment in &self.queue {
             if start >= to {
                 return;
             }
-            if !segment.is(SACKED) {
+            if !segment.has_state(SACKED) {
                 if segment.end <= to {
-                    delivery.bytes += self.weigh(segment.end - start);
-                    delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                    delivery.bytes += self.window_weight(segment.end - start);
+                    delivery.note_delivered(
+                        segment.sent_at,
+                        start,
+                        segment.end,
+                        segment.has_state(AMBIGUOUS),
+                    );
                 } else if self.weight == 0 {
                     delivery.bytes += to - start;
                 }
@@ -329,9 +334,14 @@ impl Scoreboard {
     }
 
     /// Whether at least `count` segments are sacked.
-    pub(crate) fn has_sacked(&self, count: u32) -> bool {
+    pub(crate) fn has_sacked_segments(&self, count: u32) -> bool {
         self.sacked > 0
-            && self.queue.iter().filter(|segment| segment.is(SACKED)).nth(count.max(1) as usize - 1).is_some()
+            && self
+                .queue
+                .iter()
+                .filter(|segment| segment.has_state(SACKED))
+                .nth(count.max(1) as usize - 1)
+                .is_some()
     }
 
     /// Segments in flight.
@@ -340,7 +350,7 @@ impl Scoreboard {
     }
 
     /// Whether one segment is in flight.
-    pub(crate) fn is_single(&self) -> bool {
+    pub(crate) fn has_single_segment(&self) -> bool {
         self.queue.len() == 1
     }
 
@@ -350,18 +360,24 @@ impl Scoreboard {
     }
 
     /// RFC 8985 §6.2 step 5: marks what was sent before `latest` (time and end of a segment) and is at least `age` old.
-    pub(crate) fn mark_older(&mut self, latest: (Time, u64), age: Span, now: Time, una: u64) -> Detected {
-        let mut detected = Detected::default();
+    pub(crate) fn mark_lost_by_time(
+        &mut self,
+        latest: (Time, u64),
+        age: Span,
+        now: Time,
+        una: u64,
+    ) -> RackDetection {
+        let mut detected = RackDetection::default();
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             if (segment.sent_at, segment.end) >= latest {
-                if !segment.is(AMBIGUOUS) {
+                if !segment.has_state(AMBIGUOUS) {
                     // Sent once, so everything behind it was sent later still.
                     break;
                 }
                 continue;
             }
-            if segment.is(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
+            if segment.has_state(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
                 continue;
             }
             let due = segment.sent_at.saturating_add(age);
@@ -369,24 +385,24 @@ impl Scoreboard {
                 detected.wait = detected.wait.max(Some(due.saturating_since(now)));
             } else {
                 detected.loss = true;
-                detected.retransmission |= segment.is(RETRANSMITTED);
-                self.requeue(index, una);
+                detected.retransmission |= segment.has_state(RETRANSMITTED);
+                self.mark_for_retransmission(index, una);
             }
         }
         detected
     }
 
     /// The number of segments at the head of the queue that have at least `dup_thresh` sacked ones above them.
-    fn overtaken(&self, dup_thresh: u32) -> usize {
+    fn count_overtaken_segments(&self, dup_thresh: u32) -> usize {
         let mut missing = dup_thresh.max(1);
         let mut index = if self.sacked == 0 {
             0
         } else {
-            (self.position(self.high_sacked - 1) + 1).min(self.queue.len())
+            (self.segment_index_above(self.high_sacked - 1) + 1).min(self.queue.len())
         };
         while index > 0 {
             index -= 1;
-            if self.queue[index].is(SACKED) {
+            if self.queue[index].has_state(SACKED) {
                 missing -= 1;
                 if missing == 0 {
                     return index;
@@ -398,20 +414,20 @@ impl Scoreboard {
 
     /// RFC 6675 `IsLost(HighACK + 1)`, unless it has been sent again already.
     pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
-        self.queue.front().is_some_and(|head| !head.is(SACKED | RETRANSMITTED))
-            && self.overtaken(dup_thresh) > 0
+        self.queue.front().is_some_and(|head| !head.has_state(SACKED | RETRANSMITTED))
+            && self.count_overtaken_segments(dup_thresh) > 0
     }
 
     /// Marks every segment that is lost by now.
     pub(crate) fn mark_lost(&mut self, dup_thresh: u32, una: u64) {
-        let overtaken = self.overtaken(dup_thresh);
+        let overtaken = self.count_overtaken_segments(dup_thresh);
         if overtaken == 0 {
             return;
         }
-        let first = self.position(self.judged);
+        let first = self.segment_index_above(self.judged);
         for index in first..overtaken {
-            if !self.queue[index].is(SACKED | LOST) {
-                self.mark(index, una);
+            if !self.queue[index].has_state(SACKED | LOST) {
+                self.mark_segment_lost(index, una);
             }
         }
         self.judged = self.judged.max(self.queue[overtaken - 1].end);
@@ -419,8 +435,8 @@ impl Scoreboard {
 
     /// Marks the first segment as lost, so that it is sent (again).
     pub(crate) fn mark_head_lost(&mut self, una: u64) {
-        if self.queue.front().is_some_and(|head| !head.is(SACKED)) {
-            self.requeue(0, una);
+        if self.queue.front().is_some_and(|head| !head.has_state(SACKED)) {
+            self.mark_for_retransmission(0, una);
         }
     }
 
@@ -428,14 +444,14 @@ impl Scoreboard {
     /// is SACKED the receiver has thrown it away, and its reports count no more (RFC 2018 §8). Behind the first,
     /// what was sent after `recent` stays.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
-        if self.queue.front().is_some_and(|head| head.is(SACKED)) {
+        if self.queue.front().is_some_and(|head| head.has_state(SACKED)) {
             self.forget_sacked(una);
         }
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             let spared = index > 0 && recent.is_some_and(|recent| segment.sent_at > recent);
-            if !segment.is(SACKED) && !spared {
-                self.requeue(index, una);
+            if !segment.has_state(SACKED) && !spared {
+                self.mark_for_retransmission(index, una);
             }
         }
         self.judged = self.judged.max(self.queue.back().map_or(0, |last| last.end));
@@ -444,9 +460,9 @@ impl Scoreboard {
     fn forget_sacked(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.is(SACKED) {
-                let len = segment.end - self.start(index, una);
-                self.restate(index, segment.state & AMBIGUOUS, len);
+            if segment.has_state(SACKED) {
+                let len = segment.end - self.segment_start(index, una);
+                self.set_segment_state(index, segment.state & AMBIGUOUS, len);
             }
         }
         self.high_sacked = una;
@@ -457,25 +473,25 @@ impl Scoreboard {
     pub(crate) fn unmark_lost(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.is(LOST) {
-                let len = segment.end - self.start(index, una);
-                self.restate(index, segment.state & !LOST, len);
+            if segment.has_state(LOST) {
+                let len = segment.end - self.segment_start(index, una);
+                self.set_segment_state(index, segment.state & !LOST, len);
             }
         }
     }
 
     /// Adds the mark "lost" and keeps that it was sent again, if it was. These marks come in ascending order, so
     /// `high_rxt` lies below.
-    fn mark(&mut self, index: usize, una: u64) {
+    fn mark_segment_lost(&mut self, index: usize, una: u64) {
         let segment = self.queue[index];
-        self.restate(index, segment.state | LOST, segment.end - self.start(index, una));
+        self.set_segment_state(index, segment.state | LOST, segment.end - self.segment_start(index, una));
     }
 
     /// Marks as lost and as not sent again.
-    fn requeue(&mut self, index: usize, una: u64) {
-        let start = self.start(index, una);
+    fn mark_for_retransmission(&mut self, index: usize, una: u64) {
+        let start = self.segment_start(index, una);
         let segment = self.queue[index];
-        self.restate(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
+        self.set_segment_state(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
         self.high_rxt = self.high_rxt.min(start);
     }
 
@@ -484,7 +500,7 @@ impl Scoreboard {
         if self.lost == 0 {
             return None;
         }
-        let first = self.position(self.high_rxt);
+        let first = self.segment_index_above(self.high_rxt);
         let index = (first..self.queue.len())
             .find(|&i| self.queue[i].state & (SACKED | LOST | RETRANSMITTED) == LOST)?;
         let found = self.retransmission(index, una);
@@ -498,51 +514,51 @@ impl Scoreboard {
         if self.sacked == 0 {
             return None;
         }
-        let end = self.position(self.high_sacked - 1);
-        let first = self.position(self.judged).min(end);
-        let index = (first..end).find(|&i| !self.queue[i].is(SACKED | LOST | RETRANSMITTED))?;
+        let end = self.segment_index_above(self.high_sacked - 1);
+        let first = self.segment_index_above(self.judged).min(end);
+        let index = (first..end).find(|&i| !self.queue[i].has_state(SACKED | LOST | RETRANSMITTED))?;
         Some(self.retransmission(index, una))
     }
 
     /// The last segment, if it is neither sacked nor sent again: rule 4, the rescue.
     pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
-        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].is(SACKED))?;
-        (!self.queue[index].is(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
+        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_state(SACKED))?;
+        (!self.queue[index].has_state(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
     }
 
     /// The last segment, unless it is sacked: what a tail loss probe repeats.
-    pub(crate) fn last(&self, una: u64) -> Option<Retransmission> {
+    pub(crate) fn last_unsacked_segment(&self, una: u64) -> Option<Retransmission> {
         let index = self.queue.len().checked_sub(1)?;
-        (!self.queue[index].is(SACKED)).then(|| self.retransmission(index, una))
+        (!self.queue[index].has_state(SACKED)).then(|| self.retransmission(index, una))
     }
 
     /// Notes that `what` was sent again as a probe, which does not count as in the network (as Linux).
-    pub(crate) fn probed(&mut self, what: Retransmission, now: Time) {
+    pub(crate) fn record_probe(&mut self, what: Retransmission, now: Time) {
         self.queue[what.index].state |= AMBIGUOUS;
         self.queue[what.index].sent_at = now;
     }
 
     fn retransmission(&self, index: usize, una: u64) -> Retransmission {
-        let offset = self.start(index, una);
+        let offset = self.segment_start(index, una);
         Retransmission { index, offset, len: (self.queue[index].end - offset) as u32 }
     }
 
     /// Notes that `what` was sent again. Nothing may have changed since it was chosen.
-    pub(crate) fn retransmitted(&mut self, what: Retransmission, now: Time) {
+    pub(crate) fn record_retransmission(&mut self, what: Retransmission, now: Time) {
         let state = self.queue[what.index].state | RETRANSMITTED | AMBIGUOUS;
-        self.restate(what.index, state, u64::from(what.len));
+        self.set_segment_state(what.index, state, u64::from(what.len));
         self.queue[what.index].sent_at = now;
     }
 
     /// Notes that the SYN, alone in the queue, was sent again.
-    pub(crate) fn syn_retransmitted(&mut self) {
+    pub(crate) fn record_syn_retransmission(&mut self) {
         if let Some(syn) = self.queue.front_mut() {
             syn.state |= AMBIGUOUS;
         }
     }
 
     /// Gives the memory back; nothing may be in flight.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         debug_assert!(self.queue.is_empty() && self.sacked == 0 && self.lost == 0 && self.doubled == 0);
         self.queue = VecDeque::new();
         self.seen = None;
@@ -550,7 +566,7 @@ impl Scoreboard {
 
     /// Bytes of heap in use.
     #[cfg(test)]
-    pub(crate) fn heap(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.queue.capacity() * size_of::<SentSegment>()
             + self.seen.as_ref().map_or(0, |_| size_of::<SackBlocks>())
     }
@@ -560,7 +576,7 @@ impl Scoreboard {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);
         for segment in &self.queue {
-            let len = self.weigh(segment.end - start);
+            let len = self.window_weight(segment.end - start);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
                 LOST => lost += len as u32,
                 RETRANSMITTED => doubled += len as u32,

@@ -25,14 +25,14 @@ impl SequenceSpace {
 
     /// The number on the wire of the byte at `offset`.
     #[inline]
-    pub(crate) fn wire(self, offset: u64) -> u32 {
+    pub(crate) fn wire_sequence_number(self, offset: u64) -> u32 {
         self.first.wrapping_add(offset as u32)
     }
 
     /// How far `wire` lies ahead of (or, if negative, behind) `offset`, taking the nearer way round.
     #[inline]
     pub(crate) fn distance(self, wire: u32, offset: u64) -> i32 {
-        wire.wrapping_sub(self.wire(offset)) as i32
+        wire.wrapping_sub(self.wire_sequence_number(offset)) as i32
     }
 }
 
@@ -44,10 +44,10 @@ mod tests {
     fn numbers_wrap_and_distances_do_not() {
         let space = SequenceSpace::after_syn(u32::MAX - 10);
         assert_eq!(space.iss(), u32::MAX - 10);
-        assert_eq!(space.wire(0), u32::MAX - 9);
-        assert_eq!(space.wire(10), 0);
-        assert_eq!(space.wire((1 << 33) + 10), 0);
+        assert_eq!(space.wire_sequence_number(0), u32::MAX - 9);
+        assert_eq!(space.wire_sequence_number(10), 0);
+        assert_eq!(space.wire_sequence_number((1 << 33) + 10), 0);
         assert_eq!(space.distance(5, 0), 15);
-        assert_eq!(space.distance(space.wire(3), 7), -4);
+        assert_eq!(space.distance(space.wire_sequence_number(3), 7), -4);
     }
 }

@@ -11,9 +11,9 @@ use pauseframe_units::{Span, Time};
 /// `sk_pacing_shift`: so much of a second's data.
 pub(crate) const PACING_SHIFT: u32 = 10;
 /// `tcp_limit_output_bytes`.
-const MOST: u64 = 1 << 20;
+const MAX_QUEUED_BYTES: u64 = 1 << 20;
 /// IPv4 and TCP with timestamps.
-const HEADERS: u64 = 52;
+const IPV4_TCP_HEADER_BYTES: u64 = 52;
 
 /// What a socket has in its host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,22 +32,26 @@ impl SmallQueue {
 
     /// `len` bytes of data went out, a full segment being `mss`.
     #[inline]
-    pub(crate) fn add(&mut self, len: u64, mss: u64, now: Time) {
+    pub(crate) fn add_sent(&mut self, len: u64, mss: u64, now: Time) {
         if self.frame > Span::ZERO {
-            let time = if len == mss { self.frame } else { self.frame * (len + HEADERS) / (mss + HEADERS) };
+            let time = if len == mss {
+                self.frame
+            } else {
+                self.frame * (len + IPV4_TCP_HEADER_BYTES) / (mss + IPV4_TCP_HEADER_BYTES)
+            };
             self.busy_until = self.busy_until.max(now).saturating_add(time);
         }
     }
 
     /// Whether more than the two segments that are always allowed are in the host.
     #[inline]
-    pub(crate) fn exceeds_two(&self, now: Time) -> bool {
+    pub(crate) fn exceeds_two_segments(&self, now: Time) -> bool {
         self.busy_until > now + self.frame * 2
     }
 
     /// When `len` more bytes have room; `None`: now. `rate`: bytes that the socket may keep in the host by its pacing rate.
-    pub(crate) fn room_at(&self, rate: u64, len: u64, mss: u64, now: Time) -> Option<Time> {
-        let bytes = rate.max(2 * (len + SKB_OVERHEAD)).min(MOST);
+    pub(crate) fn time_when_room(&self, rate: u64, len: u64, mss: u64, now: Time) -> Option<Time> {
+        let bytes = rate.max(2 * (len + SKB_OVERHEAD)).min(MAX_QUEUED_BYTES);
         let limit = self.frame * bytes / (mss + SKB_OVERHEAD);
         (self.busy_until.saturating_since(now) > limit).then(|| Time(self.busy_until.0 - limit.0))
     }

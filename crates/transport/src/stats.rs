@@ -2,7 +2,7 @@
 
 /// Counters of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
+pub struct ConnectionStats {
     /// Data segments with CE that arrived.
     pub ce_received: u64,
     /// Segments sent again, SYNs included.

@@ -8,15 +8,15 @@
 //! receiver acknowledges every super-packet at once. They leave at one moment, so an ACK of a part of them gives the RTT of
 //! the whole; the NIC sends them at its line rate. Retransmissions need nothing of this: what may be sent again at one moment is sent at one moment.
 
-use crate::config::Config;
+use crate::config::TcpConfig;
 use crate::small_queue::PACING_SHIFT;
 use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
 
 /// `tcp_min_tso_segs`.
-const LEAST_SEGMENTS: u64 = 2;
+const MIN_TSO_SEGMENTS: u64 = 2;
 /// `tcp_tso_rtt_log`: ... and more where the round trip is short.
-const RTT_LOG: u32 = 9;
+const TSO_RTT_LOG: u32 = 9;
 
 /// The state of offload at a sender. Offsets and sizes in bytes.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct SuperPackets {
     first_end: u64,
     written: u64,
     /// Those in flight (`tcp_rtx_queue`).
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentSuperPacket>,
     /// The one that leaves now ends here, with PSH because it is larger than a segment, and began to leave then.
     pub(crate) leaving: u64,
     pushed: bool,
@@ -38,14 +38,14 @@ pub(crate) struct SuperPackets {
 
 /// A super-packet in flight: where it ends, and whether its last frame has PSH because it was larger than a segment.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSuperPacket {
     end: u64,
     pushed: bool,
 }
 
 impl SuperPackets {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &Config) -> Option<Box<SuperPackets>> {
+    pub(crate) fn new(config: &TcpConfig) -> Option<Box<SuperPackets>> {
         (config.offload.tso > 0).then(|| {
             Box::new(SuperPackets {
                 max: u64::from(config.offload.tso),
@@ -61,26 +61,32 @@ impl SuperPackets {
     }
 
     /// `tcp_xmit_size_goal`: what a write fills before it begins another, in whole segments, at most half of the peer's window.
-    fn goal(&self, mss: u64) -> u64 {
+    fn write_size_goal(&self, mss: u64) -> u64 {
         let bound = if self.max_window > 536 { self.max_window / 2 } else { u64::MAX };
         (self.max.min(bound) / mss).max(1) * mss
     }
 
     /// What has not left by `snd_nxt` stays.
-    pub(crate) fn end(&mut self, snd_nxt: u64) {
+    pub(crate) fn truncate_leaving(&mut self, snd_nxt: u64) {
         self.leaving = self.leaving.min(snd_nxt);
     }
 
     /// The next one leaves at `now`, up to `end`; `pushed`: its last frame has PSH.
-    pub(crate) fn begin(&mut self, end: u64, pushed: bool, now: Time) {
+    pub(crate) fn begin_super_packet(&mut self, end: u64, pushed: bool, now: Time) {
         (self.leaving, self.pushed, self.began) = (end, pushed, now);
     }
 
     /// The `sk_buff`s that wait: where the first ends, and what the last holds of a full one; brought up to date with what
     /// was written, up to `end`. A write goes into the last one first, then into new ones. `window`: the peer's.
-    pub(crate) fn survey(&mut self, snd_nxt: u64, end: u64, mss: u64, window: u64) -> Waiting {
+    pub(crate) fn update_waiting_buffers(
+        &mut self,
+        snd_nxt: u64,
+        end: u64,
+        mss: u64,
+        window: u64,
+    ) -> WaitingBuffers {
         self.max_window = self.max_window.max(window);
-        let goal = self.goal(mss);
+        let goal = self.write_size_goal(mss);
         if self.first_end <= snd_nxt {
             self.first_end = snd_nxt.saturating_add(goal).min(end);
         } else if self.first_end >= self.written {
@@ -89,11 +95,11 @@ impl SuperPackets {
         }
         self.first_end = self.first_end.min(end.max(snd_nxt));
         self.written = end;
-        Waiting { first_end: self.first_end, end, goal }
+        WaitingBuffers { first_end: self.first_end, end, goal }
     }
 
     /// How many are in flight.
-    pub(crate) fn in_flight(&mut self, snd_una: u64) -> u64 {
+    pub(crate) fn count_in_flight(&mut self, snd_una: u64) -> u64 {
         while self.sent.front().is_some_and(|sent| sent.end <= snd_una) {
             self.sent.pop_front();
         }
@@ -108,7 +114,7 @@ impl SuperPackets {
     /// New data went out: with its last frame a super-packet is in flight.
     pub(crate) fn note_sent(&mut self, snd_nxt: u64) {
         if self.leaving <= snd_nxt {
-            self.sent.push_back(Sent { end: snd_nxt, pushed: self.pushed });
+            self.sent.push_back(SentSuperPacket { end: snd_nxt, pushed: self.pushed });
         }
     }
 
@@ -119,28 +125,28 @@ impl SuperPackets {
 
     /// `tcp_tso_autosize`, segments: what the flow sends in a millisecond, more where the round trip is short. `rate`: bytes a
     /// second; `None`: as many as there may be.
-    pub(crate) fn most_segments(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
+    pub(crate) fn max_segments(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
         let mut bytes = self.max;
         if let Some(rate) = rate {
-            let rounds = (least_rtt.0 / Span::from_us(1).0) >> RTT_LOG;
+            let rounds = (least_rtt.0 / Span::from_us(1).0) >> TSO_RTT_LOG;
             let near = least_rtt > Span::ZERO && rounds < 32;
             bytes = (rate >> PACING_SHIFT) + if near { self.max >> rounds } else { 0 };
         }
-        (bytes.min(self.max) / mss).max(LEAST_SEGMENTS)
+        (bytes.min(self.max) / mss).max(MIN_TSO_SEGMENTS)
     }
 }
 
 /// The `sk_buff`s that wait: where the first ends, where the last does, and what a full one holds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingBuffers {
     pub(crate) first_end: u64,
     pub(crate) end: u64,
     pub(crate) goal: u64,
 }
 
-impl Waiting {
+impl WaitingBuffers {
     /// Bytes in the last.
-    pub(crate) fn last(self, snd_nxt: u64) -> u64 {
+    pub(crate) fn last_buffer_bytes(self, snd_nxt: u64) -> u64 {
         match self.end.saturating_sub(self.first_end) {
             0 => self.end.saturating_sub(snd_nxt),
             behind => (behind - 1) % self.goal + 1,
@@ -148,7 +154,7 @@ impl Waiting {
     }
 
     /// How many they are.
-    pub(crate) fn count(self, snd_nxt: u64) -> u64 {
+    pub(crate) fn buffer_count(self, snd_nxt: u64) -> u64 {
         if self.end > snd_nxt { 1 + self.end.saturating_sub(self.first_end).div_ceil(self.goal) } else { 0 }
     }
 }

@@ -4,7 +4,7 @@ use pauseframe_units::{BitRate, Bytes, Time};
 
 /// The reader and what waits for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader {
+pub(crate) struct PacedReader {
     rate: BitRate,
     chunk: u64,
     /// In-order bytes that were not read.
@@ -15,33 +15,33 @@ pub(crate) struct Reader {
     pub(super) next: Time,
 }
 
-impl Reader {
+impl PacedReader {
     /// Reads `chunk` bytes at a time.
-    pub(super) fn new(rate: BitRate, chunk: u32) -> Reader {
-        Reader { rate, chunk: u64::from(chunk), unread: 0, taking: 0, next: Time::MAX }
+    pub(super) fn new(rate: BitRate, chunk: u32) -> PacedReader {
+        PacedReader { rate, chunk: u64::from(chunk), unread: 0, taking: 0, next: Time::MAX }
     }
 
     /// `bytes` more wait.
-    pub(super) fn arrived(&mut self, bytes: u64, now: Time) {
+    pub(super) fn add_unread(&mut self, bytes: u64, now: Time) {
         self.unread += bytes;
         if self.next == Time::MAX {
-            self.plan(now);
+            self.schedule_read(now);
         }
     }
 
-    fn plan(&mut self, now: Time) {
+    fn schedule_read(&mut self, now: Time) {
         self.taking = self.unread.min(self.chunk);
         let takes = self.rate.serialise(Bytes(self.taking));
         self.next = if self.taking == 0 { Time::MAX } else { now.saturating_add(takes) };
     }
 
     /// Reads what is due; true if something was.
-    pub(super) fn read(&mut self, now: Time) -> bool {
+    pub(super) fn read_if_due(&mut self, now: Time) -> bool {
         let before = self.unread;
         while self.next <= now {
             let at = self.next;
             self.unread -= self.taking;
-            self.plan(at);
+            self.schedule_read(at);
         }
         self.unread < before
     }

@@ -6,7 +6,7 @@ use pauseframe_units::{Span, Time};
 /// The news of one ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one ACK")]
-pub(crate) struct Delivery {
+pub(crate) struct AckDelivery {
     pub(super) now: Time,
     /// End of the highest data reported before this ACK.
     pub(super) high_ack: u64,
@@ -34,9 +34,9 @@ pub(crate) struct Delivery {
     pub(crate) probe_dsack: bool,
 }
 
-impl Delivery {
+impl AckDelivery {
     /// The next ACK comes. `high_ack`: the highest byte reported so far.
-    pub(crate) fn begin(&mut self, now: Time, high_ack: u64, recover: u64) {
+    pub(crate) fn begin_ack(&mut self, now: Time, high_ack: u64, recover: u64) {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
         (self.first_sacked, self.restarts_timer) = (None, false);
@@ -46,7 +46,7 @@ impl Delivery {
 
     /// A segment is delivered; `ambiguous`: it was sent more than once.
     #[inline]
-    pub(crate) fn note(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn note_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
             // RFC 8985 §6.2 step 2: too soon to be the answer to the retransmission.
@@ -65,19 +65,19 @@ impl Delivery {
         }
     }
 
-    /// SACK newly reports a segment; see [`Self::note`].
+    /// SACK newly reports a segment; see [`Self::note_delivered`].
     #[inline]
     pub(crate) fn note_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
         }
-        self.note(sent_at, start, end, ambiguous);
+        self.note_delivered(sent_at, start, end, ambiguous);
     }
 }
 
 /// What RACK found at an ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Detected {
+pub(crate) struct RackDetection {
     /// A segment was newly marked as lost.
     pub(crate) loss: bool,
     /// ... and it had been sent again.

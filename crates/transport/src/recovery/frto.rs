@@ -3,7 +3,7 @@
 
 /// Where the detection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Frto {
+pub(crate) enum FrtoState {
     /// Not on, or answered.
     #[default]
     Off,

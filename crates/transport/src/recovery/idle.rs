@@ -10,7 +10,7 @@ use pauseframe_units::{Span, Time};
 
 /// How much of the window was used lately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Usage {
+pub(crate) struct WindowUsage {
     /// When data were last sent; [`Time::MAX`]: never.
     last_sent: Time,
     /// When the window was last full, or adapted.
@@ -19,20 +19,20 @@ pub(crate) struct Usage {
     used: u64,
 }
 
-impl Default for Usage {
+impl Default for WindowUsage {
     fn default() -> Self {
-        Usage { last_sent: Time::MAX, since: Time::ZERO, used: 0 }
+        WindowUsage { last_sent: Time::MAX, since: Time::ZERO, used: 0 }
     }
 }
 
-impl Usage {
+impl WindowUsage {
     /// How long nothing was sent, if that is more than `rto`; then the books begin anew.
-    pub(super) fn end_idle(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
-        let idle = clock.elapsed(self.last_sent, now);
+    pub(super) fn take_idle_time(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
+        let idle = clock.elapsed_time(self.last_sent, now);
         if idle <= rto {
             return None;
         }
-        *self = Usage { last_sent: now, since: now, used: 0 };
+        *self = WindowUsage { last_sent: now, since: now, used: 0 };
         Some(idle)
     }
 
@@ -42,18 +42,24 @@ impl Usage {
     }
 
     /// The window is full.
-    pub(super) fn note_full(&mut self, now: Time) {
+    pub(super) fn note_window_full(&mut self, now: Time) {
         (self.since, self.used) = (now, 0);
     }
 
     /// `flight` bytes of the window are used; the most of the last `rto`, once that is over.
-    pub(super) fn note_part(&mut self, flight: u64, rto: Span, now: Time, clock: &RtoConfig) -> Option<u64> {
+    pub(super) fn note_window_partly_used(
+        &mut self,
+        flight: u64,
+        rto: Span,
+        now: Time,
+        clock: &RtoConfig,
+    ) -> Option<u64> {
         self.used = self.used.max(flight);
-        if clock.elapsed(self.since, now) < rto {
+        if clock.elapsed_time(self.since, now) < rto {
             return None;
         }
         let used = self.used;
-        self.note_full(now);
+        self.note_window_full(now);
         Some(used)
     }
 }

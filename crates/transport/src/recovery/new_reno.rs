@@ -17,7 +17,7 @@ impl Sender {
 
     /// RFC 5681 §3.2 step 3: as many segments as duplicate ACKs came have left the network.
     pub(super) fn new_reno_enter(&mut self, dup_thresh: u32) {
-        self.inflation = self.window.segments(dup_thresh);
+        self.inflation = self.window.segments_to_bytes(dup_thresh);
     }
 
     /// RFC 5681 §3.2 step 4; no more can have left than was in flight.

@@ -7,7 +7,7 @@
 use pauseframe_units::{Span, Time};
 
 /// Segments before pacing begins (Linux).
-pub(super) const UNPACED: u64 = 10;
+pub(super) const UNPACED_SEGMENTS: u64 = 10;
 
 /// When the next segment may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ impl Default for Pacer {
 impl Pacer {
     /// A segment was sent that takes `span` at the pacing rate, in bursts of `burst`. `ends`: whether a super-packet, which is
     /// a burst, ends with it; `None`: there are none.
-    pub(super) fn charge(&mut self, span: Span, burst: u32, ends: Option<bool>, now: Time) {
+    pub(super) fn charge_segment(&mut self, span: Span, burst: u32, ends: Option<bool>, now: Time) {
         if self.left == 0 {
             self.left = burst.max(1);
         }

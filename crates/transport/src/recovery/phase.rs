@@ -2,7 +2,7 @@
 
 /// Where the sender stands with regard to congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
+pub(crate) enum RecoveryPhase {
     /// The window may grow.
     Open,
     /// The window was reduced because of ECE, and the data sent before that are not all acknowledged.

@@ -10,7 +10,7 @@
 //! taken back under ECE a window of one or two stands against many more in flight, and while every ACK has ECE each reduction of
 //! Linux then keeps what is in flight: its proportion is one.
 
-use crate::cc::Window;
+use crate::cc::CongestionWindow;
 
 /// Counters of one reduction, bytes, or with `count_packets` as if every segment were full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,13 +25,19 @@ pub(crate) struct Prr {
 
 impl Prr {
     /// A reduction begins, of a window or a flight of `from` bytes.
-    pub(super) fn begin(from: u64) -> Prr {
+    pub(super) fn begin_reduction(from: u64) -> Prr {
         Prr { from, ..Prr::default() }
     }
 
     /// cwnd after an ACK that delivered `delivered` bytes and left `pipe` in flight. `clean`: `snd_una` moved on and nothing was
     /// newly lost.
-    pub(super) fn cwnd(&mut self, delivered: u64, clean: bool, pipe: u64, window: &Window) -> u64 {
+    pub(super) fn cwnd_after_ack(
+        &mut self,
+        delivered: u64,
+        clean: bool,
+        pipe: u64,
+        window: &CongestionWindow,
+    ) -> u64 {
         let (mss, ssthresh) = (u64::from(window.mss), window.ssthresh);
         self.delivered += delivered;
         let due = self.delivered.saturating_sub(self.out);

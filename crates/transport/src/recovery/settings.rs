@@ -1,6 +1,6 @@
 //! The settings of loss recovery beyond RFC 5681, 6582 and 6675, each a switch of its own.
 
-use crate::cc::Window;
+use crate::cc::CongestionWindow;
 use pauseframe_units::Span;
 
 /// How far an ACK opens the window in slow start after a retransmission timeout.
@@ -43,7 +43,7 @@ impl PacingConfig {
         PacingConfig { on: false, slow_start_percent: 200, avoidance_percent: 120, burst: 2 };
 
     /// Percent of cwnd / srtt with this window (`tcp_update_pacing_rate`).
-    pub(crate) fn percent(&self, window: &Window) -> u32 {
+    pub(crate) fn percent(&self, window: &CongestionWindow) -> u32 {
         if window.cwnd < window.ssthresh / 2 { self.slow_start_percent } else { self.avoidance_percent }
     }
 }

@@ -1,14 +1,14 @@
-//! What duplicate SACK tells (RFC 2883): a retransmission was needless. Once all those of a reduction are known to be so, the
-//! reduction is taken back (RFC 3708, Linux). ECE in the meantime forbids it: the network was congested.
+//! Undo by D-SACK (RFC 2883), which reports needless retransmissions. Once all retransmissions of a reduction are known to be needless, the reduction
+//! is undone (RFC 3708, Linux). ECE in the meantime forbids this, because the network was congested.
 //!
 //! Left out: Eifel detection by timestamps (RFC 3522); the simulated option carries no values.
 
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 
-/// What is needed to take a reduction back.
+/// State for undoing a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Undo {
+pub(crate) struct UndoState {
     /// `snd_una` when the reduction began; `None`: nothing to take back.
     marker: Option<u64>,
     /// Retransmissions since then, or on their way then, that no D-SACK has reported; `None`: none sent yet.
@@ -19,24 +19,25 @@ pub(crate) struct Undo {
     reports: u32,
 }
 
-impl Undo {
+impl UndoState {
     /// A reduction for a loss begins; `before`: cwnd and ssthresh, where they may be restored. `copies` sent before are on their way, and
     /// D-SACK may yet report them (Linux `tcp_init_undo`).
-    pub(super) fn begin(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
-        *self = Undo { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
+    pub(super) fn begin_reduction(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
+        *self =
+            UndoState { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
     }
 
-    /// What went before stays.
-    pub(super) fn forget(&mut self) {
+    /// Discards the saved state: the reduction stays.
+    pub(super) fn discard(&mut self) {
         self.marker = None;
     }
 
-    /// The windows before are not restored.
-    pub(super) fn forbid(&mut self) {
+    /// Forbids restoring the windows.
+    pub(super) fn forbid_restore(&mut self) {
         self.before = None;
     }
 
-    /// Data were sent again.
+    /// Counts a retransmission.
     pub(super) fn count_retransmission(&mut self) {
         if self.marker.is_some() {
             self.needless = Some(self.needless.unwrap_or(0) + 1);
@@ -45,7 +46,7 @@ impl Undo {
 
     /// D-SACK reports `segments` that came twice. False: more than the `retransmits` that were ever sent, so the network
     /// doubled them.
-    pub(super) fn count_report(&mut self, segments: u32, retransmits: u32) -> bool {
+    pub(super) fn count_dsack_report(&mut self, segments: u32, retransmits: u32) -> bool {
         self.reports = self.reports.saturating_add(segments);
         self.reports <= retransmits
     }
@@ -58,12 +59,12 @@ impl Undo {
     }
 
     /// Whether all retransmissions of the last reduction are known to have been needless.
-    pub(super) fn is_due(&self) -> bool {
+    pub(super) fn are_all_retransmissions_needless(&self) -> bool {
         self.marker.is_some() && self.needless == Some(0)
     }
 
     /// Ends the reduction; cwnd and ssthresh to go back to.
-    pub(super) fn take(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take_saved_window(&mut self) -> Option<(u64, u64)> {
         self.marker = None;
         self.before
     }
@@ -71,7 +72,7 @@ impl Undo {
 
 /// What a D-SACK block reports as come twice, from and to, relative to `snd_una`: the first block is one if it lies below
 /// the ACK or within the second (RFC 2883 §4).
-pub(super) fn duplicate_of(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
+pub(super) fn dsack_range(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
     let offset = |wire: u32| i64::from(space.distance(wire, snd_una));
     let (start, end) = (offset(blocks.blocks[0].0), offset(blocks.blocks[0].1));
     let within = blocks.count > 1 && {
