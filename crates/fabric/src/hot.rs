@@ -68,6 +68,7 @@ pub(crate) struct HotSettings {
     pub(crate) accounted: u8,
     /// Classes whose marker inspects every arrival.
     pub(crate) watched_arrivals: u8,
+    /// Classes whose departures the discipline or the marker inspects.
     pub(crate) watched_departures: u8,
     /// Classes served by packet rank.
     pub(crate) ranked: u8,

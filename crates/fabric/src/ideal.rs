@@ -25,6 +25,7 @@ pub struct IdealCompletionTime {
     settings: Arc<Settings>,
     /// Whether all links between switches are alike; `between` is then one of them, if there is any.
     uniform: bool,
+    /// A link between switches, if there is any.
     between: Option<PortId>,
     /// Each packet takes its own path.
     spread: bool,

@@ -74,6 +74,7 @@ pub(crate) struct Exchange {
     pub(crate) expects: u64,
     /// Bytes of the reply sent after that; 0: no reply.
     pub(crate) reply: u64,
+    /// Time from the last expected byte to the reply.
     pub(crate) reply_delay: Span,
 }
 

@@ -31,6 +31,7 @@ pub struct Plan {
     pub(crate) number: IndexVec<NodeId, u32>,
     /// The nodes that are switches, by switch index.
     pub(crate) switches: Vec<NodeId>,
+    /// The nodes that are hosts, by host index.
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) margins: BufferReservations,
     /// Maximum jitter in the send stack of a host.

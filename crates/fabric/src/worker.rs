@@ -14,6 +14,7 @@ pub(crate) struct Worker {
     pub(crate) tally: EventTally,
     /// Orders of the traffic for this partition.
     pub(crate) orders: Vec<AddressedOrder>,
+    /// Updates of the traffic for all partitions.
     pub(crate) updates: Vec<Arc<PartitionUpdate>>,
     /// Crossing frames by sending partition.
     inboxes: Vec<CrossingFrames>,

@@ -26,7 +26,7 @@ impl RttEstimator {
         RttEstimator { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, sampled: false }
     }
 
-    /// Takes in one measurement and ends the back-off (§5.7; Karn's rule is the caller's).
+    /// Adds an RTT sample and ends the back-off (§5.7; the caller applies Karn's rule).
     #[inline]
     pub(crate) fn add_sample(&mut self, rtt: Span, config: &RtoConfig) {
         if self.sampled {
@@ -59,12 +59,12 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// Ends the back-off without a sample: the window opened, so the path answers.
+    /// Ends the back-off without a sample, because an ACK has increased the window.
     pub(crate) fn end_back_off(&mut self) {
         self.backoff = 0;
     }
 
-    /// The timeout now, back-off included, at most `config.max`.
+    /// The current timeout, including back-off, at most `config.max`.
     pub(crate) fn rto(&self, config: &RtoConfig) -> Span {
         // 2^40 times a picosecond is a second, 2^24 times a microsecond 17 s: any maximum is reached before 63.
         let factor = 1u64 << self.backoff.min(63);
@@ -78,7 +78,7 @@ impl RttEstimator {
         config.timer_expiry(now, timeout)
     }
 
-    /// The same for a segment that was sent before `now`.
+    /// The deadline for a segment that was sent before `now`.
     pub(crate) fn deadline_for_segment_sent_at(&self, sent_at: Time, now: Time, config: &RtoConfig) -> Time {
         if !config.wheel {
             return self.timer_deadline(sent_at, config).max(now);
@@ -86,12 +86,12 @@ impl RttEstimator {
         config.timer_expiry(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
     }
 
-    /// The RTO until the next sample, where the connection cache knows better than the handshake.
+    /// Sets the RTO until the next sample, from the connection cache.
     pub(crate) fn set_rto(&mut self, rto: Span, config: &RtoConfig) {
         self.rto = rto.min(config.max);
     }
 
-    /// Starts from what an earlier connection measured.
+    /// Starts with the values of an earlier connection.
     pub(crate) fn inherit_rtt(&mut self, srtt: Span, rttvar: Span, config: &RtoConfig) {
         (self.srtt, self.rttvar, self.sampled) = (srtt, rttvar, true);
         self.rto = self.compute_rto(config).min(config.max);
@@ -108,13 +108,12 @@ impl RttEstimator {
     }
 }
 
-/// Ticks after which the pattern of a clock repeats, but for timers of half a second of ticks and more: those of the wheel
-/// have steps of 1, 8, 64 and 512 ticks.
+/// Period of a clock in ticks: the timer wheel has steps of 1, 8, 64 and 512 ticks, except for longer timers.
 pub const CLOCK_PERIOD_TICKS: u64 = 512;
 
 impl RtoConfig {
-    /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`): what is rounded up is what backs off, 5.1 ms to 12 and not
-    /// to 10.2.
+    /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`), so back-off doubles the rounded value: 5.1 ms becomes 12 ms, not
+    /// 10.2 ms.
     #[inline]
     fn round_up_to_whole_ticks(&self, rto: Span) -> Span {
         if !self.wheel {
@@ -133,9 +132,8 @@ impl RtoConfig {
         self.round_up_to_tick(now.saturating_add(timeout))
     }
 
-    /// Linux `calc_wheel_index`: timeouts are whole ticks, counted from the last tick, and so that none fires early one
-    /// more; from 63 ticks on in steps of 8, from 63 * 8 on of 64, and so on. A timer of 201 ms set
-    /// between two ticks expires 201 to 209 ms later.
+    /// Linux `calc_wheel_index`: a timeout is a whole number of ticks from the last tick, plus one so that none fires early. From 63 ticks on it has
+    /// steps of 8 ticks, from 63 * 8 on steps of 64, and so on. A timer of 201 ms set between two ticks expires 201 to 209 ms later.
     #[cold]
     fn wheel_expiry(&self, now: Time, timeout: Span) -> Time {
         const LEVELS: u32 = 8;
@@ -147,7 +145,7 @@ impl RtoConfig {
         Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick).saturating_sub(ahead))
     }
 
-    /// The host's own count of ticks began so much before the run, in picoseconds.
+    /// How long before the run the host's tick count started, in picoseconds.
     fn clock_offset(&self) -> u64 {
         if self.phase == Span::ZERO {
             return 0;
@@ -155,7 +153,7 @@ impl RtoConfig {
         (CLOCK_PERIOD_TICKS * self.granularity.0.max(1)).saturating_sub(self.phase.0)
     }
 
-    /// How long it is from `from` until `now`: by Linux's clock (`tcp_jiffies32`), which shows whole ticks.
+    /// The time from `from` to `now`, by Linux's clock (`tcp_jiffies32`) in whole ticks.
     pub(crate) fn elapsed_time(&self, from: Time, now: Time) -> Span {
         if !self.wheel {
             return now.saturating_since(from);

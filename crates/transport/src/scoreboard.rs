@@ -1,7 +1,7 @@
-//! What is in flight: one record per segment, with its send time and what is known of its fate (RFC 6675).
+//! The scoreboard of segments in flight (RFC 6675): one record per segment with its send time and state.
 //!
-//! The records serve the RTT samples (Karn's rule), the pipe, the choice of the next retransmission and the go-back
-//! after a timeout. Without SACK only the marks "lost" and "retransmitted" are used.
+//! It provides RTT samples (Karn's rule), the pipe, the next retransmission and go-back-N after a timeout. Without SACK only the marks "lost" and
+//! "retransmitted" are used.
 //!
 //! A segment counts as lost (RFC 6675 `IsLost`) when `dup_thresh` segments sent above it were sacked.
 // Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
@@ -17,11 +17,11 @@ use std::collections::VecDeque;
 const SACKED: u8 = 1;
 /// Presumed lost.
 const LOST: u8 = 2;
-/// Sent again since it was last presumed lost; that copy is in the network.
+/// Retransmitted since it was last presumed lost; the copy is in the network.
 const RETRANSMITTED: u8 = 4;
 /// Sent more than once: no RTT sample from it (Karn's rule).
 const AMBIGUOUS: u8 = 8;
-/// Presumed lost, and sent again.
+/// Presumed lost and retransmitted.
 const RESENT: u8 = LOST | RETRANSMITTED;
 
 /// One segment in flight. It begins where the one before it ends (the first at `snd_una`).
@@ -39,7 +39,7 @@ impl SentSegment {
     }
 }
 
-/// A segment to send again, by its place in the queue.
+/// A segment to retransmit, with its index in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Retransmission {
     index: usize,
@@ -51,23 +51,23 @@ pub(crate) struct Retransmission {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     queue: VecDeque<SentSegment>,
-    /// What a segment of any length counts for in the sums below: in Linux windows are numbers of packets. 0: its bytes.
+    /// Weight of a segment in the sums below, as Linux windows count packets; 0: its bytes.
     weight: u32,
     /// Bytes sacked.
     sacked: u64,
-    /// Bytes presumed lost and not yet sent again. (No sum is more than a window, which 32 bits hold.)
+    /// Bytes presumed lost and not yet retransmitted. (No sum exceeds a window, which fits 32 bits.)
     lost: u32,
-    /// Bytes sent again though not presumed lost (RFC 6675 `NextSeg` rules 3 and 4): in the network twice.
+    /// Bytes retransmitted without being presumed lost (RFC 6675 `NextSeg` rules 3 and 4), so in the network twice.
     doubled: u32,
-    /// Bytes presumed lost and sent again.
+    /// Bytes presumed lost and retransmitted.
     resent: u32,
     /// End of the highest sacked segment.
     high_sacked: u64,
-    /// Everything below has been judged by [`Self::mark_lost`].
+    /// [`Self::mark_lost`] has checked everything below.
     judged: u64,
     /// No segment below is waiting for its retransmission.
     high_rxt: u64,
-    /// The blocks of the last SACK option: what they cover is marked already.
+    /// The blocks of the last SACK option, whose data are already marked.
     seen: Option<Box<SackBlocks>>,
 }
 
@@ -77,13 +77,13 @@ impl Scoreboard {
         Scoreboard { weight: mss, ..Scoreboard::default() }
     }
 
-    /// What a segment of `len` bytes takes of a window.
+    /// Window space of a segment of `len` bytes.
     #[inline]
     pub(crate) fn window_weight(&self, len: u64) -> u64 {
         if self.weight == 0 { len } else { u64::from(self.weight) }
     }
 
-    /// What the `bytes` between `snd_una` and `snd_nxt` take of a window.
+    /// Window space of the `bytes` between `snd_una` and `snd_nxt`.
     #[inline]
     pub(crate) fn flight_weight(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { self.queue.len() as u64 * u64::from(self.weight) }
@@ -95,12 +95,12 @@ impl Scoreboard {
         self.weight != 0
     }
 
-    /// A window of `bytes` in whole segments, where they are counted.
+    /// Rounds a window of `bytes` to whole segments, if segments are counted.
     pub(crate) fn round_to_whole_segments(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { bytes - bytes % u64::from(self.weight) }
     }
 
-    /// The peer wants segments of `mss` bytes.
+    /// Sets the peer's MSS.
     pub(crate) fn set_mss(&mut self, mss: u32) {
         if self.weight != 0 {
             self.weight = mss;
@@ -113,7 +113,7 @@ impl Scoreboard {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
     }
 
-    /// The last segment, just sent, has the FIN behind its data.
+    /// Extends the last segment, just sent, by the FIN.
     pub(crate) fn extend_last_segment(&mut self, end: u64) {
         if let Some(last) = self.queue.back_mut() {
             last.end = end;
@@ -126,14 +126,13 @@ impl Scoreboard {
         self.queue.is_empty()
     }
 
-    /// Bytes that are not in the network though they lie between `snd_una` and `snd_nxt`, less those that are
-    /// there twice: pipe = flight size - this.
+    /// Bytes between `snd_una` and `snd_nxt` that are not in the network, minus those that are there twice: pipe = flight size - this.
     #[inline]
     pub(crate) fn bytes_not_in_network(&self) -> u64 {
         (self.sacked + u64::from(self.lost)).saturating_sub(u64::from(self.doubled))
     }
 
-    /// Where the next ACK looks first.
+    /// The first segment, which the next ACK reads.
     #[inline]
     pub(crate) fn first_segment(&self) -> Option<&impl Sized> {
         self.queue.front()
@@ -145,12 +144,12 @@ impl Scoreboard {
         self.lost > 0
     }
 
-    /// Whether a segment that was presumed lost is not known to have arrived, sent again or not (Linux `lost_out`).
+    /// Whether a segment presumed lost has not been reported as arrived, retransmitted or not (Linux `lost_out`).
     pub(crate) fn has_unrecovered_loss(&self) -> bool {
         self.lost > 0 || self.resent > 0
     }
 
-    /// Bytes presumed lost and sent again, and that copy not known to have arrived.
+    /// Bytes presumed lost and retransmitted whose copy has not been reported as arrived.
     pub(crate) fn resent_bytes(&self) -> u64 {
         u64::from(self.resent)
     }
@@ -165,9 +164,8 @@ impl Scoreboard {
         u64::from(self.lost)
     }
 
-    /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest and the newest segment in it were
-    /// sent, if that gives RTT samples: none of it was sent twice (RFC 6298 §3). The newest is one that SACK had not
-    /// reported, if there is one.
+    /// Removes the segments that a cumulative ACK from `una` to `to` covers. Returns the send times of the oldest and the newest of them as RTT
+    /// samples, if none was sent twice (RFC 6298 §3). The newest is one without an earlier SACK, if there is one.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
         let mut start = una;
@@ -198,7 +196,7 @@ impl Scoreboard {
         if ambiguous { None } else { sent }
     }
 
-    /// Takes `len` bytes of a segment in `state` out of the counts.
+    /// Subtracts `len` bytes of a segment in `state` from the sums.
     #[cold]
     #[inline(never)]
     fn subtract_from_counts(&mut self, state: u8, len: u64) {
@@ -212,7 +210,7 @@ impl Scoreboard {
         }
     }
 
-    /// Changes the state of a segment of `len` bytes and keeps the counts.
+    /// Changes the state of a segment of `len` bytes and updates the sums.
     fn set_segment_state(&mut self, index: usize, state: u8, len: u64) {
         self.subtract_from_counts(self.queue[index].state, len);
         let len = self.window_weight(len);
@@ -226,7 +224,7 @@ impl Scoreboard {
         self.queue[index].state = state;
     }
 
-    /// Where the segment at `index` begins.
+    /// Start of the segment at `index`.
     fn segment_start(&self, index: usize, una: u64) -> u64 {
         if index == 0 { una } else { self.queue[index - 1].end }
     }
@@ -236,9 +234,8 @@ impl Scoreboard {
         self.queue.partition_point(|segment| segment.end <= offset)
     }
 
-    /// Marks what `blocks` report (RFC 6675 §4 `Update`) and returns how many bytes of it are news. Blocks that lie
-    /// outside the flight are ignored: they are old, or not ours.
-    /// `delivery` collects the news where it is wanted.
+    /// Marks the data that `blocks` report (RFC 6675 §4 `Update`) and returns the newly sacked bytes. Ignores blocks outside the flight, which are
+    /// old or invalid. `delivery` collects the newly reported data, if needed.
     pub(crate) fn apply_sack_blocks(
         &mut self,
         blocks: &SackBlocks,
@@ -263,8 +260,7 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// The part of a block that the last SACK option did not report: the option repeats itself, and long blocks
-    /// grow at one end.
+    /// The part of a block that the last SACK option did not report: options repeat blocks, and long blocks grow at one end.
     fn new_part_of_block(&self, left: u32, right: u32) -> (u32, u32) {
         let Some(seen) = &self.seen else { return (left, right) };
         for &(l, r) in seen.blocks.iter().take(usize::from(seen.count)) {
@@ -282,7 +278,7 @@ impl Scoreboard {
         let mut index = self.segment_index_above(from);
         let mut start = self.segment_start(index, una);
         if start < from {
-            // The block begins inside this segment; the rest of it is not known to have arrived.
+            // The block begins inside this segment, whose first part has not been reported.
             start = self.queue[index].end;
             index += 1;
         }
@@ -303,7 +299,7 @@ impl Scoreboard {
         }
     }
 
-    /// Notes what an ACK from `una` to `to`, not yet taken in, reports as delivered and SACK had not.
+    /// Notes the data that an ACK from `una` to `to` newly reports as delivered; call before processing the ACK.
     #[inline]
     pub(crate) fn note_newly_acked(&self, una: u64, to: u64, delivery: &mut AckDelivery) {
         let mut start = una;
@@ -359,7 +355,7 @@ impl Scoreboard {
         self.queue.front().map(|head| head.sent_at)
     }
 
-    /// RFC 8985 §6.2 step 5: marks what was sent before `latest` (time and end of a segment) and is at least `age` old.
+    /// RFC 8985 §6.2 step 5: marks segments that were sent before `latest` (time and end of a segment) and are at least `age` old.
     pub(crate) fn mark_lost_by_time(
         &mut self,
         latest: (Time, u64),
@@ -372,7 +368,7 @@ impl Scoreboard {
             let segment = self.queue[index];
             if (segment.sent_at, segment.end) >= latest {
                 if !segment.has_state(AMBIGUOUS) {
-                    // Sent once, so everything behind it was sent later still.
+                    // It was sent once, so everything behind it was sent later.
                     break;
                 }
                 continue;
@@ -392,7 +388,7 @@ impl Scoreboard {
         detected
     }
 
-    /// The number of segments at the head of the queue that have at least `dup_thresh` sacked ones above them.
+    /// Number of segments at the head of the queue with at least `dup_thresh` sacked segments above them.
     fn count_overtaken_segments(&self, dup_thresh: u32) -> usize {
         let mut missing = dup_thresh.max(1);
         let mut index = if self.sacked == 0 {
@@ -412,13 +408,13 @@ impl Scoreboard {
         0
     }
 
-    /// RFC 6675 `IsLost(HighACK + 1)`, unless it has been sent again already.
+    /// RFC 6675 `IsLost(HighACK + 1)`, unless it has already been retransmitted.
     pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
         self.queue.front().is_some_and(|head| !head.has_state(SACKED | RETRANSMITTED))
             && self.count_overtaken_segments(dup_thresh) > 0
     }
 
-    /// Marks every segment that is lost by now.
+    /// Marks every segment that counts as lost now.
     pub(crate) fn mark_lost(&mut self, dup_thresh: u32, una: u64) {
         let overtaken = self.count_overtaken_segments(dup_thresh);
         if overtaken == 0 {
@@ -433,16 +429,15 @@ impl Scoreboard {
         self.judged = self.judged.max(self.queue[overtaken - 1].end);
     }
 
-    /// Marks the first segment as lost, so that it is sent (again).
+    /// Marks the first segment as lost, so that it is retransmitted.
     pub(crate) fn mark_head_lost(&mut self, una: u64) {
         if self.queue.front().is_some_and(|head| !head.has_state(SACKED)) {
             self.mark_for_retransmission(0, una);
         }
     }
 
-    /// After a timeout: whatever is not SACKED is lost, its retransmissions too (RFC 6675 §5.1). If the first segment
-    /// is SACKED the receiver has thrown it away, and its reports count no more (RFC 2018 §8). Behind the first,
-    /// what was sent after `recent` stays.
+    /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the
+    /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
         if self.queue.front().is_some_and(|head| head.has_state(SACKED)) {
             self.forget_sacked(una);
@@ -469,7 +464,7 @@ impl Scoreboard {
         self.seen = None;
     }
 
-    /// A timeout was spurious: what it marked is in the network.
+    /// Removes the loss marks of a spurious timeout.
     pub(crate) fn unmark_lost(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
@@ -480,14 +475,13 @@ impl Scoreboard {
         }
     }
 
-    /// Adds the mark "lost" and keeps that it was sent again, if it was. These marks come in ascending order, so
-    /// `high_rxt` lies below.
+    /// Adds the mark "lost" and keeps the mark "retransmitted". Segments are marked in ascending order, so `high_rxt` lies below.
     fn mark_segment_lost(&mut self, index: usize, una: u64) {
         let segment = self.queue[index];
         self.set_segment_state(index, segment.state | LOST, segment.end - self.segment_start(index, una));
     }
 
-    /// Marks as lost and as not sent again.
+    /// Marks a segment as lost and not retransmitted.
     fn mark_for_retransmission(&mut self, index: usize, una: u64) {
         let start = self.segment_start(index, una);
         let segment = self.queue[index];
@@ -495,7 +489,7 @@ impl Scoreboard {
         self.high_rxt = self.high_rxt.min(start);
     }
 
-    /// The first lost segment that has not been sent again: RFC 6675 `NextSeg` rule 1.
+    /// The first lost segment that has not been retransmitted: RFC 6675 `NextSeg` rule 1.
     pub(crate) fn next_lost(&mut self, una: u64) -> Option<Retransmission> {
         if self.lost == 0 {
             return None;
@@ -508,8 +502,7 @@ impl Scoreboard {
         Some(found)
     }
 
-    /// The first segment below the highest sacked one that is neither sacked nor sent again: rule 3, for when there
-    /// is no new data to send.
+    /// The first segment below the highest sacked one that is neither sacked nor retransmitted: rule 3, used if there is no new data to send.
     pub(crate) fn next_hole(&self, una: u64) -> Option<Retransmission> {
         if self.sacked == 0 {
             return None;
@@ -520,19 +513,19 @@ impl Scoreboard {
         Some(self.retransmission(index, una))
     }
 
-    /// The last segment, if it is neither sacked nor sent again: rule 4, the rescue.
+    /// The last segment, if it is neither sacked nor retransmitted: rule 4, the rescue retransmission.
     pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
         let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_state(SACKED))?;
         (!self.queue[index].has_state(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
     }
 
-    /// The last segment, unless it is sacked: what a tail loss probe repeats.
+    /// The last segment, unless it is sacked: a tail loss probe retransmits it.
     pub(crate) fn last_unsacked_segment(&self, una: u64) -> Option<Retransmission> {
         let index = self.queue.len().checked_sub(1)?;
         (!self.queue[index].has_state(SACKED)).then(|| self.retransmission(index, una))
     }
 
-    /// Notes that `what` was sent again as a probe, which does not count as in the network (as Linux).
+    /// Records that `what` was retransmitted as a probe, which does not count as in the network (as Linux).
     pub(crate) fn record_probe(&mut self, what: Retransmission, now: Time) {
         self.queue[what.index].state |= AMBIGUOUS;
         self.queue[what.index].sent_at = now;
@@ -543,21 +536,21 @@ impl Scoreboard {
         Retransmission { index, offset, len: (self.queue[index].end - offset) as u32 }
     }
 
-    /// Notes that `what` was sent again. Nothing may have changed since it was chosen.
+    /// Records the retransmission of `what`. The scoreboard must not have changed since it was chosen.
     pub(crate) fn record_retransmission(&mut self, what: Retransmission, now: Time) {
         let state = self.queue[what.index].state | RETRANSMITTED | AMBIGUOUS;
         self.set_segment_state(what.index, state, u64::from(what.len));
         self.queue[what.index].sent_at = now;
     }
 
-    /// Notes that the SYN, alone in the queue, was sent again.
+    /// Records the retransmission of the SYN, the only segment in the queue.
     pub(crate) fn record_syn_retransmission(&mut self) {
         if let Some(syn) = self.queue.front_mut() {
             syn.state |= AMBIGUOUS;
         }
     }
 
-    /// Gives the memory back; nothing may be in flight.
+    /// Frees the memory; nothing may be in flight.
     pub(crate) fn release_memory(&mut self) {
         debug_assert!(self.queue.is_empty() && self.sacked == 0 && self.lost == 0 && self.doubled == 0);
         self.queue = VecDeque::new();
@@ -571,7 +564,7 @@ impl Scoreboard {
             + self.seen.as_ref().map_or(0, |_| size_of::<SackBlocks>())
     }
 
-    /// Whether the counts agree with the records: for tests, in time linear in the flight.
+    /// Whether the sums agree with the records, for tests; takes time linear in the flight.
     pub(crate) fn is_consistent(&self, una: u64, nxt: u64) -> bool {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! A TCP segment: the header fields by their RFC 9293 names. Data are counted, never stored.
+//! TCP segments, with header fields by their RFC 9293 names. Payload is counted, never stored.
 
 use pauseframe_units::{Span, Time};
 
@@ -37,7 +37,7 @@ impl TcpFlags {
     /// Congestion window reduced.
     pub const CWR: TcpFlags = TcpFlags(0x80);
 
-    /// Those that mark the beginning or the end of a connection.
+    /// Flags of the beginning or the end of a connection.
     pub(crate) const CONTROL_FLAGS: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0);
 
     /// Whether every bit of `other` is set.
@@ -46,7 +46,7 @@ impl TcpFlags {
         self.0 & other.0 == other.0
     }
 
-    /// These bits less those of `other`.
+    /// These bits without those of `other`.
     #[inline]
     #[must_use]
     pub fn without(self, other: TcpFlags) -> TcpFlags {
@@ -87,7 +87,7 @@ pub struct SackBlocks {
     pub blocks: [(u32, u32); 4],
 }
 
-/// What a SYN offers (RFC 9293 §3.7.1, RFC 7323, RFC 2018).
+/// The options of a SYN (RFC 9293 §3.7.1, RFC 7323, RFC 2018).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynOptions {
     /// Largest segment that the sender of this SYN accepts.
@@ -100,7 +100,7 @@ pub struct SynOptions {
     pub window_scale: u8,
 }
 
-/// The options that vary from segment to segment.
+/// Options that vary between segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TcpOptions {
     /// None, or timestamps alone.

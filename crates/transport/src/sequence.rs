@@ -1,4 +1,4 @@
-//! Sequence numbers (RFC 9293 §3.4): 32 bits that wrap on the wire, 64-bit byte offsets inside.
+//! Sequence numbers (RFC 9293 §3.4): 32 bits with wrap-around on the wire, 64-bit byte offsets internally.
 
 /// The numbering of one direction of a connection. Offset 0 is the first byte of data; the SYN stands one
 /// before it.
@@ -18,7 +18,7 @@ impl SequenceSpace {
         self.first.wrapping_sub(1)
     }
 
-    /// The numbering after a FIN, which takes one number: what is counted from now on stands one further.
+    /// The numbering after a FIN, which takes one sequence number.
     pub(crate) fn after_fin(self) -> SequenceSpace {
         SequenceSpace { first: self.first.wrapping_add(1) }
     }
@@ -29,7 +29,7 @@ impl SequenceSpace {
         self.first.wrapping_add(offset as u32)
     }
 
-    /// How far `wire` lies ahead of (or, if negative, behind) `offset`, taking the nearer way round.
+    /// Distance of `wire` from `offset`, positive if ahead, by the shorter direction around the number space.
     #[inline]
     pub(crate) fn distance(self, wire: u32, offset: u64) -> i32 {
         wire.wrapping_sub(self.wire_sequence_number(offset)) as i32

@@ -1,4 +1,4 @@
-//! What a connection counts for the results.
+//! Counters of a connection for the results.
 
 /// Counters of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -61,6 +61,7 @@ struct LoggedSlot {
     backlog_max: u64,
     /// The last logged backlog, bytes.
     depth: u64,
+    /// The last logged load, in tenths.
     load: u8,
 }
 

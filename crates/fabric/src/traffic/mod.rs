@@ -35,12 +35,15 @@ struct OpenConnection {
     current: u32,
     /// By side: its path, or the destination node if switches look up next hops.
     routes: [u32; 2],
+    /// By side: its VLAN; `None` once its load has been removed.
     vlans: [Option<u16>; 2],
     /// By side: whether nothing is in flight.
     quiet: [bool; 2],
     /// Datagram flows: when the source finished, and the number of datagrams.
     over: Option<(Time, u64)>,
+    /// Datagrams lost on the way.
     lost: u64,
+    /// Time of the last loss.
     last_loss: Time,
 }
 

@@ -51,6 +51,7 @@ pub(crate) struct SlotCounters {
     pub(crate) cut_off: Span,
     /// CNMs sent by the congestion point here.
     pub(crate) cnms_sent: u64,
+    /// CNMs that arrived at the NIC here.
     pub(crate) cnms_received: u64,
     /// Pause frames for this class that the peer has transmitted; the peer counts them.
     pub(crate) pauses_sent: u64,

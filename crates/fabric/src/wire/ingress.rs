@@ -180,6 +180,7 @@ pub(crate) struct AccountedPacket {
     pub(crate) ingress: PortId,
     /// Class on the incoming link.
     pub(crate) ingress_class: u8,
+    /// Class at the egress port.
     pub(crate) class: u8,
     pub(crate) size: u16,
 }

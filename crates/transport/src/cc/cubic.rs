@@ -62,11 +62,13 @@ struct CubicState {
     w_max: u64,
     /// The plateau of this curve.
     origin: u64,
+    /// When the plateau is reached, in 1/1024 s.
     k: u64,
     /// In ticks; `None`: the next ACK begins an epoch.
     epoch_start: Option<u64>,
     /// Reno's window.
     w_est: u64,
+    /// Bytes acknowledged towards the growth of Reno's window.
     w_est_acked: u64,
     /// Window and tick of the last computation.
     last_cwnd: u64,

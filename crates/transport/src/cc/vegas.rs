@@ -40,6 +40,7 @@ pub(crate) struct Vegas {
     base_rtt: u32,
     /// Smallest RTT of this round trip.
     rtt_min: u32,
+    /// Number of RTT samples in this round trip.
     samples: u32,
     /// The sender was in its normal state at the last ACK.
     enabled: bool,

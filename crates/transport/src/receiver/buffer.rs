@@ -46,7 +46,7 @@ impl ReceiveBufferState {
         }
     }
 
-    /// The window of a SYN, or the first one without a handshake.
+    /// The window of a SYN, or the first window without a handshake.
     pub(super) fn initial_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
@@ -55,7 +55,7 @@ impl ReceiveBufferState {
         }
     }
 
-    /// The largest window that it can come to.
+    /// The largest possible window.
     pub(super) fn max_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
@@ -75,7 +75,7 @@ impl ReceiveBufferState {
         }
     }
 
-    /// Whether the window that is free now is worth an ACK of its own, `rest` being left of the announced one.
+    /// Whether a window update should be sent now. `rest`: what is left of the announced window.
     pub(super) fn should_announce_window(&self, held: u64, rest: u32) -> bool {
         let offer = self.offer(held);
         match self {
@@ -98,8 +98,8 @@ impl ReceiveBufferState {
         }
     }
 
-    /// In-order data came, up to `rcv_nxt`; `announced` was the window of the last ACK, `held` waits now (this segment
-    /// included). True if the window will grow.
+    /// Processes in-order data up to `rcv_nxt`. `announced`: window of the last ACK; `held`: bytes waiting, including this segment. True if the
+    /// window will grow.
     pub(super) fn on_data(
         &mut self,
         segment: &Segment,
@@ -152,7 +152,7 @@ fn fixed_buffer_window(size: u32, mss: u32, held: u64) -> u32 {
     if free < mss.min(size / 2) { 0 } else { free }
 }
 
-/// The share of `space` bytes of buffer that is window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
+/// The part of `space` bytes of buffer that counts as window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
 fn window_from_buffer(space: u64) -> u64 {
     space - space / 2
 }
@@ -162,7 +162,7 @@ fn truesize(held: u64, mss: u64) -> u64 {
     held + held.div_ceil(mss) * SKB_OVERHEAD_BYTES
 }
 
-/// The fields of `tcp_sock` that make the window.
+/// The fields of `tcp_sock` that determine the window.
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxBuffer {
     /// `sk_rcvbuf`.
@@ -253,7 +253,7 @@ impl LinuxBuffer {
         true
     }
 
-    /// `__tcp_grow_window`: segments with much overhead are trusted less, the more the larger the window is.
+    /// `__tcp_grow_window`: segments with high overhead grow the window less, especially a large one.
     fn window_growth_step(&self, len: u64) -> u64 {
         let mut size = window_from_buffer(len + SKB_OVERHEAD_BYTES) / 2;
         let mut window = window_from_buffer(self.max) / 2;
@@ -281,7 +281,7 @@ impl LinuxBuffer {
         self.rtt8 = if self.rtt8 == Span::ZERO { sample * 8 } else { self.rtt8 - self.rtt8 / 8 + sample };
     }
 
-    /// `tcp_rcv_rtt_measure`: the time in which a whole window comes is at least a round trip; the least counts.
+    /// `tcp_rcv_rtt_measure`: receiving a whole window takes at least a round trip; keeps the minimum.
     fn measure_rtt_by_window(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
         if self.timed_from != Time::MAX {
             if rcv_nxt < self.timed_to {
@@ -296,7 +296,7 @@ impl LinuxBuffer {
         self.timed_from = now;
     }
 
-    /// `tcp_rcv_space_adjust`: once a round trip, if more was read in it than in any before.
+    /// `tcp_rcv_space_adjust`: once per round trip, if the application read more than in any earlier one.
     fn adjust_buffer(&mut self, read: u64, now: Time) {
         if self.rtt8 == Span::ZERO || now.saturating_since(self.measured_at) < self.rtt8 / 8 {
             return;

@@ -1,10 +1,11 @@
 //! Receive offload (GRO): frames of a connection that come in one poll of the NIC reach TCP as one segment.
 //!
-//! The first data begin a poll, which ends `gro` later (interrupt moderation, or `gro_flush_timeout`); what comes until then and continues the
-//! data is merged, up to 64 KB, by the rules of Linux 6.1 (`inet_gro_receive`, `tcp_gro_receive`): the IP header's ECN field, the other flags, the ACK
-//! field and the options must be the same. CWR begins a new one; a short frame, PSH and FIN end one. TCP acknowledges merged segments, so ACKs
-//! are fewer, and each stands for more. What cannot be merged ends what is held, goes before no data of its connection, and is held itself if it has data
-//! in full frames. A poll is a connection's own here, where a NIC polls all of a queue at once; its budget (64 frames) is never the limit for one connection.
+//! The first data segment starts a poll, which ends `gro` later (interrupt moderation, or `gro_flush_timeout`). Segments that arrive until then and
+//! continue the data are merged, up to 64 KB, by the rules of Linux 6.1 (`inet_gro_receive`, `tcp_gro_receive`): the IP header's ECN field, the other
+//! flags, the ACK field and the options must be the same. CWR starts a new merged segment; a short frame, PSH or FIN ends one. TCP acknowledges
+//! merged segments, so fewer ACKs cover more data each. A frame that cannot be merged flushes the held segment first, so order is kept, and is itself
+//! held if it has a full frame of data. Each connection has its own poll here, whereas a NIC polls a whole queue; its budget (64 frames) never limits
+//! one connection.
 
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
@@ -16,16 +17,16 @@ const MAX_GRO_BYTES: u32 = 65_536;
 /// IPv4 and TCP with timestamps.
 const IPV4_TCP_HEADER_BYTES: u32 = 52;
 
-/// What ends a merge as its last frame.
+/// Flags of a frame that ends a merged segment.
 const MERGE_ENDING_FLAGS: TcpFlags = TcpFlags(TcpFlags::PSH.0 | TcpFlags::FIN.0);
 
-/// What a frame does to what is held.
+/// Result of passing a frame to GRO.
 pub(crate) enum GroResult {
-    /// It is held, and nothing is due.
+    /// The frame is held; nothing is passed up.
     Held,
-    /// What was held goes up, this frame included or now in its place.
+    /// The held segment is passed up; this frame is part of it or is held next.
     Due(MergedSegment),
-    /// What was held goes up, and after it this frame by itself.
+    /// The held segment is passed up, then this frame on its own.
     Passed(Option<MergedSegment>),
 }
 
@@ -37,11 +38,11 @@ pub(crate) struct MergedSegment {
     pub(crate) frames: u32,
 }
 
-/// The frames of the present poll.
+/// GRO state of the current poll.
 #[derive(Clone, Debug)]
 pub(crate) struct GroState {
     held: Option<MergedSegment>,
-    /// Length of the first of them (`gso_size`): the peer's segments are that large.
+    /// Length of its first frame (`gso_size`), the peer's segment size.
     frame: u32,
     /// When the poll ends.
     pub(super) ends: Time,
@@ -49,7 +50,7 @@ pub(crate) struct GroState {
     rules: GroRules,
 }
 
-/// What keeps frames apart that continue each other.
+/// Rules that prevent merging of contiguous frames.
 #[derive(Clone, Copy, Debug)]
 struct GroRules {
     ce: bool,
@@ -72,17 +73,17 @@ impl GroState {
         (poll > Span::ZERO).then(|| Box::new(GroState { held: None, frame: 0, ends: Time::MAX, poll, rules }))
     }
 
-    /// Bytes that are held.
+    /// Held bytes.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held.map_or(0, |held| u64::from(held.segment.len))
     }
 
-    /// What the segment that TCP takes in, of `len` bytes, tells of the size of the peer's.
+    /// The peer's segment size, as shown by a received segment of `len` bytes.
     pub(super) fn frame_size_of(&self, len: u32) -> u32 {
         if self.frame == 0 { len } else { len.min(self.frame) }
     }
 
-    /// A frame comes.
+    /// Processes a frame.
     pub(super) fn offer_frame(&mut self, segment: &Segment, codepoint: Ecn, now: Time) -> GroResult {
         if segment.len == 0 || segment.flags.0 & TcpFlags::CONTROL_FLAGS.without(TcpFlags::FIN).0 != 0 {
             return GroResult::Passed(self.flush_held());
@@ -106,7 +107,7 @@ impl GroState {
         GroResult::Held
     }
 
-    /// The poll ends, or must.
+    /// Ends the poll and returns the held segment.
     pub(super) fn flush_held(&mut self) -> Option<MergedSegment> {
         self.ends = Time::MAX;
         self.held.take()

@@ -1,7 +1,8 @@
 //! When Linux 6.1 acknowledges: quick ACKs, the adaptive timeout `ato`, interactive ("pingpong") mode, ACKs of pushed
 //! data, and compressed SACKs (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_timer.c`).
 //!
-//! Gaps between segments are whole ticks, as the kernel's in jiffies. `rcv_mss`, the kernel's guess of the peer's segment size, begins at 536 bytes.
+//! Intervals between segments are whole ticks, like jiffies in the kernel. `rcv_mss`, the kernel's estimate of the peer's segment size, starts at 536
+//! bytes.
 
 use super::adaptive::SACK_COMPRESSION_LIMITS;
 use crate::config::{DelayedAckForm, TcpConfig};
@@ -18,25 +19,26 @@ const MAX_ACK_DELAYS: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxAckPolicy {
-    /// Timeout of the delayed ACK, and where it begins (`TCP_ATO_MIN`).
+    /// Timeout of the delayed ACK.
     ato: Span,
+    /// Initial timeout (`TCP_ATO_MIN`).
     least: Span,
-    /// When data last came, once some did.
+    /// Arrival of the last data, if any.
     last_data: Option<Time>,
-    /// RCV.NXT of the gap for which `reported` ACKs went out at once and `compressed` waited.
+    /// RCV.NXT of the gap that the counts `reported` (immediate ACKs) and `compressed` (delayed ACKs) belong to.
     gap: u64,
     mss: u32,
     rcv_mss: u32,
     /// Length of the last segment below `rcv_mss`.
     last_small: u32,
-    /// ACKs that still go out at once.
+    /// Remaining quick ACKs.
     quick: u32,
     reported: u32,
     compressed: u32,
-    /// A small segment, or PSH, since the last ACK; twice: two of them.
+    /// Number of small or pushed segments since the last ACK, at most two.
     pushed: u8,
     pingpong: bool,
-    /// Old data came: the next data restart quick ACKs.
+    /// Old data arrived: the next data restart quick ACKs.
     hurry: bool,
 }
 
@@ -84,7 +86,7 @@ impl LinuxAckPolicy {
                 } else if pause < self.ato {
                     self.ato = (self.ato / 2 + pause).min(rto);
                 } else if pause > rto {
-                    // The peer may have begun again from a small window.
+                    // The peer may have restarted from a small window.
                     self.grant_quick_acks(window, config);
                 }
             }
@@ -104,7 +106,7 @@ impl LinuxAckPolicy {
         }
         let telling = len >= INITIAL_RCV_MSS || !push;
         if telling && len == std::mem::replace(&mut self.last_small, len) {
-            // Two of the same: so large are the peer's segments.
+            // Two equal lengths in a row are taken as the peer's segment size.
             self.rcv_mss = len.max(1);
             return;
         }
@@ -118,13 +120,13 @@ impl LinuxAckPolicy {
         self.quick = self.quick.max(affordable.min(quick_acks));
     }
 
-    /// The window has grown: the sender should hear of it (`tcp_grow_window`).
+    /// Grants a quick ACK to announce a larger window (`tcp_grow_window`).
     pub(super) fn grant_one_quick_ack(&mut self) {
         self.quick |= 1;
     }
 
-    /// Old data came (`tcp_enter_quickack_mode`): the exchange is not interactive until we send again. Only the count of quick ACKs
-    /// can wait for the next data.
+    /// Old data arrived (`tcp_enter_quickack_mode`): leaves interactive mode until data are sent again. The number of quick ACKs is set with the next
+    /// data.
     pub(super) fn enter_quick_ack_mode(&mut self) {
         self.hurry = true;
         self.pingpong = false;
@@ -138,7 +140,7 @@ impl LinuxAckPolicy {
         unacked > full || (quick_acks > 0 && self.quick > 0 && !self.pingpong)
     }
 
-    /// `tcp_cleanup_rbuf`: a reader who has emptied the buffer acknowledges what was pushed.
+    /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
     pub(super) fn is_ack_of_push_due(&self, config: &TcpConfig) -> bool {
         (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
             && config.has_mechanism(Mechanism::AckOfPush)
@@ -183,7 +185,7 @@ impl LinuxAckPolicy {
         }
     }
 
-    /// How long an ACK that reports data above the gap at `rcv_nxt` may wait; `None`: it goes out at once.
+    /// Delay of an ACK that reports data above the gap at `rcv_nxt`; `None`: it leaves immediately.
     pub(super) fn sack_compression_delay(
         &mut self,
         rcv_nxt: u64,

@@ -1,4 +1,4 @@
-//! An application that reads at a limited rate, a segment at a time: what makes windows close (RFC 9293 §3.8.6).
+//! An application that reads at a limited rate, a segment at a time, so that windows close (RFC 9293 §3.8.6).
 
 use pauseframe_units::{BitRate, Bytes, Time};
 
@@ -7,11 +7,11 @@ use pauseframe_units::{BitRate, Bytes, Time};
 pub(crate) struct PacedReader {
     rate: BitRate,
     chunk: u64,
-    /// In-order bytes that were not read.
+    /// Unread in-order bytes.
     pub(super) unread: u64,
-    /// What the read under way takes.
+    /// Bytes of the current read.
     taking: u64,
-    /// When it is done; [`Time::MAX`]: nothing waits.
+    /// When the current read ends; [`Time::MAX`]: nothing waits.
     pub(super) next: Time,
 }
 
@@ -21,7 +21,7 @@ impl PacedReader {
         PacedReader { rate, chunk: u64::from(chunk), unread: 0, taking: 0, next: Time::MAX }
     }
 
-    /// `bytes` more wait.
+    /// Adds unread bytes.
     pub(super) fn add_unread(&mut self, bytes: u64, now: Time) {
         self.unread += bytes;
         if self.next == Time::MAX {
@@ -35,7 +35,7 @@ impl PacedReader {
         self.next = if self.taking == 0 { Time::MAX } else { now.saturating_add(takes) };
     }
 
-    /// Reads what is due; true if something was.
+    /// Performs the due read; true if one was due.
     pub(super) fn read_if_due(&mut self, now: Time) -> bool {
         let before = self.unread;
         while self.next <= now {

@@ -1,8 +1,7 @@
 //! Data above a gap: the reassembly list, the SACK blocks that report it (RFC 2018 §4, RFC 2883), and a limit of its
 //! length, as FreeBSD has one (cee Table I: 200 segments).
 //!
-//! The list holds ranges, not segments, so the limit counts full segments that the ranges amount to. Left out:
-//! reneging (RFC 2018 §8): what was reported is kept.
+//! The list holds ranges, not segments, so the limit counts equivalent full segments. Left out: reneging (RFC 2018 §8).
 
 use super::Receiver;
 use crate::segment::{SackBlocks, Segment, TcpFlags};
@@ -28,7 +27,7 @@ impl Receiver {
             self.note_old_duplicate(self.rcv_nxt.saturating_add_signed(ahead), segment.len);
         }
         if end <= start {
-            // Old, or beyond the window (RFC 9293 §3.10.7.4): the ACK is all the answer.
+            // Old data, or data beyond the window (RFC 9293 §3.10.7.4): only an ACK is sent.
             return;
         }
         let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
@@ -49,7 +48,7 @@ impl Receiver {
         }
     }
 
-    /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT came twice, at least in part.
+    /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT is at least partly a duplicate.
     fn note_old_duplicate(&mut self, start: u64, len: u32) {
         let end = (start + u64::from(len)).min(self.rcv_nxt);
         if let Some(adaptive) = &mut self.adaptive {
@@ -60,7 +59,7 @@ impl Receiver {
         }
     }
 
-    /// RFC 2883 §4.1.2: what of `start..end` is in the list already came twice.
+    /// RFC 2883 §4.1.2: the part of `start..end` that is already in the list is a duplicate.
     fn note_overlapping_duplicate(&mut self, start: u64, end: u64) {
         let Some(adaptive) = &mut self.adaptive else { return };
         let overlap = self.ranges.iter().find(|range| range.start < end && start < range.end);
@@ -69,8 +68,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the list may take `start..end` up. The segment that comes next always finds a place: it shortens the
-    /// list (as FreeBSD's `tcp_reass`).
+    /// Whether the list has space for `start..end`. The next in-order segment always has, because it shortens the list (as FreeBSD's `tcp_reass`).
     fn fits_reassembly_limit(&self, start: u64, end: u64) -> bool {
         let Some(adaptive) = &self.adaptive else { return true };
         let limit = adaptive.reassembly_limit();
@@ -82,7 +80,7 @@ impl Receiver {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Adds `start..end`, joining the ranges that it meets.
+    /// Adds `start..end` and merges adjacent ranges.
     fn insert_range(&mut self, start: u64, end: u64) {
         self.stamp = self.stamp.wrapping_add(1);
         let first = self.ranges.partition_point(|range| range.end < start);
@@ -97,7 +95,7 @@ impl Receiver {
         self.ranges.drain(first + 1..last);
     }
 
-    /// The blocks of a SACK option: what came twice (RFC 2883), then the most recently changed first (RFC 2018 §4).
+    /// The blocks of a SACK option: a duplicate first (RFC 2883), then ranges, most recently changed first (RFC 2018 §4).
     pub(crate) fn sack_blocks(&mut self, limit: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate());

@@ -1,5 +1,4 @@
-//! What an ACK says about losses where refinements are on: what it delivered, what RACK and D-SACK make of it, and whether a
-//! timeout was spurious (F-RTO).
+//! Loss detection at an ACK with recovery refinements: delivered data, RACK, D-SACK, and spurious timeouts (F-RTO).
 
 use super::RecoveryPhase;
 use super::delivery::RackDetection;
@@ -14,7 +13,7 @@ use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
 
 impl Sender {
-    /// An ACK comes that may bring news; call before anything of it is taken in. `to`: what it acknowledges.
+    /// Prepares for an ACK; call before processing it. `to`: the offset that it acknowledges.
     #[cold]
     pub(crate) fn begin_ack(&mut self, to: u64, now: Time) {
         self.end_pacing_wait();
@@ -28,9 +27,8 @@ impl Sender {
         }
     }
 
-    /// The round-trip time of an ACK whose cumulative part gives none, for it stands still or covers a retransmission (Karn's rule): of
-    /// the first segment that SACK newly reports, else by the echoed timestamp, in whole milliseconds (Linux `tcp_ack_update_rtt`).
-    /// It ends the back-off.
+    /// Takes an RTT sample from an ACK whose cumulative part gives none, because it does not advance or covers a retransmission (Karn's rule). Uses
+    /// the first newly sacked segment, else the echoed timestamp in whole milliseconds (Linux `tcp_ack_update_rtt`). The sample ends the back-off.
     pub(super) fn sample_rtt_from_sack_or_timestamp(
         &mut self,
         segment: &Segment,
@@ -46,7 +44,7 @@ impl Sender {
         let echo = segment.stamps.echo;
         if let Some(sent_at) = sacked {
             self.rtt.add_sample(now.saturating_since(sent_at), &config.rto);
-            // `tcp_clean_rtx_queue`: not where the segment was sent after the head, or the timeout would be put off without end.
+            // `tcp_clean_rtx_queue`: not if the segment was sent after the head, because this would postpone the timeout forever.
             let older = self.scoreboard.head_sent_at().is_some_and(|head| sent_at < head);
             refined.delivery.restarts_timer = !advanced && older;
         } else if advanced
@@ -64,7 +62,7 @@ impl Sender {
         }
     }
 
-    /// After the SACK option: RACK, D-SACK, the probe, and whether the last reduction was needless.
+    /// Runs after the SACK option: RACK, D-SACK, the tail loss probe, and undo of a spurious reduction.
     pub(crate) fn process_sack_evidence(
         &mut self,
         segment: &Segment,
@@ -97,7 +95,7 @@ impl Sender {
         }
     }
 
-    /// A duplicate ACK, or with SACK one with news, in the light of a timeout; without SACK it stands for a segment.
+    /// Processes a duplicate ACK (with SACK, one with new information) after a timeout. Without SACK it counts as a delivered segment.
     pub(super) fn process_duplicate_ack(&mut self, duplicate: bool) {
         let mss = u64::from(self.window.mss);
         if duplicate && !self.sack {
@@ -105,7 +103,7 @@ impl Sender {
                 refined.delivery.bytes = mss;
             }
             if self.phase == RecoveryPhase::Loss && self.snd_nxt > self.recover {
-                // What F-RTO sent beyond the gap has arrived: it holds no place in the window.
+                // Data that F-RTO sent beyond the gap have arrived, so they no longer occupy the window.
                 self.inflation = (self.inflation + mss).min(self.flight_size());
             }
         }
@@ -114,12 +112,12 @@ impl Sender {
         }
     }
 
-    /// Whether losses are found by time.
+    /// Whether losses are detected by time (RACK).
     pub(super) fn uses_rack(&self, config: &TcpConfig) -> bool {
         config.recovery.rack && self.sack && config.fast_retransmit
     }
 
-    /// RFC 8985 §6.2 step 5: marks what is lost by now.
+    /// RFC 8985 §6.2 step 5: marks the segments that count as lost now.
     pub(super) fn detect_losses_by_time(&mut self, now: Time, config: &TcpConfig) -> RackDetection {
         let Some(refined) = self.refined.as_deref_mut() else { return RackDetection::default() };
         let hurry = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
@@ -130,7 +128,7 @@ impl Sender {
         detected
     }
 
-    /// RACK after an ACK, whatever the phase: marks losses, enters recovery.
+    /// Runs RACK after an ACK in any phase: marks losses and enters recovery.
     pub(super) fn run_rack(
         &mut self,
         now: Time,
@@ -139,13 +137,13 @@ impl Sender {
     ) -> RackDetection {
         let detected = self.detect_losses_by_time(now, config);
         let enter = match self.phase {
-            // Linux `tcp_time_to_recover`: what was lost while recovery was on is a loss after its end, sent again or not.
+            // Linux `tcp_time_to_recover`: segments lost during recovery count as losses after its end, retransmitted or not.
             RecoveryPhase::Open | RecoveryPhase::Cwr if config.has_mechanism(Mechanism::RecoveryAgain) => {
                 self.scoreboard.has_unrecovered_loss()
             }
             RecoveryPhase::Open | RecoveryPhase::Cwr => self.scoreboard.has_lost_segment(),
             RecoveryPhase::Recovery => false,
-            // The copy that followed a timeout is lost too.
+            // The retransmission after the timeout is lost too.
             RecoveryPhase::Loss => detected.retransmission,
         };
         if enter {
@@ -154,7 +152,7 @@ impl Sender {
         detected
     }
 
-    /// What a timeout need not take for lost: it was sent less than a round trip ago (Linux).
+    /// RTT within which segments sent before a timeout are not marked lost (Linux).
     pub(super) fn rack_rtt_at_timeout(&self, config: &TcpConfig) -> Option<Span> {
         let refined = self.refined.as_deref()?;
         (self.uses_rack(config) && refined.rack.rtt > Span::ZERO).then_some(refined.rack.rtt)
@@ -175,7 +173,7 @@ impl Sender {
             && config.limited_transmit
             && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr)
         {
-            // What was sacked makes room for new data (RFC 3042, without end as in Linux).
+            // sacked data make room for new data (RFC 3042, without its limit, as in Linux).
             self.inflation = self.scoreboard.bytes_not_in_network();
         }
         if config.recovery.prr && matches!(self.phase, RecoveryPhase::Cwr | RecoveryPhase::Recovery) {
@@ -187,8 +185,7 @@ impl Sender {
         self.arm_after_ack(restarted, detected.wait, was, now, config);
     }
 
-    /// What an ACK of `acked` bytes delivers: in packets where they are counted, without those that SACK had reported (Linux
-    /// `delivered`).
+    /// Newly delivered data of an ACK of `acked` bytes, in packets if these are counted, without data that SACK had reported (Linux `delivered`).
     #[inline]
     pub(crate) fn newly_delivered(&self, acked: u64) -> u64 {
         match self.refined.as_deref() {
@@ -197,7 +194,7 @@ impl Sender {
         }
     }
 
-    /// The bytes that open the window for an ACK in phase Loss.
+    /// Bytes by which an ACK in phase Loss may grow the window.
     pub(super) fn growth_after_timeout(&self, sample: &AckSample, config: &TcpConfig) -> u64 {
         match (config.recovery.rto_growth, self.refined.as_deref()) {
             (RtoGrowth::Delivered, Some(refined)) => refined.delivery.bytes.min(sample.acked),
@@ -206,15 +203,15 @@ impl Sender {
         }
     }
 
-    /// The handshake is the first measurement of the path, and where data queue up the smallest (Linux
-    /// `tcp_synack_rtt_meas`): RACK judges by it whether an ACK can be the answer to a retransmission.
+    /// Notes the RTT of the handshake, often the smallest (Linux `tcp_synack_rtt_meas`). RACK uses it to decide whether an ACK can acknowledge a
+    /// retransmission.
     pub(crate) fn note_handshake_rtt(&mut self, rtt: Span) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.min_rtt = rtt;
         }
     }
 
-    /// A timeout struck. `first`: not in a recovery, or not the first timeout in a row.
+    /// Starts F-RTO after a timeout. `first`: it is the first in a row and outside recovery.
     pub(super) fn begin_frto(&mut self, first: bool, config: &TcpConfig) {
         self.set_frto(if config.recovery.frto && first { FrtoState::Watching } else { FrtoState::Off });
     }
@@ -225,7 +222,7 @@ impl Sender {
         }
     }
 
-    /// An ACK after a timeout (RFC 5682). `duplicate`: it acknowledges nothing new, or has news in its SACK option.
+    /// Processes an ACK after a timeout (RFC 5682). `duplicate`: it acknowledges nothing new, or its SACK option has new information.
     pub(super) fn on_ack_after_timeout(&mut self, advanced: bool, duplicate: bool) {
         let Some(refined) = self.refined.as_deref() else { return };
         if refined.frto == FrtoState::Off {

@@ -1,21 +1,20 @@
-//! A window that is not used says nothing about the path: restart after idle (RFC 5681 §4.1; Linux `tcp_cwnd_restart`)
-//! and congestion window validation (RFC 2861, Linux `tcp_cwnd_application_limited`). That a window which is not
-//! filled does not grow (RFC 7661 §4.1) is so unless
-//! `window_validation` is off, see `Sender::is_cwnd_limited`.
+//! Unused congestion windows, which say nothing about the path: restart after idle (RFC 5681 §4.1; Linux `tcp_cwnd_restart`) and congestion window
+//! validation (RFC 2861, Linux `tcp_cwnd_application_limited`). An unfilled window does not grow (RFC 7661 §4.1), unless `window_validation` is off;
+//! see `Sender::is_cwnd_limited`.
 //!
 //! Left out: RFC 7661's pipeACK, which Linux does not have either.
 
 use crate::config::RtoConfig;
 use pauseframe_units::{Span, Time};
 
-/// How much of the window was used lately.
+/// Recent usage of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WindowUsage {
     /// When data were last sent; [`Time::MAX`]: never.
     last_sent: Time,
     /// When the window was last full, or adapted.
     since: Time,
-    /// The most in flight since.
+    /// Maximum bytes in flight since then.
     used: u64,
 }
 
@@ -26,7 +25,7 @@ impl Default for WindowUsage {
 }
 
 impl WindowUsage {
-    /// How long nothing was sent, if that is more than `rto`; then the books begin anew.
+    /// The idle time, if it exceeds `rto`; restarts the measurement.
     pub(super) fn take_idle_time(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
         let idle = clock.elapsed_time(self.last_sent, now);
         if idle <= rto {
@@ -46,7 +45,7 @@ impl WindowUsage {
         (self.since, self.used) = (now, 0);
     }
 
-    /// `flight` bytes of the window are used; the most of the last `rto`, once that is over.
+    /// Records `flight` bytes in use; returns the maximum of each period of `rto` when it ends.
     pub(super) fn note_window_partly_used(
         &mut self,
         flight: u64,

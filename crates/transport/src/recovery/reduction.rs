@@ -1,5 +1,4 @@
-//! What a loss or a mark makes of the window: the reduction, at once or in proportion to what is delivered (`prr.rs`), and the
-//! way back where it was needless (`undo.rs`).
+//! Window reductions after a loss or a mark: immediate or proportional to delivered data (`prr.rs`), and their undo if spurious (`undo.rs`).
 
 use super::RecoveryPhase;
 use super::prr::Prr;
@@ -9,9 +8,9 @@ use crate::mechanisms::Mechanism;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 
 impl Sender {
-    /// The window that a loss leaves. In a window that ECE reduced already, half of the one before that: a window of data
-    /// shrinks once, by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE
-    /// can be slight). Linux: the cut for ECE stands, but DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
+    /// The window after a loss. If ECE has already reduced it in this window of data, half of the window before that: a window of data shrinks once,
+    /// by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE can be slight). Linux: the cut for ECE stands, but
+    /// DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
     pub(super) fn reduce_for_loss(&mut self, config: &TcpConfig) -> u64 {
         let mut struck = self.window;
         if self.phase == RecoveryPhase::Cwr
@@ -25,16 +24,16 @@ impl Sender {
             struck.cwnd = self.prior_cwnd;
             return self.reduced_ssthresh(struck, CongestionCause::Loss).min(self.window.ssthresh);
         }
-        // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window. Under PRR cwnd, as
-        // Linux: the reduction is a proportion of it.
+        // RFC 5681 eq. (4): FlightSize without the excess of limited transmit. Under PRR it is cwnd, as in Linux, because the reduction is
+        // proportional to it.
         if !config.recovery.prr {
             struck.cwnd = self.scoreboard.flight_weight(self.flight_size()).min(self.window.cwnd);
         }
         self.reduced_ssthresh(struck, CongestionCause::Loss)
     }
 
-    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut at once. In Linux (`tcp_process_tlp_ack`) that is
-    /// a passage through CWR, which DCTCP answers by its cut for ECE, and the end of one under way.
+    /// Reduces the window at once for a loss that only the tail loss probe repaired (RFC 8985 §7.4.2). Linux (`tcp_process_tlp_ack`) passes through
+    /// state CWR, where DCTCP applies its reduction for ECE, and ends a reduction in progress.
     pub(super) fn reduce_for_tail_loss(&mut self, config: &TcpConfig) {
         self.window.ssthresh = if config.recovery.count_packets {
             self.phase = RecoveryPhase::Open;
@@ -42,7 +41,7 @@ impl Sender {
         } else if self.phase == RecoveryPhase::Cwr {
             self.reduce_for_loss(config)
         } else {
-            // Not from the flight: at the tail hardly any is left.
+            // Not from the flight size, which is small at the tail.
             self.reduced_ssthresh(self.window, CongestionCause::Loss)
         };
         self.window.cwnd = self.window.ssthresh;
@@ -50,27 +49,27 @@ impl Sender {
         self.cwr_due = true;
     }
 
-    /// What congestion control makes of the window `struck`, in whole segments where they are counted.
+    /// The ssthresh that congestion control computes from window `struck`, in whole segments if these are counted.
     pub(super) fn reduced_ssthresh(&mut self, struck: CongestionWindow, cause: CongestionCause) -> u64 {
         let reduced = self.cc.reduced_window(&struck, cause);
         self.discard_growth_credit();
         self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss))
     }
 
-    /// Where windows count packets, a reduction takes what is earned towards the next one.
+    /// If windows count packets, a reduction discards the credit towards the next one.
     pub(super) fn discard_growth_credit(&mut self) {
         if self.scoreboard.counts_packets() {
             self.cc.discard_growth_credit();
         }
     }
 
-    /// A reduction to ssthresh begins. One that is under way goes on.
+    /// Begins a reduction to ssthresh, or continues one in progress.
     pub(super) fn begin_prr(&mut self, config: &TcpConfig) {
         let in_flight = self.scoreboard.flight_weight(self.flight_size()) - self.scoreboard.sacked_bytes();
         let of_window = self.scoreboard.counts_packets() && config.has_mechanism(Mechanism::PrrFromWindow);
         self.prior_cwnd = self.window.cwnd;
         if let Some(refined) = self.refined.as_deref_mut() {
-            // RFC 9937 §6.1: with what this ACK delivers.
+            // RFC 9937 §6.1: includes the data that this ACK delivers.
             let from = if of_window { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
             refined.prr = Prr::begin_reduction(from);
         }
@@ -87,7 +86,7 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_current_ssthresh`: what is remembered of the window while it is not being reduced.
+    /// Linux `tcp_current_ssthresh`: the ssthresh that corresponds to the current window outside a reduction.
     pub(super) fn current_ssthresh(&self) -> u64 {
         match self.phase {
             RecoveryPhase::Cwr | RecoveryPhase::Recovery => self.window.ssthresh,
@@ -100,10 +99,10 @@ impl Sender {
         }
     }
 
-    /// A reduction for a loss begins; call before the window changes. `resent`: bytes of copies on their way.
+    /// Saves the window at the start of a loss reduction; call before the window changes. `resent`: bytes of retransmissions in flight.
     pub(super) fn save_window_for_undo(&mut self, resent: u64) {
         let resent = resent.div_ceil(u64::from(self.window.mss)) as u32;
-        // In a window that ECE has reduced there is nothing to give back.
+        // A window that ECE has reduced is not restored.
         let before = (self.phase != RecoveryPhase::Cwr).then(|| (self.window.cwnd, self.current_ssthresh()));
         if let Some(refined) = self.refined.as_deref_mut() {
             let copies = resent + u32::from(refined.probe.repeats_data());
@@ -111,21 +110,21 @@ impl Sender {
         }
     }
 
-    /// A reduction for ECE begins: what went before stays.
+    /// Discards the saved window at the start of a reduction for ECE.
     pub(super) fn discard_undo(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.undo.discard();
         }
     }
 
-    /// An ACK with ECE: the network is congested whatever was needless.
+    /// Forbids undo after an ACK with ECE, because the network is congested.
     pub(super) fn forbid_undo(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.undo.forbid_restore();
         }
     }
 
-    /// Takes the last reduction back if all its retransmissions are known to have been needless.
+    /// Undoes the last reduction if all its retransmissions were needless.
     pub(super) fn try_undo(&mut self, config: &TcpConfig) {
         if config.recovery.undo
             && self.refined.as_deref().is_some_and(|refined| refined.undo.are_all_retransmissions_needless())
@@ -134,7 +133,7 @@ impl Sender {
         }
     }
 
-    /// Takes the last reduction back, and the marks of a timeout with it.
+    /// Undoes the last reduction, and the loss marks of a timeout.
     pub(super) fn undo_reduction(&mut self) {
         if self.phase == RecoveryPhase::Loss {
             self.scoreboard.unmark_lost(self.snd_una);

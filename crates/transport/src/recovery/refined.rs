@@ -1,6 +1,5 @@
-//! State of what goes beyond the basic algorithms, in one box that a plain connection does not have. It knows no sender: where
-//! it meets the ordinary path stands in `evidence.rs` (an ACK), `reduction.rs` (the window), `timer.rs` and `turns.rs` (each
-//! transmission).
+//! State of recovery refinements, in one box that a basic connection does not have. It is independent of the sender, whose parts are in `evidence.rs`
+//! (an ACK), `reduction.rs` (the window), `timer.rs` and `turns.rs` (each transmission).
 
 use super::delivery::AckDelivery;
 use super::frto::FrtoState;
@@ -18,29 +17,29 @@ use crate::super_packets::SuperPackets;
 use crate::writer::SocketWriter;
 use pauseframe_units::{Span, Time};
 
-/// What else than the retransmission timeout the timer can stand for.
+/// Purposes of the timer other than the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TimerPurpose {
-    /// Send a tail loss probe.
+    /// Tail loss probe.
     Probe,
-    /// RACK's reordering window ends.
+    /// End of RACK's reordering window.
     Reordering,
-    /// The pacer, or room in the host, lets the next segment through; what the timer stood for before comes back then.
+    /// The pacer or the host admits the next segment; the previous purpose returns afterwards.
     Pacing,
 }
 
-/// State of the refinements that are on.
+/// State of the enabled refinements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefinedRecovery {
     pub(super) delivery: AckDelivery,
     pub(super) rack: Rack,
     pub(super) prr: Prr,
     pub(super) probe: TailLossProbe,
-    /// What the timer stands for, and when it was set to expire.
+    /// Purpose and expiry of the timer, if it is not the retransmission timeout.
     pub(super) special: Option<(TimerPurpose, Time)>,
     /// The timer as it was before the pacer took it.
     pub(super) behind_pacing: (Time, Option<(TimerPurpose, Time)>),
-    /// What the timer stood for before the ACK that is being worked on.
+    /// Purpose of the timer before the current ACK.
     pub(super) was_special: Option<TimerPurpose>,
     pub(super) undo: UndoState,
     pub(super) frto: FrtoState,
@@ -51,7 +50,7 @@ pub(crate) struct RefinedRecovery {
     pub(crate) supers: Option<Box<SuperPackets>>,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
-    /// Reductions taken back.
+    /// Reductions undone.
     pub(crate) undone: u32,
 }
 
@@ -64,7 +63,7 @@ impl RefinedRecovery {
         })
     }
 
-    /// Whether anything of it is on.
+    /// Whether any refinement is on.
     pub(crate) fn is_needed(config: &TcpConfig) -> bool {
         !config.recovery.is_plain()
             || SocketWriter::new(config).is_some()

@@ -1,4 +1,4 @@
-//! Recovery with SACK (RFC 6675): what is sent again, and in which order (`NextSeg`).
+//! Recovery with SACK (RFC 6675): which segments are retransmitted in which order (`NextSeg`).
 
 use crate::config::TcpConfig;
 use crate::scoreboard::Retransmission;
@@ -6,7 +6,7 @@ use crate::segment::{Segment, TcpOptions};
 use crate::sender::Sender;
 
 impl Sender {
-    /// Takes in the SACK option, if there is one; returns how many bytes of it are news.
+    /// Processes the SACK option, if there is one; returns the newly sacked bytes.
     #[inline]
     pub(super) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
         match &segment.options {
@@ -18,8 +18,8 @@ impl Sender {
         }
     }
 
-    /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole
-    /// that is not known to be lost, or once per recovery the last segment. RACK knows better.
+    /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole that is not known to be lost, or once
+    /// per recovery the last segment. Not with RACK.
     pub(crate) fn next_speculative_retransmission(&mut self, config: &TcpConfig) -> Option<Retransmission> {
         if self.uses_rack(config) {
             return None;

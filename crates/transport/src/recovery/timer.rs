@@ -1,8 +1,8 @@
-//! Which timer runs: a connection has one, for the probe, for RACK's reordering window, or for the timeout, as in Linux (and here
-//! for the pacer, in between).
+//! The retransmission timer. As in Linux a connection has one timer for the tail loss probe, RACK's reordering window or the timeout (here also for
+//! the pacer).
 //!
-//! The probe timeout (RFC 8985 §7.2) is 2 srtt + slack; with one segment in flight `rto_min` takes the place of the slack (Linux;
-//! the RFC allows for the peer's delayed ACK in the same way), so there `rto_min` decides what a lost last segment costs.
+//! The probe timeout (RFC 8985 §7.2) is 2 srtt + slack; with one segment in flight `rto_min` takes the place of the slack (Linux; the RFC allows for
+//! the peer's delayed ACK in the same way), so `rto_min` determines the cost of a lost last segment.
 
 use super::RecoveryPhase;
 use super::refined::TimerPurpose;
@@ -13,7 +13,7 @@ use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
 
 impl Sender {
-    /// Whether a probe may be armed: nothing odd is in sight (Linux: Open or CWR).
+    /// Whether a probe may be armed: no sign of loss (Linux: Open or CWR).
     fn may_arm_tail_loss_probe(&self, config: &TcpConfig) -> bool {
         config.recovery.tlp
             && self.sack
@@ -38,13 +38,13 @@ impl Sender {
         }
     }
 
-    /// What the timer stands for now, if not for the timeout: whoever sets it to another time takes it over.
+    /// The current purpose of the timer, if it is not the timeout. Setting the timer to another time ends the purpose.
     fn current_timer_purpose(&self) -> Option<TimerPurpose> {
         let (kind, at) = self.refined.as_deref()?.special?;
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
     }
 
-    /// The pacer, or who waits for room in the host, asks to be woken before the timer expires.
+    /// Sets the timer for the pacer or for host queue space.
     pub(crate) fn wake_sender_at(&mut self, at: Time) {
         let deadline = self.rto_deadline;
         let Some(refined) = self.refined.as_deref_mut() else { return };
@@ -54,7 +54,7 @@ impl Sender {
         }
     }
 
-    /// The timer stands again for what it did before the pacer took it.
+    /// Restores the timer that the pacer replaced.
     pub(crate) fn end_pacing_wait(&mut self) {
         if self.current_timer_purpose() == Some(TimerPurpose::Pacing)
             && let Some(refined) = self.refined.as_deref_mut()
@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// When the timeout is due, counted from when the oldest segment was last sent (Linux `tcp_rearm_rto`).
+    /// The timeout's deadline, counted from the last transmission of the oldest segment (Linux `tcp_rearm_rto`).
     fn rto_deadline_from_head(&self, now: Time, config: &TcpConfig) -> Time {
         let sent_at = self.scoreboard.head_sent_at().unwrap_or(now);
         self.rtt.deadline_for_segment_sent_at(sent_at, now, &config.rto)
@@ -107,7 +107,7 @@ impl Sender {
         }
     }
 
-    /// Forgets what the timer stands for, at the start of an ACK; returns what that was.
+    /// Takes the purpose of the timer at the start of an ACK.
     pub(super) fn take_timer_purpose(&mut self) -> Option<TimerPurpose> {
         let was = self.current_timer_purpose();
         if let Some(refined) = self.refined.as_deref_mut() {
@@ -123,7 +123,7 @@ impl Sender {
         }
     }
 
-    /// The timer expired. False: it stood for the timeout.
+    /// Handles an expired timer. False: it was the retransmission timeout.
     pub(crate) fn on_non_rto_timer(
         &mut self,
         now: Time,
@@ -161,7 +161,7 @@ impl Sender {
         true
     }
 
-    /// RFC 8985 §6.3: what was waited for has not come.
+    /// RFC 8985 §6.3: the reordering window ended without an ACK.
     fn on_reordering_timeout(&mut self, now: Time, config: &TcpConfig, stats: &mut ConnectionStats) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.loss = false;
@@ -177,7 +177,7 @@ impl Sender {
         }
     }
 
-    /// A reduction begins, or a timeout: the episode is over.
+    /// Ends the probe episode at a reduction or a timeout.
     pub(super) fn end_tail_loss_probe(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.probe = TailLossProbe::default();

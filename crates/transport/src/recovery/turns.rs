@@ -1,5 +1,4 @@
-//! Whose turn it is to be sent where refinements are on: the probe, what the pacer and the host let through, new data alone
-//! after a timeout (F-RTO); and the books of each transmission.
+//! Choice of the next segment with recovery refinements: tail loss probe, pacing, host queue limit, F-RTO; and the accounting of each transmission.
 
 use super::RecoveryPhase;
 use super::frto::FrtoState;
@@ -13,7 +12,7 @@ use crate::stats::ConnectionStats;
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 
 impl Sender {
-    /// The next segment where refinements are on: the probe, what the pacer lets through, and the books of both.
+    /// The next segment with refinements on: a probe, or a segment that the pacer admits, with their accounting.
     #[cold]
     pub(crate) fn next_refined_segment(
         &mut self,
@@ -54,7 +53,7 @@ impl Sender {
         Some(outgoing)
     }
 
-    /// The probe, or what else is next; whether it is the probe.
+    /// The probe or the next segment, and whether it is the probe.
     #[inline(always)]
     fn next_probe_or_segment(
         &mut self,
@@ -69,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// The same with super-packets: one that leaves goes first, and where none may leave the application may write.
+    /// The next segment with super-packets: the current one first; if none may leave, the application may write.
     #[cold]
     #[inline(never)]
     fn next_super_packet_segment(
@@ -138,7 +137,7 @@ impl Sender {
             && self.refined.as_deref().is_some_and(|refined| refined.frto == FrtoState::NewOnly)
     }
 
-    /// The next new segment; if there never was one, recovery goes on as ever from here.
+    /// The next new segment of F-RTO; if there is none, normal recovery continues.
     fn next_frto_segment(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         let outgoing = self.next_new_segment(now, config);
         if outgoing.is_none() && self.snd_nxt == self.recover {
@@ -147,7 +146,7 @@ impl Sender {
         outgoing
     }
 
-    /// `tcp_update_pacing_rate`, bytes a second, whether or not segments are paced; `None`: nothing was measured yet.
+    /// `tcp_update_pacing_rate` in bytes per second, also without pacing; `None`: no RTT sample yet.
     pub(crate) fn pacing_rate(&self, config: &TcpConfig) -> Option<u64> {
         if let Some(rate) = self.cc.pacing_rate() {
             return Some(rate / 8);
@@ -159,7 +158,7 @@ impl Sender {
         Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
     }
 
-    /// Whether the pacer holds back what could be sent; then its timer is set.
+    /// Whether the pacer delays the next segment; sets its timer.
     fn is_held_by_pacer(&mut self, now: Time, config: &TcpConfig) -> bool {
         if !config.recovery.pacing.on || self.must_retransmit() {
             return false;
@@ -173,7 +172,7 @@ impl Sender {
         held
     }
 
-    /// `len` bytes were sent.
+    /// Charges `len` sent bytes to the pacer.
     fn charge_pacer(&mut self, len: u32, now: Time, config: &TcpConfig) {
         let pacing = &config.recovery.pacing;
         if !pacing.on {
@@ -195,14 +194,14 @@ impl Sender {
         }
     }
 
-    /// A full segment takes `frame` on the line of this host.
+    /// Sets the transmission time of a full segment at this host.
     pub(crate) fn set_frame_time(&mut self, frame: Span, config: &TcpConfig) {
         if let Some(refined) = self.refined.as_deref_mut().filter(|_| config.small_queues) {
             refined.small_queue.set_frame_time(frame);
         }
     }
 
-    /// `len` bytes of data went out.
+    /// Counts `len` bytes that entered the host's queues.
     #[inline]
     fn note_bytes_in_host(&mut self, len: u32, now: Time) {
         let mss = u64::from(self.window.mss);
@@ -211,8 +210,8 @@ impl Sender {
         }
     }
 
-    /// Whether `len` new bytes wait until less of the socket is in the host; then the timer is set for that. With nothing or one buffer
-    /// in flight (`single`) nothing waits.
+    /// Whether `len` new bytes must wait because the socket has too much in the host's queues; sets the timer. With at most one buffer in flight
+    /// (`single`) nothing waits.
     #[inline]
     pub(crate) fn is_throttled_by_small_queue(
         &mut self,
@@ -264,7 +263,7 @@ impl Sender {
         self.window.cwnd = cwnd.max(floor);
     }
 
-    /// Data were sent.
+    /// Updates window validation after sending data.
     fn validate_window(&mut self, now: Time, config: &TcpConfig) {
         let limited = self.is_cwnd_limited();
         let Some(refined) = self.refined.as_deref_mut() else { return };

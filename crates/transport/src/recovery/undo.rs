@@ -9,7 +9,7 @@ use crate::sequence::SequenceSpace;
 /// State for undoing a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UndoState {
-    /// `snd_una` when the reduction began; `None`: nothing to take back.
+    /// `snd_una` when the reduction began; `None`: nothing to undo.
     marker: Option<u64>,
     /// Retransmissions since then, or on their way then, that no D-SACK has reported; `None`: none sent yet.
     needless: Option<u32>,
@@ -20,8 +20,8 @@ pub(crate) struct UndoState {
 }
 
 impl UndoState {
-    /// A reduction for a loss begins; `before`: cwnd and ssthresh, where they may be restored. `copies` sent before are on their way, and
-    /// D-SACK may yet report them (Linux `tcp_init_undo`).
+    /// Begins a loss reduction. `before`: cwnd and ssthresh, if they may be restored. `copies`: retransmissions already in flight, which D-SACK may
+    /// still report (Linux `tcp_init_undo`).
     pub(super) fn begin_reduction(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
         *self =
             UndoState { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
@@ -44,14 +44,13 @@ impl UndoState {
         }
     }
 
-    /// D-SACK reports `segments` that came twice. False: more than the `retransmits` that were ever sent, so the network
-    /// doubled them.
+    /// Counts `segments` reported by D-SACK. False: more than the `retransmits` ever sent, so the network duplicated them.
     pub(super) fn count_dsack_report(&mut self, segments: u32, retransmits: u32) -> bool {
         self.reports = self.reports.saturating_add(segments);
         self.reports <= retransmits
     }
 
-    /// `segments` that end at `end` had been sent again needlessly.
+    /// Counts needless retransmissions of `segments` that end at `end`.
     pub(super) fn count_needless(&mut self, segments: u32, end: u64, snd_una: u64) {
         if self.marker.is_some_and(|marker| end > marker) && end <= snd_una {
             self.needless = self.needless.map(|needless| needless.saturating_sub(segments));
@@ -63,15 +62,15 @@ impl UndoState {
         self.marker.is_some() && self.needless == Some(0)
     }
 
-    /// Ends the reduction; cwnd and ssthresh to go back to.
+    /// Ends the reduction and returns the cwnd and ssthresh to restore.
     pub(super) fn take_saved_window(&mut self) -> Option<(u64, u64)> {
         self.marker = None;
         self.before
     }
 }
 
-/// What a D-SACK block reports as come twice, from and to, relative to `snd_una`: the first block is one if it lies below
-/// the ACK or within the second (RFC 2883 §4).
+/// The duplicate range of a D-SACK block relative to `snd_una`. The first block is a D-SACK if it lies below the ACK or within the second block (RFC
+/// 2883 §4).
 pub(super) fn dsack_range(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
     let offset = |wire: u32| i64::from(space.distance(wire, snd_una));
     let (start, end) = (offset(blocks.blocks[0].0), offset(blocks.blocks[0].1));

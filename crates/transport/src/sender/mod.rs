@@ -1,6 +1,5 @@
-//! The sending half of a connection: its variables and the window (RFC 9293 §3.3.1, RFC 5681 §2). What an ACK does to them
-//! stands in `acks.rs`, what they let out in `transmission.rs` and for super-packets in `offload.rs`, how the application fills
-//! them in `writing.rs`; loss recovery, restart after idle and pacing in `recovery`.
+//! The sending half of a connection: its variables and the window (RFC 9293 §3.3.1, RFC 5681 §2). `acks.rs` processes ACKs, `transmission.rs` (for
+//! super-packets `offload.rs`) sends, `writing.rs` takes data from the application, and `recovery` has loss recovery, restart after idle and pacing.
 //!
 //! Left out: SND.WL1 and WL2 (the newest ACK's window counts).
 
@@ -17,14 +16,14 @@ use crate::scoreboard::Scoreboard;
 use crate::sequence::SequenceSpace;
 use pauseframe_units::Time;
 
-/// RFC 7323 §2.3: no window is larger, so that old and new sequence numbers can be told apart.
+/// RFC 7323 §2.3: the largest window for which old and new sequence numbers can be distinguished.
 const MAX_PEER_WINDOW: u32 = 1 << 30;
 
 /// Bit of `detour`: the next retransmission does not wait for room in the window.
 pub(crate) const MUST_RETRANSMIT: u8 = 1;
 /// Bit of `detour`: refinements of recovery are on.
 const REFINED: u8 = 2;
-/// Bit of `detour`, with the one before: data leave in super-packets.
+/// Bit of `detour`, always together with `REFINED`: data leave in super-packets.
 const OFFLOADED: u8 = 4;
 
 /// A segment of data to put on the wire.
@@ -35,7 +34,7 @@ pub(crate) struct OutgoingSegment {
     pub(crate) kind: SegmentKind,
 }
 
-/// What ECN treats differently (RFC 3168 §6.1.5, §6.1.6).
+/// Kinds of segments that ECN treats differently (RFC 3168 §6.1.5, §6.1.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentKind {
     New,
@@ -63,20 +62,22 @@ pub(crate) struct Sender {
     pub(crate) sack: bool,
     /// The last byte stands for the FIN.
     pub(crate) fin: bool,
-    /// The next new segment says that the window was reduced.
+    /// The next new segment carries CWR.
     pub(crate) cwr_due: bool,
-    /// Why the next segment is not simply a new one: [`MUST_RETRANSMIT`], [`REFINED`]. One test for both.
+    /// Reasons for the slow path, as bits, so that one test suffices: [`MUST_RETRANSMIT`], [`REFINED`], [`OFFLOADED`].
     pub(crate) detour: u8,
     /// RFC 6675 rule 4 has been used in this recovery.
     pub(crate) rescued: bool,
     /// A probe of a closed window is in flight.
     pub(crate) probing: bool,
     probe_due: bool,
-    /// After too many timeouts (pFabric's probe mode): nothing but single bytes until an ACK comes, and the next one.
+    /// pFabric's probe mode after too many timeouts: only single-byte probes until an ACK arrives.
     pub(crate) probing_path: bool,
+    /// The next probe of probe mode is due.
     pub(crate) probe_path_due: bool,
+    /// Whether cwnd limited the flow in the last window.
     cwnd_limited: bool,
-    /// The window grows up to the peer's although it is not filled ([`crate::RecoveryConfig::window_validation`]).
+    /// The window grows up to the peer's window even if unfilled ([`crate::RecoveryConfig::window_validation`]).
     unvalidated: bool,
     /// Consecutive timeouts without progress.
     pub(crate) retries: u32,
@@ -85,8 +86,7 @@ pub(crate) struct Sender {
     pub(crate) rtt: RttEstimator,
     pub(crate) cc: CongestionControl,
     pub(crate) scoreboard: Scoreboard,
-    /// What the sender takes to have left the network on the strength of duplicate ACKs alone, or may send beyond
-    /// the window by limited transmit.
+    /// Bytes that have left the network according to duplicate ACKs alone, or that limited transmit may send beyond the window.
     pub(crate) inflation: u64,
     /// End of the data in flight when recovery (or the phase after a timeout) began.
     pub(crate) recover: u64,
@@ -94,12 +94,13 @@ pub(crate) struct Sender {
     pub(crate) cwr_end: u64,
     /// cwnd before ECE last reduced it.
     pub(crate) prior_cwnd: u64,
-    /// The most in flight since `snd_una` passed the last `usage_end`, and whether cwnd held the flow back.
+    /// Maximum bytes in flight since `snd_una` passed the last `usage_end`.
     flight_max: u64,
+    /// `snd_una` at which the measurement of the usage restarts.
     usage_end: u64,
     /// When new data were last sent.
     last_sent: Time,
-    /// State of the refinements of recovery that are on; a plain connection has none.
+    /// State of the enabled recovery refinements, if any.
     pub(crate) refined: Option<Box<RefinedRecovery>>,
 }
 
@@ -152,7 +153,7 @@ impl Sender {
         }
     }
 
-    /// Drops what was never sent.
+    /// Discards data that were never sent.
     pub(crate) fn discard_unsent(&mut self) {
         self.stop_writing();
         self.end_super_packet();
@@ -163,7 +164,7 @@ impl Sender {
         }
     }
 
-    /// As if `offset` bytes had been sent and acknowledged.
+    /// Sets the state as if `offset` bytes had been sent and acknowledged.
     #[cfg(test)]
     pub(crate) fn skip_to(&mut self, offset: u64) {
         self.snd_una = offset;
@@ -215,7 +216,7 @@ impl Sender {
         self.snd_end - u64::from(self.fin)
     }
 
-    /// Whether everything that the application handed over was sent.
+    /// Whether all data of the application have been sent.
     pub(crate) fn is_all_sent(&self) -> bool {
         self.snd_nxt == self.snd_end && self.bytes_waiting_to_write() == 0
     }
@@ -232,8 +233,8 @@ impl Sender {
         self.snd_wnd = window.min(MAX_PEER_WINDOW);
     }
 
-    /// What is thought to be in the network (RFC 6675 `pipe`). Outside recovery that is the flight size, whatever
-    /// SACK says, so limited transmit stays a setting of its own.
+    /// Estimate of the bytes in the network (RFC 6675 `pipe`). Outside recovery it is the flight size, regardless of SACK, so that limited transmit
+    /// remains a separate setting.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
         self.pipe_of_flight(self.scoreboard.flight_weight(self.flight_size()))
@@ -250,8 +251,8 @@ impl Sender {
         flight.saturating_sub(absent)
     }
 
-    /// Whether cwnd is what holds the flow back, so that it may grow (RFC 7661 §4.1 in Linux's form): the last
-    /// window was filled or, in slow start, more than half of it was used.
+    /// Whether cwnd limits the flow, so that it may grow (RFC 7661 §4.1 in Linux's form): the last window was filled or, in slow start, more than
+    /// half of it was used.
     #[inline]
     pub(crate) fn is_cwnd_limited(&self) -> bool {
         self.cwnd_limited
@@ -259,7 +260,7 @@ impl Sender {
             || (self.unvalidated && self.window.cwnd <= u64::from(self.snd_wnd))
     }
 
-    /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.
+    /// Records the window usage for [`Self::is_cwnd_limited`]: once per window, or when it increases.
     #[inline]
     pub(crate) fn note_window_usage(&mut self, limited: bool, flight: u64) {
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
@@ -280,7 +281,7 @@ impl Sender {
         self.detour & OFFLOADED != 0
     }
 
-    /// Data are sent now.
+    /// Records that data are sent now.
     pub(crate) fn note_sent(&mut self, now: Time) {
         self.last_sent = now;
     }

@@ -1,5 +1,4 @@
-//! When the sender lets a super-packet out, and how much goes into it. What one is, and those that wait or are in flight:
-//! `super_packets.rs`.
+//! When the sender sends a super-packet, and its size. `super_packets.rs` has those that wait or are in flight.
 
 use super::{OutgoingSegment, SegmentKind, Sender};
 use crate::config::TcpConfig;
@@ -8,11 +7,11 @@ use crate::recovery::RecoveryPhase;
 use crate::super_packets::{SuperPackets, WaitingBuffers};
 use pauseframe_units::{Span, Time};
 
-/// `tcp_tso_win_divisor`: so much of a window is worth sending.
+/// `tcp_tso_win_divisor`: a super-packet of 1/divisor of the window is never deferred.
 const TSO_WINDOW_DIVISOR: u64 = 3;
-/// `tcp_tso_should_defer`: nobody waits after a pause.
+/// `tcp_tso_should_defer`: no deferral after a pause longer than this.
 const MAX_PAUSE_TO_DEFER: Span = Span::from_ms(1);
-/// ... nor for an ACK that is further away than this, or half a round trip.
+/// No deferral for an ACK that is further away than this, or than half a round trip.
 const MAX_ACK_WAIT_TO_DEFER: Span = Span::from_ms(1);
 
 impl Sender {
@@ -24,12 +23,12 @@ impl Sender {
         self.refined.as_deref_mut()?.supers.as_deref_mut()
     }
 
-    /// Whether frames of a super-packet are still to leave: nothing goes between them.
+    /// Whether frames of a super-packet are still to be sent: no other frame goes between them.
     pub(crate) fn is_super_packet_leaving(&self) -> bool {
         self.super_packets().is_some_and(|supers| self.snd_nxt < supers.leaving)
     }
 
-    /// What has not left stays.
+    /// Ends the current super-packet; its unsent part remains unsent data.
     pub(super) fn end_super_packet(&mut self) {
         let nxt = self.snd_nxt;
         if let Some(supers) = self.super_packets_mut() {
@@ -37,14 +36,14 @@ impl Sender {
         }
     }
 
-    /// The `sk_buff`s that wait.
+    /// The waiting `sk_buff`s.
     fn update_waiting_buffers(&mut self) -> Option<WaitingBuffers> {
         let (nxt, end) = (self.snd_nxt, self.data_end());
         let (mss, window) = (u64::from(self.window.mss), u64::from(self.snd_wnd));
         Some(self.super_packets_mut()?.update_waiting_buffers(nxt, end, mss, window))
     }
 
-    /// For the writer: bytes in the last `sk_buff` that waits, and in a full one.
+    /// Bytes in the last waiting `sk_buff`, and in a full one; for the writer.
     pub(super) fn last_waiting_buffer(&mut self) -> Option<(u64, u64)> {
         let nxt = self.snd_nxt;
         let waiting = self.update_waiting_buffers()?;
@@ -58,7 +57,7 @@ impl Sender {
         Some(self.super_packets_mut()?.count_in_flight(una) + waiting)
     }
 
-    /// New data went out.
+    /// Records that new data were sent.
     pub(crate) fn note_super_packet(&mut self) {
         let nxt = self.snd_nxt;
         if let Some(supers) = self.super_packets_mut() {
@@ -72,7 +71,7 @@ impl Sender {
         self.super_packets().is_some_and(|supers| supers.has_push(end))
     }
 
-    /// A segment of the super-packet that leaves, or of the next if it may leave now. There are data to send.
+    /// The next segment of the current super-packet, or of a new one if it may leave now. Requires data to send.
     #[cold]
     pub(crate) fn next_frame_of_super_packet(
         &mut self,
@@ -125,8 +124,8 @@ impl Sender {
         ))
     }
 
-    /// Bytes of the next super-packet, if it is not better to wait (`tcp_write_xmit`). `room`: in the peer's window; `in_flight` and
-    /// `cwnd` in segments.
+    /// Size of the next super-packet; `None` if it is better to wait (`tcp_write_xmit`). `room`: space in the peer's window; `in_flight` and `cwnd`
+    /// in segments.
     fn next_super_packet_size(
         &mut self,
         room: u64,
@@ -152,7 +151,7 @@ impl Sender {
             }
             return None;
         }
-        // `tcp_cwnd_test`: so that there are two super-packets in flight. `tcp_mss_split_point`: whole segments.
+        // `tcp_cwnd_test`: at most half of cwnd, so that two super-packets are in flight. `tcp_mss_split_point`: whole segments.
         let half = if config.has_mechanism(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
         let quota = half.min(cwnd - in_flight);
         let allowed = quota.min(most) * mss;
@@ -165,8 +164,8 @@ impl Sender {
         Some(if held { needed - partial } else { needed })
     }
 
-    /// `tcp_tso_should_defer`: whether a super-packet of what the congestion window and the peer's hold is too small to be
-    /// worth it, and an ACK that will open them more is near. `waiting`: bytes of the `sk_buff`; `last`: nothing waits behind it.
+    /// `tcp_tso_should_defer`: whether the windows allow only a small super-packet, and an ACK that will open them is expected soon. `waiting`: bytes
+    /// of the `sk_buff`; `last`: no other waits behind it.
     fn should_defer_super_packet(
         &self,
         waiting: u64,
@@ -187,13 +186,13 @@ impl Sender {
         let Some(head) = self.scoreboard.head_sent_at() else { return false };
         let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
         if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(MAX_ACK_WAIT_TO_DEFER) {
-            // The next ACK is likely to be far.
+            // The next ACK is probably far away.
             return false;
         }
         limit <= waiting || !(last && self.fin)
     }
 
-    /// The most segments of a super-packet.
+    /// Maximum number of segments of a super-packet.
     fn max_super_packet_segments(&self, config: &TcpConfig) -> u64 {
         let Some(supers) = self.super_packets() else { return 1 };
         let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());

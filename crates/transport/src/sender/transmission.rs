@@ -1,10 +1,8 @@
-//! What the sender puts on the wire: new data as far as the windows have room, probes of a closed window, retransmissions in
-//! their order; and what the timer lets out.
+//! Transmission by the sender: new data within the windows, probes of a closed window, retransmissions in order, and timeouts.
 //!
-//! A segment goes out if pipe + its length is at most cwnd, and always if the pipe is empty. A short last segment is
-//! sent at once, unless `writing.rs` holds it back. Where the peer's window has room for a part of a segment
-//! only, that part is sent when nothing is in flight, else the sender waits (RFC 9293 §3.8.6.2.1). A window
-//! of zero is probed (§3.8.6.1). Retransmissions do not look at the peer's window, which may have shrunk.
+//! A segment goes out if pipe + its length is at most cwnd, and always if the pipe is empty. A short last segment is sent at once, unless
+//! `writing.rs` delays it. If the peer's window has room for only a part of a segment, that part is sent when nothing is in flight, else the sender
+//! waits (RFC 9293 §3.8.6.2.1). A zero window is probed (§3.8.6.1). Retransmissions ignore the peer's window, which may have shrunk.
 
 use super::{MUST_RETRANSMIT, OutgoingSegment, REFINED, SegmentKind, Sender};
 use crate::cc::CongestionAlgorithm;
@@ -21,7 +19,7 @@ impl Sender {
         self.detour != 0 || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
     }
 
-    /// The next segment with data, if one may be sent now.
+    /// The next data segment, if one may be sent now.
     #[cold]
     pub(crate) fn next_on_slow_path(
         &mut self,
@@ -35,7 +33,7 @@ impl Sender {
         self.next_in_recovery(now, config, stats)
     }
 
-    /// The next segment without what [`Self::next_refined_segment`] adds.
+    /// The next segment without the refinements of [`Self::next_refined_segment`].
     #[inline]
     pub(crate) fn next_without_refinements(
         &mut self,
@@ -49,7 +47,7 @@ impl Sender {
         self.next_new_segment(now, config)
     }
 
-    /// What is in flight takes so much of the window.
+    /// The flight size as it counts in the window.
     #[inline]
     fn weighted_flight_size<const PACKETS: bool>(&self) -> u64 {
         let bytes = self.flight_size();
@@ -67,7 +65,7 @@ impl Sender {
         self.next_new_segment_weighted::<true>(now, config)
     }
 
-    /// The same; `PACKETS`: refinements may be on, and windows count packets.
+    /// The next new segment. `PACKETS`: refinements may be on, and windows count packets.
     #[inline]
     pub(crate) fn next_new_segment_weighted<const PACKETS: bool>(
         &mut self,
@@ -127,7 +125,7 @@ impl Sender {
         OutgoingSegment { offset, len: len as u32, kind }
     }
 
-    /// The rest of the data waits for more to come; at the latest the probe timer sends it, as a closed window is probed.
+    /// Delays the rest of the data until more arrive; at the latest the probe timer sends it.
     #[cold]
     fn next_delayed_small_segment(
         &mut self,
@@ -175,7 +173,7 @@ impl Sender {
         None
     }
 
-    /// What goes out in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
+    /// The next segment in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
     #[inline(never)]
     fn next_in_recovery(
@@ -222,14 +220,14 @@ impl Sender {
     ) -> OutgoingSegment {
         self.scoreboard.record_retransmission(what, now);
         if what.offset == self.snd_una {
-            // As Linux: the copy that must arrive next gets a full timeout.
+            // As Linux: the retransmission of the first segment restarts the timer.
             self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
         }
         stats.retransmits += 1;
         OutgoingSegment { offset: what.offset, len: what.len, kind: SegmentKind::Retransmission }
     }
 
-    /// The timer of the sending half expired. False: the retry limit is reached.
+    /// Handles the sender's timer. False: the retry limit is reached.
     pub(crate) fn on_timeout(&mut self, now: Time, config: &TcpConfig, stats: &mut ConnectionStats) -> bool {
         if self.refined.is_some() && self.on_non_rto_timer(now, config, stats) {
             return true;

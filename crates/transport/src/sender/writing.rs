@@ -1,4 +1,4 @@
-//! The sender and its application: when it writes, and what of that waits. The buffer itself is in `writer.rs`.
+//! Writes of the application to the sender. The send buffer is in `writer.rs`.
 
 use super::Sender;
 use crate::config::{SendBuffer, TcpConfig};
@@ -37,14 +37,14 @@ impl Sender {
         self.writer().map_or(0, |writer| writer.waiting)
     }
 
-    /// The application takes back what it could not write.
+    /// Cancels data that the application has not written yet.
     pub(super) fn stop_writing(&mut self) {
         if let Some(writer) = self.writer_mut() {
             writer.cancel_write();
         }
     }
 
-    /// The handshake is over, and the application may write.
+    /// Starts writing after the handshake.
     pub(crate) fn begin_writing(&mut self, config: &TcpConfig) {
         let SendBuffer::Linux { initial, .. } = config.send_buffer else { return };
         if let Some(writer) = self.writer_mut() {
@@ -54,7 +54,7 @@ impl Sender {
         self.fill_send_buffer();
     }
 
-    /// After an ACK has been taken in: the buffer may have room for more, and the writer waits for it.
+    /// Continues writing after an ACK, which may have made room in the buffer.
     #[inline]
     pub(super) fn continue_writing(&mut self) {
         if self.uses_super_packets() {
@@ -69,7 +69,7 @@ impl Sender {
         }
     }
 
-    /// The same with super-packets, of which not all leave that could: nothing more leaves now. True: there is more.
+    /// Continues writing with super-packets, when nothing more may leave now. True: new data were written.
     #[cold]
     pub(crate) fn continue_writing_super_packets(&mut self) -> bool {
         let end = self.snd_end;
@@ -107,7 +107,7 @@ impl Sender {
         self.snd_end - self.snd_una + count * SKB_OVERHEAD
     }
 
-    /// What takes its place in the window once everything has gone out that the peer's window lets out.
+    /// The flight size after sending everything that the peer's window allows.
     fn expected_flight_size(&self) -> u64 {
         if self.uses_super_packets() {
             return self.pipe();
@@ -118,14 +118,14 @@ impl Sender {
         self.pipe() + self.scoreboard.lost_bytes() + charge
     }
 
-    /// Whether the windows hold everything that was written: then it is sent as it is written, and no segment is left to be marked.
+    /// Whether the windows have room for all written data: these are then sent as they are written, and no segment is left to be marked with PSH.
     fn fits_in_windows(&self) -> bool {
         !self.uses_super_packets()
             && self.expected_flight_size() <= self.window.cwnd
             && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
     }
 
-    /// The application writes what the buffer has room for.
+    /// Writes as much application data as fits the buffer.
     fn fill_send_buffer(&mut self) {
         let mss = u64::from(self.window.mss);
         let (queued, last) = (self.send_buffer_usage(), self.last_waiting_buffer());
@@ -141,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// Whether the last `unsent` bytes, less than a full segment, wait for more (`tcp_nagle_test`).
+    /// Whether the last `unsent` bytes, less than a full segment, are delayed (`tcp_nagle_test`).
     #[cold]
     pub(super) fn delays_small_segment(&self, unsent: u64) -> bool {
         unsent < u64::from(self.window.mss)
@@ -149,7 +149,7 @@ impl Sender {
             && self.writer().is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
     }
 
-    /// New data went out, less than a full segment.
+    /// Records that a segment below full size was sent.
     pub(crate) fn note_small_segment_sent(&mut self) {
         let end = self.snd_nxt;
         if let Some(writer) = self.writer_mut() {
