@@ -15,10 +15,10 @@ use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
 use pauseframe_scenario::resolve::{Explained, expanded, explained, stack_of};
 use pauseframe_scenario::results::{self, RunStatus};
-use pauseframe_scenario::{Control, presets as preset_table, printable};
 use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
+use pauseframe_scenario::{RunControl, presets as preset_table, printable};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -301,14 +301,14 @@ fn run(
             let options = RunOptions { out: out.as_deref(), force, force_large, threads, divide };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
-                    return Control::Continue;
+                    return RunControl::Continue;
                 }
                 last = Instant::now();
                 match Python::attach(|py| look_outside(py, progress.as_ref(), &now)) {
                     Ok(control) => control,
                     Err(error) => {
                         raised = Some(error);
-                        Control::Stop
+                        RunControl::Stop
                     }
                 }
             })
@@ -335,11 +335,11 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
 }
 
 /// Shows the progress, and says stop after Ctrl-C. Whatever else the display raises goes to the caller.
-fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<Control> {
+fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<RunControl> {
     let shown = progress.map_or(Ok(()), |show| show.call1(py, (progress_dict(py, now)?,)).map(|_| ()));
     match shown.and_then(|()| py.check_signals()) {
-        Ok(()) => Ok(Control::Continue),
-        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(Control::Stop),
+        Ok(()) => Ok(RunControl::Continue),
+        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(RunControl::Stop),
         Err(error) => Err(error),
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::InputError;
 use crate::border::guarded;
-use pauseframe_scenario::congestion_control::{CongestionControlConfig, RULES, Rule};
+use pauseframe_scenario::congestion_control::{CONTRACT_RULES, CongestionControlConfig, ContractRule};
 use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
@@ -24,7 +24,7 @@ fn register_plugin(
         plugin::install_trap_handler();
         let source = PluginSource { file, sha256, text, interpreted };
         // SAFETY: whoever loads a plug-in trusts it to keep to `pauseframe_cc.h`, and `pauseframe.plugins` keeps it loaded.
-        let code = unsafe { plugin::register(module, address, source) };
+        let code = unsafe { plugin::register_plugin(module, address, source) };
         let code = code.map_err(InputError::new_err)?;
         pauseframe_scenario::resolve::explore_again();
         Ok(code.name)
@@ -34,7 +34,7 @@ fn register_plugin(
 /// The loaded plug-ins: name, documentation.
 #[pyfunction]
 fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
-    plugin::loaded().into_iter().map(|code| (code.name, code.doc)).collect()
+    plugin::loaded_plugins().into_iter().map(|code| (code.name, code.doc)).collect()
 }
 
 /// The contract of congestion controls, judged for one: rule, what it demands, and how it was broken, if it was.
@@ -46,16 +46,20 @@ fn congestion_control_contract(
     let all = CongestionControlConfig::all();
     let config = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
     let config = config.ok_or_else(|| InputError::new_err(format!("{name:?} is no congestion control")))?;
-    let _watchdog = plugin::Watchdog::start()?;
-    Ok(py.detach(|| RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()))
+    let _watchdog = plugin::PluginWatchdog::start()?;
+    Ok(py.detach(|| {
+        CONTRACT_RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()
+    }))
 }
 
 /// A plug-in that fails panics; the other rules are judged all the same.
-fn violation(rule: &Rule, config: &CongestionControlConfig) -> Option<String> {
+fn violation(rule: &ContractRule, config: &CongestionControlConfig) -> Option<String> {
     match caught(|| (rule.check)(config)) {
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(broken),
-        Err(panic) => Some(plugin::failure(&panic.message).map_or_else(|| panic.to_string(), str::to_owned)),
+        Err(panic) => {
+            Some(plugin::plugin_failure(&panic.message).map_or_else(|| panic.to_string(), str::to_owned))
+        }
     }
 }
 

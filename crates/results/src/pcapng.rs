@@ -15,7 +15,7 @@ use etherparse::{
 };
 use pauseframe_fabric::{CapturedFrame, FrameContent};
 use pauseframe_topology::Topology;
-use pauseframe_transport::{Config, Ecn, Flags, Options, ReceiveBuffer, Segment};
+use pauseframe_transport::{Ecn, ReceiveBuffer, Segment, TcpConfig, TcpFlags, TcpOptions};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -63,7 +63,7 @@ pub struct Agreement {
 
 impl Agreement {
     /// What connections with these settings agree on.
-    pub fn of(config: &Config, dscp: u8) -> Agreement {
+    pub fn of(config: &TcpConfig, dscp: u8) -> Agreement {
         // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
         let largest = match config.receive_buffer {
             ReceiveBuffer::Fixed => config.receive_window,
@@ -238,17 +238,17 @@ fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement)
     let (from, to) = if forward { (client, server) } else { (server, client) };
     let has = |flag| segment.flags.has(flag);
     // RFC 7323 §2.2: the window of a SYN is never scaled.
-    let shift = if has(Flags::SYN) { 0 } else { agreement.window_scale };
+    let shift = if has(TcpFlags::SYN) { 0 } else { agreement.window_scale };
     let window = (segment.window >> shift).min(u32::from(u16::MAX)) as u16;
     let mut header = TcpHeader::new(from, to, segment.seq, window);
-    header.acknowledgment_number = if has(Flags::ACK) { segment.ack } else { 0 };
-    header.fin = has(Flags::FIN);
-    header.syn = has(Flags::SYN);
-    header.rst = has(Flags::RST);
-    header.psh = has(Flags::PSH);
-    header.ack = has(Flags::ACK);
-    header.ece = has(Flags::ECE);
-    header.cwr = has(Flags::CWR);
+    header.acknowledgment_number = if has(TcpFlags::ACK) { segment.ack } else { 0 };
+    header.fin = has(TcpFlags::FIN);
+    header.syn = has(TcpFlags::SYN);
+    header.rst = has(TcpFlags::RST);
+    header.psh = has(TcpFlags::PSH);
+    header.ack = has(TcpFlags::ACK);
+    header.ece = has(TcpFlags::ECE);
+    header.cwr = has(TcpFlags::CWR);
     header.set_options(&tcp_options(segment, agreement)).expect("TCP options are at most 40 bytes long");
     header
 }
@@ -261,7 +261,7 @@ fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement>
     };
     let stamp = Timestamp(segment.stamps.value, segment.stamps.echo);
     let mut options = Vec::new();
-    if let Options::Syn(syn) = segment.options {
+    if let TcpOptions::Syn(syn) = segment.options {
         options.push(MaximumSegmentSize(syn.mss));
         options.extend(syn.sack.then_some(SelectiveAcknowledgementPermitted));
         options.extend(syn.timestamps.then_some(stamp));
@@ -271,7 +271,7 @@ fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement>
     if agreement.timestamps {
         options.extend([Noop, Noop, stamp]);
     }
-    if let Options::Sack(sack) = segment.options {
+    if let TcpOptions::Sack(sack) = segment.options {
         let block = |i: usize| (i < usize::from(sack.count)).then(|| sack.blocks[i]);
         if let Some(first) = block(0) {
             options.extend([Noop, Noop, SelectiveAcknowledgement(first, [block(1), block(2), block(3)])]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use pauseframe_topology::{Channel, NodeKind};
-use pauseframe_transport::{Ecn, SackBlocks, Stamps, SynOptions};
+use pauseframe_transport::{Ecn, SackBlocks, SynOptions, Timestamps};
 use pauseframe_units::{BitRate, Span};
 use std::process::Command;
 
@@ -52,11 +52,11 @@ fn pause(ns: u64, priority: u8, quanta: u16) -> CapturedFrame {
 /// A connection from the SYN to a SACK and the FIN, with pause frames between.
 fn conversation() -> Vec<CapturedFrame> {
     let syn = SynOptions { mss: 1448, sack: true, timestamps: true, window_scale: 7 };
-    let plain = Segment { window: 1 << 20, flags: Flags::ACK, seq: 101, ack: 501, ..Segment::default() };
+    let plain = Segment { window: 1 << 20, flags: TcpFlags::ACK, seq: 101, ack: 501, ..Segment::default() };
     let sack = SackBlocks { count: 3, blocks: [(8000, 9448), (5000, 6448), (2000, 3448), (0, 0)] };
-    let open = Segment { options: Options::Syn(syn), seq: 100, ack: 0, ..plain };
-    let syn_flags = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
-    let accept_flags = Flags::SYN.with(Flags::ACK).with(Flags::ECE);
+    let open = Segment { options: TcpOptions::Syn(syn), seq: 100, ack: 0, ..plain };
+    let syn_flags = TcpFlags::SYN.with(TcpFlags::ECE).with(TcpFlags::CWR);
+    let accept_flags = TcpFlags::SYN.with(TcpFlags::ACK).with(TcpFlags::ECE);
     let back = Segment { seq: 501, ack: 1549, ..plain };
     vec![
         segment_frame(100, true, 0, Ecn::NotEct, Segment { flags: syn_flags, ..open }),
@@ -75,14 +75,18 @@ fn conversation() -> Vec<CapturedFrame> {
             false,
             3,
             Ecn::Ce,
-            Segment { flags: Flags::ACK.with(Flags::ECE), ..back },
+            Segment { flags: TcpFlags::ACK.with(TcpFlags::ECE), ..back },
         ),
         segment_frame(
             2_000_000_600,
             false,
             3,
             Ecn::Ect1,
-            Segment { options: Options::Sack(sack), stamps: Stamps { value: 2000, echo: 1999 }, ..back },
+            Segment {
+                options: TcpOptions::Sack(sack),
+                stamps: Timestamps { value: 2000, echo: 1999 },
+                ..back
+            },
         ),
         pause(2_000_000_700, 3, 0),
         pause(2_000_000_800, 0, 7),
@@ -91,7 +95,12 @@ fn conversation() -> Vec<CapturedFrame> {
             true,
             7,
             Ecn::Ect0,
-            Segment { seq: 1549, len: 9, flags: Flags::ACK.with(Flags::FIN).with(Flags::CWR), ..plain },
+            Segment {
+                seq: 1549,
+                len: 9,
+                flags: TcpFlags::ACK.with(TcpFlags::FIN).with(TcpFlags::CWR),
+                ..plain
+            },
         ),
     ]
 }
@@ -248,16 +257,16 @@ fn tshark_reads_the_headers() {
 
 #[test]
 fn headers_are_as_long_as_the_simulator_counts_them() {
-    let syn = |sack, timestamps| Options::Syn(SynOptions { mss: 1460, sack, timestamps, window_scale: 3 });
-    let sack = |count| Options::Sack(SackBlocks { count, blocks: [(1, 2); 4] });
+    let syn = |sack, timestamps| TcpOptions::Syn(SynOptions { mss: 1460, sack, timestamps, window_scale: 3 });
+    let sack = |count| TcpOptions::Sack(SackBlocks { count, blocks: [(1, 2); 4] });
     let all = [
-        (Options::None, Flags::ACK),
-        (syn(true, true), Flags::SYN),
-        (syn(true, false), Flags::SYN),
-        (syn(false, true), Flags::SYN),
-        (syn(false, false), Flags::SYN),
-        (sack(1), Flags::ACK),
-        (sack(3), Flags::ACK),
+        (TcpOptions::None, TcpFlags::ACK),
+        (syn(true, true), TcpFlags::SYN),
+        (syn(true, false), TcpFlags::SYN),
+        (syn(false, true), TcpFlags::SYN),
+        (syn(false, false), TcpFlags::SYN),
+        (sack(1), TcpFlags::ACK),
+        (sack(3), TcpFlags::ACK),
     ];
     for timestamps in [false, true] {
         for (options, flags) in all {

@@ -1,6 +1,6 @@
 //! What the tables need beyond the network's own reports: names, and drops by their names.
 
-use pauseframe_fabric::{DropReason, LossReason, Metric, PortReport};
+use pauseframe_fabric::{DropReason, LossReason, PortReport, SampledMetric};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
@@ -74,19 +74,19 @@ impl DropsByReason {
 }
 
 /// What the `metric` column says.
-pub(super) fn metric_name(metric: Metric) -> &'static str {
+pub(super) fn metric_name(metric: SampledMetric) -> &'static str {
     match metric {
-        Metric::Backlog => "backlog_bytes",
-        Metric::Throughput => "throughput_gbps",
-        Metric::PausedFraction => "paused_fraction",
-        Metric::Ingress => "ingress_bytes",
-        Metric::Goodput => "goodput_gbps",
-        Metric::Cwnd => "cwnd_bytes",
-        Metric::Ssthresh => "ssthresh_bytes",
-        Metric::Srtt => "srtt_us",
-        Metric::Alpha => "alpha",
-        Metric::QcnRate => "qcn_rate_gbps",
-        Metric::RdmaRate => "rdma_rate_gbps",
+        SampledMetric::Backlog => "backlog_bytes",
+        SampledMetric::Throughput => "throughput_gbps",
+        SampledMetric::PausedFraction => "paused_fraction",
+        SampledMetric::Ingress => "ingress_bytes",
+        SampledMetric::Goodput => "goodput_gbps",
+        SampledMetric::Cwnd => "cwnd_bytes",
+        SampledMetric::Ssthresh => "ssthresh_bytes",
+        SampledMetric::Srtt => "srtt_us",
+        SampledMetric::Alpha => "alpha",
+        SampledMetric::QcnRate => "qcn_rate_gbps",
+        SampledMetric::RdmaRate => "rdma_rate_gbps",
     }
 }
 

@@ -4,9 +4,9 @@ use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u8s, u32
 use super::rows::{DropsByReason, Names};
 use crate::columns;
 use arrow_array::{UInt32Array, UInt64Array};
-use pauseframe_fabric::{Entity, FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord, SampledEntity};
 use pauseframe_topology::NodeKind;
-use pauseframe_transport::Failure;
+use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
@@ -220,10 +220,12 @@ impl Names<'_> {
         self.topology.nodes()[node].name.clone()
     }
 
-    pub(super) fn entity(&self, entity: Entity) -> String {
+    pub(super) fn entity(&self, entity: SampledEntity) -> String {
         match entity {
-            Entity::PortPriority(port, priority) => format!("{}/p{priority}", self.topology.port_name(port)),
-            Entity::Flow(flow) => format!("flow {flow}"),
+            SampledEntity::PortPriority(port, priority) => {
+                format!("{}/p{priority}", self.topology.port_name(port))
+            }
+            SampledEntity::Flow(flow) => format!("flow {flow}"),
         }
     }
 
@@ -287,12 +289,12 @@ pub fn status_name(status: FlowStatus) -> &'static str {
 fn failure_name(record: &FlowRecord) -> &'static str {
     match record.failure {
         None => "",
-        Some(Failure::SynTimeout) => "syn_timeout",
-        Some(Failure::DataTimeout) => "data_timeout",
-        Some(Failure::Refused) => "refused",
-        Some(Failure::Reset) => "reset",
-        Some(Failure::RetriesExhausted) => "retries_exhausted",
-        Some(Failure::RnrRetriesExhausted) => "rnr_retries_exhausted",
+        Some(ConnectionFailure::SynTimeout) => "syn_timeout",
+        Some(ConnectionFailure::DataTimeout) => "data_timeout",
+        Some(ConnectionFailure::Refused) => "refused",
+        Some(ConnectionFailure::Reset) => "reset",
+        Some(ConnectionFailure::RetriesExhausted) => "retries_exhausted",
+        Some(ConnectionFailure::RnrRetriesExhausted) => "rnr_retries_exhausted",
     }
 }
 
@@ -358,10 +360,10 @@ mod tests {
             retransmits: 3,
             timeouts: 2,
             loss_probes: 1,
-            of_reply: pauseframe_fabric::Repeats { retransmits: 2, timeouts: 1, loss_probes: 0 },
+            of_reply: pauseframe_fabric::RetransmissionCounts { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
-            datagrams: pauseframe_fabric::Datagrams::default(),
+            datagrams: pauseframe_fabric::DatagramCounts::default(),
             rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,

@@ -14,15 +14,16 @@ use crate::spec::{
     WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, HeadroomPool, IdealTime, Jitter, Network, Obeys, Overhead, PauseRule,
-    PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
+    BufferPolicy, DatagramSettings, HeadroomPool, HostLinkJitter, IdealCompletionTime, Jitter, Network,
+    ObeyedPauses, Overhead, PauseRule, PfcSettings, QcnSettings, ReceiverSettings, Settings,
+    TransportSettings, VlanChoice, VlanRoutes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
-    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
-    RtoForm, SendBuffer, SmallSegments, Without,
+    CachePolicy, DelayedAckConfig, DelayedAckForm, DisabledMechanisms, EcnMode, OffloadConfig, ReceiveBuffer,
+    RtoConfig, RtoForm, SendBuffer, SmallSegments, TcpConfig,
 };
 use pauseframe_units::{BitRate, NodeId, PortId, Priority, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
@@ -46,7 +47,7 @@ pub(crate) struct Built {
     /// What was told to it.
     pub(crate) settings: Arc<Settings>,
     /// Times in the idle network.
-    pub(crate) ideal: IdealTime,
+    pub(crate) ideal: IdealCompletionTime,
     /// Names of the transports by index: "default" and those of `[transports]`.
     pub(crate) transports: Vec<String>,
 }
@@ -82,16 +83,17 @@ fn build_on(
         config.initial_window = window;
     }
     let longest = longest_pair(&topology, &routes, settings.vlans.as_deref());
-    let idle = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::new(settings.clone()));
+    let idle =
+        IdealCompletionTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::new(settings.clone()));
     for index in 0..connected {
         let base_rtt = || longest.map_or(Span(1), |(a, b)| idle.base_rtt(a, b, index as u16));
         if let Some(rdma) = &mut settings.transports[index].rdma {
-            let links = || longest.map_or(1, |(a, b)| idle.links(a, b));
+            let links = || longest.map_or(1, |(a, b)| idle.link_count(a, b));
             rdma::set_longest_path(rdma, base_rtt, links);
         }
     }
     let settings = Arc::new(settings);
-    let ideal = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
+    let ideal = IdealCompletionTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
     let mut transports = vec!["default".to_owned()];
     transports.extend(scenario.transports.iter().map(|(name, _)| name.clone()));
     let sources: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
@@ -107,7 +109,7 @@ fn build_on(
         topology: &topology,
         placed,
         seed: scenario.seed,
-        ideal_of_query: Arc::new(move |flows| of_query.of_query(flows)),
+        ideal_of_query: Arc::new(move |flows| of_query.query_completion_time(flows)),
         query_numbers: QueryNumbers::default(),
     };
     let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
@@ -131,12 +133,12 @@ fn build_on(
 }
 
 /// All transports, without their initial windows, which follow from the network.
-pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
+pub(crate) fn transports(scenario: &Scenario) -> Vec<TransportSettings> {
     scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
 /// The same, with those of datagrams behind them.
-pub(crate) fn all_transports(scenario: &Scenario) -> Vec<Transport> {
+pub(crate) fn all_transports(scenario: &Scenario) -> Vec<TransportSettings> {
     let mut all = transports(scenario);
     let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
     all.extend(of_datagrams);
@@ -152,10 +154,10 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
 }
 
 /// The TCP settings of `like` stand there without a use.
-fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
+fn datagrams(spec: &UdpSpec, like: &TransportSettings) -> TransportSettings {
     let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
+    TransportSettings { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
 }
 
 /// What packets cost on the wire; where they travel in VLANs, each has a tag.
@@ -167,7 +169,11 @@ pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
     if scenario.routing.vlans.is_some() { plain.tagged() } else { plain }
 }
 
-pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
+pub(crate) fn settings(
+    scenario: &Scenario,
+    topology: &Topology,
+    transports: Vec<TransportSettings>,
+) -> Settings {
     let host = &scenario.host;
     let vlans = vlan_routes(scenario, topology).map(Arc::new);
     let receivers = host.slow_hosts().iter().filter_map(|receiver| {
@@ -273,9 +279,9 @@ fn pfc(spec: &PfcSpec, topology: &Topology) -> PfcSettings {
 
 fn pause_rules(row: &PfcPortsSpec, topology: &Topology) -> Vec<(PortId, PauseRule)> {
     let obeys = match row.obeys {
-        ObeysName::Lossless => Obeys::Lossless,
-        ObeysName::All => Obeys::All,
-        ObeysName::None => Obeys::None,
+        ObeysName::Lossless => ObeyedPauses::Lossless,
+        ObeysName::All => ObeyedPauses::All,
+        ObeysName::None => ObeyedPauses::None,
     };
     let rule = PauseRule { sends: row.sends, obeys };
     ports_matching(&row.ports, topology).into_iter().map(|port| (port, rule)).collect()
@@ -305,9 +311,9 @@ fn qcn(spec: &QcnSpec) -> QcnSettings {
     }
 }
 
-fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
+fn transport(spec: &TransportSpec, host: &HostSpec) -> TransportSettings {
     let options = if spec.timestamps { TIMESTAMPS } else { 0 };
-    let config = Config {
+    let config = TcpConfig {
         congestion_control: spec.congestion_control,
         mss: (host.mtu.0 - HEADERS - options) as u32,
         initial_window: 0,
@@ -364,7 +370,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
             SmallSegmentsName::Cork => SmallSegments::Cork,
         },
         small_queues: spec.small_queues,
-        offload: Offload {
+        offload: OffloadConfig {
             tso: if host.tso { host.tso_size.0 as u32 } else { 0 },
             gro: if host.gro { host.gro_timeout } else { Span::ZERO },
         },
@@ -381,10 +387,10 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         },
         syn_retries: spec.syn_retries,
         retries: spec.retries,
-        without: Without::NOTHING,
+        without: DisabledMechanisms::NOTHING,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
+    TransportSettings { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
 }
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
@@ -413,9 +419,9 @@ fn sends_lossy(scenario: &Scenario) -> bool {
     !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
 }
 
-fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<WireJitter> {
+fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<HostLinkJitter> {
     let host = topology.find(&own.host)?;
-    Some(WireJitter { host, to_switch: own.to_switch, to_host: own.to_host })
+    Some(HostLinkJitter { host, to_switch: own.to_switch, to_host: own.to_host })
 }
 
 fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
@@ -445,7 +451,11 @@ fn initial_window(
         InitialWindow::Segments(n) => u64::from(n) * mss,
         InitialWindow::Bytes(bytes) => bytes.0,
         InitialWindow::Bdp => {
-            let ideal = IdealTime::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
+            let ideal = IdealCompletionTime::new(
+                Arc::clone(topology),
+                Arc::clone(routes),
+                Arc::new(settings.clone()),
+            );
             let rtt = longest_pair(topology, routes, settings.vlans.as_deref())
                 .map_or(Span::ZERO, |(a, b)| ideal.base_rtt(a, b, index));
             let packet =
@@ -473,6 +483,6 @@ fn longest_pair(
     let first_two = by_switch.chunk_by(|a, b| a.0 == b.0).flat_map(|hosts| hosts.iter().take(2));
     let hosts: Vec<NodeId> = first_two.map(|(_, host)| *host).collect();
     let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.distance(a, b));
+    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.hop_distance(a, b));
     pairs.max_by_key(|(a, b)| (distance(*a, *b), std::cmp::Reverse((*a, *b))))
 }

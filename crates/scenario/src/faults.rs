@@ -2,7 +2,7 @@
 
 use crate::spec::lookup::ports_matching;
 use crate::spec::{CorruptionSpec, PauseStormSpec, PfcSpec, Scenario, WatchdogActionName, WatchdogSpec};
-use pauseframe_fabric::{ErrorModel, Failure, Network, PauseStorm, Watchdog, WatchdogAction};
+use pauseframe_fabric::{ErrorModel, LinkFailure, Network, PauseStorm, PfcWatchdogSettings, WatchdogAction};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span, Time};
 
@@ -13,24 +13,26 @@ pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         // `resolve` has refused what cannot be found.
         let what = failure.links(topology).unwrap_or_default();
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
-        plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
+        plan.extend(what.into_iter().map(|what| LinkFailure { what, down: down.unwrap_or_default(), up }));
     }
-    network.fail(plan, scenario.routing.convergence);
+    network.schedule_failures(plan, scenario.routing.convergence);
     for CorruptionSpec { ports, ber, fer, stop } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
-        network.corrupt(&bad, stop.map(|stop| Time::ZERO + stop));
+        network.corrupt_frames(&bad, stop.map(|stop| Time::ZERO + stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
-    network.storm(scenario.pause_storm.iter().flat_map(|storm| storms(storm, pfc, topology)).collect());
+    network.add_pause_storms(
+        scenario.pause_storm.iter().flat_map(|storm| storms(storm, pfc, topology)).collect(),
+    );
     if let Some(WatchdogSpec { detection, action, restoration, poll }) = pfc.watchdog {
         let action = match action {
             WatchdogActionName::Drop => WatchdogAction::Drop,
             WatchdogActionName::Forward => WatchdogAction::Forward,
             WatchdogActionName::Alert => WatchdogAction::Alert,
         };
-        network.guard(Watchdog { detection, action, restoration, poll });
+        network.enable_watchdog(PfcWatchdogSettings { detection, action, restoration, poll });
     }
     network.detect_deadlocks(scenario.record.deadlock_after, ends_at_deadlock(scenario));
     if let Some(spec) = &scenario.record.pause_tree {

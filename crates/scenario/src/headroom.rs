@@ -62,7 +62,7 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     let topology = resolved.topology();
     let Some(plan) = plan(&resolved.scenario, topology) else { return Vec::new() };
     let mut kinds: Vec<(HeadroomReport, [Channel; 2], u64)> = Vec::new();
-    for report in plan.headrooms() {
+    for report in plan.headroom_reports() {
         let channels = [topology.channel(report.port), topology.channel(report.port.reverse())];
         let alike = kinds.iter_mut().find(|(known, links, _)| {
             let same = HeadroomReport { port: report.port, ..*known };
@@ -88,7 +88,7 @@ pub(crate) fn warnings(
     file_name: &str,
 ) -> Result<Vec<String>, Box<Problem>> {
     let Some(plan) = plan(scenario, topology) else { return Ok(Vec::new()) };
-    let Some((switch, taken)) = plan.overcommitted() else { return Ok(plan.warnings().to_vec()) };
+    let Some((switch, taken)) = plan.overcommitted_switch() else { return Ok(plan.warnings().to_vec()) };
     let size = crate::resolve::buffer_size(&scenario.switch.buffer);
     let name = &topology.nodes()[switch].name;
     Err(Box::new(Problem {
@@ -134,7 +134,7 @@ fn row(
         jitter_ns: ns(needed.jitter),
         arriving_bytes: needed.arriving.0,
         crossing_bytes: needed.crossing.0,
-        needed_bytes: needed.total().0,
+        needed_bytes: needed.total_bytes().0,
         given_bytes: report.limits.headroom,
         pool_bytes: pool.map_or(0, |pool| pool.size),
         pool_suffices_for: pool.map_or(0, |pool| pool.suffices_for as u64),

@@ -6,7 +6,7 @@ use crate::run::WATCH_EVERY;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
 use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
 use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
-use pauseframe_engine::{Control, Limits};
+use pauseframe_engine::{RunControl, RunLimits};
 use pauseframe_fabric::Network;
 use pauseframe_results::{JobResult, JobTimeline, RankResult};
 use pauseframe_schema::error::Problem;
@@ -151,8 +151,8 @@ fn alone(scenario: &Scenario, like: &Built, index: usize, go_on: &mut dyn FnMut(
     let topology = Arc::clone(&built.topology);
     faults::install(scenario, &topology, &mut built.network);
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
-    let limits = Limits { time, watch_every: WATCH_EVERY };
-    let watch = |_: &mut Network, _| if go_on() { Control::Continue } else { Control::Stop };
+    let limits = RunLimits { time, watch_every: WATCH_EVERY };
+    let watch = |_: &mut Network, _| if go_on() { RunControl::Continue } else { RunControl::Stop };
     built.network.run(limits, shield, watch).ok()?;
     let job = job(&built.network, index)?;
     job.replay().finish().map(|finish| finish - job.start())

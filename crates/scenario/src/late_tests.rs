@@ -1,11 +1,11 @@
 //! Scenarios found from outside in which packets outlived their flows, each with what went wrong.
 
 use crate::build::{Built, build};
-use crate::{Control, Input, RunOptions, RunResults, resolve, run};
+use crate::{Input, RunControl, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
-use pauseframe_engine::{Control as Go, Limits};
+use pauseframe_engine::{RunControl as Go, RunLimits};
 use pauseframe_fabric::FrameContent;
 use pauseframe_results::RunError;
 use pauseframe_topology::NodeKind;
@@ -18,16 +18,16 @@ fn read(text: &str) -> crate::Resolved {
 }
 
 fn go(text: &str) -> Result<RunResults, RunError> {
-    run(&read(text), RunOptions::default(), |_| Control::Continue)
+    run(&read(text), RunOptions::default(), |_| RunControl::Continue)
 }
 
 /// Segments that came to a host, and those of them that were for another one.
 fn misrouted(text: &str) -> (usize, usize) {
     let resolved = read(text);
     let Built { topology, mut network, .. } = build(&resolved).unwrap();
-    network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
+    network.capture_frames(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     let stop = Time::ZERO + resolved.scenario.stop.time.unwrap();
-    let limits = Limits { time: stop, watch_every: u64::MAX };
+    let limits = RunLimits { time: stop, watch_every: u64::MAX };
     network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
     let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
         FrameContent::Segment { destination, .. } => Some((topology.peer(frame.port), destination)),

@@ -15,7 +15,7 @@ use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
-use pauseframe_engine::{Control, Ending, Limits};
+use pauseframe_engine::{RunControl, RunEnding, RunLimits};
 use pauseframe_fabric::{Network, RunFailed, SamplePlan};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
@@ -121,7 +121,7 @@ impl RunResults {
 pub fn run(
     resolved: &Resolved,
     options: RunOptions,
-    mut watch: impl FnMut(RunProgress) -> Control,
+    mut watch: impl FnMut(RunProgress) -> RunControl,
 ) -> Result<RunResults, RunError> {
     let scenario = &resolved.scenario;
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
@@ -158,26 +158,26 @@ pub fn run(
 
 /// Who watches a run, through all that belongs to it: whoever has said stop is not asked to go on with the next part.
 struct Watch<'a> {
-    ask: &'a mut dyn FnMut(RunProgress) -> Control,
+    ask: &'a mut dyn FnMut(RunProgress) -> RunControl,
     last: RunProgress,
     stopped: bool,
 }
 
 impl Watch<'_> {
-    fn ask(&mut self, now: RunProgress) -> Control {
+    fn ask(&mut self, now: RunProgress) -> RunControl {
         self.last = now;
-        self.stopped |= (self.ask)(now) == Control::Stop;
-        if self.stopped { Control::Stop } else { Control::Continue }
+        self.stopped |= (self.ask)(now) == RunControl::Stop;
+        if self.stopped { RunControl::Stop } else { RunControl::Continue }
     }
 
     /// Asked where no simulated time passes.
     fn goes_on(&mut self) -> bool {
-        !self.stopped && self.ask(self.last) == Control::Continue
+        !self.stopped && self.ask(self.last) == RunControl::Continue
     }
 
     /// What was recorded is to be kept: only who says stop once more does not want to wait until it is written.
     fn is_patient(&mut self) -> bool {
-        (self.ask)(self.last) == Control::Continue
+        (self.ask)(self.last) == RunControl::Continue
     }
 }
 
@@ -191,7 +191,7 @@ impl RunProgress {
 /// The network in as many partitions as there are threads, and how that number was chosen.
 fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
-    let choice = match (threads, built.network.reacts_before()) {
+    let choice = match (threads, built.network.min_reaction_to_divide()) {
         (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
         (0, None) if divide => {
             ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) }
@@ -201,7 +201,7 @@ fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> 
     };
     if choice.threads > 1 {
         let partition_of = plan.assign_partitions(choice.threads);
-        built.network.divide(&partition_of);
+        built.network.divide_into_partitions(&partition_of);
     }
     (built, choice)
 }
@@ -209,7 +209,7 @@ fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> 
 /// A run that is over.
 struct Finished {
     built: Built,
-    ending: Ending,
+    ending: RunEnding,
     series: Series,
     wall_s: f64,
 }
@@ -219,7 +219,7 @@ fn simulate(
     mut built: Built,
     folder: Option<&ResultsFolder>,
     series_limit: usize,
-    watch: &mut dyn FnMut(RunProgress) -> Control,
+    watch: &mut dyn FnMut(RunProgress) -> RunControl,
 ) -> Result<(Finished, Option<PendingFile>), RunError> {
     let topology = std::sync::Arc::clone(&built.topology);
     let names = Names { topology: &topology, workloads: &[], transports: &[] };
@@ -231,7 +231,7 @@ fn simulate(
         .collect();
     faults::install(scenario, &topology, &mut built.network);
     if let Some(spec) = &scenario.record.series {
-        built.network.sample(sample_plan(spec, scenario, &topology));
+        built.network.enable_sampling(sample_plan(spec, scenario, &topology));
     }
     if let Some(spec) = &scenario.record.states {
         built.network.record_states(spec.every, spec.limit as usize);
@@ -242,7 +242,7 @@ fn simulate(
         _ => None,
     };
     let stop = scenario.stop.time.map(|stop| Time::ZERO + stop);
-    let limits = Limits { time: stop.unwrap_or(Time::MAX), watch_every: WATCH_EVERY };
+    let limits = RunLimits { time: stop.unwrap_or(Time::MAX), watch_every: WATCH_EVERY };
     let begin = Instant::now();
     let mut failure = None;
     let mut drain = |network: &mut Network| {
@@ -260,7 +260,7 @@ fn simulate(
         network.run(limits, shield, |network, progress| {
             if let Err(error) = drain(network) {
                 failure = Some(error);
-                return Control::Stop;
+                return RunControl::Stop;
             }
             watch(RunProgress {
                 now: progress.now,
@@ -289,12 +289,12 @@ fn simulate(
 fn guarded(
     scenario: &Scenario,
     network: &mut Network,
-    work: impl FnOnce(&mut Network) -> Result<Ending, RunFailed>,
-) -> Result<Ending, RunError> {
+    work: impl FnOnce(&mut Network) -> Result<RunEnding, RunFailed>,
+) -> Result<RunEnding, RunError> {
     let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
         let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
-        match plugin::failure(&message) {
+        match plugin::plugin_failure(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },
         }
@@ -302,11 +302,11 @@ fn guarded(
 }
 
 /// A plug-in that does not return would hold the run for ever.
-fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::Watchdog>, RunError> {
+fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::PluginWatchdog>, RunError> {
     if scenario.plugins().is_empty() {
         return Ok(None);
     }
-    let started = plugin::Watchdog::start();
+    let started = plugin::PluginWatchdog::start();
     started
         .map(Some)
         .map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
@@ -332,9 +332,9 @@ fn begin_capture<'a>(
     ports.extend(ports.clone().into_iter().map(PortId::reverse));
     ports.sort_unstable();
     ports.dedup();
-    network.capture(&ports, spec.limit);
+    network.capture_frames(&ports, spec.limit);
     if !spec.every_hop {
-        network.capture_once();
+        network.capture_first_hop_only();
     }
     let file = folder.begin("packets.pcapng")?;
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))

@@ -6,7 +6,7 @@ use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::results::{RunError, RunStatus};
-use pauseframe_scenario::{Control, RunOptions, RunResults, run};
+use pauseframe_scenario::{RunControl, RunOptions, RunResults, run};
 use std::path::Path;
 
 /// Four hosts at a switch; no handshake, no window in the way, nothing but payload and headers of 40 bytes.
@@ -60,7 +60,7 @@ fn packets(workloads: &str) -> RunResults {
         Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
     let again = resolve(&input).unwrap_or_else(|error| panic!("{error}\nin\n{again}"));
     assert_eq!(again.scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
@@ -148,7 +148,7 @@ end 0
     let input =
         Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
-    let results = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap();
+    let results = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap();
     assert_near(&results.jobs, "ideal_us", &[1460.0 * 0.8e-3 + 2.0]);
     assert!(floats(&results.jobs, "slowdown")[0] > Some(1.0));
 }
@@ -180,7 +180,7 @@ fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) ->
          receive_window = \"100 KB\"\ndelayed_ack_form = \"fixed\"\ndelayed_ack_segments = 1000\ndelayed_ack_timeout = \"40 ms\"\n\
          [[workload]]\n{workload}\n"
     );
-    run(&resolved_text(&text), RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved_text(&text), RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 /// Rank 0 sends, rank 1 answers, so often.
@@ -333,7 +333,7 @@ fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> 
         seed: Some(seed),
     };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
-    let results = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap();
+    let results = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap();
     assert!(floats(&results.jobs, "finish_us").iter().all(Option::is_some));
     let mut jobs: Vec<(String, Vec<String>)> = Vec::new();
     for (job, host) in texts(&results.ranks, "job").into_iter().zip(texts(&results.ranks, "host")) {
@@ -389,7 +389,7 @@ fn waiting(from: &str) -> String {
 
 #[test]
 fn a_trace_that_cannot_finish_is_refused_with_ranks_and_what_they_wait_for() {
-    let error = run(&resolved(&waiting("1")), RunOptions::default(), |_| Control::Continue).unwrap_err();
+    let error = run(&resolved(&waiting("1")), RunOptions::default(), |_| RunControl::Continue).unwrap_err();
     assert!(matches!(error, RunError::Refused(_)), "{error}");
     assert_eq!(
         error.to_string(),
@@ -419,7 +419,7 @@ fn whoever_stops_while_a_job_runs_alone_is_heard_and_keeps_the_rest() {
         let mut asked = 0;
         let results = run(resolved, RunOptions::default(), |_| {
             asked += 1;
-            if asked < most { Control::Continue } else { Control::Stop }
+            if asked < most { RunControl::Continue } else { RunControl::Stop }
         });
         (asked, results.unwrap())
     };

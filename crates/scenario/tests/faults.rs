@@ -7,13 +7,13 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use common::read;
-use pauseframe_scenario::{Control, RunOptions, RunResults, headroom, run};
+use pauseframe_scenario::{RunControl, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
     // What is written down reads back the same.
     assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 /// Five switches in a ring, each host sending two on: cyclic routes (claim B-M06 with shortest paths).
@@ -163,7 +163,7 @@ workload = { kind = "permutation", size = "1 MB" }
 
     let short = read(text, &[("switch.pfc.headroom", "\"10 KB\"")]).unwrap();
     assert!(short.warnings.iter().any(|text| text.contains("its link needs")), "{:?}", short.warnings);
-    let run = run(&short, RunOptions::default(), |_| Control::Continue).unwrap();
+    let run = run(&short, RunOptions::default(), |_| RunControl::Continue).unwrap();
     let said = run.summary.warnings.iter().filter(|text| text.contains("its link needs")).count();
     assert_eq!(said, 1, "once, not at load and at the end");
 }

@@ -183,7 +183,7 @@ pub fn options(spec: &ApplicationSpec) -> Options {
 }
 
 impl Workload for ApplicationWorkload {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.job.next_time()
     }
 
@@ -191,7 +191,7 @@ impl Workload for ApplicationWorkload {
         unreachable!("an application sends messages; after `wake` its next start is later")
     }
 
-    fn wake(&mut self, now: Time) {
+    fn on_start_time(&mut self, now: Time) {
         self.job.on_time(now);
     }
 
@@ -208,15 +208,15 @@ impl Workload for ApplicationWorkload {
         })
     }
 
-    fn on_delivered(&mut self, token: u32, now: Time) {
+    fn on_message_delivered(&mut self, token: u32, now: Time) {
         self.job.on_delivered(token, now);
     }
 
-    fn on_sent(&mut self, token: u32, now: Time) {
+    fn on_message_sent(&mut self, token: u32, now: Time) {
         self.job.on_sent(token, now);
     }
 
-    fn is_over(&self) -> bool {
+    fn has_no_more_messages(&self) -> bool {
         self.job.is_over()
     }
 
@@ -248,9 +248,9 @@ pub fn place<'a>(
                 Placement::Hosts(spec.hosts.iter().flatten().map(find).collect())
             }
         };
-        let mut lots = pauseframe_engine::stream(seed, "application/placement", index as u64);
+        let mut lots = pauseframe_engine::random_stream(seed, "application/placement", index as u64);
         let ranks = spec.application.0.ranks();
-        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.below(below));
+        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.uniform_below(below));
         let hosts = hosts.map_err(|reason| (index, reason))?;
         placed.insert(index, hosts.into_iter().map(NodeId).collect());
     }

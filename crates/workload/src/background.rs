@@ -180,7 +180,7 @@ impl Background {
                 for (index, host) in hosts.iter().enumerate() {
                     let mut rng = maker.stream("arrivals", index);
                     for _ in 0..per_host {
-                        let delay = Span::from_secs_f64(rng.unit() * mean_time(*host));
+                        let delay = Span::from_secs_f64(rng.uniform_unit() * mean_time(*host));
                         agenda.enter(first_start(&window, delay), index);
                     }
                 }
@@ -214,7 +214,7 @@ impl Workload for Background {
         matches!(self.arrivals, Arrivals::Open(_))
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         match &self.arrivals {
             Arrivals::Open(poisson) => poisson.next(),
             Arrivals::Closed(agenda) => agenda.next(),
@@ -236,7 +236,7 @@ impl Workload for Background {
         }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         if let Arrivals::Closed(agenda) = &mut self.arrivals {
             let host = self.destinations.hosts.binary_search(&flow.spec.source);
             agenda.enter(now, host.expect("the flow is of this workload, its source one of the hosts"));
@@ -279,15 +279,15 @@ impl Destinations {
         let (place, rack) = &self.places[host];
         let outside = self.hosts.len() - rack.len();
         let Some(share) = self.intra_rack else {
-            let other = rng.below(self.hosts.len() as u64 - 1) as usize;
+            let other = rng.uniform_below(self.hosts.len() as u64 - 1) as usize;
             return self.hosts[other + usize::from(other >= host)];
         };
-        let stay = rng.unit() < share;
+        let stay = rng.uniform_unit() < share;
         if outside == 0 || (stay && rack.len() > 1) {
-            let other = rack.start + rng.below(rack.len() as u64 - 1) as usize;
+            let other = rack.start + rng.uniform_below(rack.len() as u64 - 1) as usize;
             self.by_rack[other + usize::from(other >= *place)]
         } else {
-            let other = rng.below(outside as u64) as usize;
+            let other = rng.uniform_below(outside as u64) as usize;
             self.by_rack[other + if other >= rack.start { rack.len() } else { 0 }]
         }
     }
@@ -387,12 +387,12 @@ mod tests {
         assert!(first.iter().any(|flow| flow.start != first[0].start));
         for status in [FlowStatus::Finished, FlowStatus::Failed] {
             let now = stop.saturating_add(Span::ZERO).min(at(Span::from_ms(3)));
-            workload.on_finished(&ended(first[5], status, now, 0), now);
+            workload.on_flow_finished(&ended(first[5], status, now, 0), now);
             let next = drain(&mut *workload);
             assert_eq!((next.len(), next[0].source, next[0].start), (1, first[5].source, now));
         }
-        workload.on_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
-        assert_eq!(workload.next_start(), None);
+        workload.on_flow_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::flow_list::{FlowEntry, node_by_name};
 use super::maker::{Maker, at};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -77,7 +77,7 @@ impl FlowDag {
     pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
         let node = node_by_name(maker);
         // The number of a connection that is used once tells the flow when it has finished.
-        let kept = |number| Some(Kept { number, first: true, last: true });
+        let kept = |number| Some(KeptConnection { number, first: true, last: true });
         let flow = |(number, e): (u32, &FlowEntry)| {
             let start = at(e.start + e.compute);
             FlowSpec { kept: kept(number), ..maker.flow(node(&e.src), node(&e.dst), e.size, start) }
@@ -93,7 +93,7 @@ impl FlowDag {
 }
 
 impl Workload for FlowDag {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.peek().map(|Reverse((start, _))| *start)
     }
 
@@ -103,7 +103,7 @@ impl Workload for FlowDag {
         FlowSpec { start, ..self.flows[flow as usize] }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let Some(kept) = flow.spec.kept.filter(|_| flow.status == FlowStatus::Finished) else { return };
         for &next in &self.later[kept.number as usize] {
             let open = &mut self.open[next as usize];

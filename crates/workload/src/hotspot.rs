@@ -8,7 +8,7 @@
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
@@ -106,7 +106,7 @@ impl Hotspot {
             stop: at(spec.stop),
         };
         for (number, host) in hosts.enumerate() {
-            let offset = Span(maker.stream("offset", number).below(interval.0.max(1)));
+            let offset = Span(maker.stream("offset", number).uniform_below(interval.0.max(1)));
             let start = at(spec.start);
             let mut source = Source { host, next: None, free: Some(start), written: 0, burst_over: false };
             hotspot.advance(&mut source, start + offset);
@@ -134,7 +134,7 @@ impl Hotspot {
 }
 
 impl Workload for Hotspot {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -149,7 +149,7 @@ impl Workload for Hotspot {
         let due = if after_burst { self.burst_end } else { message.due + self.interval };
         self.advance(&mut source, due);
         source.free = None;
-        let kept = Kept { number: number as u32, first: source.written == 0, last: source.next.is_none() };
+        let kept = KeptConnection { number: number as u32, first: source.written == 0, last: source.next.is_none() };
         source.written += 1;
         let flow =
             FlowSpec { source: source.host, size: message.size, start, kept: Some(kept), ..self.template };
@@ -158,7 +158,7 @@ impl Workload for Hotspot {
     }
 
     /// A connection that has failed carries no more.
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let number = flow.spec.kept.expect("every flow of this workload is on a kept connection").number;
         self.sources[number as usize].free = (flow.status == FlowStatus::Finished).then_some(now);
     }
@@ -193,7 +193,7 @@ mod tests {
         loop {
             under_way.sort_by_key(|(end, _)| *end);
             let end = under_way.first().map(|(end, _)| *end);
-            match workload.next_start() {
+            match workload.next_start_time() {
                 Some(start) if end.is_none_or(|end| start < end) => {
                     let flow = workload.next_flow();
                     under_way.push((start + latency, flow));
@@ -202,7 +202,7 @@ mod tests {
                 _ if under_way.is_empty() => return flows,
                 _ => {
                     let (end, flow) = under_way.remove(0);
-                    workload.on_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
+                    workload.on_flow_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
                 }
             }
         }

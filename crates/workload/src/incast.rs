@@ -116,7 +116,7 @@ impl Incast {
     /// Draws the job that `host` begins at `start`, and lines up its flows.
     fn begin(&mut self, host: usize, start: Time) {
         let choices = &self.jobs.response;
-        let response = choices[self.sizes[host].below(choices.len() as u64) as usize].0.max(1);
+        let response = choices[self.sizes[host].uniform_below(choices.len() as u64) as usize].0.max(1);
         let fan_in = self.jobs.fan_in as usize;
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
         // The number of another host, counted without the host itself.
@@ -154,7 +154,7 @@ impl Workload for Incast {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }
 
@@ -167,7 +167,7 @@ impl Workload for Incast {
         self.ready.pop_front().expect("a job has at least one flow")
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         self.under_way.end_flow(flow, now);
     }
 
@@ -276,7 +276,7 @@ mod tests {
         let at = |us| Time::ZERO + Span::from_us(us);
         for (i, flow) in flows[..10].iter().enumerate() {
             assert_eq!(workload.take_queries(), []);
-            workload.on_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
+            workload.on_flow_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
         }
         let done = workload.take_queries();
         assert_eq!((done.len(), done[0].query, done[0].finish), (1, 0, Some(at(9))));
@@ -286,10 +286,10 @@ mod tests {
 
         // The second job loses a flow for good, the third is under way when the run ends.
         for flow in &flows[10..20] {
-            workload.on_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
+            workload.on_flow_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
         }
         assert_eq!(workload.take_queries()[0].finish, None);
-        workload.on_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
+        workload.on_flow_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
         let left = workload.unfinished_queries();
         assert_eq!((left.len(), left[0].query, left[0].finish), (1, 2, None));
     }

@@ -141,7 +141,7 @@ impl Maker<'_> {
 
     /// The stream for one purpose of one host (by its position among the hosts).
     pub fn stream(&self, purpose: &str, host: usize) -> Rng {
-        pauseframe_engine::stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
+        pauseframe_engine::random_stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
     }
 
     /// One stream a host.
@@ -174,7 +174,7 @@ impl Workload for Listed {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.flows.as_slice().first().map(|flow| flow.start)
     }
 

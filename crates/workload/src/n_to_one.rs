@@ -53,7 +53,7 @@ fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: 
 
 fn draw(starts: &Range<Span>, rng: &mut Rng) -> Span {
     let spread = starts.end.0 - starts.start.0;
-    if spread == 0 { starts.start } else { starts.start + Span(rng.below(spread)) }
+    if spread == 0 { starts.start } else { starts.start + Span(rng.uniform_below(spread)) }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ fn build(size: Bytes, start: Span, maker: &Maker) -> Listed {
 fn one_cycle(n: usize, rng: &mut Rng) -> Vec<usize> {
     let mut items: Vec<usize> = (0..n).collect();
     for last in (1..n).rev() {
-        items.swap(last, rng.below(last as u64) as usize);
+        items.swap(last, rng.uniform_below(last as u64) as usize);
     }
     items
 }
@@ -59,7 +59,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn it_is_one_cycle_through_all(n in 2usize..300, seed: u64) {
-            let to = one_cycle(n, &mut pauseframe_engine::stream(seed, "cycle", 0));
+            let to = one_cycle(n, &mut pauseframe_engine::random_stream(seed, "cycle", 0));
             let (mut at, mut steps) = (to[0], 1);
             while at != 0 {
                 at = to[at];

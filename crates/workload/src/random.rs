@@ -5,20 +5,20 @@ use pauseframe_engine::Rng;
 
 /// Exponential with mean 1, by inversion.
 pub(crate) fn exponential(rng: &mut Rng) -> f64 {
-    -libm::log(1.0 - rng.unit())
+    -libm::log(1.0 - rng.uniform_unit())
 }
 
 /// Normal with mean 0 and variance 1 (Box and Muller 1958, the cosine branch).
 pub(crate) fn standard_normal(rng: &mut Rng) -> f64 {
     let radius = libm::sqrt(2.0 * exponential(rng));
-    radius * libm::cos(std::f64::consts::TAU * rng.unit())
+    radius * libm::cos(std::f64::consts::TAU * rng.uniform_unit())
 }
 
 /// `count` distinct numbers of 0..n, every subset equally likely (Floyd 1987). `count` is at most `n`.
 pub(crate) fn distinct(rng: &mut Rng, count: usize, n: usize) -> Vec<usize> {
     let mut chosen = Vec::with_capacity(count);
     for last in n - count..n {
-        let draw = rng.below(last as u64 + 1) as usize;
+        let draw = rng.uniform_below(last as u64 + 1) as usize;
         chosen.push(if chosen.contains(&draw) { last } else { draw });
     }
     chosen

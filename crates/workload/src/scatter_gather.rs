@@ -187,7 +187,7 @@ impl ScatterGather {
         let waits: Waits = self
             .racks
             .iter()
-            .map(|rack| (rack[rng.below(rack.len() as u64) as usize], rack.len() - 1))
+            .map(|rack| (rack[rng.uniform_below(rack.len() as u64) as usize], rack.len() - 1))
             .collect();
         let servers: usize = waits.iter().map(|(_, others)| others).sum();
         let record = QueryRecord {
@@ -284,7 +284,7 @@ fn gap(law: GapsSpec, rng: &mut Rng) -> Span {
 }
 
 impl Workload for ScatterGather {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.agenda.next())
     }
 
@@ -298,7 +298,7 @@ impl Workload for ScatterGather {
         self.ready.pop_front().expect("a query has at least one flow")
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let query = flow.spec.query.expect("every flow of this workload is a part of a query");
         if flow.status == FlowStatus::Finished {
             self.follow(&flow.spec, query, now);
@@ -360,7 +360,7 @@ mod tests {
     /// Takes what is due without taking the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
-        while workload.next_start() == Some(now) {
+        while workload.next_start_time() == Some(now) {
             flows.push(workload.next_flow());
         }
         flows
@@ -370,7 +370,7 @@ mod tests {
     fn a_query_goes_down_and_up_again_with_a_barrier_in_each_rack() {
         let (topology, mut workload) = workload(exponential_ms(), 100);
         let hla = topology.find("h0").unwrap();
-        let start = workload.next_start().unwrap();
+        let start = workload.next_start_time().unwrap();
         let asked = due(&mut *workload, start);
         let asked_racks: BTreeSet<_> = asked.iter().map(|f| rack_of(&topology, f.destination)).collect();
         assert_eq!((asked.len(), asked_racks.len()), (3, 3), "one in each rack");
@@ -380,7 +380,7 @@ mod tests {
         for (rack, request) in asked.into_iter().enumerate() {
             now += Span::from_us(50);
             let (mid, others) = (request.destination, if rack == 0 { 2 } else { 3 });
-            workload.on_finished(&ended(request, FlowStatus::Finished, now, 0), now);
+            workload.on_flow_finished(&ended(request, FlowStatus::Finished, now, 0), now);
             let requests = due(&mut *workload, now);
             assert_eq!(
                 requests.len(),
@@ -392,7 +392,7 @@ mod tests {
             assert!(to.len() == others && !to.contains(&mid) && !to.contains(&hla));
             for (i, request) in requests.into_iter().enumerate() {
                 now += Span::from_us(10);
-                workload.on_finished(&ended(request, FlowStatus::Finished, now, 1), now);
+                workload.on_flow_finished(&ended(request, FlowStatus::Finished, now, 1), now);
                 let next = due(&mut *workload, now);
                 assert_eq!(next.len(), usize::from(i + 1 == others), "the answer waits for all");
                 answers.extend(next);
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(workload.unfinished_queries().len(), 1);
         for answer in answers {
             now += Span::from_us(5);
-            workload.on_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
+            workload.on_flow_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
         }
         let done = workload.take_queries();
         assert_eq!(done.len(), 1);
@@ -416,13 +416,13 @@ mod tests {
     #[test]
     fn a_query_with_a_flow_that_failed_does_not_finish() {
         let (_, mut workload) = workload(exponential_ms(), 100);
-        let start = workload.next_start().unwrap();
+        let start = workload.next_start_time().unwrap();
         for request in due(&mut *workload, start) {
-            workload.on_finished(&ended(request, FlowStatus::Failed, start, 2), start);
+            workload.on_flow_finished(&ended(request, FlowStatus::Failed, start, 2), start);
         }
         let done = workload.take_queries();
         assert_eq!((done.len(), done[0].finish), (1, None));
-        assert!(workload.next_start().is_some_and(|next| next > start));
+        assert!(workload.next_start_time().is_some_and(|next| next > start));
     }
 
     #[test]
@@ -433,7 +433,7 @@ mod tests {
         for (gaps, variation) in [(exponential_ms(), 1.0), (log_normal, spread)] {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
-                std::iter::from_fn(|| workload.next_start().map(|_| workload.next_flow().start)).collect();
+                std::iter::from_fn(|| workload.next_start_time().map(|_| workload.next_flow().start)).collect();
             // Of a renewal process over time t: t / mean, with standard deviation variation * sqrt(t / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());
         }

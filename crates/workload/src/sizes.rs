@@ -103,12 +103,14 @@ impl SizesSpec {
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         let size = match self {
             SizesSpec::Fixed(Fixed { size }) => size.0,
-            SizesSpec::Uniform(Uniform { min, max }) => min.0 + rng.below((max.0 - min.0).saturating_add(1)),
+            SizesSpec::Uniform(Uniform { min, max }) => {
+                min.0 + rng.uniform_below((max.0 - min.0).saturating_add(1))
+            }
             SizesSpec::LogUniform(LogUniform { min, max }) => {
                 let (low, high) = (libm::log(min.0 as f64), libm::log(max.0 as f64));
-                (libm::exp(low + rng.unit() * (high - low)).round() as u64).clamp(min.0, max.0)
+                (libm::exp(low + rng.uniform_unit() * (high - low)).round() as u64).clamp(min.0, max.0)
             }
-            SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.unit()).round() as u64,
+            SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.uniform_unit()).round() as u64,
         };
         size.max(1)
     }
@@ -261,7 +263,7 @@ mod tests {
         fn sizes_are_within_the_range_and_at_least_one(min in 0u64..5000, more in 0u64..1 << 40, seed: u64) {
             let (min, max) = (Bytes(min), Bytes(min + more));
             let points = vec![(min.0 as f64, 0.0), (max.0 as f64, 1.0)];
-            let mut rng = pauseframe_engine::stream(seed, "range", 0);
+            let mut rng = pauseframe_engine::random_stream(seed, "range", 0);
             for sizes in [
                 SizesSpec::Uniform(Uniform { min, max }),
                 SizesSpec::LogUniform(LogUniform { min: min.max(Bytes(1)), max: max.max(Bytes(1)) }),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A stream of the tests' own.
 pub(crate) fn rng(purpose: &str) -> Rng {
-    pauseframe_engine::stream(12, purpose, 0)
+    pauseframe_engine::random_stream(12, purpose, 0)
 }
 
 /// Asserts |value - expected| <= band.
@@ -59,7 +59,7 @@ pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
 /// All flows of an open workload.
 pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
     let mut flows = Vec::new();
-    while let Some(start) = workload.next_start() {
+    while let Some(start) = workload.next_start_time() {
         let flow = workload.next_flow();
         assert_eq!(flow.start, start);
         assert!(flow.source != flow.destination && flow.size > 0);
@@ -81,10 +81,10 @@ pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         retransmits: timeouts,
         timeouts,
         loss_probes: 0,
-        of_reply: pauseframe_fabric::Repeats::default(),
+        of_reply: pauseframe_fabric::RetransmissionCounts::default(),
         undone: 0,
         ce_packets: 0,
-        datagrams: pauseframe_fabric::Datagrams::default(),
+        datagrams: pauseframe_fabric::DatagramCounts::default(),
         rdma: pauseframe_fabric::RdmaCounts::default(),
         connected: None,
         failure: None,

@@ -171,7 +171,7 @@ impl Workload for Udp {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -179,7 +179,7 @@ impl Workload for Udp {
         let (start, number) = self.first().expect("asked for a flow only while next_start gives a time");
         let source = &mut self.sources[number];
         let others: Vec<NodeId> = self.destinations.iter().copied().filter(|d| *d != source.host).collect();
-        let destination = others[source.rng.below(others.len() as u64) as usize];
+        let destination = others[source.rng.uniform_below(others.len() as u64) as usize];
         let size = match &self.burst {
             Some(burst) => burst.sizes.draw(&mut source.rng).min(source.remaining),
             None => source.remaining,

@@ -6,7 +6,7 @@
 use super::Ways;
 use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
-use pauseframe_fabric::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_fabric::{DatagramCounts, FlowRecord, FlowSpec, FlowStatus, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, Imported, PathError, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
@@ -94,7 +94,7 @@ impl<'a> Router<'a> {
         match self {
             Router::Ecmp { topology, hops, seed } => {
                 // One draw a flow, whatever else happens.
-                let mut rng = pauseframe_engine::stream(*seed, "flow_level/ecmp", flow as u64);
+                let mut rng = pauseframe_engine::random_stream(*seed, "flow_level/ecmp", flow as u64);
                 hops.ecmp_path(topology, pair.from, pair.to, rng.next_u64(), |node| u64::from(node.0), path);
                 Ok(None)
             }
@@ -202,7 +202,7 @@ impl<'a> Workloads<'a> {
 
     fn next_workload(&self) -> Option<(Time, usize)> {
         let starts = self.sources.iter().enumerate();
-        starts.filter_map(|(index, workload)| Some((workload.next_start()?, index))).min()
+        starts.filter_map(|(index, workload)| Some((workload.next_start_time()?, index))).min()
     }
 
     /// Seconds that `bytes` take alone on `path`.
@@ -236,15 +236,15 @@ impl<'a> Workloads<'a> {
             timeouts: 0,
             ce_packets: 0,
             loss_probes: 0,
-            of_reply: pauseframe_fabric::Repeats::default(),
+            of_reply: pauseframe_fabric::RetransmissionCounts::default(),
             undone: 0,
-            datagrams: Datagrams::default(),
+            datagrams: DatagramCounts::default(),
             rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];
-        workload.on_finished(&flow, now);
+        workload.on_flow_finished(&flow, now);
         // Drained, so that they do not pile up.
         workload.take_queries();
     }

@@ -185,7 +185,7 @@ pub(crate) fn transports(
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
         let marker = switch.marker_of(spec.priority);
-        match (marker.begins(), spec.ecn) {
+        match (marker.marking_threshold_text(), spec.ecn) {
             (None, EcnName::Classic | EcnName::Dctcp) => ledger.warn(format!(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
@@ -205,7 +205,7 @@ pub(crate) fn transports(
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let Some((key, bytes)) = switch.marker.least()
+    if let Some((key, bytes)) = switch.marker.min_threshold()
         && bytes >= size(&switch.buffer)
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
@@ -218,7 +218,7 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
     for workload in workloads {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
         let marker = switch.marker_of(udp.priority);
-        match marker.begins() {
+        match marker.marking_threshold_text() {
             None if udp.ecn => ledger.warn(format!(
                 "workload {:?} has ecn = true, but nothing is marked: switch.marker is {:?}",
                 workload.name,
@@ -241,11 +241,12 @@ pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology
         .filter(at_switch)
         .map(|port| (graph.port_name(port), graph.channel(port).rate))
         .collect();
-    for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies()) {
-        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.at(port, *rate).err()) {
+    for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies_by_port()) {
+        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.for_port(port, *rate).err())
+        {
             ledger.problem(&format!("{path}.{key}"), message, "");
         }
-        for (key, selector) in marker.unused(&ports) {
+        for (key, selector) in marker.unmatched_selectors(&ports) {
             ledger.warn(format!("{path}.{key}: no port of a switch matches {selector:?}"));
         }
     }

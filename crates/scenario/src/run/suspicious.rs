@@ -5,7 +5,7 @@
 //! priority in use), and where no path is known (spraying, tables of VLANs).
 
 use crate::spec::{Clocks, JitterSpec, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
-use pauseframe_fabric::{FlowRecord, FlowStatus, IdealTime, Network, PortReport};
+use pauseframe_fabric::{FlowRecord, FlowStatus, IdealCompletionTime, Network, PortReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
 use pauseframe_units::{Span, Time};
@@ -42,7 +42,7 @@ pub(super) fn needless_timeouts(
     if is_mute || losses > 0 {
         return None;
     }
-    let count: u64 = network.records(now).iter().map(|record| u64::from(record.timeouts)).sum();
+    let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
     (count > 0).then(|| {
         format!(
             "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
@@ -54,7 +54,7 @@ pub(super) fn needless_timeouts(
 /// Flows that are starved.
 pub(super) fn starved_flows(
     scenario: &Scenario,
-    (network, ideal): (&mut Network, &IdealTime),
+    (network, ideal): (&mut Network, &IdealCompletionTime),
     names: &Names,
     ports: &[PortReport],
     now: Time,
@@ -67,7 +67,7 @@ pub(super) fn starved_flows(
         && host.slow_hosts().is_empty()
         && scenario.switch.queue == QueueDiscipline::Fifo
         && scenario.switch.classes.is_empty();
-    if !is_plain || network.records(now).len() > FLOWS_MAX {
+    if !is_plain || network.packed_flow_records(now).len() > FLOWS_MAX {
         return None;
     }
     let records = network.flow_records(now);
@@ -101,7 +101,7 @@ pub(super) fn starved_flows(
 }
 
 /// A long one-way flow that had always something to send, in the highest priority of the network.
-fn is_backlogged(scenario: &Scenario, ideal: &IdealTime, record: &FlowRecord) -> bool {
+fn is_backlogged(scenario: &Scenario, ideal: &IdealCompletionTime, record: &FlowRecord) -> bool {
     let workload = &scenario.workload[usize::from(record.spec.workload)];
     let is_open = matches!(record.status, FlowStatus::Running | FlowStatus::Stopped);
     let is_datagrams = matches!(workload.kind, WorkloadKind::Udp(_));

@@ -45,7 +45,7 @@ impl Network for Plan {
         self.useful_partitions(cores)
     }
     fn most(&self) -> usize {
-        self.partitions_max()
+        self.max_partitions()
     }
 }
 

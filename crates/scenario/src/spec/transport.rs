@@ -499,7 +499,7 @@ fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: Ec
 
 /// A congestion control that sets a pacing rate is of no use without pacing.
 fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionControlConfig) -> bool {
-    let (paces, name) = (control.paces(), control.name());
+    let (paces, name) = (control.sets_pacing_rate(), control.name());
     let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
     let rule = "false; true for a plug-in that sets a pacing rate";
     let on = t.or_because(key, paces, origin, rule, doc);

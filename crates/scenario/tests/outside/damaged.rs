@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::results::read_table;
 use pauseframe_topology::generate;
@@ -53,10 +53,10 @@ fn csv() -> Vec<u8> {
 /// Bytes flipped, cut out, doubled or set to what lengths and signs like least.
 fn mutated(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    for _ in 0..=rng.below(4) {
-        let at = rng.below(bytes.len().max(1) as u64) as usize;
-        let end = (at + 1 + rng.below(8) as usize).min(bytes.len());
-        match rng.below(6) {
+    for _ in 0..=rng.uniform_below(4) {
+        let at = rng.uniform_below(bytes.len().max(1) as u64) as usize;
+        let end = (at + 1 + rng.uniform_below(8) as usize).min(bytes.len());
+        match rng.uniform_below(6) {
             0 => bytes.truncate(at),
             1 => drop(bytes.drain(at..end)),
             2 => {
@@ -65,7 +65,7 @@ fn mutated(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
             }
             3 => bytes[at..end].fill(0xff),
             4 => bytes[at..end].fill(0),
-            _ => bytes[at..end].iter_mut().for_each(|byte| *byte ^= 1 << rng.below(8)),
+            _ => bytes[at..end].iter_mut().for_each(|byte| *byte ^= 1 << rng.uniform_below(8)),
         }
         if bytes.is_empty() {
             break;
@@ -79,7 +79,7 @@ fn batter(good: &[u8], name: &str, count: u64, read: impl Fn(&Path)) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(name);
     for number in 0..count {
-        let mut rng = stream(SEED, name, number);
+        let mut rng = random_stream(SEED, name, number);
         std::fs::write(&path, mutated(good, &mut rng)).unwrap();
         if let Err(panic) = caught(|| read(&path)) {
             panic!("{name}, number {number} of seed {SEED}: {panic}");

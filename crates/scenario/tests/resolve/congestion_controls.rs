@@ -3,7 +3,7 @@
 
 use crate::resolve_as;
 use pauseframe_scenario::resolve::options;
-use pauseframe_scenario::{Control, Resolved, RunOptions, run};
+use pauseframe_scenario::{Resolved, RunControl, RunOptions, run};
 use pauseframe_transport::{CongestionControlConfig, Value};
 use std::fmt::Write;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn every_one_runs_with_every_constant_set() {
         assert!(set.warnings.iter().all(|warning| !warning.contains("uses it")));
         assert_eq!(resolved(&set.to_toml()).scenario, set.scenario);
         for scenario in [&plain, &set] {
-            let results = run(scenario, RunOptions::default(), |_| Control::Continue).unwrap();
+            let results = run(scenario, RunOptions::default(), |_| RunControl::Continue).unwrap();
             assert!(results.flows.num_rows() > 0, "{name}");
         }
     }

@@ -4,8 +4,8 @@ use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
-    BufferSpec, ByPort, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec,
-    Threshold, WorkloadKind,
+    BufferSpec, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec, Threshold,
+    ValueByPort, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -49,7 +49,7 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
     let step = Marker::Step(Step {
-        k: ByPort::All(Threshold::Bytes(Bytes(22_500))),
+        k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Drop,
     });

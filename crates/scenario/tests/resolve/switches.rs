@@ -2,7 +2,7 @@
 
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
-use pauseframe_scenario::spec::{BufferSpec, ByPort, Marker, QueueDiscipline, SchedulerSpec, Threshold};
+use pauseframe_scenario::spec::{BufferSpec, Marker, QueueDiscipline, SchedulerSpec, Threshold, ValueByPort};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::Bytes;
 
@@ -74,7 +74,7 @@ fn schedulers_markers_and_classes_are_read() {
     );
     // cee Table I.
     let Marker::Red(Red { min, max, w_q, p_max, .. }) = &switch.marker else { panic!("{:?}", switch.marker) };
-    assert_eq!((min, max), (&ByPort::All(Bytes(25_600)), &ByPort::All(Bytes(76_800))));
+    assert_eq!((min, max), (&ValueByPort::All(Bytes(25_600)), &ValueByPort::All(Bytes(76_800))));
     assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
     let (name, class) = &switch.classes[0];
     assert_eq!(
@@ -82,7 +82,7 @@ fn schedulers_markers_and_classes_are_read() {
         ("rdma", [3].as_slice(), Some(QueueDiscipline::Fifo))
     );
     let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
-    assert_eq!(*k, ByPort::All(Threshold::Packets(20)));
+    assert_eq!(*k, ValueByPort::All(Threshold::Packets(20)));
     assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
     // A class can be swept like anything else, and made by an override alone.
     let resolved =
