@@ -24,10 +24,11 @@ impl Family for Pgft {
     }
 }
 
-/// PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its parents.
+/// Generates PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its
+/// parents.
 ///
 /// # Errors
-/// As [`xgft`](super::xgft()); `p[0]` must be 1 too.
+/// The errors of [`xgft`](super::xgft()); also if `p[0]` is not 1.
 pub fn pgft(
     m: &[u32],
     w: &[u32],

@@ -24,10 +24,11 @@ impl Family for Torus {
     }
 }
 
-/// A torus with `lengths[i]` switches along dimension i and `hosts_per_switch` hosts at each switch.
+/// Generates a torus with `lengths[i]` switches along dimension i and `hosts_per_switch` hosts at each
+/// switch.
 ///
-/// Switches are called by their place (`s0_2_1`), the last dimension varying fastest; hosts are `host0`.. in
-/// the order of their switches. A dimension of length 2 has one link, not two.
+/// The name of a switch contains its coordinates (`s0_2_1`), and the last dimension varies fastest; hosts are
+/// named `host0`.. in the order of their switches. A dimension of length 2 has one link, not two.
 ///
 /// # Errors
 /// If there is no dimension, a length is below 2, there are no hosts, or the fabric is too large.
