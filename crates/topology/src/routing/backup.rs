@@ -229,7 +229,7 @@ impl Cuts {
         !self.by_row[row as usize].is_empty()
     }
 
-    /// Removes the cuts that the tree of `vlan` to `row` repairs.
+    /// Removes the cuts that the tree of `vlan` to edge switch `row` repairs.
     pub(crate) fn mend(&mut self, tables: &ForwardingTables, vlan: usize, row: u32) {
         let mut route = Vec::new();
         let mut cuts = std::mem::take(&mut self.by_row[row as usize]);
@@ -312,8 +312,8 @@ pub(crate) fn add_detours(
     Ok(())
 }
 
-/// Adds routes to `vlans` for these pairs (source row, destination row), which the turn rules leave without a
-/// route. A route is added only if its turns close no cycle with the turns in use.
+/// Adds routes to `vlans` for these pairs (source, destination) of edge switches, for which the turn rules
+/// allow no route. A route is added only if its turns close no cycle with the turns in use.
 ///
 /// # Errors
 /// If there are too many turns to store.

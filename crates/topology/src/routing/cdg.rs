@@ -185,7 +185,7 @@ impl<'a> Dependencies<'a> {
     pub fn add_next_hops(&mut self, hops: &NextHops, lane: u8) {
         let rows = hops.graph().attachments();
         for (to, target) in rows.iter().enumerate() {
-            // For each switch, the source of a route that crosses it, as an attachment row.
+            // For each switch, the source of a route that crosses it, as an index of an edge switch.
             let mut origin = vec![u32::MAX; self.graph.len()];
             let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
             for (from, switch) in rows.iter().enumerate() {

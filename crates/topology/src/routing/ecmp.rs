@@ -1,8 +1,8 @@
 //! All shortest paths, and the selection of one path by a hash of the flow (equal-cost multi-path, RFC 2992).
 //!
 //! The distance is the number of links; rates and delays do not count, and parallel links form different
-//! paths. The tables have one row per switch with hosts, not per host: 1024 hosts at 128 edge switches need
-//! 128 rows. Not implemented: weighted ECMP, resilient hashing.
+//! paths. The tables have one row per edge switch (switch with hosts), not per host: 1024 hosts at 128 edge
+//! switches need 128 rows. Not implemented: weighted ECMP, resilient hashing.
 
 use super::{RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
@@ -14,7 +14,8 @@ pub struct NextHops {
     graph: SwitchGraph,
     /// For each host, the port from its switch to the host.
     downlink: Vec<PortId>,
-    /// The ports of row (attachment row x switches + switch) are `ports[first[row]..first[row + 1]]`.
+    /// The ports of switch s towards edge switch e are `ports[first[row]..first[row + 1]]` with row = e x
+    /// switches + s.
     first: Vec<u32>,
     ports: Vec<PortId>,
     distance: Vec<u32>,
@@ -138,8 +139,7 @@ impl NextHops {
         }
     }
 
-    /// The ports of switch `at` on which a shortest path to attachment row `row` begins; `at` is a dense
-    /// number.
+    /// The ports of switch `at` on which a shortest path to edge switch `row` begins; `at` is a dense number.
     #[inline]
     pub(crate) fn fabric_ports(&self, at: u32, row: u32) -> &[PortId] {
         let row = row as usize * self.graph.len() + at as usize;

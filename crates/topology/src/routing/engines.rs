@@ -133,22 +133,22 @@ fn spanning_trees(
     Ok(Box::new(SpanningTrees { lanes, trees_per_lane, packing, seed }))
 }
 
-/// Number of rows that the switches need.
+/// Size of the forwarding tables that the switches need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableUse {
-    /// The switch with the most rows.
+    /// The switch with the largest table.
     pub switch: NodeId,
-    /// The rows of that switch, with one row for each (VLAN, host).
+    /// Number of rows in that switch's table, with one row for each (VLAN, host).
     pub rows: u64,
-    /// The rows of that switch, with one row for each (VLAN, switch with hosts). This number is enough if the
-    /// hosts at a switch have neighbouring addresses and the table matches prefixes.
+    /// Number of rows in that switch's table, with one row for each (VLAN, switch with hosts). This size is
+    /// enough if the hosts at a switch have neighbouring addresses and the table matches prefixes.
     pub rows_by_switch: u64,
     /// Number of VLANs.
     pub vlans: usize,
 }
 
 impl TableUse {
-    /// Counts the rows of `tables`; none if there are no switches.
+    /// Counts the rows of the forwarding tables; none if there are no switches.
     pub fn of(tables: &Tables) -> Option<TableUse> {
         let (rows, by_switch) = (tables.rows(), tables.rows_by_tree());
         let largest = (0..rows.len()).rev().max_by_key(|switch| rows[*switch])?;
@@ -160,8 +160,8 @@ impl TableUse {
         })
     }
 
-    /// Checks that a switch with room for `budget` rows can hold its rows, one per host or, with `by_switch`,
-    /// one per switch.
+    /// Checks that a forwarding table with `budget` rows is large enough for every switch, with one row per
+    /// host or, with `by_switch`, one row per switch.
     ///
     /// # Errors
     /// [`RoutingError::Rows`], which suggests a remedy.

@@ -13,11 +13,11 @@ use rand_pcg::Pcg64;
 #[derive(Debug)]
 pub(crate) struct ShortestTrees<'a> {
     pub(crate) graph: &'a SwitchGraph,
-    /// The next hop; the index is destination row x switches + switch.
+    /// The next hop of switch s towards edge switch e, at index e x switches + s.
     next: Vec<PortId>,
 }
 
-/// A pair of attachment rows (indices of switches with hosts): source, destination.
+/// A pair of edge switches (switches with hosts), by their indices: source, destination.
 pub(crate) type Pair = (u32, u32);
 
 impl<'a> ShortestTrees<'a> {
@@ -50,12 +50,12 @@ impl<'a> ShortestTrees<'a> {
         ShortestTrees { graph, next }
     }
 
-    /// The port of every switch towards attachment row `row`.
+    /// The port of every switch towards edge switch `row`.
     pub(crate) fn tree(&self, row: u32) -> &[PortId] {
         &self.next[row as usize * self.graph.len()..][..self.graph.len()]
     }
 
-    /// Writes the ports of the route between two attachment rows into `out`.
+    /// Writes the ports of the route between two edge switches into `out`.
     pub(crate) fn route(&self, (from, to): Pair, out: &mut Vec<PortId>) {
         let [mut at, target] = [from, to].map(|row| self.graph.attachments()[row as usize]);
         out.clear();

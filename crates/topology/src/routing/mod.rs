@@ -140,7 +140,7 @@ pub enum RoutingError {
         *most as f64 / f64::from(1 << 28)
     )]
     TooLarge {
-        /// Number of rows that the tables need.
+        /// Number of rows in the tables.
         rows: u64,
         /// Maximum number of rows.
         most: u64,
@@ -161,10 +161,10 @@ pub enum RoutingError {
         /// The setting.
         setting: &'static str,
     },
-    /// The table of a switch is too small for its rows.
+    /// The forwarding table of a switch is too small.
     #[error("switch {switch:?} needs {needed} rows and can hold {budget}: what would do is {advice}")]
     Rows {
-        /// The switch with the most rows.
+        /// The switch that needs the most rows.
         switch: String,
         /// Number of rows that the switch needs.
         needed: u64,
@@ -188,7 +188,7 @@ fn first_left_over(pair: Option<&(String, String)>) -> String {
     pair.map_or(String::new(), text)
 }
 
-/// Maximum number of rows in tables: eight gigabytes of next hops at four bytes each.
+/// Maximum number of rows in all forwarding tables: eight gigabytes of next hops at four bytes each.
 pub(crate) const ROWS_MAX: u64 = 1 << 31;
 
 /// Rejects tables that are too large, or larger than half of the free memory: some tables are stored twice.
@@ -217,12 +217,12 @@ fn bound_parameter(
     if range.contains(&value) { Ok(()) } else { Err(RoutingError::Parameter { parameter, value, allowed }) }
 }
 
-/// The name of the first host at an attachment row.
+/// The name of the first host at an edge switch.
 fn host_name(topology: &Topology, graph: &SwitchGraph, row: u32) -> String {
     topology.nodes()[graph.hosts(graph.attachments()[row as usize])[0]].name.clone()
 }
 
-/// The error for two attachment rows without a path between them.
+/// The error for two edge switches without a path between them.
 fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> RoutingError {
     let host = |row| host_name(topology, graph, row);
     RoutingError::Unreachable { from: host(from), to: host(to) }

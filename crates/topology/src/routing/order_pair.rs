@@ -13,8 +13,8 @@
 //!
 //! New tables under the same [`Orders`] never deadlock together with old tables, in any mixture: both obey
 //! the same static rule. This property alone does not make an update safe: a half-updated VLAN can still loop
-//! or lose packets, so rows change only in VLANs without senders. This scheme is our own; no paper describes
-//! it.
+//! or lose packets, so table rows change only in VLANs without senders. This scheme is our own; no paper
+//! describes it.
 
 use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
@@ -514,7 +514,7 @@ fn links_of_routes(tables: &ForwardingTables) -> u64 {
     (0..pairs).filter_map(shortest).map(u64::from).sum()
 }
 
-/// The pairs (source row, destination row) that no VLAN serves.
+/// The pairs (source, destination) of edge switches that no VLAN serves.
 fn unserved(tables: &ForwardingTables) -> Vec<(u32, u32)> {
     let sources = tables.graph().attachments().len();
     let lengths = tables.lengths();

@@ -176,10 +176,10 @@ const WHOLE: u64 = 1 << 12;
 #[derive(Debug)]
 pub(crate) struct Uses {
     switches: usize,
-    /// For every switch with hosts, its attachment row.
+    /// For every switch with hosts, its index among the edge switches.
     rows: Vec<u32>,
-    /// For each destination row and switch, the smallest depth of the switch and the number of VLANs with
-    /// this depth; the index is row x switches + switch.
+    /// For each destination edge switch and each switch, the smallest depth of the switch and the number of
+    /// VLANs with this depth; the index is destination x switches + switch.
     shortest: Vec<(u16, u16)>,
 }
 

@@ -115,8 +115,8 @@ impl Reach {
     }
 }
 
-/// Computes the depths of the trees to all switches with hosts under the ranks of one lane; calls `each(row,
-/// switch, depth)` for every switch in a tree.
+/// Computes the depths of the trees to all edge switches under the ranks of one lane; calls `each(row,
+/// switch, depth)` for every switch in the tree to edge switch `row`.
 pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usize, usize, u16)) {
     let keys: Vec<f64> = rank.iter().map(|rank| f64::from(*rank)).collect();
     let mut reach = Reach::default();

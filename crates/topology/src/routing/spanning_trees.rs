@@ -52,7 +52,7 @@ impl RoutingEngine for SpanningTrees {
     }
 }
 
-/// Writes the rows of one VLAN, whose links form a tree.
+/// Writes the forwarding rows of one VLAN, whose links form a tree.
 fn write_tree(tables: &mut ForwardingTables, vlan: usize, tree: &[u32]) {
     let graph = tables.graph();
     let mut neighbours: Vec<Vec<(u32, PortId)>> = vec![Vec::new(); graph.len()];

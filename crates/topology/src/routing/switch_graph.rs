@@ -167,12 +167,12 @@ impl SwitchGraph {
         &self.edges
     }
 
-    /// The switches that hosts are attached to, ascending.
+    /// The edge switches: the switches that hosts are attached to, ascending.
     pub fn attachments(&self) -> &[u32] {
         &self.attachments
     }
 
-    /// The position of `switch` in [`SwitchGraph::attachments`], if it has hosts.
+    /// The index of `switch` in [`SwitchGraph::attachments`], if it is an edge switch.
     pub fn attachment_row(&self, switch: u32) -> Option<u32> {
         Some(self.attachment_row[switch as usize]).filter(|row| *row != NONE)
     }
@@ -194,7 +194,7 @@ impl SwitchGraph {
         self.head.len()
     }
 
-    /// The attachment row of every host, indexed by node; `u32::MAX` for switches.
+    /// For every host, the index of its edge switch; `u32::MAX` for switches.
     pub(crate) fn attachment_rows_of_nodes(&self) -> Vec<u32> {
         let row = |number: &u32| if *number == NONE { NONE } else { self.attachment_row[*number as usize] };
         self.attachment.iter().map(row).collect()

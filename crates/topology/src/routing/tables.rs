@@ -16,10 +16,10 @@ pub struct ForwardingTables {
     graph: SwitchGraph,
     /// The lane of each VLAN.
     lanes: Vec<u8>,
-    /// The next hop; the index is (VLAN x attachments + destination row) x switches + switch.
+    /// The next hop; the index is (VLAN x edge switches + destination) x switches + switch.
     next: Vec<PortId>,
-    /// One bit for each (VLAN, destination row, source row): set if the source may send. Without a list, all
-    /// may send.
+    /// One bit for each (VLAN, destination, source) of edge switches: set if the source may send. Without a
+    /// list, all may send.
     usable: Option<Vec<u64>>,
     /// Messages of the planner.
     notes: Vec<String>,
@@ -31,7 +31,7 @@ pub struct ForwardingTables {
 /// Reasons why a packet does not arrive.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RouteError {
-    /// A switch on the route has no row for the destination.
+    /// A switch on the route has no table row for the destination.
     #[error("{at:?} has no row for {to:?} in VLAN {vlan}")]
     BlackHole {
         /// The switch.
@@ -74,7 +74,7 @@ pub struct Audit {
     pub loops: u64,
     /// Pairs (source switch, destination switch) that no VLAN serves.
     pub unreachable: Vec<(NodeId, NodeId)>,
-    /// Largest number of rows of a switch, with one row for each VLAN and destination host.
+    /// Size of the largest table, with one row for each VLAN and destination host.
     pub rows_max: u64,
 }
 
@@ -87,7 +87,7 @@ enum End {
 }
 
 impl ForwardingTables {
-    /// Makes tables without rows, for VLANs with these lanes.
+    /// Makes empty tables for VLANs with these lanes.
     ///
     /// # Errors
     /// If the tables do not fit.
@@ -150,7 +150,7 @@ impl ForwardingTables {
         self.lanes.iter().max().map_or(0, |lane| usize::from(*lane) + 1)
     }
 
-    /// The rows of all switches for one VLAN and one destination, indexed by the dense numbers of the
+    /// The next hops of all switches for one VLAN and one destination, indexed by the dense numbers of the
     /// switches. `row` is an index into [`SwitchGraph::attachments`].
     #[inline]
     pub fn tree(&self, vlan: usize, row: u32) -> &[PortId] {
@@ -176,13 +176,13 @@ impl ForwardingTables {
     }
 
     /// Forbids all triples that [`ForwardingTables::allow`] does not allow later. Plans that are proved for
-    /// selected routes only, not for all routes that the rows could carry, need this (DFSSSP, LASH).
+    /// selected routes only, not for all routes that the tables could carry, need this (DFSSSP, LASH).
     pub fn forbid_all(&mut self) {
         let bits = self.lanes.len() * self.graph.attachments().len().pow(2);
         self.usable = Some(vec![0; bits.div_ceil(64)]);
     }
 
-    /// Allows the hosts of attachment row `from` to send to the hosts of row `to` in `vlan`.
+    /// Allows the hosts of edge switch `from` to send to the hosts of edge switch `to` in `vlan`.
     pub fn allow(&mut self, vlan: usize, from: u32, to: u32) {
         let bit = self.bit(vlan, from, to);
         if let Some(usable) = &mut self.usable {
@@ -190,8 +190,8 @@ impl ForwardingTables {
         }
     }
 
-    /// True if the hosts of attachment row `from` may send to the hosts of row `to` in `vlan`; always true
-    /// within a row.
+    /// True if the hosts of edge switch `from` may send to the hosts of edge switch `to` in `vlan`; always
+    /// true for hosts at the same switch.
     pub fn allows(&self, vlan: usize, from: u32, to: u32) -> bool {
         let bit = self.bit(vlan, from, to);
         from == to || self.usable.as_ref().is_none_or(|usable| usable[bit / 64] >> (bit % 64) & 1 == 1)
@@ -241,13 +241,13 @@ impl ForwardingTables {
         Ok(())
     }
 
-    /// The attachment row of a host.
+    /// The index of a host's edge switch.
     pub fn row_of(&self, host: NodeId) -> Option<u32> {
         self.graph.attachment(host).and_then(|switch| self.graph.attachment_row(switch))
     }
 
-    /// Number of links between switches on each route; the index is (VLAN x attachments + destination row) x
-    /// attachments + source row. `u16::MAX` means that the packet does not arrive or must not be sent.
+    /// Number of links between switches on each route; the index is (VLAN x edge switches + destination) x
+    /// edge switches + source. `u16::MAX` means that the packet does not arrive or must not be sent.
     pub fn lengths(&self) -> Vec<u16> {
         let sources = self.graph.attachments();
         let mut lengths = Vec::with_capacity(self.lanes.len() * sources.len().pow(2));
@@ -267,7 +267,7 @@ impl ForwardingTables {
         lengths
     }
 
-    /// Follows every triple and counts the rows.
+    /// Follows every triple and counts the table rows.
     pub fn audit(&self) -> Audit {
         let sources = self.graph.attachments();
         let mut audit = Audit::default();
@@ -305,7 +305,7 @@ impl ForwardingTables {
         audit
     }
 
-    /// Determines for every switch how a walk to attachment row `to` ends.
+    /// Determines for every switch how a walk to edge switch `to` ends.
     fn ends(&self, vlan: usize, to: u32, ends: &mut Vec<Option<End>>) {
         let tree = self.tree(vlan, to);
         ends.clear();

@@ -37,8 +37,8 @@ impl UsedTurns {
         std::mem::take(&mut self.looked) * STEPS_A_LINK + self.order.take_looked() * STEPS_A_NODE
     }
 
-    /// Adds the turns of the route that the rows of `tree` define. Returns false and changes nothing if a
-    /// turn closes a cycle or the route does not end at `to`.
+    /// Adds the turns of the route that `tree` defines. Returns false and changes nothing if a turn closes a
+    /// cycle or the route does not end at `to`.
     pub(crate) fn add_walk(&mut self, graph: &SwitchGraph, tree: &[PortId], [from, to]: [u32; 2]) -> bool {
         let before = self.order.edges();
         let (mut at, mut held) = (from, PortId::NONE);
@@ -57,13 +57,13 @@ impl UsedTurns {
         at == to
     }
 
-    /// Adds the turns of all rows of `tree`. Removes each row whose turn closes a cycle, and every row that
-    /// leads to a removed row.
+    /// Adds the turns of all next hops in `tree`. Removes each next hop whose turn closes a cycle, and every
+    /// next hop that leads to a removed one.
     pub(crate) fn add_tree(&mut self, graph: &SwitchGraph, tree: &mut [PortId], to: u32) {
         let mut served = vec![false; graph.len()];
         served[to as usize] = true;
         let mut queue = VecDeque::from([to]);
-        // From the destination outwards, so that the row of `at` is decided before its neighbours are
+        // From the destination outwards, so that the next hop of `at` is decided before its neighbours are
         // checked.
         while let Some(at) = queue.pop_front() {
             self.looked += graph.arcs(at).len() as u64;
@@ -83,8 +83,8 @@ impl UsedTurns {
         }
     }
 
-    /// Adds rows to `tree`, without changing existing rows, so that packets from `from` arrive at `to` over
-    /// links for which `may_use` is true. Returns false and changes nothing if no such route was found.
+    /// Adds next hops to `tree`, without changing existing ones, so that packets from `from` arrive at `to`
+    /// over links for which `may_use` is true. Returns false and changes nothing if no such route was found.
     pub(crate) fn add_route(
         &mut self,
         graph: &SwitchGraph,
@@ -128,7 +128,7 @@ impl UsedTurns {
     }
 }
 
-/// The ports of a shortest path over free links and along existing rows of the tree.
+/// The ports of a shortest path over free links and along existing next hops of the tree.
 fn search(
     graph: &SwitchGraph,
     tree: &[PortId],

@@ -9,7 +9,7 @@ use pauseframe_units::NodeId;
 pub struct VlanSets {
     rows: Vec<u32>,
     sources: usize,
-    /// The VLANs of pair (destination row x sources + source row) are `vlans[first[pair]..first[pair + 1]]`.
+    /// The VLANs of pair (destination x edge switches + source) are `vlans[first[pair]..first[pair + 1]]`.
     first: Vec<u32>,
     vlans: Vec<u16>,
     length: Vec<u16>,

@@ -113,7 +113,7 @@ fn loops_and_black_holes_are_told_apart() {
     let (topology, mut tables) = clockwise();
     assert_eq!(tables.audit().delivered, 16);
     let hosts: Vec<_> = topology.hosts().collect();
-    // s1 sends packets for the host at s3 back to s0, and s2 has no row for the host at s0.
+    // s1 sends packets for the host at s3 back to s0, and s2 has no table row for the host at s0.
     let back = tables.graph().arcs(1).iter().find(|arc| arc.to == 0).unwrap().port;
     tables.tree_mut(0, 3)[1] = back;
     tables.tree_mut(0, 0)[2] = PortId::NONE;

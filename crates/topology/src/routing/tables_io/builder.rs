@@ -1,4 +1,4 @@
-//! Builds [`Tables`] from rows that use names and come in any order.
+//! Builds [`Tables`] from table rows that use names and come in any order.
 
 use super::lookup::{Column, Columns, PortNames};
 use crate::interchange::{Flaw, Labels, did_you_mean};
@@ -51,7 +51,7 @@ pub(super) struct Sender {
     pub(super) to: String,
 }
 
-/// The parts of tables other than the rows.
+/// The parts of a tables file other than the rows: lanes, rewrites and senders.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Around {
@@ -97,9 +97,9 @@ pub(super) struct Builder<'a> {
     rewrites: BTreeMap<(u16, NodeId), u8>,
     columns: Columns,
     /// Allowed senders by VLAN and destination; the destination is a host, or a switch for all its hosts. One
-    /// bit for each attachment row.
+    /// bit for each edge switch.
     senders: BTreeMap<(u16, NodeId), Vec<u64>>,
-    /// The switch and the destination of the previous row.
+    /// The switch and the destination of the row that was added last.
     last_row: (u32, Option<NodeId>),
     pub(super) notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Converts [`Tables`] to rows with names.
+//! Converts [`Tables`] to rows that use names.
 
 use super::builder::{Around, Lane, Rewrite, Sender};
 use crate::interchange::{Flaw, Labels};
@@ -32,8 +32,8 @@ pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Around {
     around
 }
 
-/// Visits every row: switch, VLAN, destination, port. All hosts of a switch that have the same rows form one
-/// destination. So a table of millions of rows is never in memory as text.
+/// Calls `show` with every table row: switch, VLAN, destination, port. All hosts of a switch that have the
+/// same rows form one destination. So a table of millions of rows is never in memory as text.
 pub(super) fn for_each_row(
     tables: &Tables,
     topology: &Topology,
@@ -43,7 +43,7 @@ pub(super) fn for_each_row(
     for tree in &tables.trees {
         let vlan = tables.vlans()[tree.vlan].id;
         let attachment = graph.attachments()[tree.row as usize];
-        // The switch of the hosts needs no row for all of them, so at least one other switch must have one.
+        // The switch of the hosts needs no common row for them, so at least one other switch must have a row.
         let elsewhere = tree.next.iter().filter(|port| **port != PortId::NONE).count() > 1;
         let whole = elsewhere
             && tree.hosts == graph.hosts(attachment)

@@ -25,9 +25,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The metadata key for the parts other than the rows.
+/// The metadata key for lanes, rewrites and senders.
 const KEY: &str = "pauseframe";
-/// Number of rows in memory at once. Each name is looked up once per batch.
+/// Number of table rows in memory at once. Each name is looked up once per batch.
 const BATCH: usize = 1 << 18;
 const COLUMNS: [&str; 4] = ["switch", "vlan", "destination", "port"];
 
@@ -55,7 +55,8 @@ pub(super) fn read(path: &Path, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Reads a batch of rows, of which the first has the number `first`; returns the number after the last row.
+/// Reads a batch of table rows, of which the first has the number `first`; returns the number after the last
+/// row.
 fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Result<u32, Flaw> {
     let column = |name: &str, kind: &DataType| -> Result<ArrayRef, Flaw> {
         let found = batch.column_by_name(name);
@@ -118,7 +119,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Writes the rows in batches.
+/// Writes the table rows in batches.
 pub(super) fn write(
     tables: &Tables,
     topology: &Topology,

@@ -1,9 +1,9 @@
 //! Plans the transition from tables in use to tables for another topology, without a moment in which packets
 //! deadlock, loop or are lost.
 //!
-//! The new tables stay close to the old tables: a row changes only if its route is gone, and new routes take
-//! only turns that close no cycle with the turns of all old routes in the same lane. So packets in old VLANs
-//! and packets in new VLANs can wait for each other in any mixture without deadlock. Rows in use never
+//! The new tables stay close to the old tables: a table row changes only if its route is gone, and new routes
+//! take only turns that close no cycle with the turns of all old routes in the same lane. So packets in old
+//! VLANs and packets in new VLANs can wait for each other in any mixture without deadlock. Rows in use never
 //! change: a VLAN whose rows change gets a new number, senders move to the new VLAN once all its rows are
 //! installed, and the rows of the old VLAN are removed when no sender uses them (make before break). Hence
 //! the order in which switches or hosts carry out a step does not matter. Changing rows in place would not be
@@ -35,7 +35,7 @@ pub struct UpdateSettings {
     pub failed: bool,
 }
 
-/// A row that differs between the old and the new tables.
+/// A table row that differs between the old and the new tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowChange {
     /// The switch.
@@ -57,7 +57,7 @@ pub struct Update {
     pub before: Tables,
     /// The new tables, as tables of the union.
     pub after: Tables,
-    /// VLANs that keep their number, because the old and the new rows for common destinations are equal.
+    /// VLANs that keep their number, because their old and new rows for common destinations are equal.
     pub kept: Vec<u16>,
     /// The old and the new number of the other VLANs. A VLAN that exists on one side only has one number.
     pub renumbered: Vec<(Option<u16>, Option<u16>)>,
@@ -106,7 +106,7 @@ impl Update {
         Ok(update)
     }
 
-    /// Gives new numbers to VLANs in which rows in use change.
+    /// Gives new numbers to VLANs in which table rows in use change.
     fn number(&mut self) -> Result<(), RoutingError> {
         let taken: BTreeSet<u16> = self.before.vlans().iter().map(|vlan| vlan.id).collect();
         let mut free = (1..=4094_u16).filter(|id| !taken.contains(id));
@@ -135,9 +135,9 @@ impl Update {
         Ok(())
     }
 
-    /// True if all rows for hosts in both tables are equal.
+    /// True if all table rows for hosts in both tables are equal.
     fn agrees(&self, before: usize, after: usize) -> bool {
-        // A host that moves has rows for the same name at two switches, which one VLAN cannot contain at the
+        // A host that moves has rows in the tables for two switches, which one VLAN cannot contain at the
         // same time.
         self.union.moved.is_empty()
             && self.union.topology.hosts().all(|host| {
@@ -150,7 +150,7 @@ impl Update {
             })
     }
 
-    /// The old and new rows together, as the switches hold them between the first and the last step.
+    /// The old and the new tables together, as the switches hold them between the first and the last step.
     pub fn during(&self) -> Tables {
         let mut vlans: BTreeMap<u16, Vlan> = BTreeMap::new();
         for vlan in self.before.vlans().iter().chain(self.after.vlans()) {
@@ -195,7 +195,7 @@ impl Update {
         repair::carried_to_new(&self.after, &self.union, new)
     }
 
-    /// The rows that differ between the old and the new tables.
+    /// The table rows that differ between the old and the new tables.
     pub fn changes(&self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         let ids = self.kept.iter().map(|id| (Some(*id), Some(*id))).chain(self.renumbered.iter().copied());

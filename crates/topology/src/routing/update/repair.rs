@@ -99,7 +99,7 @@ fn gone(union: &Union, port: PortId) -> bool {
     (port.0 as usize) < union.topology.port_count() && !union.present[1][port.link().0 as usize]
 }
 
-/// The switches from which packets arrive.
+/// The switches whose packets reach edge switch `row`.
 fn arriving(graph: &SwitchGraph, next: &[PortId], row: u32) -> Vec<bool> {
     let to = graph.attachments()[row as usize];
     let mut arrives: Vec<Option<bool>> = vec![None; graph.len()];
@@ -131,7 +131,7 @@ pub(super) struct Repair<'a> {
     before: &'a Tables,
     turns: Vec<UsedTurns>,
     lanes_max: usize,
-    /// Destination rows with their hosts in the new topology.
+    /// The edge switches with the hosts that they have in the new topology.
     destinations: BTreeMap<u32, Vec<NodeId>>,
     notes: Vec<String>,
 }
@@ -256,8 +256,8 @@ impl<'a> Repair<'a> {
         Tree { vlan, hosts, row, next, senders }
     }
 
-    /// True if packets from a row arrive by `next`, possibly after new rows were added, and all their turns
-    /// are allowed.
+    /// True if packets from edge switch `from` arrive by `next`, possibly after new rows were added, and all
+    /// their turns are allowed.
     fn serve(&mut self, lane: usize, next: &mut [PortId], from: u32, to: u32) -> bool {
         let start = self.graph.attachments()[from as usize];
         let turns = &mut self.turns[lane];

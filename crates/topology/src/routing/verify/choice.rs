@@ -25,7 +25,7 @@ pub struct Demand {
 
 impl Tables {
     /// The port of a switch (by its dense number) for `host` in the VLAN with this index; [`PortId::NONE`] if
-    /// there is no row.
+    /// the table has no row.
     #[inline]
     pub fn look_up(&self, vlan: usize, switch: u32, host: NodeId) -> PortId {
         match self.tree_of[vlan * self.nodes() + host.0 as usize] {

@@ -13,8 +13,8 @@ const NEVER: u16 = u16::MAX;
 #[derive(Debug)]
 pub struct RouteLengths<'a> {
     tables: &'a Tables,
-    /// For each tree, the number of links between switches from each attachment row. None for a tree whose
-    /// rows use the port of one host for several hosts: there, the routes of the hosts differ.
+    /// For each tree, the number of links between switches from each edge switch. None for a tree that uses
+    /// the port of one host for several hosts: there, the routes of the hosts differ.
     of_tree: Vec<OnceCell<Option<Box<[u16]>>>>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn nearly_shortest(
     }
 }
 
-/// Number of links between switches from every attachment row; none if the hosts of the tree have different
+/// Number of links between switches from every edge switch; none if the hosts of the tree have different
 /// routes.
 fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
     let graph = &tables.graph;

@@ -35,7 +35,7 @@ use walk::{DependencySet, End, walk};
 /// Options of the verifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options<'a> {
-    /// Maximum number of rows (VLAN, host) that a switch can hold.
+    /// Maximum number of table rows (VLAN, host) that a switch can hold.
     pub rows_budget: Option<u64>,
     /// True to examine every single failure.
     pub what_ifs: bool,
@@ -119,7 +119,7 @@ pub fn verify_watched(
     })
 }
 
-/// Hosts at one switch that share their rows in every VLAN, with their tree in each VLAN.
+/// Hosts at one switch that have the same table rows in every VLAN, with their tree in each VLAN.
 struct Class {
     row: u32,
     hosts: Vec<NodeId>,
@@ -127,7 +127,7 @@ struct Class {
 }
 
 impl Class {
-    /// Number of ordered pairs from the hosts at attachment row `from` to the hosts of this class.
+    /// Number of ordered pairs from the hosts at edge switch `from` to the hosts of this class.
     fn pairs(&self, graph: &SwitchGraph, from: u32) -> u64 {
         let senders = graph.hosts(graph.attachments()[from as usize]).len() as u64;
         (senders - u64::from(from == self.row)) * self.hosts.len() as u64
@@ -140,7 +140,7 @@ impl Class {
         [*senders.find(|host| **host != to).unwrap_or(&to), to]
     }
 
-    /// The trees on which packets from attachment row `from` arrive.
+    /// The trees on which packets from edge switch `from` arrive.
     fn arriving<'a>(&'a self, ends: &'a [End], rows: usize, from: u32) -> impl Iterator<Item = u32> + 'a {
         let trees = self.trees.iter().flatten().copied();
         trees.filter(move |tree| ends[*tree as usize * rows + from as usize] == End::Arrives)

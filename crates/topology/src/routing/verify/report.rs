@@ -83,25 +83,25 @@ pub struct LaneViolation {
     pub switches: Vec<String>,
 }
 
-/// The number of rows of a switch.
+/// The size of a switch's forwarding table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SwitchRows {
     /// The switch.
     pub switch: String,
-    /// Number of rows, one for each VLAN and host.
+    /// Number of table rows, one for each VLAN and host.
     pub rows: u64,
 }
 
 /// The sizes of the tables.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TableSizes {
-    /// The switch with the most rows.
+    /// The switch with the largest table.
     pub largest: Option<SwitchRows>,
-    /// Mean number of rows over all switches.
+    /// Mean number of table rows over all switches.
     pub rows_mean: f64,
-    /// The maximum number of rows that a switch can hold, if given.
+    /// The maximum number of table rows that a switch can hold, if given.
     pub budget: Option<u64>,
-    /// Switches that need more rows.
+    /// Switches that need more table rows.
     pub over_budget: Finding<SwitchRows>,
 }
 
@@ -163,8 +163,8 @@ pub struct Report {
     pub delivered: u64,
     /// Routes that loop.
     pub loops: Finding<Route>,
-    /// Routes that end at a switch without a row, a failed link or another host. A black hole is harmless if
-    /// the sender may use another VLAN.
+    /// Routes that end at a switch without a table row, at a failed link or at another host. A black hole is
+    /// harmless if the sender may use another VLAN.
     pub black_holes: Finding<Route>,
     /// Pairs that no VLAN serves.
     pub unreachable: Finding<Pair>,

@@ -1,9 +1,9 @@
 //! Forwarding tables as in real switches: a port for each (switch, VLAN, destination host), and the lane of
 //! each VLAN, which a switch may rewrite.
 //!
-//! Hosts at the same switch that have the same rows in a VLAN share one [`Tree`]. So a plan of ours needs no
-//! more memory than in [`ForwardingTables`], and a table with a different route for each host fits too. Not
-//! supported: a change of the VLAN on the way, several next hops for one row.
+//! Hosts at the same switch that have the same table rows in a VLAN share one [`Tree`]. So a plan of ours
+//! needs no more memory than in [`ForwardingTables`], and a table with a different route for each host fits
+//! too. Not supported: a change of the VLAN on the way, several next hops for one row.
 
 use crate::routing::{ForwardingTables, SwitchGraph};
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -23,18 +23,18 @@ pub struct Vlan {
     pub lane_at: BTreeMap<NodeId, u8>,
 }
 
-/// The rows for hosts at one switch in one VLAN.
+/// The next hops to a group of hosts at one switch in one VLAN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tree {
     /// Index into [`Tables::vlans`].
     pub(crate) vlan: usize,
     /// The hosts, ascending.
     pub(crate) hosts: Vec<NodeId>,
-    /// The attachment row of the hosts.
+    /// The index of the hosts' edge switch.
     pub(crate) row: u32,
     /// The port of every switch; [`PortId::NONE`] without a row, [`DELIVER`] at the hosts' switch.
     pub(crate) next: Vec<PortId>,
-    /// The attachment rows whose hosts may send, one bit each; without a list, all may send.
+    /// The edge switches whose hosts may send, one bit each; without a list, all may send.
     pub(crate) senders: Option<Vec<u64>>,
 }
 
@@ -266,8 +266,8 @@ impl Tables {
         }
     }
 
-    /// The number of rows of every switch, with one row for each VLAN and group of hosts at a switch that
-    /// share their rows.
+    /// The size of every switch's table, with one row for each VLAN and group of hosts at a switch that share
+    /// their rows.
     pub(crate) fn rows_by_tree(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
@@ -278,7 +278,7 @@ impl Tables {
         rows
     }
 
-    /// The number of rows of every switch, with one row for each VLAN and host.
+    /// The size of every switch's table, with one row for each VLAN and host.
     pub(crate) fn rows(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
@@ -300,7 +300,7 @@ impl Tables {
     }
 }
 
-/// The attachment rows that may send, unless all may send.
+/// The edge switches that may send, unless all may send.
 fn restricted(plan: &ForwardingTables, vlan: usize, row: u32, rows: u32) -> Option<Vec<u64>> {
     let mut senders = vec![0_u64; (rows as usize).div_ceil(64)];
     let mut all = true;

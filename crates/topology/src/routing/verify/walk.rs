@@ -60,8 +60,8 @@ impl<'a> DependencySet<'a> {
     }
 }
 
-/// Follows all routes of `tables`, adds their dependencies, and returns their ends; the index is tree x
-/// attachment rows + source row. A tree with a single host has no sender at its own switch.
+/// Follows all routes of `tables`, adds their dependencies, and returns their ends; the index is tree x edge
+/// switches + source. A tree with a single host has no sender at its own switch.
 pub(super) fn walk(
     tables: &Tables,
     dependencies: &mut DependencySet<'_>,
@@ -116,8 +116,9 @@ struct Walker {
 }
 
 impl Walker {
-    /// Follows the rows of `tree` from `start` until the end is known; calls `pass` for every switch that a
-    /// packet enters over one link (given by its transmitting switch and port) and leaves over another.
+    /// Follows the next hops of `tree` from `start` until the end is known; calls `pass` for every switch
+    /// that a packet enters over one link (given by its transmitting switch and port) and leaves over
+    /// another.
     fn follow(
         &mut self,
         graph: &SwitchGraph,
@@ -142,7 +143,7 @@ impl Walker {
             match to {
                 Some(next) => (held, at) = (Some((at, wanted)), next),
                 None if wanted == DELIVER => break End::Arrives,
-                // There is no row, the link is down, or the port leads to another host, which does not
+                // The table has no row, the link is down, or the port leads to another host, which does not
                 // forward.
                 None => break End::BlackHole,
             }
