@@ -40,7 +40,7 @@ pub enum Op {
     },
     /// Waits until this request is complete.
     Wait(Slot),
-    /// Waits until `count` requests are complete, which [`Program::waits`] lists from index `first`.
+    /// Waits until `count` requests are complete; [`Program::waits`] lists them from index `first`.
     WaitAll {
         /// Index of the first request.
         first: u32,
@@ -72,9 +72,9 @@ pub struct Call {
     /// For each member, the size that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or
     /// sends (allgather-v); empty otherwise.
     pub counts: Box<[u64]>,
-    /// Sequence number of the operation on its communicator, if the rank's steps are not in order.
+    /// Sequence number of the operation on its communicator, if the rank's steps have no fixed order.
     pub number: Option<u32>,
-    /// The algorithm, if the application specifies one; otherwise the size decides.
+    /// The algorithm, if the application specifies one; otherwise the message size decides.
     pub algorithm: Option<Algorithm>,
 }
 
@@ -145,7 +145,7 @@ impl Communicator {
 /// An application of several ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Application {
-    /// Name in tables: the name of the file or generator.
+    /// Name of the application in tables: the name of its file or generator.
     pub name: String,
     /// The programs, one for each rank.
     pub programs: Vec<Program>,

@@ -14,7 +14,7 @@ const COMPUTE_MAX: Span = Span::from_secs(1_000_000);
 /// disagree; steps that depend on each other in a cycle.
 ///
 /// # Errors
-/// The rank, the line and the reason.
+/// The rank, the line and the reason of the mistake.
 pub fn check(application: &Application) -> Result<(), Fault> {
     for (rank, program) in (0..).zip(&application.programs) {
         check_steps(application, rank, program)?;
@@ -82,7 +82,7 @@ fn check_steps(application: &Application, rank: u32, program: &Program) -> Resul
     }
 }
 
-/// The largest size that a step sends; the buffer size of a receive does not count.
+/// The largest size that a step sends; receive buffers do not count.
 fn bytes_of(program: &Program, op: &Op) -> Option<u64> {
     match *op {
         Op::Send { bytes, .. } => Some(bytes),
@@ -104,7 +104,7 @@ enum State {
     Awaited(usize),
 }
 
-/// Describes the place of a step, for messages that name a second place.
+/// Describes the place of a step, for messages that name two steps.
 fn place(program: &Program, step: usize) -> String {
     match program.line(step) {
         0 => format!("step {step}"),
@@ -151,7 +151,7 @@ fn has_root(kind: Kind) -> bool {
     matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Gatherv | Kind::Scatter | Kind::Scatterv)
 }
 
-/// Steps that depend on each other in a cycle cannot begin; the fault names the first of them in the file.
+/// Detects steps that depend on each other in a cycle; the fault names the first of them in the file.
 fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     let Some(order) = &program.order else { return Ok(()) };
     match first_in_cycle(program.ops.len(), order.after_end.iter().chain(&order.after_start)) {
@@ -226,7 +226,7 @@ fn check_collectives(application: &Application) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Collects the calls, sorted by their sequence numbers if they have any.
+/// Collects the calls in the order of their sequence numbers, if any.
 fn calls(application: &Application, program: &Program) -> Calls {
     let mut calls: Calls = vec![Vec::new(); application.comms.len()];
     for (step, op) in program.ops.iter().enumerate() {

@@ -7,9 +7,10 @@ use pauseframe_units::Span;
 /// A communication pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// An all-reduce over all ranks; without an algorithm, the size decides.
+    /// An all-reduce over all ranks; without an algorithm, the message size decides.
     AllReduce(Option<Algorithm>),
-    /// An all-to-all with a block of `bytes` for each pair of ranks; without an algorithm, the size decides.
+    /// An all-to-all with a block of `bytes` for each pair of ranks; without an algorithm, the message size
+    /// decides.
     AllToAll(Option<Algorithm>),
     /// Rank r receives a batch from rank r - 1, computes, and sends the batch to rank r + 1.
     Pipeline,
@@ -36,7 +37,7 @@ pub struct Shape {
 /// Generates the application of a pattern.
 ///
 /// # Errors
-/// If the pattern does not fit: the grid has another number of points than there are ranks.
+/// If the stencil's grid has another number of points than there are ranks.
 pub fn generate(pattern: &Pattern, shape: Shape) -> Result<Application, String> {
     if shape.ranks == 0 {
         return Err("needs at least one rank".to_owned());

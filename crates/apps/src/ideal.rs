@@ -1,8 +1,9 @@
 //! Networks without loss and without congestion in switches. The time of a message depends on its size alone
 //! (alpha-beta model), or on its size and the two NICs (like the gap per byte in `LogGP`).
 //!
-//! The network with NICs is the reference for a packet simulation: "a perfect hardware accelerated transport
-//! and lossless network" (Crisan et al. 2011, §IV-D). A message is sent when its last byte has left the NIC.
+//! The network with shared NICs is the reference for a packet simulation: "a perfect hardware accelerated
+//! transport and lossless network" (Crisan et al. 2011, §IV-D). A message is sent when its last byte has left
+//! the NIC.
 
 use crate::application::Application;
 use crate::rank::{Message, Part};
@@ -60,7 +61,7 @@ pub enum ReplayError {
     Unreceived {
         /// Name of the application.
         name: String,
-        /// The ranks that these messages reached.
+        /// The ranks that unreceived messages reached.
         left: Vec<Fault>,
     },
     /// The replay would exceed the range of the clock.
@@ -88,7 +89,7 @@ impl ReplayError {
 
 /// Half of the range of the clock, so that the sum of a time and a span cannot overflow.
 const LONGEST: Time = Time(u64::MAX / 2);
-/// Number of events between two checks whether to continue; they take a few milliseconds.
+/// Number of events between two checks whether the caller wants to continue; they take some milliseconds.
 const LOOK_EVERY: u64 = 1 << 14;
 
 /// Formats the first lines of a list of faults.
@@ -126,7 +127,7 @@ pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
 struct Due {
     at: Time,
     what: What,
-    /// Index of the message, or token of the timer.
+    /// Index of the message of the event, or token of the timer.
     index: u64,
 }
 
@@ -147,12 +148,11 @@ struct Carrier<'a> {
     messages: Vec<(Message, u8)>,
     free: Vec<u32>,
     count: u64,
-    /// For each rank, the times at which its NIC has sent and has received all messages.
+    /// For each rank, the times at which its NIC finishes sending and receiving.
     nics: Vec<[Time; 2]>,
-    /// For each sender, receiver and key of matching, the arrival time of the last matched message.
+    /// For each sender, receiver and matching key, the arrival time of the last message.
     last: BTreeMap<(u32, u32, u32, i32), Time>,
-    /// True if receives with wildcards exist; messages of a pair of ranks are then kept in order, whatever
-    /// their keys are.
+    /// True if wildcard receives exist; all messages between two ranks then stay in order.
     by_pair: bool,
 }
 
@@ -230,7 +230,7 @@ impl Carrier<'_> {
                 self.messages.len() as u32 - 1
             });
             self.messages[place as usize] = (message, 1 + u8::from(message.notify.is_some()));
-            // The counter keeps simultaneous messages in order.
+            // The counter keeps messages with equal times in order.
             self.count += 1;
             let index = self.count << 32 | u64::from(place);
             self.queue.push(Reverse(Due { at: delivered, what: What::Delivered, index }));
@@ -240,7 +240,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// The times at which a message has left and has arrived.
+    /// The times at which a message leaves and arrives.
     fn times(&mut self, message: &Message, now: Time) -> (Time, Time) {
         let Message { from, to, bytes, .. } = *message;
         let latency = self.network.latency.saturating_add((self.way)(from, to));

@@ -79,7 +79,7 @@ impl Job {
         if self.started { self.timers.peek().map(|Reverse(timer)| timer.at) } else { Some(self.start) }
     }
 
-    /// Handles all timers that are due.
+    /// Handles all timers due at `now`.
     pub fn on_time(&mut self, now: Time) {
         if !self.started && self.start <= now {
             self.started = true;
@@ -232,9 +232,9 @@ mod tests {
         let between = |a, b| transfers.iter().filter(move |t| (t.from, t.to) == (a, b)).count();
         assert_eq!((between(7, 8), between(8, 7), between(8, 9)), (6, 3, 6));
         assert_eq!(transfers.iter().filter(|transfer| transfer.notify).count(), 6);
-        // Six batches of 10 us and two messages of 3 us. The sender continues a microsecond after the
-        // receiver has the message; before each of the next computations this happens for three messages in
-        // sequence.
+        // Six batches take 10 us each and two messages take 3 us each. The sender continues a microsecond
+        // after the receiver has the message; this delays three consecutive messages before each further
+        // computation.
         let waits = Span::from_us(10 * 6 + 3 * 2 + 2 * 4);
         assert_eq!(job.replay().finish(), Some(start + waits));
     }

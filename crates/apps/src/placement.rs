@@ -57,7 +57,7 @@ impl Rooms {
             return Err(format!("needs {ranks} places on hosts; {} are free", places.len()));
         }
         if *rule == Placement::Random {
-            // Fisher-Yates: the first elements of a shuffle.
+            // The loop draws the first elements of a Fisher-Yates shuffle.
             for at in 0..ranks as usize {
                 let other = at + below((places.len() - at) as u64) as usize;
                 places.swap(at, other);
@@ -85,7 +85,7 @@ impl Rooms {
         std::iter::repeat_n(host, left as usize)
     }
 
-    /// Free slots host by host.
+    /// Free slots, sorted by host.
     fn along(&self, per_host: u32) -> Vec<u32> {
         self.racks.iter().flatten().flat_map(|&host| self.free(host, per_host)).collect()
     }

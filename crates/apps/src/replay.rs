@@ -152,7 +152,7 @@ impl Replay {
         self.ranks[message.to as usize].on_message(message, now, world, out);
     }
 
-    /// Reports that the last byte of a message with `notify` has left its rank and needs no retransmission.
+    /// Reports that the last byte of a message with `notify` has left its rank for the last time.
     pub fn on_sent(&mut self, message: &Message, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         if let Some(request) = message.notify {

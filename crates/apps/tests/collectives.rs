@@ -96,8 +96,8 @@ fn other_sizes_take_the_time_of_the_closed_form() {
             let time = time_of(application(&call, ranks), &plain());
             assert_eq!(time, alpha_beta(alphas, bytes), "{kind} by {algorithm} among {ranks}");
         }
-        // Ranks beyond the power of two need two further rounds of the whole vector. Ranks without such a
-        // partner begin early, so the total can be less.
+        // If the number of ranks is not a power of two, the extra ranks need two further rounds of the whole
+        // vector. Ranks without an extra partner begin early, so the total can be less.
         for (algorithm, alphas, bytes) in [
             (A::RecursiveDoubling, below, below * n),
             (A::Rabenseifner, 2 * below, 2 * (power - 1) * n / power),

@@ -1,6 +1,6 @@
-//! Damaged traces in the text formats: truncated, reordered, mistyped. Its reader or a replay on an ideal
-//! network rejects each of them with file, line and reason. Some damaged files are still valid programs; for
-//! these the test accepts the file and gives the reason.
+//! Damaged traces in the text formats: truncated, reordered, mistyped. For each trace, the reader or a replay
+//! on an ideal network reports file, line and reason. Some damaged files are still valid programs; the test
+//! then accepts the file and states why.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn pmpi() {
     check(
         "pmpi",
         &[
-            // Truncated at places where the line is still valid.
+            // The file is truncated at places where the last line is still valid.
             (up_to(PMPI, "wall_ns"), &[&cut_number]),
             (up_to(PMPI, "end 0"), &[&cut_totals]),
             // Lines swapped.
@@ -110,7 +110,7 @@ fn pmpi() {
                 &["FILE:4: defines communicator 0 for the second time"],
             ),
             (with("comm 0 3 all", "comm 0 3 0 1 1"), &["FILE:3: lists a member twice"]),
-            // One message too many.
+            // The trace contains one message too many.
             (
                 with("10000 send 2 500 9\n", "10000 send 2 500 9\n0 send 2 500 9\n"),
                 &["FILE:21: rank 2: no receive takes the message of 500 bytes from rank 1 with tag 9"],
@@ -170,7 +170,7 @@ fn goal() {
     );
     // Steps run by their dependences, not by their position in the file.
     assert!(said("goal-turned", swapped(GOAL, 5, 9).as_bytes()).is_empty());
-    // Rank 1 sends first and receives later, so that its send no longer depends on the receive.
+    // Rank 1 now sends before it receives, so that its send no longer depends on the receive.
     assert!(said("goal-other", replaced(GOAL, "b requires a", "a requires b").as_bytes()).is_empty());
 }
 

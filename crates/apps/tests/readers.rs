@@ -106,7 +106,7 @@ fn a_trace_that_cannot_finish_says_who_waits_for_what() {
             "rank 2, line 18: waits with request 5 for a message from rank 1 with tag 9",
         ]
     );
-    // Two large sends before their receives: neither send can complete.
+    // Two large sends before their receives: neither send can complete, so both ranks wait.
     let text = "rank 0 of 2\n0 send 1 100000 0\n0 recv 1 100000 0\nend 0\nrank 1 of 2\n0 send 0 100000 0\n0 recv 0 100000 0\nend 0\n";
     let application = Arc::new(read_text("pmpi-rendezvous.txt", text).unwrap());
     let error = ideal::run(Arc::clone(&application), Options::default(), NETWORK).unwrap_err().to_string();
@@ -165,8 +165,8 @@ fn benchmarks_of_the_repository() {
 
 #[test]
 fn goal() {
-    // The message arrives after 1 + 3 + 1 = 5 us, the answer after 5 + 3.5 us; the last step takes 0.1 us.
-    // This step begins with the receive, after the first step of cpu 1.
+    // The message arrives after 1 + 3 + 1 = 5 us, the answer after 5 + 3.5 us; the last step takes 0.1 us and
+    // waits for the first step of cpu 1.
     let application = read_text("a.goal", GOAL).unwrap();
     assert!((time_of(application) - 8.6).abs() < 1e-9);
     let slow = GOAL.replace("calc 3000", "calc 8000");

@@ -1,9 +1,10 @@
 //! Reproduces Fig. 14 of the TCP-Bolt paper (Stephens et al., INFOCOM 2014): throughput of deadlock-free
 //! routes on a Jellyfish of 64-port switches, relative to ECMP, for random permutations of all hosts.
 //!
-//! The paper does not state the division of the ports. Reading B gives network and host ports the ratio of
-//! the bisection (1:1 means 32 and 32); reading A uses Bollobás' bound for the bisection of a random regular
-//! graph, n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both have about 7,200 hosts.
+//! The paper does not state how many ports of a switch lead to hosts. Reading B gives network and host ports
+//! the ratio of the bisection (1:1 means 32 and 32); reading A uses Bollobás' bound for the bisection of a
+//! random regular graph, n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both readings have about 7,200
+//! hosts.
 //!
 //! Usage: `fig14 [PERMUTATIONS [SWITCHES NETWORK_PORTS HOST_PORTS]]`, by default 20 permutations and all six
 //! settings; the other three numbers select one Jellyfish instead. The output is CSV. `relative` is the
@@ -23,7 +24,7 @@ use pauseframe_units::{BitRate, NodeId, Span};
 use std::error::Error;
 use std::time::Instant;
 
-/// Tuples (reading, split, network ports, host ports, switches).
+/// Settings: (reading of the paper, split, network ports, host ports, switches).
 const SETTINGS: [(&str, &str, u32, u32, u32); 6] = [
     ("B", "1:1", 32, 32, 225),
     ("B", "1:2", 21, 43, 167),

@@ -25,9 +25,9 @@ pub struct Arrival {
     pub stop: Option<Time>,
 }
 
-/// Size of the end queue, in which most entries may be outdated, below which it is not cleaned.
+/// Minimum size of the end queue before outdated entries are removed.
 const ENDS_MIN: usize = 1024;
-/// Additional entries of the end queue per active flow before it is cleaned.
+/// Further entries of the end queue per active flow before outdated entries are removed.
 const ENDS_MOST: usize = 4;
 
 /// A source of flows in the order of their starts; the source may react to the end of flows.
@@ -52,7 +52,7 @@ pub struct Outcome {
     pub paths: Paths,
     /// For each flow, its size.
     pub sizes: Vec<Bytes>,
-    /// Time of this result in seconds.
+    /// Simulated time of this result in seconds.
     pub end: f64,
     /// True if the caller stopped the computation.
     pub stopped: bool,
@@ -156,8 +156,8 @@ struct Progress {
     due: f64,
 }
 
-/// Tuples (seconds, flow, slot), the earliest first. Seconds are not negative, so their bits have the same
-/// order.
+/// Tuples (seconds, flow, slot), the earliest first. Seconds are not negative, so comparing their bits
+/// compares the seconds.
 type Queue = BinaryHeap<Reverse<(u64, u32, u32)>>;
 
 #[derive(Debug)]
@@ -172,7 +172,7 @@ struct Fluid {
     left: Vec<f64>,
     /// Number of flows that have ended.
     ended: u64,
-    /// Stop times of flows; some of these flows may have ended before.
+    /// Stop times of flows; some flows may have ended before.
     stops: Queue,
     /// End times of flows; an entry is outdated if it differs from the flow's `due`.
     ends: Queue,

@@ -72,7 +72,8 @@ impl<'a> Flows<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     left: f64,
-    /// The sum of the weights of its rising flows, and the number of times that these flows cross the link.
+    /// The sum of the weights of the link's rising flows, and the number of times that these flows cross the
+    /// link.
     weight: f64,
     rising: u32,
 }
@@ -92,9 +93,11 @@ pub struct MaxMin {
     /// The flows that cross link `l` are `flows[first[l]..first[l + 1]]`.
     first: Vec<u32>,
     flows: Vec<u32>,
-    /// Pairs (share, link), the smallest first. Shares are not negative, so their bits have the same order.
+    /// Pairs (share, link), the smallest share first. Shares are not negative, so comparing their bits
+    /// compares the shares.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Pairs (water level at which the cap is reached, flow), descending, so that the next pair is the last.
+    /// Pairs (water level at which the cap is reached, flow), in descending order, so that the last pair
+    /// comes next.
     caps: Vec<(u64, u32)>,
     stopped: Vec<bool>,
 }
@@ -144,7 +147,8 @@ impl MaxMin {
                 link.rising += 1;
             }
         }
-        // Each row is filled from its end, so that `first` finally contains the starts of the rows.
+        // Each row of flow indices is filled from its end, so that `first` finally contains the starts of the
+        // rows.
         self.first.clear();
         let ends = self.links.iter().scan(0, |end, link| {
             *end += link.rising;
@@ -182,7 +186,7 @@ impl MaxMin {
                 return self.caps.pop().map(|(_, flow)| Stop::Flow(flow));
             };
             let Reverse((key, at)) = *top;
-            // The key does not exceed the link's share, so no link fills below the key.
+            // The heap key does not exceed the link's share, so no link fills below the key.
             if let Some((_, flow)) = self.caps.pop_if(|(level, _)| *level <= key) {
                 return Some(Stop::Flow(flow));
             }

@@ -43,7 +43,8 @@ pub struct Shares {
     events: Events,
 }
 
-/// Events by the bits of their levels; no level is negative, so the bits have the order of the levels.
+/// Events sorted by the bits of their levels; levels are not negative, so comparing their bits compares the
+/// levels.
 type Events = BinaryHeap<Reverse<(u64, Event)>>;
 
 /// Events at a water level; at equal levels they occur in this order.
@@ -97,7 +98,7 @@ struct Flow {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlowState {
-    /// The flow has its former level, as far as known.
+    /// The flow keeps its former level, unless an event changes it.
     Kept,
     /// The rate of the flow rises with the water level.
     Rising,
@@ -240,7 +241,7 @@ impl Shares {
         }
     }
 
-    /// Computes the levels at which the marked ports may fill.
+    /// For ports marked as due, computes the water level at which they may fill.
     fn look(&mut self, water: f64) {
         while let Some(port) = self.due.pop() {
             let entry = &mut self.ports[port as usize];
@@ -259,7 +260,7 @@ impl Shares {
         }
     }
 
-    /// Handles the water level at which this port was expected to fill.
+    /// Handles the event that the water reaches the level at which this port was expected to fill.
     fn fill(&mut self, port: u32, key: u64) {
         let entry = &mut self.ports[port as usize];
         if entry.fill != key || entry.state == PortState::Full {
@@ -287,7 +288,7 @@ impl Shares {
         self.ports[port as usize].flows = here;
     }
 
-    /// Handles the former level of an open port.
+    /// Handles the event that the water reaches the former level of an open port.
     fn release(&mut self, port: u32) {
         let entry = &mut self.ports[port as usize];
         if entry.state != PortState::Open {
@@ -330,7 +331,7 @@ impl Shares {
         }
     }
 
-    /// Stops a flow below its former level.
+    /// Stops a flow at a level below its former level.
     fn lower(&mut self, slot: u32, level: f64) {
         let flow = &mut self.flows[slot as usize];
         (flow.state, flow.level) = (FlowState::Fixed, level);
@@ -346,7 +347,7 @@ fn open(port: &mut Port, number: u32, opened: &mut Vec<u32>, events: &mut Events
     port.state = PortState::Open;
     opened.push(number);
     if port.level.is_finite() {
-        // After all ports that fill at this level.
+        // This event comes after all ports that fill at this level.
         events.push(Reverse(((port.level * (1.0 + NEAR)).to_bits(), Event::Release(number))));
     }
 }
@@ -357,7 +358,7 @@ fn open(port: &mut Port, number: u32, opened: &mut Vec<u32>, events: &mut Events
 fn fills_at(port: &Port, flows: &[Flow], water: f64) -> f64 {
     let mut level = water;
     loop {
-        // The lowest kept flow that the water level would stop.
+        // Level of the lowest flow with unchanged rate that the rising water would reach.
         let (mut left, mut weight, mut lowest) = (port.capacity, 0.0, f64::INFINITY);
         for slot in &port.flows {
             let flow = &flows[*slot as usize];

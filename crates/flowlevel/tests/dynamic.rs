@@ -135,8 +135,8 @@ proptest! {
 
 #[test]
 fn stopped_flows_leave_the_link_to_others() {
-    // A byte per second, shared until the stop at 4 s: 2 of 10 bytes each; then one flow sends its 8 bytes
-    // alone.
+    // At a byte per second, two flows send 2 of their 10 bytes each until the stop at 4 s; then one flow
+    // sends its other 8 bytes alone.
     let stopped = Arrival { stop: Some(Time(4 * SECOND)), ..flow(0.0, 10) };
     let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[stopped, flow(0.0, 10)]).unwrap();
     assert_close(&ends, &[4.0, 12.0]);

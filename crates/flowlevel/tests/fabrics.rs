@@ -149,7 +149,8 @@ fn choosing_by_load_beats_chance() {
 
 #[test]
 fn the_lightest_of_two_parallel_spines_is_taken() {
-    // Two leaves, four spines, four hosts per leaf: by load, each of four flows gets a different spine.
+    // Two leaves, four spines and four hosts per leaf: choosing by load gives each of four flows a different
+    // spine.
     let topology = leaf_spine(2, 4, 4, gbps(1), gbps(1)).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
     let tables =

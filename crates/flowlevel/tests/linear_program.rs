@@ -1,7 +1,7 @@
 //! Compares max-min rates with an independent method: a sequence of linear programs.
 //!
-//! Each program maximises the common level of all open flows. Then a flow is settled at that level if it
-//! cannot exceed its share, even if all other flows are reduced to theirs.
+//! Each linear program maximises the common level of all open flows. Then a flow is settled at that level if
+//! it cannot exceed its share, even if all other open flows get no more than theirs.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths};
@@ -16,8 +16,8 @@ struct Case {
     caps: Vec<f64>,
 }
 
-/// A program over the rates of all flows, with the settled flows fixed; `gains[f]` is the weight of flow f in
-/// the objective.
+/// Makes a linear program over the rates of all flows, with the settled flows fixed; `gains[f]` is the weight
+/// of flow f in the objective.
 fn program(case: &Case, settled: &[Option<f64>], gains: &[f64]) -> (Problem, Vec<Variable>) {
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let rates: Vec<Variable> = (0..settled.len())

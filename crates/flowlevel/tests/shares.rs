@@ -125,8 +125,8 @@ proptest! {
     }
 }
 
-/// Hosts on leaves, with spines between the leaves, paths of a few lengths and hundreds of active flows:
-/// causes deep chains of bottlenecks, and rounding over ten thousand changes.
+/// Hosts, leaves and spines with hundreds of active flows on short and long paths: this causes deep chains of
+/// bottlenecks, and rounding over ten thousand changes.
 #[test]
 fn nothing_drifts_over_many_changes() {
     let (hosts, leaves, spines) = (64_u32, 8, 3);

@@ -8,7 +8,7 @@ pub struct OptionDoc {
     /// The path of the key, such as "switch.pfc.xoff"; paths omit the indices of list elements
     /// ("workload.size", "topology.links[].ends").
     pub path: String,
-    /// The choices under which the key exists ("topology.kind = xgft"), or "".
+    /// The choices of kinds under which the key exists ("topology.kind = xgft"), or "".
     pub when: String,
     /// The type of the key in words.
     pub kind: String,
@@ -53,7 +53,7 @@ pub struct Variants {
 pub struct TableDoc {
     /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
-    /// The choices under which the table exists, or "".
+    /// The choices of kinds under which the table exists, or "".
     pub when: String,
     /// The name of the table, such as "Pfc".
     pub name: String,

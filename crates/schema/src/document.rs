@@ -116,7 +116,7 @@ impl Item {
         (item, true)
     }
 
-    /// The value as TOML on one line, shortened for an error message.
+    /// Formats the value as TOML on one line, shortened for an error message.
     pub fn show(&self) -> String {
         match &self.value {
             Value::Text(text) if text.chars().count() > 60 => {
@@ -152,7 +152,8 @@ impl Item {
     }
 }
 
-/// Loads the document of `input`: parses the text, applies `--set` and `--seed`, and expands short forms.
+/// Loads the document of `input`: parses the TOML text, applies `--set` and `--seed`, and expands short
+/// forms.
 ///
 /// The problems in the result are overrides for which no key exists.
 ///

@@ -23,7 +23,7 @@ pub struct Problem {
     pub value: String,
     /// The mistake and the allowed values.
     pub message: String,
-    /// A remedy, or "".
+    /// A remedy for the mistake, or "".
     pub hint: String,
 }
 

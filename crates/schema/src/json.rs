@@ -23,7 +23,7 @@ pub fn schema(language: &'static Language, id: &str) -> Value {
     schema
 }
 
-/// The kinds selected: path and name.
+/// The selected kinds: path of the key and name of the kind.
 type Fixed = [(String, String)];
 
 struct Writer {
@@ -33,7 +33,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// The schema of the table at `path` under these choices.
+    /// The schema of the table at `path` if these kinds are selected.
     fn table(&mut self, path: &str, fixed: &Fixed) -> Value {
         let own = |variants: &&crate::docs::Variants| {
             parent(&variants.path) == path && self.options_at(&variants.path, fixed).next().is_some()
@@ -52,7 +52,7 @@ impl Writer {
         any_of(kinds)
     }
 
-    /// The options at exactly this path under these choices.
+    /// The options at exactly this path if these kinds are selected.
     fn options_at<'s>(
         &'s self,
         path: &'s str,
@@ -62,7 +62,7 @@ impl Writer {
         of_path.filter_map(move |option| Some((option, self.holds(&option.when, fixed)?)))
     }
 
-    /// True if keys with this condition exist under these choices; the result also tells whether they always
+    /// True if keys with this condition exist if these kinds are selected; also tells whether they always
     /// exist.
     fn holds(&self, when: &str, fixed: &Fixed) -> Option<bool> {
         let mut always = true;

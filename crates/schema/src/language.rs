@@ -39,7 +39,7 @@ impl Language {
         })
     }
 
-    /// Discards the documentation after the readers got new keys.
+    /// Discards the documentation, because the readers got new keys.
     pub fn explore_again(&'static self) {
         *self.found.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -49,7 +49,7 @@ impl Language {
         &self.documentation().options
     }
 
-    /// The rank of a path in the order of the file.
+    /// The rank of a key's path in the order of the file.
     pub fn rank(&self, path: &str) -> usize {
         let section = path.split(['.', '[']).next().unwrap_or("");
         self.order.iter().position(|known| *known == section).unwrap_or(self.order.len())

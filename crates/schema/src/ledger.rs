@@ -22,13 +22,13 @@ pub enum Origin {
     Set,
     /// The option `--seed`.
     Seed,
-    /// A preset with this name.
+    /// The value comes from a preset with this name.
     Preset(&'static str),
-    /// A stack with this name.
+    /// The value comes from a stack with this name.
     Stack(&'static str),
-    /// The default of the key.
+    /// The value is the default of the key.
     Default,
-    /// A default that depends on another value; the text names that value.
+    /// The value is a default that depends on another value, which the text names.
     Computed(String),
 }
 
@@ -74,7 +74,7 @@ pub struct Entry {
 pub struct Ledger<'d> {
     /// The document being read.
     pub root: &'d Item,
-    /// The language of the document.
+    /// The language (type of document) of the document.
     pub language: &'static Language,
     file_name: &'d str,
     problems: Vec<Problem>,
@@ -184,12 +184,12 @@ impl<'d> Ledger<'d> {
         self.entries.iter().any(|entry| last_segment(&entry.path) == key)
     }
 
-    /// Number of entries, for [`Ledger::fold`].
+    /// Number of recorded entries, for [`Ledger::fold`].
     pub fn mark(&self) -> usize {
         self.entries.len()
     }
 
-    /// Removes the entries since `mark` and returns them as one inline table.
+    /// Removes the entries recorded since `mark` and returns them as one inline table.
     pub fn fold(&mut self, mark: usize) -> String {
         let pairs: Vec<String> = self
             .entries
@@ -200,7 +200,7 @@ impl<'d> Ledger<'d> {
         format!("{{ {} }}", pairs.join(", "))
     }
 
-    /// Adds problems that were found before or after reading.
+    /// Adds problems that were found outside of the readers.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         problems.into_iter().for_each(|problem| self.list(problem));
     }

@@ -7,7 +7,7 @@ use crate::language::Language;
 use crate::ledger::Ledger;
 use crate::text::parent;
 
-/// The kinds selected: path and name.
+/// The selected kinds: path of the key and name of the kind.
 type Choices = Vec<(String, &'static str)>;
 
 /// Runs the readers of `language` over every choice of kind.
@@ -26,8 +26,7 @@ pub(crate) fn explore(language: &'static Language) -> Documentation {
                 found.tables.push(table);
             }
         }
-        // Explore only the choices that this choice made available; the other choices are explored
-        // separately.
+        // Explore only the keys that this choice made available; other choices are explored separately.
         let all: Vec<String> = run.variants.iter().map(|variants| variants.path.clone()).collect();
         for variants in run.variants.into_iter().filter(|variants| !explored.contains(&variants.path)) {
             for name in variants.names.iter().rev() {

@@ -38,7 +38,7 @@ pub struct Table<'a, 'd> {
     lenient: bool,
 }
 
-/// Names that users write for the key that selects the kind of a table.
+/// Names that users may write for the key that selects the kind of a table.
 const SELECTORS: [&str; 3] = ["kind", "type", "policy"];
 
 #[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
@@ -272,7 +272,7 @@ impl<'a, 'd> Table<'a, 'd> {
         default
     }
 
-    /// Reads a key that is required in this case; `rule` names the case for the reference.
+    /// Reads a key that is required unless a rule applies; `rule` names the case for the reference.
     pub fn needed_unless<T: Setting>(&mut self, key: &'static str, rule: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, rule, doc, None);
         self.must(key)
@@ -354,8 +354,8 @@ impl<'a, 'd> Table<'a, 'd> {
         self.describe::<T>(key, &default.toml(), doc, bounds);
     }
 
-    /// Does not report keys with this prefix: the table that would read them is missing, which is reported
-    /// already.
+    /// Suppresses reports on keys with this prefix: the table that would read them is missing, which is
+    /// reported already.
     pub fn excuse(&mut self, prefix: &str) {
         let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
         for (key, _) in pairs.iter().filter(|(key, _)| key.starts_with(prefix)) {
@@ -470,7 +470,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Describes where a missing key belongs.
+    /// Describes where the user should write a missing key.
     fn place_for(&self, key: &str) -> String {
         let segments =
             self.path.split('.').filter(|segment| !segment.bytes().all(|byte| byte.is_ascii_digit()));

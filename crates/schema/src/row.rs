@@ -3,7 +3,7 @@
 /// A named row of values.
 #[derive(Debug)]
 pub struct Row {
-    /// The name of the row in documents.
+    /// The name by which documents select the row.
     pub name: &'static str,
     /// The meaning of the row in one line.
     pub doc: &'static str,

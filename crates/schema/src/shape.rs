@@ -24,7 +24,7 @@ pub enum Shape {
         /// The units of the quantity.
         units: Units,
     },
-    /// One of a few names.
+    /// A value from a list of names.
     OneOf(Vec<&'static str>),
     /// A text that matches this regular expression (ECMA 262).
     Pattern(&'static str),
@@ -32,7 +32,7 @@ pub enum Shape {
     Any(&'static str, Vec<Shape>),
     /// A list.
     List(Box<Shape>),
-    /// A table with free keys, whose values all have one form.
+    /// A table whose keys the file chooses, and whose values have one form.
     Map(Box<Shape>),
     /// A list of two values.
     Pair(Box<Shape>),
@@ -40,7 +40,7 @@ pub enum Shape {
     Switchable,
     /// A list of tables.
     Rows,
-    /// A table of tables with free names.
+    /// A table of tables whose names the file chooses.
     Named {
         /// The path of the table with the same keys, or "" if these tables have their own documentation.
         like: &'static str,

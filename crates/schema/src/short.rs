@@ -7,13 +7,13 @@ use crate::document::{Item, Value};
 /// The short form of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Short {
-    /// Any value other than a table is the value of this key.
+    /// A value other than a table is the value of this key of the table.
     Key(&'static str),
-    /// A text is the value of this key, `true` an empty table.
+    /// A text is the value of this key, and `true` stands for an empty table.
     TextOrTrue(&'static str),
     /// `true` stands for an empty table.
     True,
-    /// A list is the value of this key.
+    /// A list is the value of this key of the table.
     List(&'static str),
     /// A single table stands for a list with one element.
     One,

@@ -46,10 +46,9 @@
 /// }
 /// ```
 ///
-/// `pub struct HostSpec as "Machine"` replaces the table's name in Python and in the JSON Schema, which
-/// otherwise is the name of the type without "Spec". With `pub fn try_read(..)` instead of `pub fn read(..)`
-/// the reader returns an `Option`: required keys can be missing. Further arguments are passed to the readers
-/// of keys.
+/// `pub struct HostSpec as "Machine"` sets the table's name in Python and in the JSON Schema; the default is
+/// the type's name without "Spec". With `pub fn try_read(..)` instead of `pub fn read(..)` the reader returns
+/// an `Option`: required keys can be missing. Further arguments are passed to the readers of keys.
 #[macro_export]
 macro_rules! table {
     (
@@ -247,7 +246,7 @@ macro_rules! kinds {
                 $t.variant(key, default, Self::NAMES, doc)
             }
 
-            /// Reads the keys of the kind `chosen`; `None` if a problem was recorded.
+            /// Reads the keys of the kind `chosen`; `None` if the reader recorded a problem.
             pub fn read_as(chosen: &str, $t: $table $(, $arg: $argty)*) -> Option<Self> {
                 match chosen {
                     $( $text => Option::<$ty>::from(<$ty>::read $args).map(Self::$variant), )+

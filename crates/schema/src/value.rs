@@ -42,7 +42,7 @@ pub trait Setting: Sized {
 
 /// A type with a few named values, declared by [`choices!`](crate::choices).
 pub trait Choice: Copy + PartialEq + 'static {
-    /// The names in documents.
+    /// The names of the values in documents.
     const NAMES: &'static [(&'static str, Self)];
 
     /// The name of this value.
@@ -102,8 +102,7 @@ pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone
 
 /// Suggests the most similar element of `known` as a question; "" if no element is similar.
 pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
-    // Longer words are no misspellings, and the time for the edit distance grows with the product of the
-    // lengths.
+    // Longer words are no misspellings, and computing their edit distance takes long.
     if word.len() > 64 {
         return String::new();
     }
@@ -182,7 +181,7 @@ quantity!(Span, "time", SPAN_UNITS, "a time such as \"240 us\"", span_text);
 quantity!(Bytes, "size", BYTES_UNITS, "a size such as \"96 KB\"", bytes_text);
 quantity!(BitRate, "rate", RATE_UNITS, "a rate such as \"10 Gbps\"", |rate: BitRate| rate.to_string());
 
-/// Formats a time for people: "0 s"; whole hours in hours.
+/// Formats a time for people, such as "0 s"; whole hours are written in hours.
 fn span_text(span: Span) -> String {
     const HOUR: u64 = 3600 * 1_000_000_000_000;
     match span.0 {
@@ -192,7 +191,7 @@ fn span_text(span: Span) -> String {
     }
 }
 
-/// Formats a size for people: packets in bytes ("1500 B", not "1.5 KB"); whole terabytes in terabytes.
+/// Formats a size for people: packet sizes in bytes ("1500 B", not "1.5 KB"); whole terabytes in terabytes.
 fn bytes_text(size: Bytes) -> String {
     const TB: u64 = 1_000_000_000_000;
     match size.0 {
@@ -294,7 +293,7 @@ impl Setting for String {
     fn read(item: &Item) -> Result<String, Mistake> {
         match &item.value {
             Value::Text(text) => Ok(text.clone()),
-            // For example the name of a host in an HPCC file.
+            // A number can be, for example, the name of a host in an HPCC file.
             Value::Integer(number) => Err(Mistake {
                 message: format!("{number} is a number; expected text in quotes"),
                 hint: format!("write \"{number}\""),

@@ -1,7 +1,7 @@
 //! Checks a topology that a user wrote by hand, and reports every mistake at once with the nodes concerned.
 //!
-//! The rules are those of the simulator: a host has one NIC port and never forwards. Two hosts may be linked
-//! back to back; because each host has one port, such a fabric has no other node.
+//! The rules are those of the simulator: a host has one NIC port and never forwards. A fabric may also
+//! consist of two hosts linked back to back.
 
 use crate::{NodeKind, Topology};
 use pauseframe_units::{Id, IndexVec, NodeId};

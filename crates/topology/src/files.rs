@@ -15,7 +15,7 @@ pub const FILE_MAX: u64 = 1 << 30;
 /// The error of the operating system; for a folder, a device, a pipe or a larger file, a message that says
 /// which files are accepted.
 pub fn open(path: &Path) -> io::Result<File> {
-    // The check comes before the open call, because opening a pipe would wait for its other end.
+    // Check the file before opening it, because opening a pipe would wait for its other end.
     check(&std::fs::metadata(path)?)?;
     let file = File::open(path)?;
     check(&file.metadata()?)?;

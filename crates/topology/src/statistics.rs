@@ -1,6 +1,6 @@
 //! Computes statistics of a topology: counts, rates, distances and bisection bandwidth.
 //!
-//! The bisection bandwidth is the smallest capacity between two parts with half of the hosts each. To find
+//! The bisection bandwidth is the smallest capacity between two parts with half of the hosts each. Finding
 //! the smallest cut is NP-hard; the local search used here (Fiduccia and Mattheyses, DAC 1982, with a few
 //! starts) gives an upper bound, which is exact for common trees and rings.
 
@@ -174,7 +174,7 @@ struct Cut<'a> {
     side: Vec<u8>,
     /// Number of hosts on each side.
     weight: [usize; 2],
-    /// Largest difference between the weights of the two sides that the result may have.
+    /// Maximum difference between the weights of both sides of the result.
     apart: usize,
 }
 
@@ -274,7 +274,7 @@ impl<'a> Cut<'a> {
     }
 
     /// The switch whose move gains most and keeps the difference of the sides within `slack` hosts. Drops
-    /// outdated entries.
+    /// outdated heap entries.
     fn next_move(
         &self,
         heaps: &mut [BinaryHeap<(i128, u32)>; 2],

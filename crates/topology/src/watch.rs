@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Receives the progress of a computation.
 pub trait Watch {
     /// Reports that `done` of `of` steps of `stage` are complete. The computation calls this method often, so
-    /// it should return at once most of the time.
+    /// it should be fast.
     ///
     /// # Errors
     /// [`Stopped`] ends the computation early.

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A small integer that identifies one element in an arena.
+/// A small integer that identifies one element of an arena.
 pub trait Id: Copy {
     /// The id of the element with this index.
     fn from_index(index: usize) -> Self;
@@ -40,7 +40,7 @@ id!(
 );
 id!(
     /// Identifies one direction of a link: an egress port with its queue. Link `l` has the ports `2 l` (from
-    /// end a to end b) and `2 l + 1` (back), so the opposite direction follows without a table.
+    /// end a to end b) and `2 l + 1` (back), so the opposite direction needs no table.
     PortId
 );
 
@@ -112,12 +112,12 @@ impl<I: Id, T> IndexVec<I, T> {
         self.items.is_empty()
     }
 
-    /// The elements in the order of their ids.
+    /// Iterates over the elements in the order of their ids.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
     }
 
-    /// The elements as mutable references, in the order of their ids.
+    /// Iterates over mutable elements in the order of their ids.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }

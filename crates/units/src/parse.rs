@@ -16,12 +16,12 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// The mistake and the allowed forms.
+    /// The mistake and the allowed forms of the text.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The text to write instead, or "".
+    /// A text to suggest instead, or "".
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -69,11 +69,11 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
     const EXAMPLE: &'static str;
     /// The units of this quantity.
     const UNITS: Units;
-    /// The unit that users most likely mean when they write a number without a unit: "seconds".
+    /// The likely unit of a number without a unit: "seconds".
     const BASE_UNIT: &'static str;
     /// Size of the base unit in multiples of the smallest unit.
     const BASE: u64;
-    /// Unit names of other programs: the unit here, the factor, and a hint.
+    /// Unit names of other programs, with the unit here, the factor and a hint.
     const FOREIGN: &'static [Foreign];
 
     /// The quantity of `value` smallest units.
@@ -96,7 +96,7 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
 pub struct Foreign {
     name: &'static str,
     any_case: bool,
-    /// The unit here, and its number per foreign unit.
+    /// The unit here, and how many of it make one foreign unit.
     means: Option<(&'static str, u64)>,
     note: &'static str,
 }
@@ -266,8 +266,8 @@ macro_rules! from_text {
     ($($name:ident),*) => {$(
         impl FromStr for $name {
             type Err = ParseError;
-            /// Parses "240 us", "1.5ms", "225 KB" (units of 1000), "9 MiB" (units of 1024), "2.5 Gbps"; the
-            /// value must be a whole number of the smallest unit.
+            /// Parses "240 us", "1.5ms", "225 KB" (units of 1000), "9 MiB" (units of 1024) or "2.5 Gbps" to a
+            /// whole number of the smallest unit.
             fn from_str(text: &str) -> Result<$name, ParseError> {
                 parse::<$name>(text).map($name)
             }
@@ -300,7 +300,7 @@ fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     if let Some((_, what)) = of_others.into_iter().find(|(units, _)| known(units)) {
         return format!("{unit} is the unit of {what}");
     }
-    // In "1e-6 s" the exponent stands in the place of the unit.
+    // In "1e-6 s" the parser finds the exponent where the unit should be.
     let (exponent, name) = unit.split_at(unit.find(|c: char| c.is_whitespace()).unwrap_or(unit.len()));
     let scale = T::UNITS.iter().find(|(known, _)| *known == name.trim()).map(|(_, scale)| *scale);
     let value = format!("{number}{exponent}").parse::<f64>().ok();

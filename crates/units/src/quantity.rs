@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// A point in time: picoseconds since the start of the run.
+/// A point in time, in picoseconds since the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(pub u64);
 
@@ -15,7 +15,7 @@ pub struct Span(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Bytes(pub u64);
 
-/// A rate in bits per second; a rate that serialises packets is never zero.
+/// A rate in bits per second; never zero when it serialises packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct BitRate(pub u64);
 
@@ -27,7 +27,7 @@ impl Priority {
     /// Number of priorities of a port (IEEE 802.1Q: a three-bit code point).
     pub const COUNT: usize = 8;
 
-    /// The priority with this code point, if the code point is below 8.
+    /// The priority with this code point, if below 8.
     pub fn new(code_point: u8) -> Option<Priority> {
         (usize::from(code_point) < Self::COUNT).then_some(Priority(code_point))
     }
@@ -63,7 +63,7 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
-    /// The time since `earlier`, or zero if `earlier` is later than this time.
+    /// The time since `earlier`, or zero if `earlier` is later.
     #[inline]
     pub fn saturating_since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -99,7 +99,7 @@ impl Span {
     pub const fn from_secs(n: u64) -> Span {
         Span(n * PS_PER_S)
     }
-    /// A span of `s` seconds, rounded to the nearest picosecond; negative values and NaN become zero.
+    /// A span of `s` seconds, to the nearest picosecond; negative values and NaN become zero.
     pub fn from_secs_f64(s: f64) -> Span {
         Span((s * PS_PER_S as f64).round() as u64)
     }
@@ -145,8 +145,8 @@ impl BitRate {
         self.0 as f64 / 1e9
     }
 
-    /// The serialisation time of `size` at this rate, rounded up to a picosecond; this is the only rounding
-    /// rule of the simulator. [`Span::MAX`] if the time overflows.
+    /// The serialisation time of `size`, rounded up to a picosecond: the only rounding rule of the simulator.
+    /// [`Span::MAX`] if the time overflows.
     ///
     /// # Panics
     /// If the rate is zero; scenarios with such a link are rejected when they are loaded.
@@ -156,27 +156,27 @@ impl BitRate {
         Span(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// The number of whole bytes that this rate carries in `span`: the bandwidth-delay product.
+    /// The number of whole bytes that this rate carries in `span` (bandwidth-delay product).
     pub fn bytes_in(self, span: Span) -> Bytes {
         Bytes((u128::from(self.0) * u128::from(span.0) / 8 / u128::from(PS_PER_S)) as u64)
     }
 }
 
-/// A rate prepared for the hot path: it serialises like [`BitRate::serialise`], but without a division if a
-/// byte takes a whole number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
+/// A rate prepared for the hot path: like [`BitRate::serialise`], but without a division if a byte takes a
+/// whole number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
 ///
-/// One word: the picoseconds per byte, or the rate itself with the highest bit set.
+/// One word: the picoseconds per byte, or the rate with the highest bit set.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRate(u64);
 
-/// Flag for a rate at which a byte does not take a whole number of picoseconds.
+/// Flag for a rate at which a byte takes a fractional number of picoseconds.
 const INEXACT: u64 = 1 << 63;
 /// Picoseconds per byte at a rate of 1 bit/s.
 const BYTE_PS: u64 = 8 * PS_PER_S;
 
 impl LineRate {
-    /// Prepares `rate`. A rate of 2^63 bit/s or more becomes the rate just below: a frame takes one
-    /// picosecond at both.
+    /// Prepares `rate`. A rate of 2^63 bit/s or more counts as just below: a frame takes one picosecond at
+    /// both.
     pub fn new(rate: BitRate) -> LineRate {
         let exact = rate.0 > 0 && BYTE_PS.is_multiple_of(rate.0);
         LineRate(if exact { BYTE_PS / rate.0 } else { INEXACT | rate.0.min(INEXACT - 1) })
@@ -298,8 +298,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Writes `value` in the largest unit that does not exceed it, with all digits, so that parsing the text
-/// returns the same value.
+/// Writes `value` in its largest possible unit with all digits, so that parsing returns the same value.
 fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, steps: &[(u64, &str)], base: &str) -> fmt::Result {
     let Some(&(scale, unit)) = steps.iter().find(|(scale, _)| value >= *scale) else {
         return write!(f, "{value} {base}");

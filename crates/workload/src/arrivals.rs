@@ -16,7 +16,7 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Makes an empty agenda that accepts only times before `stop`.
+    /// Makes an empty agenda of arrivals that accepts only times before `stop`.
     pub(crate) fn until(stop: Time) -> Agenda {
         Agenda { due: BinaryHeap::new(), stop }
     }
@@ -28,12 +28,12 @@ impl Agenda {
         }
     }
 
-    /// The earliest time in the agenda.
+    /// The earliest arrival time in the agenda.
     pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// Removes the earliest entry and returns it.
+    /// Removes the earliest arrival and returns it.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         self.due.pop().map(|Reverse(entry)| entry)
     }
@@ -69,7 +69,7 @@ impl Poisson {
         self.agenda.next()
     }
 
-    /// Removes the next event; returns its time and host.
+    /// Removes the next event of all processes; returns its time and host.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         let (time, host) = self.agenda.take()?;
         self.enter_next(time, host);

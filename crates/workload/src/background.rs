@@ -1,10 +1,10 @@
 //! Single flows between random hosts, as an open loop (Poisson arrivals at a load or a rate) or a closed loop
 //! (every host keeps a number of flows active; one in bolt §IV-A3).
 //!
-//! The offered load relates application bytes to the rate of the sender's link; headers come on top. In the
-//! closed loop, each of a host's first flows starts at a uniformly random time within the serialisation time
-//! of a flow of mean size on the host's link, so that the hosts do not start in lockstep, and before `stop`.
-//! Later flows start when an earlier flow of the host ends.
+//! The offered load relates application bytes to the rate of the sender's link; headers are additional. In
+//! the closed loop, each of a host's first flows starts at a uniformly random time within the serialisation
+//! time of a flow of mean size on the host's link, so that the hosts do not start in lockstep, and before
+//! `stop`. Later flows start when an earlier flow of the host ends.
 
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};

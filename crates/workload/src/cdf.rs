@@ -30,7 +30,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> + Clone {
 /// Reads a CDF file: pairs (bytes, cumulative probability), ascending, ending at 1.
 ///
 /// # Errors
-/// A message with the file, the line and the mistake.
+/// A message that contains the file, the line and the mistake.
 pub fn read_cdf(path: &Path) -> Result<Vec<(f64, f64)>, String> {
     let text = files::read_text(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse_cdf(&text).map_err(|message| format!("{}, {message}", path.display()))

@@ -29,7 +29,7 @@ pub const SIZES: RangeInclusive<Bytes> = Bytes(1)..=SIZE_MAX;
 /// Bounds of times and delays.
 pub const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
 
-/// Reads the end of the arrivals; by default the end of the run.
+/// Reads the time after which nothing new starts; by default the end of the run.
 pub(crate) fn stop(
     t: &mut Table,
     key: &'static str,

@@ -15,7 +15,7 @@ type Needs = Vec<Vec<u32>>;
 /// for each other in a cycle.
 ///
 /// # Errors
-/// The index of the flow and the reason.
+/// The index of the invalid flow and the reason.
 pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     let mut by_id: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, id) in flows.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.id.as_deref()?)))

@@ -3,9 +3,9 @@
 //! separated by spaces) and `compute_us`. Further columns are ignored. Times are rounded to the nearest
 //! picosecond.
 //!
-//! A file with the extension `.txt` is a flow file of the HPCC simulator (Li et al., SIGCOMM 2019) or its
-//! descendants: the number of flows, then `src dst priority_group port bytes start_s` for each flow, with the
-//! node ids of its topology file.
+//! `.txt` files are flow files of the HPCC simulator (Li et al., SIGCOMM 2019) or its descendants: the number
+//! of flows, then `src dst priority_group port bytes start_s` for each flow, with the node ids of its
+//! topology file.
 
 use super::context::{Context, SIZES, TIMES, host};
 use super::maker::Maker;
@@ -278,7 +278,7 @@ fn optional_positions<'a>(names: impl Iterator<Item = &'a str>) -> [Option<usize
     [find(COLUMNS[4]), find(COLUMNS[5]), find(COLUMNS[6])]
 }
 
-/// The texts of the optional columns; numbers in plain notation.
+/// The texts of the optional columns; numbers are converted to text.
 fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     columns.map(|column| match fields[column?] {

@@ -15,7 +15,7 @@ use pauseframe_units::Span;
 /// Number of mistakes in a file after which no similar names are suggested.
 const HINTS_MAX: usize = 10;
 
-/// A list of flows in the scenario, or read from a file at load
+/// A list of flows in the scenario, or read from a file at load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowsSpec {
     /// The flows.

@@ -27,7 +27,7 @@ table! {
         /// Load that all senders together offer before and after the burst, as a fraction of the receiver's
         /// link rate
         load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
-        /// Size of an application's message before and after the burst
+        /// Size of each message that an application writes before and after the burst
         message: Bytes = or_in(Bytes::kb(15), SIZES);
         /// Load that all senders together offer in the burst, as a multiple of the receiver's link rate
         overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));

@@ -25,7 +25,7 @@ table! {
     /// `rate` times per second
     // The defaults of bolt §IV-A3: 200 jobs per second and host, ten servers, 2, 4 or 8 KB.
     pub struct IncastSpec {
-        /// Jobs per second and host, Poisson
+        /// Jobs per second and host, with Poisson arrivals
         rate: f64 = or_in(200.0, RATES);
         /// Servers per job, drawn at random from the other hosts
         fan_in: u32 = or(10) => { others(t, "fan_in", fan_in, context); };
@@ -120,7 +120,7 @@ impl Incast {
         let response = choices[self.sizes[host].below(choices.len() as u64) as usize].0.max(1);
         let fan_in = self.jobs.fan_in as usize;
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
-        // `other` counts the hosts without the host itself.
+        // `other` counts the hosts without `host` itself.
         let servers = others.into_iter().map(|other| self.hosts[other + usize::from(other >= host)]);
         let (aggregator, query) = (self.hosts[host], self.next_query.take());
         let template = FlowSpec { start, query: Some(query), ..self.template };
@@ -242,8 +242,8 @@ mod tests {
             assert_within(f64::from(sizes[&size]), n / 3.0, 4.0 * (n * 2.0 / 9.0).sqrt());
         }
         for count in asked.values() {
-            // Each of the 12 hosts is a server in 10/12 of all jobs: in 10 of 11 jobs of the other hosts, and
-            // in none of its own.
+            // Each of the 12 hosts is a server in 10 of 11 jobs of every other host and in none of its own
+            // jobs, so in 10/12 of all jobs.
             assert_within(f64::from(*count), n * 10.0 / 12.0, 5.0 * (n * 10.0 / 144.0 + n / 12.0).sqrt());
         }
     }

@@ -65,7 +65,7 @@ pub struct WorkloadSpec {
     pub name: String,
     /// Name of the transport: "default" stands for `[transport]`, "udp" for no transport.
     pub transport: String,
-    /// The kind of workload with its keys.
+    /// The kind of this workload with its keys.
     pub kind: WorkloadKind,
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A kind of workload, which can make the workload.
+/// A kind of workload with its keys, from which a workload is made.
 pub trait Source: Debug {
     /// Makes the workload.
     fn build(&self, maker: &Maker) -> Box<dyn Workload>;
@@ -101,7 +101,7 @@ pub fn nothing() -> Box<dyn Workload> {
 /// The arguments that all constructors of workloads share.
 #[derive(Clone, Copy)]
 pub struct Maker<'a> {
-    /// The network and the seed.
+    /// The network and the seed of the run.
     pub context: &'a WorkloadContext<'a>,
     /// Name of the workload.
     pub name: &'a str,

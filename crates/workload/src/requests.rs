@@ -52,7 +52,7 @@ table! {
         };
         /// Time between the requests to successive servers
         spacing: Span = or_in(Span::ZERO, TIMES);
-        /// Time from a request to its response: see reply_law
+        /// Time from a request to its response; reply_law defines its meaning
         reply_delay: Span = or_in(Span::ZERO, TIMES);
         /// Meaning of reply_delay: constant, maximum of a uniform or mean of an exponential distribution, or
         /// the step between successive servers (staggered)
@@ -79,7 +79,7 @@ choices! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReplyDelay {
     law: ReplyLaw,
-    /// The constant, the maximum, the mean, or the step, depending on the distribution.
+    /// The constant, the maximum, the mean, or the step of the delay, depending on its distribution.
     time: Span,
 }
 
@@ -175,7 +175,7 @@ struct Requests {
     /// Start of the current round while it sends requests, or of the next round; `None` while responses are
     /// pending and after the last round.
     start: Option<Time>,
-    /// Number of requests sent in this round, and number of flows that have ended.
+    /// Number of requests sent in this round, and number of its flows that have ended.
     asked: usize,
     ended: usize,
     failed: bool,

@@ -88,7 +88,7 @@ impl Cdf {
         // A distribution with explicit points needs no source.
         let source: String = t.needed_unless("source", "required, unless there are points", &doc)?;
         let points = points_of(t, &source, context.base_dir)?;
-        // Sizes must not exceed the maximum size of a listed flow.
+        // Reject sizes above the maximum size of a listed flow.
         let largest = points.last().map_or(0.0, |(bytes, _)| *bytes);
         let message = || format!("its largest size is above {SIZE_MAX}");
         t.check(largest <= SIZE_MAX.0 as f64, "source", message, "");
@@ -140,8 +140,8 @@ fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     x0 + (x1 - x0) * ((u - p0) / (p1 - p0))
 }
 
-/// The mean of the distribution that `inverse` draws from: the midpoint of each segment, weighted by the
-/// segment's probability.
+/// The mean of the distribution that `inverse` draws from: the sum of the segments' midpoints, weighted by
+/// their probabilities.
 fn cdf_mean(points: &[(f64, f64)]) -> f64 {
     let atom = points[0].0 * points[0].1;
     let piece = |w: &[(f64, f64)]| (w[1].1 - w[0].1) * f64::midpoint(w[0].0, w[1].0);

@@ -2,8 +2,8 @@
 //!
 //! A flow of this workload contains all bytes that one source sends without a pause: all bytes from `start`
 //! on, or one burst. The network sends a flow at the rate of the workload, so its duration is known in
-//! advance: size divided by rate. The pause after a burst is exponential. Sources that are always on start
-//! simultaneously; other sources start after a first pause.
+//! advance: size divided by rate. The pause after a burst has an exponential distribution. Sources that are
+//! always on start simultaneously; other sources start after a first pause.
 
 use super::random::exponential;
 use super::background::SIZES_DOC;

@@ -278,7 +278,7 @@ class Dragonfly(TopologyKeys):
     h: int
     """Links of each switch to other groups."""
     g: int
-    """Groups: 2 to a h + 1."""
+    """Number of groups: 2 to a h + 1."""
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ class FatTree(TopologyKeys):
 
     _tag: ClassVar = ("kind", "fat_tree")
     k: int
-    """Ports a switch, even; there are k^3/4 hosts."""
+    """Ports per switch, an even number; the fabric has k^3/4 hosts."""
 
 
 @dataclass(frozen=True)
@@ -521,7 +521,7 @@ class Hotspot(WorkloadKeys):
     (above 0 to 1); default 0.5.
     """
     message: str | None = None
-    """Size of an application's message before and after the burst (1 B to 1000 TB); default "15 KB"."""
+    """Size of each message that an application writes before and after the burst (1 B to 1000 TB); default "15 KB"."""
     overload: float | None = None
     """Load that all senders together offer in the burst, as a multiple of the receiver's link rate (above 0 to 1e6);
     default 4.0.
@@ -557,7 +557,7 @@ class Incast(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "incast")
     rate: float | None = None
-    """Jobs per second and host, Poisson (above 0 to 1e9); default 200.0."""
+    """Jobs per second and host, with Poisson arrivals (above 0 to 1e9); default 200.0."""
     fan_in: int | None = None
     """Servers per job, drawn at random from the other hosts; default 10."""
     response: Sequence[str] | None = None
@@ -818,11 +818,11 @@ class Pgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "pgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     p: Sequence[int]
-    """Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1."""
+    """Number of parallel links from a node on each level to each of its parents, p_1 to p_h; p_1 is 1."""
 
 
 @dataclass(frozen=True)
@@ -986,7 +986,7 @@ class Requests(WorkloadKeys):
     spacing: str | None = None
     """Time between the requests to successive servers (0 s to 2400 h); default "0 s"."""
     reply_delay: str | None = None
-    """Time from a request to its response: see reply_law (0 s to 2400 h); default "0 s"."""
+    """Time from a request to its response; reply_law defines its meaning (0 s to 2400 h); default "0 s"."""
     reply_law: Literal["constant", "uniform", "exponential", "staggered"] | None = None
     """Meaning of reply_delay: constant, maximum of a uniform or mean of an exponential distribution, or the step
     between successive servers (staggered); default "constant".
@@ -1202,7 +1202,7 @@ class Switch(Part):
 
 @dataclass(frozen=True)
 class Torus(TopologyKeys):
-    """Switches on a grid that closes on itself, `lengths[i]` along dimension i."""
+    """Switches on a periodic grid, `lengths[i]` along dimension i."""
 
     _tag: ClassVar = ("kind", "torus")
     lengths: Sequence[int]
@@ -1495,12 +1495,12 @@ class Xgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "xgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     external: int | None = None
-    """Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources (0 to
-    1000000); default 0.
+    """Number of further hosts (ext0, ext1, ...) at each switch of the highest level, like the query sources in cee
+    Fig. 2 (0 to 1000000); default 0.
     """
 
 

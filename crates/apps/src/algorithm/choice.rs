@@ -78,7 +78,7 @@ named! {
         Binomial = "binomial",
         /// A scatter followed by an allgather (van de Geijn).
         ScatterAllgather = "scatter_allgather",
-        /// Exchange between ranks at doubling distance.
+        /// Exchange of all data between ranks at doubling distance.
         RecursiveDoubling = "recursive_doubling",
         /// Exchange of half of the data between ranks at halving distance.
         RecursiveHalving = "recursive_halving",
@@ -90,7 +90,7 @@ named! {
         Bruck = "bruck",
         /// Each rank exchanges data with one partner per round.
         Pairwise = "pairwise",
-        /// All messages are sent at once.
+        /// All messages of the operation are sent at once.
         Direct = "direct",
     }
 }
@@ -103,7 +103,7 @@ impl Choices {
     /// Makes `algorithm` carry out all operations of `kind`; replaces an earlier choice.
     ///
     /// # Errors
-    /// The algorithms for `kind`, if `algorithm` is not one of them.
+    /// The valid algorithms, if `algorithm` cannot carry out `kind`.
     pub fn set(&mut self, kind: Kind, algorithm: Algorithm) -> Result<(), &'static [Algorithm]> {
         let known = algorithms(kind);
         if !known.contains(&algorithm) {
@@ -114,7 +114,7 @@ impl Choices {
         Ok(())
     }
 
-    /// The algorithms for `kind`.
+    /// The algorithms that can carry out `kind`.
     pub fn known(&self, kind: Kind) -> &'static [Algorithm] {
         algorithms(kind)
     }
@@ -125,7 +125,7 @@ impl Choices {
         let Call { kind, bytes, .. } = *call;
         let chosen = self.0.iter().find(|&&(other, _)| other == kind).map(|&(_, algorithm)| algorithm);
         match chosen.or(call.algorithm) {
-            // Both algorithms require a power of two; other sizes use the most similar algorithm.
+            // Both algorithms require a power of two; other sizes use a similar algorithm.
             Some(Algorithm::RecursiveHalving) if !size.is_power_of_two() => Algorithm::Pairwise,
             Some(Algorithm::RecursiveDoubling) if kind == Kind::Allgather && !size.is_power_of_two() => {
                 Algorithm::Bruck
@@ -136,7 +136,7 @@ impl Choices {
     }
 }
 
-/// The algorithms for an operation; the first is for small sizes.
+/// The algorithms for an operation; the first algorithm is for small sizes.
 pub(crate) fn algorithms(kind: Kind) -> &'static [Algorithm] {
     use Algorithm::{
         Binomial, Bruck, Direct, Dissemination, Pairwise, Rabenseifner, RecursiveDoubling, RecursiveHalving,

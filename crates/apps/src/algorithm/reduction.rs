@@ -22,8 +22,8 @@ pub(super) fn doubling(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// A reduce-scatter by recursive halving, then an allgather by recursive doubling. Cost: 2 log p alpha + 2 (p
-/// - 1)/p n beta.
+/// A reduce-scatter by recursive halving, then an allgather by recursive doubling. Cost: 2 log p alpha +
+/// 2 (p - 1)/p n beta.
 pub(super) fn rabenseifner(part: &Part, round: u32, into: &mut Round) -> bool {
     let fold = Fold::of(part.size);
     let (extra, rounds) = (fold.extra(), fold.rounds);
@@ -105,7 +105,7 @@ pub(super) fn halving(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// Prefix sums like recursive doubling, with the partners that exist.
+/// Prefix sums: like recursive doubling, but without partners beyond the last rank.
 pub(super) fn scan(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
         return false;

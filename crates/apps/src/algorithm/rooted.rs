@@ -43,7 +43,7 @@ fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32)
     true
 }
 
-/// A binomial bcast in reverse: receives from the children first.
+/// A binomial bcast in reverse: each rank receives from its children first.
 pub(super) fn reduce(part: &Part, round: u32, into: &mut Round) -> bool {
     upwards(part, round, into, |_, _| part.bytes)
 }
@@ -76,8 +76,8 @@ fn upwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -
     true
 }
 
-/// A binomial scatter of the vector's blocks, then an allgather around the ring (van de Geijn). Cost: (log p
-/// + p - 1) alpha + 2 (p - 1)/p n beta.
+/// A binomial scatter of the vector's blocks, then an allgather around the ring (van de Geijn). Cost: (log
+/// p + p - 1) alpha + 2 (p - 1)/p n beta.
 pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     // All ranks count the same number of scatter rounds, so that they begin the ring in the same round.
     let before = doublings(part.size) + 1;

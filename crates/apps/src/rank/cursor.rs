@@ -99,11 +99,11 @@ pub(super) struct ByDependence {
     after_start: Edges,
     /// Steps that can begin now.
     ready: BinaryHeap<Reverse<u32>>,
-    /// The current and the waiting steps of each compute unit.
+    /// For each compute unit, its current step and its waiting steps.
     units: Vec<Unit>,
     /// Number of steps that are not complete.
     pub(super) left: u32,
-    /// Number of open steps by kind: sends, and all other steps.
+    /// Number of open steps: sends, and all other steps.
     pub(super) open_sends: u32,
     pub(super) open: u32,
 }

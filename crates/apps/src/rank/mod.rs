@@ -1,6 +1,6 @@
 //! One rank: its program, its requests, and the messages that reach it.
 //!
-//! A rank is informed when time has passed, a message has arrived or a message has been sent; it answers with
+//! The owner tells a rank when a timer expires or a message has arrived or been sent; the rank answers with
 //! messages and timers. A rank accesses only its own state, so ranks of different hosts can run in different
 //! threads.
 //!
@@ -68,7 +68,7 @@ pub(crate) struct Envelope {
 enum Owner {
     /// The program, which blocks at its current step.
     Block,
-    /// The program, when it waits for this request.
+    /// The program, which will wait for this request later.
     Slot(Slot),
     /// A step of a program with dependences.
     Step(u32),

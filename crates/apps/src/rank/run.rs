@@ -25,8 +25,8 @@ impl Rank {
         let call = &world.application.programs[self.id as usize].calls[at as usize];
         let size = world.application.comms[call.comm as usize].members().len() as u32;
         let algorithm = world.options.algorithms.choose(call, size);
-        // A program with dependences may begin operations in another order than its peers, so the sequence
-        // number of the file counts.
+        // Programs with dependences may begin operations in different orders, so the sequence number in the
+        // file identifies an operation.
         let number = match call.number {
             Some(number) => number as i32,
             None => self.numbers[call.comm as usize],

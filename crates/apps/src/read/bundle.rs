@@ -21,7 +21,7 @@ impl Bundle {
     /// Reads a file, or all files of a folder.
     ///
     /// # Errors
-    /// The file that cannot be read or decompressed.
+    /// The name of the file that cannot be read or decompressed.
     pub fn open(path: &Path) -> Result<Bundle, ReadError> {
         let sources = files(path)?.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
         let name = path.file_name().map_or_else(String::new, |name| {
@@ -42,7 +42,7 @@ impl Bundle {
     /// Reads the application from the files.
     ///
     /// # Errors
-    /// The file, the line and the reason.
+    /// The file, line and reason of the mistake.
     pub fn read(&self, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
         parse(&self.name, &self.sources, format, options)
     }
@@ -62,7 +62,7 @@ impl Bundle {
     pub fn to_text(&self) -> Result<String, ReadError> {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
-            // Without folders in file names, because the folders belong to another machine.
+            // Store file names without folders, because the folders belong to another machine.
             let name = short(text);
             all.extend((name.len() as u64).to_le_bytes());
             all.extend(name.as_bytes());

@@ -103,7 +103,7 @@ impl Value {
     }
 }
 
-/// Node types of the Chakra format.
+/// Types of nodes in the Chakra format.
 const METADATA: i32 = 1;
 const MEMORY: std::ops::RangeInclusive<i32> = 2..=3;
 const COMPUTE: i32 = 4;
@@ -480,8 +480,8 @@ mod tests {
         let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
         let path = critical_path(&application, &options, NETWORK).unwrap();
         let replay = run(Arc::new(application), options, NETWORK).unwrap();
-        // Rabenseifner's algorithm with four ranks takes 4 latencies and 1.5 times the vector, for each of
-        // the two operations.
+        // Rabenseifner's algorithm with four ranks takes 4 latencies and sends 1.5 times the vector; the
+        // program runs it twice.
         let beta = NETWORK.rate.serialise(pauseframe_units::Bytes(12_000 * 3 / 2));
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(50 + 8) + beta));
         assert_eq!(Time::ZERO + path.length, replay.finish().unwrap());
@@ -543,8 +543,8 @@ mod tests {
         assert!(options.eager_limit < part as u64);
         let path = critical_path(&application, &options, NETWORK).unwrap();
         let replay = run(Arc::new(application.clone()), options.clone(), NETWORK).unwrap();
-        // A receive depends on the preceding send, which is complete before the message of the left neighbour
-        // arrives.
+        // Each receive depends on the preceding send, which is complete before the message of the left
+        // neighbour arrives.
         let round = Span::from_us(1) + NETWORK.rate.serialise(pauseframe_units::Bytes(part as u64));
         let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
         assert_eq!((replay.finish(), path.length), (Some(Time::ZERO + closed_form), closed_form));
@@ -573,7 +573,7 @@ mod tests {
         );
         let replay = run(Arc::new(application), Options::default(), NETWORK).unwrap();
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(7)));
-        // Control dependencies without a cycle apply.
+        // Control dependencies that form no cycle apply.
         let application = parse(
             "a",
             &[encode("a.0.et", &[node(1, COMPUTE, &[], Vec::new()), called])],
@@ -710,7 +710,7 @@ mod tests {
         for (ranks, expected) in cases {
             assert_eq!(refused(ranks), expected);
         }
-        // The number of a node as text instead of an integer, which has another wire type.
+        // A node number of type text instead of integer, which has another wire type.
         let mut bytes = encode("a.0.et", &[]).bytes;
         bytes.extend([2, 0x0a, 0]);
         let error = read(&[Source { name: "a.0.et".to_owned(), bytes }]).unwrap_err().to_string();
@@ -751,7 +751,7 @@ mod tests {
         assert_eq!(members, [&[0, 1, 2, 3][..], &[2, 3], &[0, 1]]);
         let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
         let replay = run(Arc::new(application), options, NETWORK).unwrap();
-        // Recursive doubling with two ranks.
+        // The replay uses recursive doubling with two ranks.
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(1) + Span::from_ns(64)));
     }
 }

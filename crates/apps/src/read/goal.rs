@@ -30,7 +30,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     for (number, content) in (1..).zip(text(source)?.lines()) {
         last = number;
         let content = without_comments(content, &mut comment);
-        // Braces are separate words.
+        // Treat braces as separate words.
         let content = content.replace('{', " { ").replace('}', " } ");
         let mut line = Line::new(&source.name, number, &content);
         let Some(first) = line.next() else { continue };

@@ -47,7 +47,7 @@ impl Format {
 /// Parameters that a trace does not contain.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReadOptions {
-    /// Floating-point operations per second of a rank, for traces that count operations.
+    /// Floating-point operations per second of a rank, for traces that count such operations.
     pub flops: f64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Source {
 /// decompressed; without `format`, the contents determine the format.
 ///
 /// # Errors
-/// The file, the line and the reason.
+/// The file, line and reason of the mistake.
 pub fn read(path: &Path, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
     Bundle::open(path)?.read(format, options)
 }
@@ -101,7 +101,7 @@ fn parse(
     application.files = sources.iter().map(|source| short(&source.name).to_owned()).collect();
     crate::check::check(&application).map_err(|fault| {
         let file = if sources.len() == 1 { &first.name } else { &sources[fault.rank as usize].name };
-        // Nodes of a Chakra trace have no lines, so messages contain their index in the file.
+        // Nodes of a Chakra trace have no line numbers, so messages contain the node's index in the file.
         let node = format!("node {} of the file: ", fault.step + 1);
         let place = if format == Format::Chakra { node.as_str() } else { "" };
         let reason = format!("rank {}: {place}{}", fault.rank, fault.reason);
@@ -151,7 +151,7 @@ fn short(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The last number in a file name: the rank, if the file contains one rank.
+/// The last number in a file name, which is the rank if the file contains one rank.
 fn rank_in_name(path: &str) -> Option<u32> {
     let name = short(path);
     let stem = name.trim_end_matches(".zst").trim_end_matches(".gz");

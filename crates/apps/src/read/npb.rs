@@ -36,8 +36,8 @@ const OPERATIONS: [&str; 21] = [
     "scan",
 ];
 
-/// Communicators by their members and by the number of earlier communicators with the same members: equal
-/// pairs on all members denote the same communicator.
+/// Communicators by members and number of earlier communicators with the same members; if both agree on all
+/// members, it is the same communicator.
 type Known = BTreeMap<(Vec<u32>, u32), u32>;
 
 /// A rank while it is read.
@@ -170,7 +170,8 @@ impl Reading {
             return Err(line.error(format!("is a communicator without rank {}, which tells of it", self.id)));
         }
         let seen = self.seen.entry(members.clone()).or_default();
-        // The first communicator of all ranks in order is the world, which every application has.
+        // The first communicator of all ranks in order is the world communicator, which every application
+        // has.
         let world = *seen == 0 && members.iter().copied().eq(0..ranks);
         let position = if world {
             0
@@ -262,7 +263,7 @@ impl Reading {
     }
 }
 
-/// Requests are slots of a reused table, so no trace needs as many as this.
+/// Maximum number of request slots; slots are reused, so no trace needs more.
 const SLOTS: u32 = 1 << 24;
 
 fn slot(line: &mut Line) -> Result<Slot, ReadError> {

@@ -170,7 +170,7 @@ impl Reading {
             "send" | "isend" | "recv" | "irecv" => self.point(action, me, line)?,
             "wait" => self.wait(line)?,
             "waitall" => self.wait_all(line.number),
-            // These actions do not affect the network.
+            // These SimGrid actions do not affect the network.
             "comm_size" | "comm_split" | "comm_dup" | "test" | "location" => return Ok(()),
             _ => return self.collective(action, me, size, flops, line),
         }
@@ -330,8 +330,7 @@ impl Arguments<'_> {
         words.iter().map(|word| bytes(line, word, width)).collect()
     }
 
-    /// Reads a call whose first word is the size; `least` is the minimum number of words, followed by the
-    /// positions of root and type.
+    /// Reads a call whose first word is the size; the arguments give the positions of root and type.
     fn call(
         &self,
         line: &Line,

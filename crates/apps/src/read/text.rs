@@ -24,7 +24,7 @@ pub(super) fn at_file(file: &str, reason: String) -> ReadError {
     ReadError { file: file.to_owned(), line: 0, reason }
 }
 
-/// More ranks than any trace has, so that a mistyped number cannot exhaust the memory.
+/// Maximum number of ranks, so that a mistyped number cannot exhaust the memory.
 pub(super) const RANKS_MAX: usize = 1 << 20;
 
 /// Number of line breaks.
@@ -95,7 +95,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads a tag, which must not be negative (MPI 4.0 §3.2.3).
+    /// Reads a tag; negative tags are invalid (MPI 4.0 §3.2.3).
     pub(super) fn tag(&mut self) -> Result<i32, ReadError> {
         let word = self.word("a tag")?;
         self.parse_tag(word)

@@ -22,7 +22,7 @@ table! {
         a: u32 = required();
         /// Links of each switch to other groups
         h: u32 = required();
-        /// Groups: 2 to a h + 1
+        /// Number of groups: 2 to a h + 1
         g: u32 = required();
     }
     pub fn try_read(t);

@@ -145,7 +145,7 @@ pub fn expand_jellyfish(
     Ok(grown)
 }
 
-/// The links between switches of a fabric that is about to grow.
+/// The links between switches of a fabric before its growth.
 struct Fabric {
     graph: RandomGraph,
     channels: BTreeMap<[NodeId; 2], [Channel; 2]>,
@@ -207,7 +207,7 @@ fn add_named_on(
 
 /// A simple graph under construction.
 struct RandomGraph {
-    /// Number of ports without a link, for each switch.
+    /// For each switch, its number of ports without a link.
     free: Vec<u32>,
     neighbours: Vec<Vec<u32>>,
     edges: Vec<[u32; 2]>,

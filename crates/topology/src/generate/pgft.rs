@@ -8,11 +8,11 @@ use pauseframe_schema::table;
 table! {
     /// PGFT(h; m_1..m_h; w_1..w_h; p_1..p_h), Zahavi 2012: an XGFT with parallel links
     pub struct Pgft {
-        /// Children of a node of each level above the hosts, m_1 to m_h
+        /// Number of children of a node on each level above the hosts, m_1 to m_h
         m: Vec<u32> = required();
-        /// Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1
+        /// Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1
         w: Vec<u32> = required();
-        /// Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1
+        /// Number of parallel links from a node on each level to each of its parents, p_1 to p_h; p_1 is 1
         p: Vec<u32> = required();
     }
     pub fn try_read(t);

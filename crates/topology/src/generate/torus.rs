@@ -8,7 +8,7 @@ use pauseframe_schema::table;
 const FAMILY: &str = "torus";
 
 table! {
-    /// Switches on a grid that closes on itself, `lengths[i]` along dimension i
+    /// Switches on a periodic grid, `lengths[i]` along dimension i
     pub struct Torus {
         /// Switches along each dimension
         lengths: Vec<u32> = required();

@@ -1,9 +1,8 @@
 //! Extended generalised fat trees: XGFT (Öhring, Ibel, Das, Kumar, IPPS 1995).
 //!
 //! The label of a node of level l has h digits; digit i is below `w_i` for i <= l and below `m_i` for i > l.
-//! A node of level l and a node of level l + 1 are linked if their labels agree in all digits except digit l
-//! + 1. Not supported: hosts with more than one link (`w_1` > 1), because a host of this simulator has one
-//! port.
+//! Nodes of the levels l and l + 1 are linked if their labels agree in all digits except digit l + 1. Not
+//! supported: hosts with more than one link (`w_1` > 1), because a host of this simulator has one port.
 
 use super::{Family, GenerateError, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -13,11 +12,12 @@ use pauseframe_units::NodeId;
 table! {
     /// XGFT(h; m_1..m_h; w_1..w_h), Öhring 1995: children and parents of a node at each level, from the hosts up
     pub struct Xgft {
-        /// Children of a node of each level above the hosts, m_1 to m_h
+        /// Number of children of a node on each level above the hosts, m_1 to m_h
         m: Vec<u32> = required();
-        /// Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1
+        /// Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1
         w: Vec<u32> = required();
-        /// Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources
+        /// Number of further hosts (ext0, ext1, ...) at each switch of the highest level, like the query
+        /// sources in cee Fig. 2
         external: u32 = or_in(0, 0..=1_000_000);
     }
     pub fn try_read(t);
@@ -93,7 +93,7 @@ pub(super) fn build(
     for level in 0..m.len() {
         let above = add_level(&mut topology, level + 1, level_size(m, w, level + 1));
         let channel = if level == 0 { host_link } else { fabric_link };
-        // The digits below this digit are the `w` of lower levels and vary fastest.
+        // The digits below digit `level` are the `w` of lower levels and vary fastest.
         let stride: usize = w[..level].iter().map(|digit| *digit as usize).product();
         let (children, parents) = (m[level] as usize, w[level] as usize);
         for (i, child) in below.iter().enumerate() {

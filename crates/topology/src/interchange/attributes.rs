@@ -109,8 +109,8 @@ fn pair_arcs(arcs: Vec<RawEdge>) -> Result<Vec<RawEdge>, Flaw> {
             edges.push(arc);
             continue;
         };
-        // The two arcs that NetworkX makes of one undirected edge have the same attributes, and each arc
-        // describes both directions.
+        // NetworkX makes two arcs with the same attributes from one undirected edge, and each arc describes
+        // both directions.
         if arc.attributes.contains_key("from") {
             continue;
         }

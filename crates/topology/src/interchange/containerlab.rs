@@ -84,7 +84,7 @@ fn bound(text: &str) -> Result<(), Flaw> {
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
     let mut count = 0_usize;
     for event in Parser::new_from_str(text) {
-        // The loader reports syntax errors.
+        // The YAML loader reports syntax errors later.
         let Ok((event, span)) = event else { return Ok(()) };
         match event {
             Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) => open.push((anchor, count)),
@@ -151,15 +151,14 @@ fn texts(yaml: Option<&Yaml<'_>>) -> Attributes {
     pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value)?.to_owned()))).collect()
 }
 
-/// Reads a link of the lab; returns none if one end is outside of the lab.
+/// Reads a link of the lab; returns none if the link leads out of the lab.
 fn read_link(link: &Yaml<'_>) -> Result<Option<LinkEntry>, Flaw> {
     let outside = |name: &str| OUTSIDE.contains(&name);
     if get(link, "type").and_then(text).is_some_and(outside) {
         return Ok(None);
     }
     let line = line(link);
-    // Exported files contain {"a": ..., "z": ...}; before containerlab 0.73 this object was not inside
-    // "endpoints".
+    // Exported files contain {"a": ..., "z": ...}, since containerlab 0.73 inside of "endpoints".
     let endpoints = get(link, "endpoints");
     let sides = endpoints.unwrap_or(link);
     let is_export = get(sides, "a").is_some();

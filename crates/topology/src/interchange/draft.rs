@@ -14,7 +14,7 @@ pub(super) struct Partial {
     pub(super) delay: Option<Span>,
 }
 
-/// The graph as read up to now.
+/// The graph built from the lines read up to now.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) topology: Topology,

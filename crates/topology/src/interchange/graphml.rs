@@ -21,7 +21,7 @@ struct Key {
     default: Option<String>,
 }
 
-/// The element to which the next texts belong.
+/// The XML element to which following text belongs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Within {
     Other,
@@ -32,7 +32,7 @@ enum Within {
 struct State<'a> {
     text: &'a str,
     reader: Reader<&'a [u8]>,
-    /// The last position for which lines were counted and its line number, so that each line is counted once.
+    /// The last counted position and its line number, so that each line is counted once.
     counted: (usize, usize),
     keys: BTreeMap<String, Key>,
     key: Option<String>,
@@ -84,12 +84,12 @@ impl State<'_> {
         line + self.text.as_bytes().get(counted..position).map_or(0, newlines)
     }
 
-    /// Line number at the end of the last event.
+    /// Line number at the end of the last XML event.
     fn here(&self) -> usize {
         self.line(self.reader.buffer_position())
     }
 
-    /// Counts lines up to the end of the last event.
+    /// Counts lines up to the end of the last XML event.
     fn count_lines(&mut self) {
         self.counted = (self.reader.buffer_position() as usize, self.here());
     }

@@ -108,7 +108,7 @@ fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<b
     Ok(error > 0.0)
 }
 
-/// Returns the name of each node: the name in our comment, else the id.
+/// Returns the name of each node: the name in our comment, else the node's id.
 fn namings<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     kinds: &[NodeKind],
@@ -163,14 +163,14 @@ fn symmetric(topology: &Topology, link: &Link) -> Result<crate::Channel, Flaw> {
     )))
 }
 
-/// ns-3's `DataRate`: no space, no Tbps.
+/// Formats a rate as ns-3's `DataRate`: without a space and without the unit Tbps.
 fn ns3_rate(BitRate(rate): BitRate) -> String {
     let steps = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "Kbps")];
     let step = steps.into_iter().find(|(scale, _)| rate >= *scale && rate % scale == 0);
     step.map_or(format!("{rate}bps"), |(scale, unit)| format!("{}{unit}", rate / scale))
 }
 
-/// ns-3's `Time`: whole nanoseconds wherever that is exact (its resolution).
+/// Formats a time as ns-3's `Time`: in whole nanoseconds (ns-3's resolution) if that is exact.
 fn ns3_time(Span(delay): Span) -> String {
     if delay.is_multiple_of(1000) { format!("{}ns", delay / 1000) } else { format!("{delay}ps") }
 }

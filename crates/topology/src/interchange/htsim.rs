@@ -130,7 +130,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// Computes the counts; returns a message if the parameters are inconsistent.
+    /// Computes the counts; returns a message for inconsistent parameters.
     fn of(parameters: &Parameters) -> Result<Fabric, String> {
         let Parameters { nodes, tiers, pod_size, tier: [tor, agg, core], .. } = parameters;
         if *nodes == 0 || !(2..=3).contains(tiers) || *pod_size == 0 {

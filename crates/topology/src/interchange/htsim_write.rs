@@ -82,7 +82,7 @@ fn section(tier: usize, below: &Below, up: Option<usize>) -> Result<String, Stri
 }
 
 /// Returns the tier of each node: 0 for hosts, 1 for switches with hosts, 2 for other neighbours of tier 1, 3
-/// for the rest.
+/// for all other switches.
 fn tiers(topology: &Topology) -> Result<IndexVec<NodeId, usize>, String> {
     let mut tier: IndexVec<NodeId, usize> = IndexVec::filled(3, topology.nodes().len());
     for host in topology.hosts() {

@@ -15,7 +15,7 @@ pub struct Labels {
     addresses: BTreeMap<String, Address>,
 }
 
-/// The node, and the path, that an address selects.
+/// The node that an address belongs to, and the path that the address selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
     /// The node with this address.
@@ -85,9 +85,8 @@ impl Labels {
 
     /// Splits every host with several ports into one host per port; returns the graph, its labels and the
     /// number of hosts that were split. The first port keeps the name of the host, so that flows which name
-    /// the host still find it; further hosts are named "h1.eth2". Because a host does not forward, its ports
-    /// act as separate hosts in the fabric. A bond or a second address, which would connect the ports, is not
-    /// modelled.
+    /// the host still find it; further hosts are named "h1.eth2". A host does not forward, so its ports act
+    /// as separate hosts. Bonds and second addresses are not modelled.
     pub fn split_hosts(&self, topology: &Topology) -> (Topology, Labels, usize) {
         let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
         // The node of each port; all ports of a switch belong to one node.

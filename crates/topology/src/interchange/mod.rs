@@ -155,7 +155,7 @@ pub struct Defaults {
 /// The result of reading a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
-    /// The graph, before [`crate::check()`].
+    /// The graph, before the checks of [`crate::check()`].
     pub topology: Topology,
     /// Port names in the file, and further addresses of nodes.
     pub labels: Labels,

@@ -7,7 +7,7 @@
 //! neighbours in one order. The search accepts a worse result with the probability of Metropolis et al.
 //! (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
 //!
-//! When no route can become shorter, the search spends the same amount of work on even link loads ([`even`]).
+//! When no route can become shorter, the search spends the same work on balancing link loads ([`even`]).
 //!
 //! Trees grow level by level in bit sets ([`super::reach`]), and a move is rejected at the level where its
 //! cost exceeds the limit. Work is counted in 64-bit words and converted to steps of the budget
@@ -70,7 +70,7 @@ const SAMPLE: usize = 256;
 /// [`LEVELS_MAX`] bytes.
 const SAMPLE_OF_DEEP: usize = 64;
 const LEVELS_MAX: usize = 1 << 24;
-/// Up to this number of switches the bit sets fit into a near cache.
+/// Maximum number of switches for which the bit sets fit into a near cache.
 const NEAR: usize = 256;
 /// Number of times that the search draws a new sample.
 const SAMPLES: u64 = 8;
@@ -98,7 +98,7 @@ pub(crate) struct Search<'a> {
 struct Sample {
     destinations: Vec<u32>,
     words: usize,
-    /// For each number of links, the number of pairs with a larger distance.
+    /// For each number of links, the number of switch pairs with a larger distance.
     beyond: Vec<u64>,
     sources: Vec<u32>,
 }
@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// The cost over the pairs of the sample.
+    /// The cost summed over all pairs of the sample.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
@@ -148,7 +148,7 @@ impl<'a> Search<'a> {
         self.keys.iter().map(|keys| ranks_of(keys)).collect()
     }
 
-    /// Ratio of words to steps of the budget.
+    /// Words read per step of the budget, as a fraction.
     fn words_in_steps(&self) -> (u64, u64) {
         if self.graph.len() > NEAR { (2, 3) } else { (2, 1) }
     }
@@ -214,7 +214,7 @@ impl<'a> Search<'a> {
     /// Tries one move; returns the number of words read.
     fn step(&mut self, temperature: f64) -> u64 {
         let (lane, switch, old) = self.shift();
-        // Draw the allowance first, so that the trees stop growing as soon as the cost exceeds it.
+        // Draw the allowance before growing trees, so that growth stops as soon as the cost exceeds it.
         let limit = self.cost as f64 + self.allowance(temperature);
         let mut scratch = std::mem::take(&mut self.scratch);
         let (cost, work) = self.grow(lane, &mut scratch, limit);
@@ -247,7 +247,7 @@ impl<'a> Search<'a> {
     fn propose(&mut self, lane: usize, switch: u32) -> f64 {
         let (low, high) = loop {
             let gap = self.gap(lane, switch);
-            // Two equal keys would allow turns in both directions.
+            // Two switches with equal keys would allow turns in both directions.
             if gap.1 - gap.0 > GAP_MIN {
                 break gap;
             }
@@ -309,7 +309,7 @@ impl<'a> Search<'a> {
                 return (None, work);
             }
             if done || missing == 0 {
-                // Levels that this lane reaches later matter once another lane changes.
+                // Levels that this lane reaches later matter when another lane changes.
                 while growing && self.lanes.len() > 1 {
                     growing = reach.advance(graph, &self.keys[lane], sample.words);
                 }
@@ -344,7 +344,7 @@ impl Sample {
         self.destinations.len() == graph.attachments().len()
     }
 
-    /// Counts the pairs whose distance exceeds 0, 1, 2 ... links.
+    /// For each number of links 0, 1, 2 ..., counts the pairs with a larger distance.
     fn measure(&mut self, graph: &SwitchGraph) {
         let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
         for to in &self.destinations {
@@ -443,7 +443,7 @@ mod tests {
         jellyfish(Jellyfish { switches, network_ports, hosts_per_switch: 1 }, 3, link, link).unwrap()
     }
 
-    /// Computes the cost in another way: grows every tree and follows each route.
+    /// Computes the cost independently: grows every tree and follows each route.
     fn walked(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> u64 {
         let (mut cost, mut distance) = (0, vec![0; graph.len()]);
         for to in graph.attachments() {

@@ -1,13 +1,13 @@
 //! Plans backup VLANs, so that no single failure removes the last route of a pair of hosts.
 //!
-//! Balanced shortest trees do not guarantee this: two neighbours use the link between them in every VLAN. So
-//! after the other VLANs are planned, each destination has a list of cuts: the failures that all routes from
-//! some switch to the destination share. A backup VLAN grows its tree to the destination without a random
-//! half of the links on this list. Cuts that the tree repairs leave the list, and the next backup VLAN
-//! continues with the rest. The trees obey the turn rules of the lanes, so the deadlock proof stays valid.
-//! For cuts that the turn rules leave, the last VLANs hold single routes whose turns close no cycle with the
-//! turns in use ([`super::used_turns`]). Only bridges of the graph, and routes that fit into no lane, stay on
-//! the list.
+//! Balanced shortest trees alone do not protect all pairs: two neighbours use the link between them in every
+//! VLAN. So after the other VLANs are planned, each destination has a list of cuts: the failures that all
+//! routes from some switch to the destination share. A backup VLAN grows its tree to the destination without
+//! a random half of the links on this list. Cuts that the tree repairs leave the list, and the next backup
+//! VLAN continues with the rest. The trees obey the turn rules of the lanes, so the deadlock proof stays
+//! valid. For cuts that the turn rules leave, the last VLANs hold single routes whose turns close no cycle
+//! with the turns in use ([`super::used_turns`]). Only bridges of the graph, and routes that fit into no
+//! lane, stay on the list.
 
 use super::budget::Ledger;
 use super::used_turns::UsedTurns;
@@ -65,10 +65,10 @@ pub(crate) struct Cuts {
     known: usize,
 }
 
-/// Maximum number of cuts that are kept: on a large ring, for example, every route is long and has no
-/// alternative, so the number of cuts explodes.
+/// Maximum number of stored cuts: on a large ring, where routes are long and have no alternative, the number
+/// of cuts explodes.
 const CUTS_MAX: usize = 1 << 23;
-/// Number of steps for a failure on a route.
+/// Number of budget steps per failure on a route.
 const STEPS_A_FAILURE: u64 = 5;
 
 impl Cuts {
@@ -214,7 +214,7 @@ impl Cuts {
         for port in chosen.iter().flat_map(|unit| &self.taken[*unit as usize]) {
             avoided[port.0 as usize] = true;
         }
-        // The failure of the destination switch itself need not be avoided.
+        // A route to the destination switch cannot avoid the failure of that switch.
         let to = graph.attachments()[row as usize];
         let is_chosen = |unit: u32| chosen.binary_search(&unit).is_ok();
         if is_chosen(self.first_switch + to) {

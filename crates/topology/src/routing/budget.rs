@@ -1,7 +1,7 @@
 //! The budget of work for a plan.
 //!
 //! Work is counted in steps instead of seconds, so the same settings give the same plan on every machine. A
-//! step takes about a nanosecond of one core. Work that every plan needs (trees and their proof) is reserved
+//! step takes about a nanosecond on one core. Work that every plan needs (trees and their proof) is reserved
 //! first; the search for orders, detours and further engines share the rest.
 
 use crate::watch::{Stopped, Watch};

@@ -50,7 +50,7 @@ impl RoutingEngine for Dfsssp {
 struct Use {
     to: u32,
     routes: Vec<u32>,
-    /// Number of these routes that are still in the layer.
+    /// Number of routes with this dependency that are still in the layer.
     live: u32,
 }
 
@@ -174,7 +174,7 @@ impl Layer {
         }
     }
 
-    /// Cuts the path before the first dependency that no longer exists.
+    /// Cuts the search path before the first dependency that no longer exists.
     fn shorten(&self, path: &mut Vec<Step>, state: &mut [State]) {
         let gone = |step: &Step| step.came_by.is_some_and(|number| self.uses[number as usize].live == 0);
         if let Some(end) = path.iter().position(gone) {

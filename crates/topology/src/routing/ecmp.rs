@@ -90,7 +90,7 @@ impl NextHops {
         let mut distance = vec![0; self.graph.len()];
         let mut queue = Vec::new();
         for (done, to) in self.graph.attachments().iter().enumerate() {
-            // The paths found up to now tell how many entries the tables will have.
+            // The paths found up to now allow an estimate of the table size.
             if done % 64 == 1 {
                 bound_rows(&[self.ports.len() / done, self.graph.attachments().len()])?;
             }

@@ -26,7 +26,7 @@ pub const ENGINES: [(&str, &str); 9] = [
     ("shortest_path", "one lane, balanced shortest routes; can deadlock"),
 ];
 
-/// The engines that have a first plan early and improve it until their budget ends.
+/// The engines that find a first plan early and improve it until their budget ends.
 pub const GET_BETTER: [&str; 2] = ["auto", "order_pair"];
 
 /// Settings of an engine; a missing setting has the engine's default.

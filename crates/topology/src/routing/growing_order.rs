@@ -28,8 +28,8 @@ impl GrowingOrder {
         }
     }
 
-    /// Makes a graph without edges whose nodes are ordered by `place`; nodes with equal places are ordered by
-    /// number. The better these places fit, the fewer nodes move later.
+    /// Makes a graph without edges, ordered by `place`, then by number. The better the places, the fewer
+    /// nodes move later.
     pub(crate) fn placed(place: &[u32]) -> GrowingOrder {
         let mut order = GrowingOrder::new(place.len());
         let mut sorted: Vec<u32> = (0..place.len() as u32).collect();

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 /// Maximum number of channels visited for one dependency.
 const PATIENCE: usize = 1024;
 
-/// Number of steps for a node of the order, or for a turn of a route.
+/// Number of budget steps per visited node, or per turn of a route.
 const STEPS_A_NODE: u64 = 12;
 const STEPS_A_TURN: u64 = 60;
 
@@ -41,8 +41,8 @@ pub struct Lash {
 struct Layer {
     order: GrowingOrder,
     pairs: Vec<Pair>,
-    /// Dependencies that close a cycle with the dependencies of the layer. They always will, because a layer
-    /// only grows.
+    /// Dependencies that close a cycle with the dependencies of the layer. Such dependencies never fit later,
+    /// because a layer only grows.
     refused: HashSet<[PortId; 2]>,
 }
 
@@ -60,7 +60,7 @@ impl RoutingEngine for Lash {
 }
 
 impl Lash {
-    /// Plans routes; fails as soon as more than `most` lanes are needed. Returns none if the budget ends
+    /// Plans routes; fails as soon as the plan needs more than `most` lanes. Returns none if the budget ends
     /// first.
     pub(crate) fn plan_within(
         &self,
@@ -132,7 +132,7 @@ impl Layer {
         let before = self.order.edges();
         for turn in turns() {
             if !self.order.add(turn[0].0, turn[1].0) {
-                // A dependency that closes a cycle with the route's own dependencies is not stored, because
+                // A dependency is not stored if its cycle contains dependencies of the same route, because
                 // these are removed again.
                 if self.order.edges() == before {
                     self.refused.insert(*turn);

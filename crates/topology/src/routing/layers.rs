@@ -109,7 +109,7 @@ impl<'a> ShortestTrees<'a> {
     }
 }
 
-/// Adds to the load of each port the number of host pairs whose route uses the port; `order` is sorted by
+/// Adds to each port's load the number of host pairs whose route uses the port; `order` is sorted by
 /// distance.
 fn count_routes(graph: &SwitchGraph, to: u32, order: &[u32], tree: &[PortId], load: &mut [u64]) {
     let mut routes: Vec<u64> =

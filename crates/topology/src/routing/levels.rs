@@ -56,7 +56,7 @@ fn by_distance(graph: &SwitchGraph) -> Option<Vec<u32>> {
     (graph.edges().iter().all(neighbours) && !graph.edges().is_empty()).then_some(level)
 }
 
-/// Ranks switches by level. Within a level the number decides, which affects no route of a Clos network.
+/// Ranks switches by level, and within a level by number, which affects no route of a Clos network.
 pub(crate) fn rank_by_level(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
     let levels = levels(topology, graph)?;
     let mut order: Vec<u32> = (0..graph.len() as u32).collect();

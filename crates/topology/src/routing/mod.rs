@@ -140,9 +140,9 @@ pub enum RoutingError {
         *most as f64 / f64::from(1 << 28)
     )]
     TooLarge {
-        /// Number of rows in the tables.
+        /// Number of rows in the forwarding tables.
         rows: u64,
-        /// Maximum number of rows.
+        /// Maximum number of rows in forwarding tables.
         most: u64,
     },
     /// There is no engine with this name.
@@ -194,7 +194,7 @@ pub(crate) const ROWS_MAX: u64 = 1 << 31;
 /// Rejects tables that are too large, or larger than half of the free memory: some tables are stored twice.
 pub(crate) fn bound_rows(factors: &[usize]) -> Result<(), RoutingError> {
     let rows = factors.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor as u64));
-    // Small tables fit without a query of the free memory.
+    // Small tables always fit, so free memory is not queried.
     let free = if rows < 1 << 24 { None } else { free_memory() };
     let most = free.map_or(ROWS_MAX, |bytes| ROWS_MAX.min(bytes / 8));
     if rows > most { Err(RoutingError::TooLarge { rows, most }) } else { Ok(()) }

@@ -35,8 +35,8 @@ use rand_pcg::Pcg64;
 /// Number of random orders that the planner compares at the start.
 const CANDIDATES: usize = 4;
 
-/// Maximum mean detour at which the levels of a Clos network with failed links suffice in one lane; also the
-/// maximum fraction of pairs that may have lost their up-then-down path.
+/// Maximum mean detour at which one lane, ordered by levels, is enough for a Clos network with failed links;
+/// also the maximum fraction of pairs without an up-then-down path.
 const DETOUR_MAX: f64 = 0.02;
 
 /// The order-pair planner.
@@ -91,7 +91,7 @@ impl Default for OrderPair {
 pub struct Orders {
     /// For each lane, the rank of each switch by its number.
     ranks: Vec<Vec<u32>>,
-    /// True if VLAN 0 prefers routes down; it then serves every pair if every switch except one has a
+    /// True if VLAN 0 prefers downward routes; VLAN 0 then serves every pair if every switch except one has a
     /// neighbour of higher rank.
     down_first: bool,
 }
@@ -130,11 +130,12 @@ fn usual_budget(effort: Effort) -> f64 {
     }
 }
 
-/// Number of steps to grow a tree, per directed link between switches; also the steps to prove a tree, per
+/// Number of budget steps to grow a tree, per directed link between switches; also to prove a tree, per
 /// switch.
 const STEPS_TO_GROW: u64 = 10;
 const STEPS_TO_PROVE: u64 = 15;
-/// Number of steps to find the links that a backup avoids and the cuts that it repairs, per directed link.
+/// Number of budget steps to find the links that a backup avoids and the cuts that it repairs, per directed
+/// link.
 const STEPS_TO_AVOID: u64 = 12;
 
 impl OrderPair {
@@ -172,13 +173,13 @@ impl OrderPair {
         }
     }
 
-    /// Number of steps for the trees and their proof.
+    /// Number of budget steps for the trees and their proof.
     fn needed(&self, graph: &SwitchGraph) -> u64 {
         let trees = (self.vlans * graph.attachments().len()) as u64;
         trees * directed_links(graph) * STEPS_TO_GROW + self.to_prove(graph)
     }
 
-    /// Number of steps for the proof.
+    /// Number of budget steps for the proof.
     fn to_prove(&self, graph: &SwitchGraph) -> u64 {
         (self.vlans * graph.attachments().len() * graph.len()) as u64 * STEPS_TO_PROVE
     }
@@ -207,7 +208,7 @@ impl OrderPair {
         }
         let before = ledger.spent();
         let plan = self.plan_or_rooted(topology, graph, &fast, ledger)?;
-        // The other plan takes as long as this plan, plus a proof.
+        // The second plan takes as long as the first plan, plus a proof.
         let end = ledger.leaving(ledger.spent() - before + self.to_prove(graph), 10);
         let slow = self.draw_more(topology, graph, ledger, end)?.filter(|slow| *slow != fast);
         let Some(slow) = slow else { return Ok(plan) };
@@ -232,7 +233,8 @@ impl OrderPair {
         self.draw_orders(self.effort, topology, graph, ledger, Some(end)).map(|(orders, _)| Some(orders))
     }
 
-    /// Makes a plan under these orders, or under rooted orders if these leave a pair without a route.
+    /// Makes a plan under these orders; if they leave a pair without a route, makes a plan under rooted
+    /// orders.
     fn plan_or_rooted(
         &self,
         topology: &Topology,
@@ -249,8 +251,8 @@ impl OrderPair {
         }
     }
 
-    /// Returns orders, and whether they come from a search: levels and trees determine their orders directly.
-    /// The search ends at `end`, if given.
+    /// Returns orders, and whether they come from a search: for levels and trees, no search is necessary. The
+    /// search ends at `end`, if given.
     fn draw_orders(
         &self,
         effort: Effort,
@@ -436,7 +438,7 @@ impl OrderPair {
             0
         };
         let ruled = backups.start..backups.end - last;
-        // A turn that the rules forbid may close a cycle with allowed turns that no route takes yet.
+        // A turn that the turn rules forbid may close a cycle with allowed turns that no route takes yet.
         let mut checked = if exceptions == Exceptions::Taken { used_turns(tables)? } else { Vec::new() };
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
@@ -477,7 +479,7 @@ impl OrderPair {
 enum Exceptions {
     Refused,
     Allowed,
-    /// Some route of the plan takes such a turn.
+    /// A route of the plan takes such a turn.
     Taken,
 }
 

@@ -10,11 +10,11 @@ use pauseframe_units::PortId;
 /// The method by which a tree grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// Every switch joins as near to the destination as the turn rule allows; some switches may not be able
-    /// to join.
+    /// Every switch joins the tree as near to the destination as the turn rule allows; some switches may find
+    /// no place.
     Nearest,
-    /// A switch that has a route down takes it even if a route up is shorter. If every switch except one has
-    /// a neighbour of higher rank, all switches can join.
+    /// A switch with a downward route takes it even if an upward route is shorter. If every switch except one
+    /// has a neighbour of higher rank, all switches join the tree.
     DownFirst,
 }
 
@@ -25,8 +25,8 @@ pub(crate) struct TreeGrower<'a> {
     /// For each port, the number of host pairs whose route uses the port, over all trees, times [`WHOLE`].
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// For each switch outside of the tree, the best port found: whether it leads up, the load of the route,
-    /// the port.
+    /// For each switch outside of the tree, the best port found: whether the port leads up, the load of the
+    /// route, the port.
     best: Vec<Option<(bool, u64, PortId)>>,
     /// For each switch in the tree, the total load of the ports on its route.
     cost: Vec<u64>,
@@ -83,8 +83,8 @@ impl<'a> TreeGrower<'a> {
     }
 
     /// Adds switches to the tree, level by level, over links for which `legal(link, next hop of its head)` is
-    /// true. Of equally short routes a route down is preferred, because later routes can join it from above
-    /// and from below.
+    /// true. Of equally short routes a downward route is preferred, because later routes can join it from
+    /// above and from below.
     fn expand(
         &mut self,
         to: u32,
@@ -178,13 +178,13 @@ pub(crate) struct Uses {
     switches: usize,
     /// For every switch with hosts, its index among the edge switches.
     rows: Vec<u32>,
-    /// For each destination edge switch and each switch, the smallest depth of the switch and the number of
-    /// VLANs with this depth; the index is destination x switches + switch.
+    /// For each destination and switch, the smallest depth of the switch and the number of VLANs with this
+    /// depth.
     shortest: Vec<(u16, u16)>,
 }
 
 impl Uses {
-    /// Computes the use of lanes with these ranks and numbers of VLANs.
+    /// Computes the usage of trees for lanes with these ranks and numbers of VLANs.
     pub(crate) fn of(graph: &SwitchGraph, lanes: &[(&[u32], u16)]) -> Uses {
         let switches = graph.len();
         let mut shortest = vec![(u16::MAX, 0); graph.attachments().len() * switches];

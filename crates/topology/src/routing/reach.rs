@@ -6,10 +6,10 @@
 
 use super::SwitchGraph;
 
-/// Maximum number of words per switch.
+/// Maximum number of 64-bit words per switch.
 const WORDS_MAX: usize = 4;
 
-/// Number of words for `destinations`, which must be at most 256.
+/// Number of 64-bit words for `destinations`, which must be at most 256.
 pub(crate) fn words_for(destinations: usize) -> usize {
     destinations.div_ceil(64).next_power_of_two()
 }
@@ -20,7 +20,8 @@ pub(crate) fn words_for(destinations: usize) -> usize {
 pub(crate) struct Reach {
     placed: Vec<u64>,
     levels: usize,
-    /// The switches of the last level: their next hop leads down (or they are the destination), or leads up.
+    /// The switches that joined in the last level, separately for those whose next hop leads down (or that
+    /// are the destination) and those whose next hop leads up.
     down: Vec<u64>,
     up: Vec<u64>,
     next_down: Vec<u64>,
@@ -43,7 +44,7 @@ impl Reach {
         }
     }
 
-    /// Adds one level; returns false and adds nothing if no tree can grow.
+    /// Adds one level to all trees; returns false and adds nothing if no tree can grow.
     pub(crate) fn advance(&mut self, graph: &SwitchGraph, keys: &[f64], words: usize) -> bool {
         match words {
             1 => self.advance_by::<1>(graph, keys),
@@ -95,7 +96,7 @@ impl Reach {
         true
     }
 
-    /// Drops all levels except the last.
+    /// Drops all levels of the trees except the last.
     fn forget(&mut self, size: usize) {
         let last = (self.levels - 1) * size;
         self.placed.copy_within(last..last + size, 0);
@@ -103,13 +104,13 @@ impl Reach {
         self.levels = 1;
     }
 
-    /// Number of levels, including the level of the destinations.
+    /// Number of levels of the trees, including the level of the destinations.
     pub(crate) fn levels(&self) -> usize {
         self.levels
     }
 
-    /// For each switch, the destinations whose tree contains the switch at a level, one bit each; beyond the
-    /// last level, those of the last level.
+    /// For each switch, one bit for each destination whose tree contains the switch at a level; levels beyond
+    /// the last count as the last.
     pub(crate) fn by_level(&self, level: usize, size: usize) -> &[u64] {
         &self.placed[level.min(self.levels - 1) * size..][..size]
     }

@@ -23,7 +23,7 @@ pub struct ForwardingTables {
     usable: Option<Vec<u64>>,
     /// Messages of the planner.
     notes: Vec<String>,
-    /// Number of steps that the plan took, if they were counted.
+    /// Number of budget steps that the plan took, if counted.
     steps: Option<u64>,
     was_cut: bool,
 }
@@ -63,14 +63,14 @@ pub enum RouteError {
     },
 }
 
-/// Outcome of all allowed (VLAN, source switch, destination switch) triples.
+/// Number of allowed (VLAN, source switch, destination switch) triples by outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Number of triples whose packets arrive.
+    /// Number of (VLAN, source, destination) triples whose packets arrive.
     pub delivered: u64,
-    /// Number of triples whose packets meet a switch without a row.
+    /// Number of (VLAN, source, destination) triples whose packets meet a switch without a row.
     pub black_holes: u64,
-    /// Number of triples whose packets loop.
+    /// Number of (VLAN, source, destination) triples whose packets loop.
     pub loops: u64,
     /// Pairs (source switch, destination switch) that no VLAN serves.
     pub unreachable: Vec<(NodeId, NodeId)>,
@@ -175,8 +175,9 @@ impl ForwardingTables {
         Some(self.tree(vlan, row)[at as usize]).filter(|port| *port != PortId::NONE)
     }
 
-    /// Forbids all triples that [`ForwardingTables::allow`] does not allow later. Plans that are proved for
-    /// selected routes only, not for all routes that the tables could carry, need this (DFSSSP, LASH).
+    /// Forbids all (VLAN, source, destination) triples that [`ForwardingTables::allow`] does not allow later.
+    /// Plans that are proved for selected routes only, not for all routes that the tables could carry, need
+    /// this (DFSSSP, LASH).
     pub fn forbid_all(&mut self) {
         let bits = self.lanes.len() * self.graph.attachments().len().pow(2);
         self.usable = Some(vec![0; bits.div_ceil(64)]);
@@ -190,8 +191,8 @@ impl ForwardingTables {
         }
     }
 
-    /// True if the hosts of edge switch `from` may send to the hosts of edge switch `to` in `vlan`; always
-    /// true for hosts at the same switch.
+    /// True if hosts of edge switch `from` may send to hosts of edge switch `to` in `vlan`; always true
+    /// within a switch.
     pub fn allows(&self, vlan: usize, from: u32, to: u32) -> bool {
         let bit = self.bit(vlan, from, to);
         from == to || self.usable.as_ref().is_none_or(|usable| usable[bit / 64] >> (bit % 64) & 1 == 1)
@@ -267,7 +268,7 @@ impl ForwardingTables {
         lengths
     }
 
-    /// Follows every triple and counts the table rows.
+    /// Follows every (VLAN, source, destination) triple and counts the table rows.
     pub fn audit(&self) -> Audit {
         let sources = self.graph.attachments();
         let mut audit = Audit::default();
@@ -314,7 +315,7 @@ impl ForwardingTables {
         let mut walk: Vec<u32> = Vec::new();
         for start in 0..self.graph.len() as u32 {
             let mut at = start;
-            // Mark each switch on the walk as a loop until the walk ends elsewhere.
+            // Marks each visited switch as a loop until the walk ends elsewhere.
             let mut end = loop {
                 if let Some(end) = ends[at as usize] {
                     break end;

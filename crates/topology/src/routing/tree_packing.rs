@@ -20,10 +20,10 @@ pub enum Packing {
     /// Kruskal's algorithm on links in random order, repeated on the remaining links as long as they connect
     /// the switches. Finds fewer trees than possible.
     RandomKruskal,
-    /// As many trees as the graph has.
+    /// As many trees as the graph allows.
     Exact,
-    /// As many trees as the graph has, grown around groups of hub switches so that the trees are shallow. For
-    /// graphs without levels, such as Jellyfish; no benefit on fat trees.
+    /// As many trees as the graph allows, grown around groups of hub switches so that the trees are shallow.
+    /// For graphs without levels, such as Jellyfish; no benefit on fat trees.
     HubSeeded,
 }
 
@@ -98,7 +98,7 @@ struct Forests<'a> {
     count: usize,
     /// The forest of each edge.
     forest: Vec<u32>,
-    /// The edges at the switch of each slot, in the slot's forest.
+    /// For each slot, the edges at its switch in its forest.
     incident: Vec<Vec<u32>>,
     /// For each slot, the edge to its parent in the rooted forest, and its depth.
     parent_edge: Vec<u32>,
@@ -277,7 +277,7 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// The first switch on the path to the root, including `switch`, whose edge to its parent is not
+    /// The first switch on the path to the root, starting with `switch`, whose edge to its parent is not
     /// labelled.
     fn skip_labelled(&mut self, forest: usize, switch: u32) -> u32 {
         let mut at = switch;
@@ -313,8 +313,7 @@ impl<'a> Forests<'a> {
             (edge, into) = (self.search.label[edge as usize], from as usize);
         }
         changed.sort_unstable();
-        // Update one component at a time: two exchanges in the same component of a forest need one update
-        // only.
+        // Update each component once: two exchanges in the same component of a forest need only one update.
         changed.dedup_by_key(|(forest, switch)| (*forest, self.parts[*forest].find(*switch)));
         for (forest, switch) in changed {
             self.root_part(forest, switch, NONE, 0);

@@ -26,8 +26,8 @@ impl TurnOrder {
         for at in 0..graph.len() as u32 {
             for arc in graph.arcs(at) {
                 let [from, to] = [at, arc.to].map(|switch| rank[switch as usize]);
-                // An upward link has the rank of its head as its position; the positions of downward links
-                // rise as the rank of the head falls.
+                // The position of an upward link is the rank of its head; for downward links, a lower head
+                // means a higher position.
                 place[arc.port.0 as usize] = if to > from { to } else { 2 * down - to };
             }
         }

@@ -24,8 +24,7 @@ use rand_pcg::Pcg64;
 pub struct UpDown {
     /// Number of VLANs, 1 to 4094.
     pub vlans: usize,
-    /// The root of the ranks; by default levels define the ranks, or a switch with the most links is the
-    /// root.
+    /// The root switch; by default levels define the ranks, else a switch with the most links is the root.
     pub root: Option<NodeId>,
     /// Seed for breaking ties.
     pub seed: u64,

@@ -21,7 +21,7 @@ pub(crate) struct UsedTurns {
     looked: u64,
 }
 
-/// Number of steps for a link in a search, or for a node of the order.
+/// Number of budget steps for a link in a search, or for a node of the order.
 const STEPS_A_LINK: u64 = 16;
 const STEPS_A_NODE: u64 = 32;
 
@@ -32,7 +32,7 @@ impl UsedTurns {
         GrowingOrder::of(ports, turns).map(|order| UsedTurns { order, looked: 0 })
     }
 
-    /// Number of steps since the last call.
+    /// Number of budget steps since the last call.
     pub(crate) fn take_steps(&mut self) -> u64 {
         std::mem::take(&mut self.looked) * STEPS_A_LINK + self.order.take_looked() * STEPS_A_NODE
     }
@@ -63,8 +63,8 @@ impl UsedTurns {
         let mut served = vec![false; graph.len()];
         served[to as usize] = true;
         let mut queue = VecDeque::from([to]);
-        // From the destination outwards, so that the next hop of `at` is decided before its neighbours are
-        // checked.
+        // Process the tree from the destination outwards, so that the next hop of `at` is decided before its
+        // neighbours are checked.
         while let Some(at) = queue.pop_front() {
             self.looked += graph.arcs(at).len() as u64;
             for arc in graph.arcs(at) {

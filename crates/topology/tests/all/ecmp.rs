@@ -106,7 +106,7 @@ fn flows_spread_evenly_over_paths_and_over_next_hops() {
         let core = topology.owner(path[3]);
         counts[cores.iter().position(|c| *c == core).unwrap()] += 1;
     }
-    // Chi-square with 15 degrees of freedom: a uniform distribution exceeds 37.7 once in a thousand times.
+    // Chi-square with 15 degrees of freedom: uniform choices exceed 37.7 once in a thousand tests.
     let expected = 8192.0 / 16.0;
     let chi_square: f64 = counts.iter().map(|n| (f64::from(*n) - expected).powi(2) / expected).sum();
     assert!(chi_square < 37.7, "{chi_square}: {counts:?}");
@@ -119,7 +119,7 @@ fn flows_spread_evenly_over_paths_and_over_next_hops() {
 
 #[test]
 fn switches_with_different_salts_choose_independently() {
-    // Without independent choices ("hash polarisation") the second switch would see one value only.
+    // Without independent hashes ("hash polarisation") the second switch would see only one value.
     let first_zero: Vec<u64> = (0..4096).filter(|flow| ecmp_index(*flow, 1, 2) == 0).collect();
     let second_zero = first_zero.iter().filter(|flow| ecmp_index(**flow, 2, 2) == 0).count();
     let half = first_zero.len() as f64 / 2.0;

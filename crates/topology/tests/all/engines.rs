@@ -212,7 +212,7 @@ fn tree_like_fabrics_need_one_lane() {
 
 #[test]
 fn trees_are_balanced_towards_their_destination_too() {
-    // A packet has a choice only on its way up; the load of the resulting way down counts as well.
+    // A packet can choose only its way up; the load on the resulting way down counts as well.
     let topology = generate::leaf_spine(8, 8, 4, LINK, LINK).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
     let tables = order_pair(1, 16).plan(&topology, &graph).unwrap();

@@ -104,8 +104,8 @@ fn statistics_count() {
     let rates: Vec<_> = s.rates.iter().map(|rate| (rate.bps / 1_000_000_000, rate.channels)).collect();
     assert_eq!(rates, [(40, 64), (10, 32)]);
     assert_eq!((s.switch_ports, s.hosts_per_switch, s.diameter), (Some([4, 4]), Some([2, 2]), Some(4)));
-    // One host at the same switch, two hosts in the same pod at 2 links, twelve hosts at 4 links: (0 + 4 +
-    // 48) / 15.
+    // Mean distance from a host: one host at the same switch, two hosts in the same pod at 2 links, twelve
+    // hosts at 4 links: (0 + 4 + 48) / 15.
     assert!((s.distance_mean.unwrap() - 52.0 / 15.0).abs() < 1e-12);
     assert!(s.problems.is_empty());
     let mut broken = Topology::new();
@@ -163,7 +163,7 @@ fn budgets_of_rows_name_what_would_do() {
     let settings = EngineSettings { vlans: Some(8), ..EngineSettings::default() };
     let tables =
         planned("edst_heuristic", &EngineSettings { lanes: Some(1), vlans: Some(2), ..settings }).unwrap();
-    // Spanning trees have rows for all destinations: 2 VLANs x 60 hosts, or x 20 switches.
+    // Spanning trees have table rows for all destinations: 2 VLANs x 60 hosts, or 2 VLANs x 20 switches.
     let all = TableUse::of(&tables).unwrap();
     assert_eq!((all.rows, all.rows_by_switch, all.vlans), (120, 40, 2));
     assert_eq!(all.fit(&topology, 120, false), Ok(()));
@@ -290,7 +290,7 @@ fn a_search_that_was_ended_can_be_ended_there_again() {
             verify_watched(&topology, &Tables::of_plan(plan, 1), &Options::default(), &mut Unwatched);
         assert!(report.unwrap().is_clean());
     }
-    // A limit at the last step gives the same plan again, including all optional work.
+    // Planning again with a limit at the last step gives the same plan, including all optional work.
     let settings = EngineSettings { stop_at: whole.steps(), ..settings };
     let same = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
     assert_eq!(same.steps(), whole.steps());
@@ -325,7 +325,7 @@ fn a_plan_keeps_to_its_budget_and_more_of_it_is_not_worse() {
         let normal = plan(Effort::Normal, Some(budget));
         // A tenth of a second is shorter than the search of `fast` on this graph.
         assert!(detour(&normal) <= detour(&fast) || budget < 1.0);
-        // The computation completes a tree, an evaluation of the orders or a destination before it stops.
+        // Planning stops only after a complete tree, evaluation of the orders, or destination.
         let most = (budget * STEPS_A_SECOND) as u64 + 20_000_000;
         assert!(normal.steps().unwrap() <= most, "{:?} of {most}", normal.steps());
     }

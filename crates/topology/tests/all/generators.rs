@@ -110,7 +110,7 @@ fn gigantic_fabrics_are_refused_before_they_are_built() {
 #[test]
 fn a_torus_has_its_closed_form_counts_and_diameter() {
     let topology = generate::torus(&[4, 3, 2], 2, LINK, LINK).unwrap();
-    // A dimension of length 2 has one link for every pair of switches.
+    // In a dimension of length 2, every pair of switches has one link.
     assert_eq!(counts(&topology), (48, 24, 48 + 24 + 24 + 12));
     let hops = NextHops::shortest(&topology).unwrap();
     let host = |i: u32| pauseframe_units::NodeId(i);

@@ -85,7 +85,7 @@ fn a_directed_graph_with_edges_one_way_only_is_taken_for_undirected() {
 #[test]
 fn hpcc_topology() {
     let Import { topology, notes, .. } = sample("dumbbell.txt");
-    // Hosts keep the ids of the file, because flow files use them.
+    // Hosts keep the ids of the file as names, because flow files use these ids.
     assert_eq!(names(&topology)[3..], ["3", "4", "5"]);
     assert_eq!(channel(&topology, 1, 0), (10_000_000_000, 1_000_000));
     assert_eq!(channel(&topology, 4, 1), (40_000_000_000, 1_500_000));
@@ -316,7 +316,7 @@ fn order_and_direction_are_restored_after_networkx() {
     let again = read(&json.to_string(), Format::NodeLink, DEFAULTS).unwrap();
     assert_eq!((again.topology, &again.labels), (topology.clone(), &labels));
 
-    // to_directed() makes two arcs with the same attributes from each edge.
+    // to_directed() of NetworkX makes two arcs with the same attributes from each edge.
     let arcs = json["edges"].as_array().unwrap().iter().flat_map(|edge| {
         let mut back = edge.clone();
         (back["source"], back["target"]) = (edge["target"].clone(), edge["source"].clone());

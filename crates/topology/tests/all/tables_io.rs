@@ -205,7 +205,7 @@ fn a_dump_that_is_cut_off_is_told_from_a_whole_one() {
     let Import { topology, labels, .. } = infiniband();
     let whole = std::fs::read_to_string(data("pair.lft")).unwrap();
     let read = |text: &str| read("x.lft", text, TableFormat::OpenSm, &topology, &labels);
-    // The dump ends within a row: the complete port number might have been 20.
+    // The dump ends within a row: the truncated port number might be 20.
     let cut = whole.rfind("0x000c 002").unwrap() + "0x000c 002".len();
     let error = read(&whole[..cut]).unwrap_err().to_string();
     assert!(error.starts_with("x.lft, line 18: the table of \"S-0000000000000032\" has"), "{error}");
@@ -338,7 +338,7 @@ fn service_levels_part_the_routes_of_a_ring() {
         let import = read_path(&folder, None, &ring.topology, &ring.labels).unwrap();
         (verify(&ring.topology, &import.tables, &Options::default()).unwrap(), import, ring)
     };
-    // Lane 0 contains the routes 1-2-3 and 2-3-4, lane 1 contains 3-4-1 and 4-1-2. Each route causes a
+    // Lane 0 contains the routes 1-2-3 and 2-3-4, lane 1 contains 3-4-1 and 4-1-2. Each route causes one
     // dependency, and no lane has a cycle.
     let (report, import, ring) = judged("ring-lanes", &|_, text| Some(text));
     assert!(report.is_clean(), "{report}");
@@ -347,8 +347,8 @@ fn service_levels_part_the_routes_of_a_ring() {
     let again = read("ring.csv", &csv, TableFormat::Csv, &ring.topology, &ring.labels);
     let again = write(&again.unwrap().tables, TableFormat::Csv, &ring.topology, &ring.labels);
     assert_eq!(again.unwrap(), csv);
-    // In a single lane these dependencies form a cycle of four: without files for lanes, and if both levels
-    // use one lane.
+    // In a single lane these dependencies form a cycle of four: if no file assigns lanes, and if both service
+    // levels use one lane.
     let alone = judged("ring-alone", &|file, text| Some(text).filter(|_| file == "opensm-lfts.dump"));
     let one = judged("ring-one-lane", &|_, text| Some(text.replace(": 0  1  2", ": 0  0  2")));
     for (report, import, _) in [alone, one] {
@@ -360,7 +360,7 @@ fn service_levels_part_the_routes_of_a_ring() {
         Some(if file.contains("path") { as_answers(&text) } else { text })
     });
     assert_eq!((report.is_clean(), report.vlans, report.lanes, report.dependencies), (true, 2, 2, 4));
-    // Without lanes of switches, the lane number is the service level.
+    // If switches have no lanes, the lane number is the service level.
     let (report, import, _) =
         judged("ring-levels", &|file, text| Some(text).filter(|_| !file.contains("sl2vl")));
     assert!(

@@ -1,9 +1,9 @@
-//! Searches for even link loads among orders that cause no detour.
+//! Searches for orders with evenly balanced link loads among orders that cause no detour.
 //!
 //! On a graph with few shortest paths, such as a dragonfly, many pairs of orders give every pair of switches
-//! a shortest route, but the link loads differ in evenness. Therefore the search continues among such orders.
-//! It minimises the sum of squared link loads, assuming that all pairs of hosts send the same amount. The bit
-//! sets reject a move that causes a detour; the search grows trees only for the other moves.
+//! a shortest route, but some balance the link loads better than others. Therefore the search continues among
+//! such orders. It minimises the sum of squared link loads, assuming that all pairs of hosts send the same
+//! amount. The bit sets reject a move that causes a detour; the search grows trees only for the other moves.
 
 use super::{Effort, Search};
 use crate::routing::RoutingError;
@@ -18,7 +18,7 @@ const HEAT: f64 = 0.0003;
 const WORDS_A_LINK: u64 = 16;
 
 impl Effort {
-    /// Number of moves whose loads are computed, for each link between switches.
+    /// Number of moves for which loads are computed, per link between switches.
     fn weighings_a_link(self) -> u64 {
         match self {
             Effort::Fast => 20,
@@ -29,8 +29,7 @@ impl Effort {
 }
 
 impl Search<'_> {
-    /// Makes loads more even, if no pair has a detour and the effort allows at least half of the wanted
-    /// moves.
+    /// Balances link loads, if no pair has a detour and the effort allows at least half of the wanted moves.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -59,7 +58,7 @@ impl Search<'_> {
             let weighed = short.map(|_| self.squares());
             let words = words + 64 + weighed.map_or(0, |_| weighing);
             done += words;
-            // A word of work on trees takes a whole step; on bit sets it can take half a step.
+            // Growing trees takes a full step per word; bit sets can take half a step.
             ledger.spend(words);
             match weighed.filter(|weighed| *weighed <= limit) {
                 Some(weighed) => {
@@ -125,8 +124,7 @@ mod tests {
         search.even_out(Effort::Normal, &mut Ledger::unlimited(&mut Unwatched), u64::MAX).unwrap();
         assert_eq!(search.cost(), 0);
         assert!(search.squares() < 0.99 * before, "{before} to {}", search.squares());
-        // The host pairs of two switches with two hosts each load every link of a shortest path with their
-        // number.
+        // Each pair of hosts (two per switch) adds one to the load of every link on its shortest path.
         let (mut distance, mut links) = (vec![0; graph.len()], 0);
         for to in graph.attachments() {
             graph.distances(*to, &mut distance, &mut Vec::new());

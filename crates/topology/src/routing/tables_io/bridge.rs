@@ -46,7 +46,7 @@ pub(super) fn read(name: &str, text: &str, labels: &Labels, builder: &mut Builde
     Ok(())
 }
 
-/// True if the lowest bit of the first byte is set (IEEE 802, clause 8.2).
+/// True for a group address: lowest bit of the first byte set (IEEE 802, clause 8.2).
 fn is_group(mac: &str) -> bool {
     let first = mac.split(':').next().and_then(|byte| u8::from_str_radix(byte, 16).ok());
     first.is_some_and(|byte| byte & 1 == 1)

@@ -15,7 +15,7 @@ const LANE_MAX: u8 = 15;
 /// Highest VLAN number; IEEE 802.1Q reserves 4095. VLAN 0 stands for a bridge without VLANs.
 const VLAN_MAX: u16 = 4094;
 
-/// "Switch `switch` sends packets of `vlan` for `destination` out of `port`."
+/// The statement "Switch `switch` sends packets of `vlan` for `destination` out of `port`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
@@ -25,7 +25,7 @@ pub(super) struct Row {
     pub(super) port: String,
 }
 
-/// "Packets of `vlan` are in `lane`."
+/// The statement "Packets of `vlan` are in `lane`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lane {
@@ -33,7 +33,7 @@ pub(super) struct Lane {
     pub(super) lane: u8,
 }
 
-/// "Switch `switch` sends packets of `vlan` in `lane`."
+/// The statement "Switch `switch` sends packets of `vlan` in `lane`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rewrite {
@@ -42,7 +42,8 @@ pub(super) struct Rewrite {
     pub(super) lane: u8,
 }
 
-/// "The hosts at switch `from` may send to host `to`, or to all hosts at switch `to`, in `vlan`."
+/// The statement "The hosts at switch `from` may send to host `to`, or to all hosts at switch `to`, in
+/// `vlan`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sender {
@@ -59,13 +60,13 @@ pub(super) struct Around {
     pub(super) lanes: Vec<Lane>,
     #[serde(default)]
     pub(super) rewrites: Vec<Rewrite>,
-    /// If the list is not empty, no other host may send.
+    /// Allowed senders; if the list is empty, all hosts may send.
     #[serde(default)]
     pub(super) senders: Vec<Sender>,
 }
 
 impl Around {
-    /// Adds all parts to a builder.
+    /// Adds lanes, rewrites and senders to a builder.
     pub(super) fn add_to(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         let at = |list: &str, i: usize, added: Result<(), String>| {
             added.map_err(|message| Flaw::at(format!("{list}[{i}]"), message))

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// For every switch, its port and the position of the row in the file.
 pub(super) type Column = Vec<(PortId, u32)>;
 
-/// The columns by VLAN and destination. Most files list all rows of a destination together, so the last
-/// column is cached.
+/// Columns by VLAN and destination; a column contains the port of every switch. Most files list all rows of a
+/// destination together, so the last column is cached.
 #[derive(Default)]
 pub(super) struct Columns {
     place: BTreeMap<(u16, NodeId), usize>,
@@ -37,7 +37,7 @@ impl Columns {
         &mut self.all[place]
     }
 
-    /// The VLANs that have columns, ascending.
+    /// The VLANs that have table rows, ascending.
     pub(super) fn vlans(&self) -> BTreeSet<u16> {
         self.place.keys().map(|(vlan, _)| *vlan).collect()
     }
@@ -73,7 +73,7 @@ impl PortNames {
 
     pub(super) fn port(&self, switch: u32, name: u32) -> Option<PortId> {
         let ports = &self.of_name[name as usize];
-        // If all earlier switches have the name too, the position is known without a search.
+        // If all earlier switches have a port of this name too, its position is known without a search.
         let (_, port) = match ports.get(switch as usize).filter(|(at, _)| *at == switch) {
             Some(found) => found,
             None => ports.binary_search_by_key(&switch, |(at, _)| *at).ok().map(|place| &ports[place])?,

@@ -127,7 +127,7 @@ pub(super) fn guid(text: &str, word: &str) -> Option<String> {
     Some(format!("guid 0x{:016x}", u64::from_str_radix(digits, 16).ok()?))
 }
 
-/// The description: the text in quotes, or else in the last brackets.
+/// The description of a node: the text in quotes, or else in the last brackets.
 fn description(text: &str) -> Option<&str> {
     let quoted = text.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\'')).map(|(name, _)| name);
     let bracketed = || text.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map(|(name, _)| name);

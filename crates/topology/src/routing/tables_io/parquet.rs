@@ -154,7 +154,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Rows that are not written yet; names are replaced by numbers.
+/// Table rows that are not written yet; names are replaced by numbers.
 struct Rows {
     nodes: ArrayRef,
     ports: ArrayRef,
@@ -171,7 +171,7 @@ impl Rows {
         let nodes: StringArray = topology.nodes().iter().map(|node| Some(node.name.as_str())).collect();
         let names = port_names(topology, labels);
         let mut number: BTreeMap<&str, i32> = BTreeMap::new();
-        // Tables contain no ports of hosts.
+        // Forwarding tables contain no ports of hosts.
         let of_switches =
             |port: &usize| tables.graph().number(topology.owner(PortId(*port as u32))).is_some();
         for port in (0..names.len()).filter(of_switches) {
@@ -192,7 +192,7 @@ impl Rows {
         self.port.push(self.name_of[port.0 as usize]);
     }
 
-    /// Returns the columns and leaves empty columns behind.
+    /// Returns the columns of the batch and starts an empty batch.
     fn take(&mut self) -> Vec<ArrayRef> {
         let vlan = UInt16Array::from(std::mem::take(&mut self.vlan));
         let named = |keys: &mut Vec<i32>, texts: &ArrayRef| -> ArrayRef {

@@ -28,7 +28,7 @@ const MANAGEMENT: u8 = 15;
 /// The SLs of all paths, and the lanes of all switches.
 #[derive(Default)]
 pub(super) struct ServiceLevels {
-    /// By destination and path, then by SL: the switches of the allowed senders.
+    /// By destination and path, then by SL, the switches whose hosts may send.
     senders: BTreeMap<(NodeId, u16), BTreeMap<u8, BTreeSet<NodeId>>>,
     /// For each switch, the lane of each SL; without an entry, the lane is the SL.
     lanes: BTreeMap<NodeId, [u8; LEVELS]>,

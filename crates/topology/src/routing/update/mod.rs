@@ -3,12 +3,12 @@
 //!
 //! The new tables stay close to the old tables: a table row changes only if its route is gone, and new routes
 //! take only turns that close no cycle with the turns of all old routes in the same lane. So packets in old
-//! VLANs and packets in new VLANs can wait for each other in any mixture without deadlock. Rows in use never
-//! change: a VLAN whose rows change gets a new number, senders move to the new VLAN once all its rows are
-//! installed, and the rows of the old VLAN are removed when no sender uses them (make before break). Hence
-//! the order in which switches or hosts carry out a step does not matter. Changing rows in place would not be
-//! safe, even if the union of old and new rows is acyclic: a half-updated table mixes routes that neither
-//! table contains.
+//! VLANs and packets in new VLANs can wait for each other in any mixture without deadlock. Table rows in use
+//! never change: a VLAN whose rows change gets a new number, senders move to the new VLAN once all its rows
+//! are installed, and the rows of the old VLAN are removed when no sender uses them (make before break).
+//! Hence the order in which switches or hosts carry out a step does not matter. Changing rows in place would
+//! be unsafe, even if the union of old and new rows is acyclic: a half-updated table mixes routes that
+//! neither table contains.
 
 mod repair;
 mod union;
@@ -35,7 +35,7 @@ pub struct UpdateSettings {
     pub failed: bool,
 }
 
-/// A table row that differs between the old and the new tables.
+/// A table row that an update changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowChange {
     /// The switch.
@@ -59,11 +59,11 @@ pub struct Update {
     pub after: Tables,
     /// VLANs that keep their number, because their old and new rows for common destinations are equal.
     pub kept: Vec<u16>,
-    /// The old and the new number of the other VLANs. A VLAN that exists on one side only has one number.
+    /// The old and the new number of each other VLAN; one number if the VLAN exists on one side only.
     pub renumbered: Vec<(Option<u16>, Option<u16>)>,
     /// Number of ordered pairs of hosts whose routes all crossed failed links.
     pub lost_before: u64,
-    /// Unusual decisions of the planner.
+    /// Messages on unusual decisions of the planner.
     pub notes: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ impl Update {
         repair::carried_to_new(&self.after, &self.union, new)
     }
 
-    /// The table rows that differ between the old and the new tables.
+    /// The table rows that the update changes.
     pub fn changes(&self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         let ids = self.kept.iter().map(|id| (Some(*id), Some(*id))).chain(self.renumbered.iter().copied());

@@ -42,8 +42,8 @@ fn carried(
     let mut trees = Vec::with_capacity(tables.trees.len());
     for tree in &tables.trees {
         let mut hosts: Vec<NodeId> = tree.hosts.iter().filter_map(|host| node(*host)).collect();
-        // The ids of a moved host differ between both topologies; unsorted, the list would not be recognised
-        // as all hosts of a switch.
+        // The ids of a moved host differ between both topologies; sorting lets the list be recognised as all
+        // hosts of a switch.
         hosts.sort_unstable();
         let Some(row) = hosts.first().and_then(|host| graph.attachment_row(graph.attachment(*host)?)) else {
             continue;
@@ -58,7 +58,7 @@ fn carried(
                 old => port(old).unwrap_or(PortId::NONE),
             };
         }
-        // Hosts at a switch that had none before do not send by these tables.
+        // Hosts that move to a switch without hosts do not send by these tables.
         let mut senders = vec![0_u64; graph.attachments().len().div_ceil(64)];
         for (from, switch) in tables.graph.attachments().iter().enumerate() {
             let here = node(tables.graph.node(*switch)).and_then(|node| graph.number(node));
@@ -172,7 +172,8 @@ impl<'a> Repair<'a> {
         self.notes
     }
 
-    /// Computes the new tables, in which VLANs still have their old numbers; further VLANs have the number 0.
+    /// Computes the new tables, in which VLANs still have their old numbers; additional VLANs have the number
+    /// 0.
     pub(super) fn run(&mut self, watch: &mut dyn Watch) -> Result<Tables, RoutingError> {
         let mut vlans: Vec<Vlan> = self.before.vlans().to_vec();
         let mut trees: Vec<Tree> = Vec::new();

@@ -57,7 +57,7 @@ fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<L
         left.entry(ends(old.0, link)).or_default().push(link);
     }
     let mut found = vec![None; new.0.links().len()];
-    // Match links by port names first, so that other links do not take them.
+    // Match links by port names before other links, so that each named link finds its partner.
     for by_name in [true, false] {
         for link in
             new.0.links().ids().filter(|link| by_name || found[link.0 as usize].is_none()).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! Look-ups in tables for senders and switches. A sender needs the VLANs to a destination, the links of their
-//! routes, and the VLAN with the least load. A switch needs its port for a (VLAN, destination).
+//! Look-ups in forwarding tables. A sender needs the VLANs to a destination, the links of their routes, and
+//! the VLAN with the least load. A switch needs its port for a (VLAN, destination).
 //!
 //! The load of a link is the sum of the flows or bits per second assigned to it, divided by the rate of the
 //! link. The links of the two hosts are the same in every VLAN and do not count. The assignment is greedy:

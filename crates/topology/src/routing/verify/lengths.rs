@@ -86,7 +86,7 @@ fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
                 of_switch[at as usize] = Some(Some(0));
                 break Some(0);
             }
-            // Holds until the walk ends elsewhere: packets in a loop never arrive.
+            // Assume a loop until the walk ends elsewhere: packets in a loop never arrive.
             of_switch[at as usize] = Some(None);
             walk.push(at);
             if port == PortId::NONE {

@@ -133,7 +133,7 @@ impl Class {
         (senders - u64::from(from == self.row)) * self.hosts.len() as u64
     }
 
-    /// The first such pair of hosts.
+    /// An example pair of hosts.
     fn example(&self, graph: &SwitchGraph, from: u32) -> [NodeId; 2] {
         let to = self.hosts[0];
         let mut senders = graph.hosts(graph.attachments()[from as usize]).iter();

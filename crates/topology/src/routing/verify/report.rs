@@ -61,12 +61,12 @@ pub struct Buffer {
     pub lane: u8,
 }
 
-/// Packets in `held` wait for space in `wanted`, as the route `witness` shows.
+/// An arc of a cycle: packets in `held` wait for space in `wanted`, as the route `witness` shows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CycleArc {
     /// The buffer that the packets occupy.
     pub held: Buffer,
-    /// The buffer that the packets wait for; it is `held` in the next arc.
+    /// The buffer that the packets wait for; the next arc of the cycle holds it.
     pub wanted: Buffer,
     /// A route that uses both buffers.
     pub witness: Route,
@@ -79,7 +79,7 @@ pub struct LaneViolation {
     pub vlan: u16,
     /// All lanes of the VLAN.
     pub lanes: Vec<u8>,
-    /// The switches that send in another lane than most switches.
+    /// The switches whose lane differs from the lane of most switches.
     pub switches: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub struct SwitchRows {
     pub rows: u64,
 }
 
-/// The sizes of the tables.
+/// The sizes of all forwarding tables.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TableSizes {
     /// The switch with the largest table.
@@ -112,7 +112,7 @@ pub struct Failure {
     pub what: String,
     /// Number of ordered pairs of hosts that lose all routes.
     pub pairs_lost: u64,
-    /// The first of these pairs.
+    /// The first pair of hosts that loses all routes.
     pub example: Pair,
 }
 
@@ -125,7 +125,7 @@ pub struct Failures {
     pub harmless: usize,
     /// Number of pairs lost, summed over all failures.
     pub pairs_lost: u64,
-    /// The worst failures, most lost pairs first.
+    /// The worst failures, sorted by the number of lost pairs.
     pub worst: Vec<Failure>,
 }
 

@@ -9,13 +9,13 @@ use crate::routing::{ForwardingTables, SwitchGraph};
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::BTreeMap;
 
-/// Stands for the different ports to the hosts of one tree, at the hosts' switch.
+/// Next hop at the hosts' own switch; it stands for the different ports to the hosts of one tree.
 pub(crate) const DELIVER: PortId = PortId(u32::MAX - 1);
 
 /// A VLAN and the lane (priority, virtual lane) of its packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vlan {
-    /// Its number in the files and on the wire.
+    /// Number of the VLAN in files and on the wire.
     pub id: u16,
     /// The lane in which switches send its packets.
     pub lane: u8,
@@ -51,8 +51,7 @@ pub struct Tables {
     pub(crate) graph: SwitchGraph,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) trees: Vec<Tree>,
-    /// The tree of a host in a VLAN; the index is VLAN index x nodes + host. `u32::MAX` if no switch has a
-    /// row.
+    /// The tree at index VLAN index x nodes + host; `u32::MAX` if no switch has a row.
     pub(super) tree_of: Vec<u32>,
     nodes: usize,
 }

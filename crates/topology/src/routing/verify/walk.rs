@@ -9,13 +9,13 @@ use crate::routing::{BufferChannel, Dependency, RoutingError, SwitchGraph, Witne
 use crate::watch::{Stopped, Watch};
 use pauseframe_units::PortId;
 
-/// The end of a route.
+/// The outcome of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Arrives,
     BlackHole,
     Loop,
-    /// No source may send here.
+    /// No source may send on this route.
     NotPlanned,
 }
 

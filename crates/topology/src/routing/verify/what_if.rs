@@ -64,7 +64,7 @@ impl Common {
             switches.push(at);
             port = next[at as usize];
         }
-        // The last switch is the receiver's switch.
+        // The last switch of a route is the receiver's switch.
         switches.pop();
     }
 }
