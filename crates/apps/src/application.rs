@@ -65,8 +65,8 @@ pub struct Call {
     pub comm: u32,
     /// World rank of the root, if the operation has a root.
     pub root: u32,
-    /// Payload in bytes: of the whole vector (bcast, reduce, allreduce, scan), of the block of one rank
-    /// (gather, scatter, allgather, reduce-scatter), or for one rank (all-to-all). For variants with counts,
+    /// Payload in bytes: the whole vector (bcast, reduce, allreduce, scan), the block of one rank (gather,
+    /// scatter, allgather, reduce-scatter), or the data for one rank (all-to-all); for variants with counts,
     /// the rank's own data.
     pub bytes: u64,
     /// For each member, the size that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or
@@ -110,7 +110,7 @@ pub struct Dependences {
     /// Pairs (earlier, later): the later step begins when the earlier step has begun.
     pub after_start: Vec<(u32, u32)>,
     /// True if sends of any size leave at once and are complete when their last byte has left, whether or not
-    /// a receive is posted. If false, a send above the eager limit waits for its receive, as in MPI.
+    /// a receive is posted; if false, a send above the eager limit waits for its receive, as in MPI.
     pub asynchronous_sends: bool,
 }
 

@@ -5,7 +5,7 @@ use crate::application::{Application, Op, Program, Slot};
 use crate::replay::Fault;
 use pauseframe_units::Span;
 
-/// Limits on the size of a message and on the time of a computation; below them, sums cannot overflow.
+/// Limits on message sizes and computation times, below which sums cannot overflow.
 const BYTES_MAX: u64 = 1_000_000_000_000;
 const COMPUTE_MAX: Span = Span::from_secs(1_000_000);
 

@@ -4,7 +4,7 @@
 //! Every point in time of a rank and every arrival of a message is a node of a graph; a weighted edge leads
 //! from each node to the nodes that depend on it. The n-th send pairs with the n-th receive, so receives from
 //! any source or with any tag have no static path. The length of the longest path is exactly the time that a
-//! replay must take. This length checks the replay, and shows what limits an application on a perfect
+//! replay must take. The critical path checks the replay, and shows what limits an application on a perfect
 //! network.
 
 use crate::algorithm::{self, Round};

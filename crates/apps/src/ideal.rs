@@ -89,7 +89,7 @@ impl ReplayError {
 
 /// Half of the range of the clock, so that the sum of a time and a span cannot overflow.
 const LONGEST: Time = Time(u64::MAX / 2);
-/// Number of events between two checks whether the caller wants to continue; they take some milliseconds.
+/// Number of events between two checks whether the caller wants to continue: some milliseconds.
 const LOOK_EVERY: u64 = 1 << 14;
 
 /// Formats the first lines of a list of faults.

@@ -1,7 +1,7 @@
 //! Parallel applications: MPI and collective traces, replayed message by message.
 //!
 //! A reader or a generator makes an [`Application`]: the computations, sends, receives and waits of each
-//! rank. A [`Replay`] carries them out on a network that its owner provides: an ideal network
+//! rank. A [`Replay`] carries out these steps on a network that its owner provides: an ideal network
 //! ([`ideal::run`]) or the packet simulator. This crate knows no packets, and the network knows no MPI.
 
 mod algorithm;

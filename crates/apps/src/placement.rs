@@ -10,7 +10,7 @@ pub enum Placement {
     RoundRobin,
     /// Random free hosts.
     Random,
-    /// These hosts, one for each rank; jobs may share them.
+    /// The listed hosts, one for each rank; jobs may share hosts.
     Hosts(Vec<u32>),
 }
 

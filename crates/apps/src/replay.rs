@@ -1,8 +1,8 @@
 //! A replay runs the ranks of an application on any network.
 //!
-//! The replay has no clock and no network. Its owner reports events (`start`, `on_timer`, `on_delivered`,
-//! `on_sent`) and carries out the requests in the [`Outbox`]. Messages from one rank to another must be
-//! delivered in the order in which they were sent.
+//! The replay has no clock and no network. The owner of a replay reports events (`start`, `on_timer`,
+//! `on_delivered`, `on_sent`) and carries out the requests in the [`Outbox`]. Messages from one rank to
+//! another must be delivered in the order in which they were sent.
 
 use crate::algorithm::Choices;
 use crate::application::Application;

@@ -9,10 +9,11 @@
 //! The bounds are valid after any number of phases. The lower bound is the flow sent up to now, divided by
 //! the largest overload of a link. By duality, the upper bound is the sum of capacity times length, divided
 //! by the sum of demand times distance; lengths only grow, so distances from any time of a phase are valid
-//! for the lengths at its end. The papers choose a fixed step, which depends on the wanted gap. Here the step
-//! starts large and is halved repeatedly, each step for twice as many phases. Halving keeps the lengths and
-//! discards the flow, because it was sent under worse lengths. On a Jellyfish of 7,200 hosts a gap of 5 %
-//! took 171 phases; with a fixed step of 0.5 the gap was still 11 % after 500 phases.
+//! for the lengths at its end. The papers choose a fixed step, which depends on the wanted gap. This
+//! implementation starts with a large step, which is halved repeatedly, each step for twice as many phases.
+//! Halving keeps the lengths and discards the flow, because it was sent under worse lengths. On a Jellyfish
+//! of 7,200 hosts a gap of 5 % took 171 phases; with a fixed step of 0.5 the gap was still 11 % after 500
+//! phases.
 //!
 //! The optimum bounds the rate of the *slowest* flow under any routing, and therefore the mean rate if all
 //! rates are equal. Unequal rates can have a higher mean.
@@ -212,8 +213,8 @@ impl Lengths {
         self.arcs.iter().map(|arc| arc.flow / arc.capacity).fold(0.0, f64::max)
     }
 
-    /// Sends `scale` for every pair. Returns the sum of demand times distance; the distances are lower bounds
-    /// of those at the end of the phase.
+    /// Sends `scale` for every pair; returns the sum of demand times distance, with lower bounds of the
+    /// distances at the end of the phase.
     fn phase(&mut self, sources: &[Source], scale: f64, step: f64) -> f64 {
         // Only ratios of lengths matter; scaling keeps the lengths within the range of `f64`.
         let longest = self.arcs.iter().map(|arc| arc.length * arc.capacity).fold(0.0, f64::max);

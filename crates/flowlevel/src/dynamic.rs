@@ -32,7 +32,7 @@ const ENDS_MOST: usize = 4;
 
 /// A source of flows in the order of their starts; the source may react to the end of flows.
 pub trait Source {
-    /// Start of the next flow, if known. Called again after every end of a flow.
+    /// Start of the next flow, if known; called again after every end of a flow.
     fn next_start(&self) -> Option<Time>;
     /// Returns the next flow; flows are numbered from 0. Writes the ports of the flow into `path`, which is
     /// empty.

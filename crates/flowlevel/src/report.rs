@@ -39,7 +39,7 @@ impl Report {
 }
 
 /// The smallest value such that at least `p` percent of all values do not exceed it (nearest rank, no
-/// interpolation); the minimum for `p` = 0. None if there are no values.
+/// interpolation); the minimum for `p` = 0; none if there are no values.
 pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -116,8 +116,7 @@ impl Routes for Planned<'_> {
     }
 }
 
-/// Tables from a file; they offer the VLANs with the shortest routes, and with routes that are some links
-/// longer.
+/// Tables from a file, which offer the VLANs with the shortest routes and with slightly longer routes.
 #[derive(Debug)]
 pub struct Imported<'a> {
     tables: &'a Tables,

@@ -6,12 +6,12 @@
 //! changes every port has a level: the ratio of rate to weight of the flows that it limits, infinite if the
 //! port is not full. The level of a flow is the lowest level on its path.
 //!
-//! A change opens the ports of the flows that arrived or ended. Then the water level rises again from zero,
-//! but only in open ports; all other ports keep their level. A flow that stops below its former level opens
-//! the ports that were full with the flow. A flow whose bottleneck is no longer full at the former level
-//! rises on, and opens the ports of its path. Ports and flows that are reached later can change only above
-//! the present water level, so one pass with rising level is enough, and it visits only what changes (the
-//! bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
+//! A change opens the ports of the flows that arrived or ended. After a change the water level rises again
+//! from zero, but only in open ports; all other ports keep their level. A flow that stops below its former
+//! level opens the ports that were full with the flow. A flow whose bottleneck is no longer full at the
+//! former level rises on, and opens the ports of its path. Ports and flows that are reached later can change
+//! only above the present water level, so one pass with rising level is enough, and it visits only what
+//! changes (the bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
 //!
 //! Levels with a relative difference below 10^-12 count as equal; otherwise rounding errors would propagate
 //! through the whole network.
@@ -163,7 +163,7 @@ impl Shares {
         self.ports.len()
     }
 
-    /// Removes a flow. Its slot may be reused.
+    /// Removes a flow; the slot of the flow may be reused.
     pub fn remove(&mut self, slot: u32) {
         let state = std::mem::replace(&mut self.flows[slot as usize].state, FlowState::Kept);
         if state != FlowState::Kept {

@@ -1,7 +1,7 @@
 //! Compares max-min rates with an independent method: a sequence of linear programs.
 //!
-//! Each linear program maximises the common level of all open flows. Then a flow is settled at that level if
-//! it cannot exceed its share, even if all other open flows get no more than theirs.
+//! Each linear program maximises the common level of all open flows. A flow whose rate cannot rise further,
+//! even if all other open flows stay at that level, is settled there.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths};

@@ -76,7 +76,7 @@ fn mistakes_are_named() {
 }
 
 /// Progressive filling by its definition: raises all flows that are neither capped nor on a full link by the
-/// largest possible step. It uses no heap and no index and computes all sums again for each step.
+/// largest possible step, without a heap or an index, and with new sums for each step.
 fn progressive_filling(capacity: &[f64], paths: &Paths, weights: &[f64], caps: &[f64]) -> Vec<f64> {
     let mut rates = vec![0.0; paths.len()];
     let mut rising = vec![true; paths.len()];
@@ -111,8 +111,7 @@ fn progressive_filling(capacity: &[f64], paths: &Paths, weights: &[f64], caps: &
 }
 
 /// True if every flow is at its cap, or crosses a full link on which no other flow has a larger ratio of rate
-/// to weight. This property holds for the max-min fair rates and for no others (Bertsekas and Gallager, 1987,
-/// chapter 6).
+/// to weight. This property characterises max-min fair rates (Bertsekas and Gallager, 1987, chapter 6).
 fn is_max_min(capacity: &[f64], paths: &Paths, weights: &[f64], caps: &[f64], rates: &[f64]) -> bool {
     let mut used = vec![0.0; capacity.len()];
     let mut highest = vec![0.0_f64; capacity.len()];

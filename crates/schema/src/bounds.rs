@@ -57,7 +57,7 @@ impl Bounds<f64> for Above {
 }
 
 /// Suggests a fraction for a value from 2 to 100 if at most 1 is allowed: the value is probably a percentage.
-/// Otherwise "": 1.5 counts as a wrong fraction, not as 1.5 %.
+/// The value 1.5 counts as a wrong fraction, not as 1.5 %.
 fn percentage(value: Option<f64>, most: Option<f64>) -> String {
     match (value, most) {
         (Some(value), Some(1.0)) if (2.0..=100.0).contains(&value) => {

@@ -1,6 +1,6 @@
 //! Generates a JSON Schema (draft 2020-12) of a language from the documentation of its readers.
 //!
-//! The schema contains types, units, ranges, names and the keys of each kind. It does not contain rules on
+//! The schema contains types, units, ranges, names and the keys of each kind. The schema contains no rules on
 //! several keys, such as that a host exists or that XON is below XOFF. Two keywords are extensions:
 //! `x-order`, the keys of a table in the order of the reference; `x-source`, the source document of a key.
 
@@ -62,8 +62,7 @@ impl Writer {
         of_path.filter_map(move |option| Some((option, self.holds(&option.when, fixed)?)))
     }
 
-    /// True if keys with this condition exist if these kinds are selected; also tells whether they always
-    /// exist.
+    /// Whether keys with this condition exist if these kinds are selected, and whether they always exist.
     fn holds(&self, when: &str, fixed: &Fixed) -> Option<bool> {
         let mut always = true;
         for condition in when.split(" and ").filter(|condition| !condition.is_empty()) {

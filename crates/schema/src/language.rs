@@ -83,7 +83,7 @@ impl Language {
             .collect();
         homes.dedup();
         match homes[..] {
-            // A misplaced top-level seed is not the key `seed` of another table.
+            // A misplaced key `seed` most likely means the top-level seed.
             ["", ..] => format!("{key} stands above the first table"),
             [home] if !home.contains('[') => format!("it belongs in [{home}]"),
             [one, other] if !homes.concat().contains('[') => format!("it belongs in [{one}] or [{other}]"),

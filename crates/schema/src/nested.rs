@@ -105,7 +105,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// Reads a list of inline tables that is recorded as one value. `None` if the key is absent or a row is
+    /// Reads a list of inline tables that is recorded as one value; `None` if the key is absent or a row is
     /// wrong.
     pub fn rows<R>(
         &mut self,

@@ -371,7 +371,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.when = whole;
     }
 
-    /// Reads the kind of this table; each kind has its own further keys. Returns the registry's entry for the
+    /// Reads the kind of this table; each kind has its own further keys; returns the registry's entry for the
     /// kind, usually the function that reads those keys.
     pub fn variant<R: Copy>(
         &mut self,

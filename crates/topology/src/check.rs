@@ -118,7 +118,8 @@ fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {
     errors
 }
 
-/// Returns one error for each connected part beyond the first. [`bad_hosts`] reports hosts without a link.
+/// Returns one error for each connected part of the graph beyond the first; [`bad_hosts`] reports hosts
+/// without a link.
 fn parts(topology: &Topology) -> Vec<TopologyError> {
     let mut seen: IndexVec<NodeId, bool> = IndexVec::filled(false, topology.nodes().len());
     let mut representatives = Vec::new();
@@ -137,8 +138,8 @@ fn parts(topology: &Topology) -> Vec<TopologyError> {
     rest.iter().map(apart).collect()
 }
 
-/// Marks all nodes that are connected to `start`. Returns the first host among them, or `start` if they have
-/// no host.
+/// Marks all nodes that are connected to `start`; returns the first connected host, or `start` if there is
+/// none.
 fn explore(topology: &Topology, start: NodeId, seen: &mut IndexVec<NodeId, bool>) -> NodeId {
     let mut waiting = vec![start];
     let mut first_host: Option<NodeId> = None;

@@ -39,7 +39,7 @@ pub struct Channel {
 pub struct Link {
     /// The nodes at both ends.
     pub ends: [NodeId; 2],
-    /// The channel from each end to the other one.
+    /// The channels in both directions: from each end to the other.
     pub channels: [Channel; 2],
 }
 

@@ -273,7 +273,7 @@ impl Destinations {
         Destinations { hosts: hosts.to_vec(), intra_rack, by_rack, places }
     }
 
-    /// Draws a host other than `host`. If the rack has no other host, all flows leave it; if there is no
+    /// Draws a host other than `host`; if the rack has no other host, all flows leave it; if there is no
     /// other rack, all flows stay.
     fn draw(&self, host: usize, rng: &mut Rng) -> NodeId {
         let (place, rack) = &self.places[host];

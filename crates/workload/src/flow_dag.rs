@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// For each flow, the indices of the flows that it waits for.
 type Needs = Vec<Vec<u32>>;
 
-/// Resolves the dependences of all flows. Errors: two flows with the same id, an unknown id, flows that wait
-/// for each other in a cycle.
+/// Resolves the dependences of all flows. Errors are two flows with the same id, an unknown id, and flows
+/// that wait for each other in a cycle.
 ///
 /// # Errors
 /// The index of the invalid flow and the reason.

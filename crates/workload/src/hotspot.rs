@@ -2,11 +2,11 @@
 //! benchmarks): an offered load below the receiver's link rate, a burst of several times the link rate, and
 //! the load again.
 //!
-//! Each sender has one connection for the whole run. Its application writes a message at regular intervals,
-//! and one large message at the start of the burst, which contains all bytes that it offers in the burst. If
-//! a message is due before the previous message has arrived, it is written on that arrival. Senders begin at
-//! random times of the first interval. Not modelled: an application that is slower than its link during the
-//! burst, because the burst waits for the receiver in any case.
+//! Each sender has one connection for the whole run. The application of a sender writes a message at regular
+//! intervals, and one large message at the start of the burst, which contains all bytes that it offers in the
+//! burst. If a message is due before the previous message has arrived, it is written on that arrival. Senders
+//! begin at random times of the first interval. Not modelled: an application that is slower than its link
+//! during the burst, because the burst waits for the receiver in any case.
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};

@@ -1,4 +1,4 @@
-//! Common parts of all workloads: their trait, and the network in which they run.
+//! The trait of all workloads, and the network in which workloads run.
 
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};

@@ -3,8 +3,7 @@
 
 use super::{Part, Round, doublings};
 
-/// Sends a token to the rank at distance 1, 2, 4 … (Hensgen, Finkel and Manber 1988). Cost: ceil(log p)
-/// alpha.
+/// Sends a token to the rank at distance 1, 2, 4 … (Hensgen, Finkel and Manber 1988); cost: ceil(log p) alpha.
 pub(super) fn dissemination(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
         return false;
@@ -14,7 +13,7 @@ pub(super) fn dissemination(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// Blocks travel around the ring. Cost: (p - 1) (alpha + n beta), where n is the block size of one rank.
+/// Blocks travel around the ring; cost: (p - 1) (alpha + n beta), where n is the block size of one rank.
 pub(super) fn ring_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     if round + 1 >= part.size {
         return false;
@@ -24,7 +23,7 @@ pub(super) fn ring_allgather(part: &Part, round: u32, into: &mut Round) -> bool 
     true
 }
 
-/// For powers of two: the data of a rank doubles in each round. Cost: log p alpha + (p - 1) n beta.
+/// For powers of two: the data of a rank doubles in each round; cost: log p alpha + (p - 1) n beta.
 pub(super) fn doubling_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= part.size.ilog2() {
         return false;
@@ -46,7 +45,7 @@ pub(super) fn bruck_allgather(part: &Part, round: u32, into: &mut Round) -> bool
     true
 }
 
-/// Round k moves the blocks whose distance has bit k set (Bruck et al. 1997). Cost for powers of two: log p
+/// Round k moves the blocks whose distance has bit k set (Bruck et al. 1997); cost for powers of two: log p
 /// (alpha + n p/2 beta).
 pub(super) fn bruck_all_to_all(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
@@ -59,7 +58,7 @@ pub(super) fn bruck_all_to_all(part: &Part, round: u32, into: &mut Round) -> boo
     true
 }
 
-/// Each rank has one partner per round. Cost: (p - 1) (alpha + n beta). For all-to-all and reduce-scatter.
+/// Each rank has one partner per round; cost: (p - 1) (alpha + n beta), for all-to-all and reduce-scatter.
 pub(super) fn pairwise(part: &Part, round: u32, into: &mut Round) -> bool {
     let step = round + 1;
     if step >= part.size {

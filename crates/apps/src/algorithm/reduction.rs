@@ -4,7 +4,7 @@
 use super::fold::Fold;
 use super::{Part, Round, doublings};
 
-/// Each rank exchanges the whole vector with the rank at distance 1, 2, 4 …. Cost: log p (alpha + n beta).
+/// Each rank exchanges the whole vector with the rank at distance 1, 2, 4 …; cost: log p (alpha + n beta).
 pub(super) fn doubling(part: &Part, round: u32, into: &mut Round) -> bool {
     let fold = Fold::of(part.size);
     let extra = fold.extra();
@@ -22,8 +22,8 @@ pub(super) fn doubling(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// A reduce-scatter by recursive halving, then an allgather by recursive doubling. Cost: 2 log p alpha +
-/// 2 (p - 1)/p n beta.
+/// A reduce-scatter by recursive halving, then an allgather by recursive doubling; cost: 2 log p alpha + 2
+/// (p - 1)/p n beta.
 pub(super) fn rabenseifner(part: &Part, round: u32, into: &mut Round) -> bool {
     let fold = Fold::of(part.size);
     let (extra, rounds) = (fold.extra(), fold.rounds);
@@ -80,7 +80,7 @@ pub(super) fn rabenseifner_reduce(part: &Part, round: u32, into: &mut Round) -> 
     true
 }
 
-/// A reduce-scatter around the ring, then an allgather around the ring. Cost: 2 (p - 1) (alpha + n/p beta).
+/// A reduce-scatter around the ring, then an allgather around the ring; cost: 2 (p - 1) (alpha + n/p beta).
 pub(super) fn ring(part: &Part, round: u32, into: &mut Round) -> bool {
     let steps = part.size - 1;
     if round >= 2 * steps {

@@ -10,13 +10,13 @@ fn reach(part: &Part) -> u32 {
     if me == 0 { part.size.next_power_of_two() } else { 1 << me.trailing_zeros() }
 }
 
-/// Receives from the parent, then sends to the children, the farthest child first. Cost: log p (alpha + n
+/// Receives from the parent, then sends to the children, the farthest child first; cost: log p (alpha + n
 /// beta).
 pub(super) fn bcast(part: &Part, round: u32, into: &mut Round) -> bool {
     downwards(part, round, into, |_, _| part.bytes)
 }
 
-/// Each child receives the blocks of its subtree. Cost: log p alpha + (p - 1) n beta, where n is the block
+/// Each child receives the blocks of its subtree; cost: log p alpha + (p - 1) n beta, where n is the block
 /// size of one rank.
 pub(super) fn scatter(part: &Part, round: u32, into: &mut Round) -> bool {
     downwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
@@ -48,7 +48,7 @@ pub(super) fn reduce(part: &Part, round: u32, into: &mut Round) -> bool {
     upwards(part, round, into, |_, _| part.bytes)
 }
 
-/// A reduction up the tree, then a bcast down the tree. Cost: 2 log p (alpha + n beta).
+/// A reduction up the tree, then a bcast down the tree; cost: 2 log p (alpha + n beta).
 pub(super) fn reduce_and_bcast(part: &Part, round: u32, into: &mut Round) -> bool {
     let up = doublings(part.size);
     if round < up {
@@ -76,7 +76,7 @@ fn upwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -
     true
 }
 
-/// A binomial scatter of the vector's blocks, then an allgather around the ring (van de Geijn). Cost: (log
+/// A binomial scatter of the vector's blocks, then an allgather around the ring (van de Geijn); cost: (log
 /// p + p - 1) alpha + 2 (p - 1)/p n beta.
 pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     // All ranks count the same number of scatter rounds, so that they begin the ring in the same round.

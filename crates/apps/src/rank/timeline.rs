@@ -92,7 +92,7 @@ impl Timeline {
         Timeline { stretches: record.then(Vec::new), ..Timeline::default() }
     }
 
-    /// Changes the activity at `now` because of `step`; `None` ends the activity.
+    /// Changes the rank's activity at `now` because of `step`; `None` ends the activity.
     pub(crate) fn change(&mut self, activity: Option<(Activity, u32)>, now: Time) {
         if activity == self.now.map(|now| (now.activity, now.step)) {
             return;

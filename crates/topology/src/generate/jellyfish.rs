@@ -90,7 +90,7 @@ pub fn jellyfish(
 /// Returns a Jellyfish grown by `added.switches` switches. Each new switch is inserted into random links
 /// between other switches: a link takes two of its ports, and an odd port stays free.
 ///
-/// Nodes keep their ids; new nodes follow them, and their names count on from the highest number. Removed
+/// Old nodes keep their ids; new nodes follow, with names that count on from the highest number. Removed
 /// links leave no gap in the link ids, so all links get new ids.
 ///
 /// # Errors
@@ -176,7 +176,7 @@ fn copy_host_links(topology: &Topology, grown: &mut Topology) -> Result<Fabric, 
     Ok(fabric)
 }
 
-/// Adds new switches with their hosts, with names that count on from the existing ones; returns the new
+/// Adds new switches with their hosts, with names that continue the existing numbers; returns the new
 /// switches.
 fn add_named_on(
     grown: &mut Topology,
@@ -302,7 +302,7 @@ impl RandomGraph {
         false
     }
 
-    /// Joins the connected parts of the graph by crossing links: a-b and c-d become a-c and b-d. Returns
+    /// Joins the connected parts of the graph by crossing links: a-b and c-d become a-c and b-d; returns
     /// false if the graph stays disconnected.
     fn connect(&mut self, rng: &mut Pcg64) -> bool {
         let mut parts = self.parts();

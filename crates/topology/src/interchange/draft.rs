@@ -7,7 +7,7 @@ use crate::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use std::collections::BTreeMap;
 
-/// Rate and delay of one direction of a link, where the file contains them.
+/// Rate and delay of one direction of a link, as far as the file contains both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Partial {
     pub(super) rate: Option<BitRate>,

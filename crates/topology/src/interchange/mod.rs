@@ -145,7 +145,7 @@ impl Flaw {
     }
 }
 
-/// Values to use where a file does not contain them.
+/// Default values for properties that a file does not contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Defaults {
     /// Rate and delay of a link.

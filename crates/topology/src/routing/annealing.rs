@@ -286,7 +286,7 @@ impl<'a> Search<'a> {
         self.cost = cost.unwrap_or(u64::MAX);
     }
 
-    /// Grows the trees of one lane into `reach`, with the other lanes unchanged. Returns the total cost,
+    /// Grows the trees of one lane into `reach`, with the other lanes unchanged; returns the total cost,
     /// unless it exceeds `limit`, and the number of words read.
     fn grow(&self, lane: usize, reach: &mut Reach, limit: f64) -> (Option<u64>, u64) {
         let Search { graph, sample, .. } = self;

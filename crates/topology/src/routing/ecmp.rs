@@ -164,8 +164,8 @@ impl NextHops {
     }
 
     /// Writes the egress ports of the path that a flow takes from host `from` to host `to` into `out`: the
-    /// host's own port, then one port of each switch, selected by [`ecmp_index`]. Empty if both hosts are the
-    /// same.
+    /// host's own port, then one port of each switch, selected by [`ecmp_index`]; the path is empty if both
+    /// hosts are the same.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.

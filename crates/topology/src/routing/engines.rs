@@ -140,8 +140,8 @@ pub struct TableUse {
     pub switch: NodeId,
     /// Number of rows in that switch's table, with one row for each (VLAN, host).
     pub rows: u64,
-    /// Number of rows in that switch's table, with one row for each (VLAN, switch with hosts). This size is
-    /// enough if the hosts at a switch have neighbouring addresses and the table matches prefixes.
+    /// Number of rows in that switch's table, with one row for each (VLAN, switch with hosts); such a table
+    /// is enough if the hosts at a switch have neighbouring addresses and the table matches prefixes.
     pub rows_by_switch: u64,
     /// Number of VLANs.
     pub vlans: usize,

@@ -110,7 +110,7 @@ impl GrowingOrder {
     }
 
     /// Changes the order for an edge that contradicts it: the nodes that `to` reaches move behind the nodes
-    /// that reach `from`, within the positions that these nodes occupy together. Returns false if `to`
+    /// that reach `from`, within the positions that these nodes occupy together; returns false if `to`
     /// reaches `from`, or if the search visits too many nodes.
     fn reorder(&mut self, from: u32, to: u32) -> bool {
         let (lowest, highest) = (self.place[to as usize], self.place[from as usize]);

@@ -60,8 +60,8 @@ impl RoutingEngine for Lash {
 }
 
 impl Lash {
-    /// Plans routes; fails as soon as the plan needs more than `most` lanes. Returns none if the budget ends
-    /// first.
+    /// Plans routes; fails as soon as the plan needs more than `most` lanes, and returns none if the budget
+    /// ends first.
     pub(crate) fn plan_within(
         &self,
         topology: &Topology,

@@ -2,14 +2,15 @@
 //!
 //! Files of other tools contain no levels, yet most fabrics are Clos networks. In a Clos network every link
 //! between switches joins two neighbouring levels, and the level of a switch is its distance to the nearest
-//! host. Both remain true when links fail, as long as every switch has a path down.
+//! host. These properties of levels remain true when links fail, as long as every switch has a path down.
 
 use super::SwitchGraph;
 use crate::Topology;
 
-/// Returns the level of every switch, by its number in the graph. Uses the levels of the topology if every
-/// switch has a level and no link joins two switches of the same level; otherwise the levels by distance, if
-/// every link joins neighbouring levels. None for other graphs, and if all switches have hosts.
+/// Returns the level of every switch, by its number in the graph. The function uses the levels of the
+/// topology if every switch has a level and no link joins two switches of the same level; otherwise the
+/// levels by distance, if every link joins neighbouring levels; none for other graphs, and if all switches
+/// have hosts.
 pub(crate) fn levels(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
     named(topology, graph).or_else(|| by_distance(graph))
 }

@@ -12,9 +12,9 @@
 //! trees of a VLAN contain loops, so MAC learning and flooding must be disabled.
 //!
 //! New tables under the same [`Orders`] never deadlock together with old tables, in any mixture: both obey
-//! the same static rule. This property alone does not make an update safe: a half-updated VLAN can still loop
-//! or lose packets, so table rows change only in VLANs without senders. This scheme is our own; no paper
-//! describes it.
+//! the same static rule. The common rule alone does not make an update safe: a half-updated VLAN can still
+//! loop or lose packets, so table rows change only in VLANs without senders. The scheme of order pairs is our
+//! own; no paper describes it.
 
 use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
@@ -47,7 +47,7 @@ pub struct OrderPair {
     pub lanes: usize,
     /// Number of VLANs: at least the number of lanes, at most 4094.
     pub vlans: usize,
-    /// Number of VLANs that use only a random part of the links. They contain longer routes and cover
+    /// Number of VLANs that use only a random part of the links. Such VLANs contain longer routes and cover
     /// failures.
     pub sampled_vlans: usize,
     /// The part of the links that such a VLAN uses, in percent.

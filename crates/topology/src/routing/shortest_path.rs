@@ -11,7 +11,7 @@ use super::{
 use crate::Topology;
 use crate::watch::Watch;
 
-/// Balanced shortest routes in one lane; they can deadlock.
+/// Balanced shortest routes in one lane, which can deadlock.
 #[derive(Clone, Debug)]
 pub struct ShortestPath {
     /// Number of VLANs, 1 to 4094; each VLAN has its own routes.

@@ -18,8 +18,8 @@ pub struct ForwardingTables {
     lanes: Vec<u8>,
     /// The next hop; the index is (VLAN x edge switches + destination) x switches + switch.
     next: Vec<PortId>,
-    /// One bit for each (VLAN, destination, source) of edge switches: set if the source may send. Without a
-    /// list, all may send.
+    /// One bit for each (VLAN, destination, source) of edge switches: set if the source may send; without
+    /// this list, all sources may send.
     usable: Option<Vec<u64>>,
     /// Messages of the planner.
     notes: Vec<String>,
@@ -204,7 +204,7 @@ impl ForwardingTables {
     }
 
     /// Writes the egress ports from host `from` to host `to` in `vlan` into `out`, starting with the host's
-    /// own port. Empty if both hosts are the same.
+    /// own port; the route is empty if both hosts are the same.
     ///
     /// # Errors
     /// If the packet would not arrive or must not be sent; `out` then contains the ports up to the point of
@@ -339,8 +339,8 @@ impl ForwardingTables {
         }
     }
 
-    /// Combines both plans: the VLANs of `other` follow the VLANs of this plan, in separate lanes. This adds
-    /// a protection lane to another plan.
+    /// Combines both plans: the VLANs of `other` follow the VLANs of this plan, in separate lanes, for
+    /// example to add a protection lane.
     ///
     /// # Errors
     /// If there would be more than 256 lanes.

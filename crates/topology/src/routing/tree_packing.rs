@@ -18,12 +18,12 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     /// Kruskal's algorithm on links in random order, repeated on the remaining links as long as they connect
-    /// the switches. Finds fewer trees than possible.
+    /// the switches; finds fewer trees than possible.
     RandomKruskal,
     /// As many trees as the graph allows.
     Exact,
-    /// As many trees as the graph allows, grown around groups of hub switches so that the trees are shallow.
-    /// For graphs without levels, such as Jellyfish; no benefit on fat trees.
+    /// As many trees as the graph allows, grown around groups of hub switches so that the trees are shallow;
+    /// useful for graphs without levels, such as Jellyfish, but not for fat trees.
     HubSeeded,
 }
 
@@ -356,8 +356,8 @@ fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &
 
 /// Assigns at most one link to each slot (switch, tree of another group). A link a-b can serve (a, tree of
 /// b's group) or (b, tree of a's group), so slots and links form a graph in which every slot needs one of its
-/// links. Slots with a single remaining link are served first, then any other slot. This order serves the
-/// maximum number of slots.
+/// links. Serving slots with a single remaining link first, then any other slot, serves the maximum number of
+/// slots.
 fn match_hub_links(forests: &Forests, group: &[u32], links: &[u32]) -> Vec<(u32, u32)> {
     let trees = forests.count;
     let slots_of = |edge: u32| {

@@ -37,7 +37,7 @@ impl UsedTurns {
         std::mem::take(&mut self.looked) * STEPS_A_LINK + self.order.take_looked() * STEPS_A_NODE
     }
 
-    /// Adds the turns of the route that `tree` defines. Returns false and changes nothing if a turn closes a
+    /// Adds the turns of the route that `tree` defines; returns false and changes nothing if a turn closes a
     /// cycle or the route does not end at `to`.
     pub(crate) fn add_walk(&mut self, graph: &SwitchGraph, tree: &[PortId], [from, to]: [u32; 2]) -> bool {
         let before = self.order.edges();
@@ -84,7 +84,7 @@ impl UsedTurns {
     }
 
     /// Adds next hops to `tree`, without changing existing ones, so that packets from `from` arrive at `to`
-    /// over links for which `may_use` is true. Returns false and changes nothing if no such route was found.
+    /// over links for which `may_use` is true; returns false and changes nothing if no such route was found.
     pub(crate) fn add_route(
         &mut self,
         graph: &SwitchGraph,

@@ -136,8 +136,8 @@ fn assert_edge_disjoint_spanning(graph: &SwitchGraph, trees: &[Vec<u32>]) {
     }
 }
 
-/// The largest k such that every partition into p parts has at least k (p - 1) links between parts. Tries all
-/// partitions (Tutte and Nash-Williams 1961).
+/// The largest k such that every partition into p parts has at least k (p - 1) links between parts, by trying
+/// all partitions (Tutte and Nash-Williams 1961).
 fn tree_packing_number(graph: &SwitchGraph) -> usize {
     fn partitions(graph: &SwitchGraph, part: &mut Vec<u32>, parts: u32, best: &mut usize) {
         if part.len() == graph.len() {

@@ -2,8 +2,9 @@
 //!
 //! On a graph with few shortest paths, such as a dragonfly, many pairs of orders give every pair of switches
 //! a shortest route, but some balance the link loads better than others. Therefore the search continues among
-//! such orders. It minimises the sum of squared link loads, assuming that all pairs of hosts send the same
-//! amount. The bit sets reject a move that causes a detour; the search grows trees only for the other moves.
+//! such orders. The search minimises the sum of squared link loads, assuming that all pairs of hosts send the
+//! same amount. The bit sets reject a move that causes a detour; the search grows trees only for the other
+//! moves.
 
 use super::{Effort, Search};
 use crate::routing::RoutingError;

@@ -1,7 +1,7 @@
 //! Reads the output of `bridge -j fdb show` (iproute2) for a Linux switch.
 //!
-//! The reader uses static or learned rows that have a MAC address, an interface and a VLAN. It skips the
-//! switch's own addresses (`permanent`), group addresses, and rows of the interface alone (`self` without
+//! The reader uses static or learned rows that have a MAC address, an interface and a VLAN. The reader skips
+//! the switch's own addresses (`permanent`), group addresses, and rows of the interface alone (`self` without
 //! `master`). A row without a VLAN belongs to VLAN 0, which stands for a bridge without VLAN filtering.
 
 use super::builder::Builder;

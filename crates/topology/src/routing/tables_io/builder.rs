@@ -196,7 +196,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a row; `destination` is a host, or a switch for all its hosts. Returns a message if a different
+    /// Adds a row; `destination` is a host, or a switch for all its hosts; returns a message if a different
     /// row exists.
     pub(super) fn row(
         &mut self,

@@ -1,6 +1,6 @@
 //! Tables as Parquet: the columns `switch`, `vlan`, `destination` and `port`, with one row per table row. The
-//! file's metadata contains the lanes, rewrites and senders as JSON under the key `pauseframe`. For tables of
-//! millions of rows: at most a tenth of the size of CSV, and no text to parse. The reader also accepts
+//! file's metadata contains the lanes, rewrites and senders as JSON under the key `pauseframe`. Parquet files
+//! of large tables have at most a tenth of the size of CSV, and need no text parser. The reader also accepts
 //! columns of other integer and string types.
 
 use super::builder::{Around, Builder};

@@ -30,7 +30,7 @@ pub struct UpdateSettings {
     /// Maximum number of lanes, including the lanes of the old tables. A further lane is used only for pairs
     /// that fit into no other lane.
     pub lanes: usize,
-    /// True if the links that are absent from the new topology are down already. If false, these links carry
+    /// True if the links that are absent from the new topology are down already; if false, these links carry
     /// packets until the old rows are removed.
     pub failed: bool,
 }

@@ -38,7 +38,7 @@ impl Tables {
     }
 
     /// Follows the route from host to host in the VLAN with this index and calls `visit` with the ports
-    /// between switches. Returns false if the packet does not arrive or must not be sent.
+    /// between switches; returns false if the packet does not arrive or must not be sent.
     pub fn follow(&self, vlan: usize, from: NodeId, to: NodeId, mut visit: impl FnMut(PortId)) -> bool {
         let (Some(mut at), Some(tree)) = (self.graph.attachment(from), self.tree_of(vlan, to)) else {
             return false;
@@ -70,7 +70,7 @@ impl Tables {
     }
 
     /// Writes the indices of the VLANs from `from` to `to` whose routes have at most `slack` links more than
-    /// the shortest of these routes into `out`, ascending. None if no VLAN serves the pair.
+    /// the shortest of these routes into `out`, ascending; the list is empty if no VLAN serves the pair.
     pub fn vlans_between(&self, from: NodeId, to: NodeId, slack: u16, out: &mut Vec<u16>) {
         nearly_shortest(self.vlans.len(), |vlan| self.length(vlan, from, to), slack, out);
     }

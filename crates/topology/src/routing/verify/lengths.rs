@@ -13,7 +13,7 @@ const NEVER: u16 = u16::MAX;
 #[derive(Debug)]
 pub struct RouteLengths<'a> {
     tables: &'a Tables,
-    /// For each tree, the number of links between switches from each edge switch. None for a tree that uses
+    /// For each tree, the number of links between switches from each edge switch; none for a tree that uses
     /// the port of one host for several hosts: there, the routes of the hosts differ.
     of_tree: Vec<OnceCell<Option<Box<[u16]>>>>,
 }

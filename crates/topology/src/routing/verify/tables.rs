@@ -188,7 +188,7 @@ impl Tables {
     }
 
     /// Writes the ports from host `from` to host `to` in the VLAN with this index into `out`, beginning with
-    /// the sender's port. Returns false if the sender must not use the VLAN or the packets do not arrive.
+    /// the sender's port; returns false if the sender must not use the VLAN or the packets do not arrive.
     pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
         out.clear();
         let Some(tree) = self.tree_of(vlan, to).map(|tree| &self.trees[tree as usize]) else { return false };
