@@ -10,7 +10,7 @@ pub type Slot = u32;
 /// One step of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Computes for this time without the network.
+    /// Computes for this time, without using the network.
     Compute(Span),
     /// Sends a message. Without a request, the rank continues when its buffer is free again.
     Send {
@@ -181,7 +181,7 @@ impl Program {
         self.push(Op::WaitAll { first, count: slots.len() as u32 }, line);
     }
 
-    /// The requests that a `WaitAll` names.
+    /// The requests that a `WaitAll` step waits for.
     pub(crate) fn waited(&self, first: u32, count: u32) -> &[Slot] {
         &self.waits[first as usize..(first + count) as usize]
     }

@@ -382,7 +382,7 @@ impl Builder<'_> {
     }
 }
 
-/// The time of each node.
+/// The time at which each node of the graph occurs.
 struct Times {
     at: Vec<Span>,
     /// For each node, the edge that determined its time.

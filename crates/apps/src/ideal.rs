@@ -52,7 +52,7 @@ pub enum ReplayError {
     Faults {
         /// Name of the application.
         name: String,
-        /// The violations with their places.
+        /// The violations of MPI rules, with their places.
         faults: Vec<Fault>,
     },
     /// Messages arrive that no receive accepts (MPI 4.0 §11.2.2 requires all communication to be complete at
@@ -122,7 +122,7 @@ pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// An event of the ideal network. Simultaneous events happen in the order of these fields.
+/// An event of the ideal network; simultaneous events happen in the order of these fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Time,

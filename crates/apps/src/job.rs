@@ -35,7 +35,6 @@ pub struct Transfer {
 #[derive(Debug)]
 pub struct Job {
     replay: Replay,
-    /// The host of each rank.
     hosts: Vec<u32>,
     start: Time,
     started: bool,

@@ -1,10 +1,11 @@
 //! Maximum concurrent flow: a lower and an upper bound of the largest rate that all pairs can have
 //! simultaneously if every flow may be split over all paths.
 //!
-//! The algorithm is by Garg and Könemann (FOCS 1998), in the form of Fleischer (SIAM J. Discrete Math. 2000):
-//! links have lengths, flow is sent along shortest paths, and flow on a link increases the length of the link
-//! by a small factor. All demands of one source are sent along one shortest-path tree (Karakostas, SODA
-//! 2002). Hosts count as part of their switch, because their own links bound the rate separately and exactly.
+//! The algorithm is by Garg and Könemann (FOCS 1998), in the form of Fleischer (SIAM Journal on Discrete
+//! Mathematics 2000): links have lengths, flow is sent along shortest paths, and flow on a link increases the
+//! length of the link by a small factor. All demands of one source are sent along one shortest-path tree
+//! (Karakostas, SODA 2002). Hosts count as part of their switch, because their own links bound the rate
+//! separately and exactly.
 //!
 //! The bounds are valid after any number of phases. The lower bound is the flow sent up to now, divided by
 //! the largest overload of a link. By duality, the upper bound is the sum of capacity times length, divided

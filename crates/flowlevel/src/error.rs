@@ -42,7 +42,7 @@ pub enum FlowError {
     /// The length of a list differs from the number of flows.
     #[error("there are {given} {what} for {flows} flows")]
     Length {
-        /// The contents of the list.
+        /// The meaning of the list's entries.
         what: &'static str,
         /// Number of entries in the list.
         given: usize,

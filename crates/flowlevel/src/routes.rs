@@ -95,7 +95,7 @@ impl<R: Routes + ?Sized> Routes for &R {
 pub struct Planned<'a> {
     /// The tables.
     pub tables: &'a ForwardingTables,
-    /// The VLANs of each pair.
+    /// The VLANs offered to each pair of hosts.
     pub sets: &'a VlanSets,
 }
 

@@ -50,7 +50,7 @@ type Events = BinaryHeap<Reverse<(u64, Event)>>;
 /// Events at a water level; at equal levels they occur in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// A port may be full.
+    /// A port may be full at this level.
     Fill(u32),
     /// A rising flow has reached its cap.
     Cap(u32),
@@ -230,7 +230,7 @@ impl Shares {
         }
     }
 
-    /// Opens a port that has gained free capacity. Nothing changes if the port was not full.
+    /// Opens a port that has gained free capacity; nothing changes if the port was not full.
     fn loosen(&mut self, port: PortId) {
         let entry = &mut self.ports[port.0 as usize];
         if entry.state == PortState::Settled && entry.level.is_finite() {

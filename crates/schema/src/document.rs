@@ -262,7 +262,7 @@ fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> 
     Item { value: Value::Table(pairs.into_iter().map(pair).collect()), place }
 }
 
-/// Sets `new` at `path` and creates missing tables on the path. The error is a message and a hint.
+/// Sets `new` at `path` and creates missing tables on the path; the error consists of a message and a hint.
 ///
 /// # Errors
 /// If the path leads through a value that is not a table.

@@ -19,7 +19,7 @@ pub struct Problem {
     pub place: String,
     /// The line in the file, counted from 1.
     pub line: Option<u32>,
-    /// The value as written, or "".
+    /// The value as written in the file, or "".
     pub value: String,
     /// The mistake and the allowed values.
     pub message: String,

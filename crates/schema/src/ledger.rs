@@ -66,7 +66,7 @@ pub struct Entry {
     pub value: String,
     /// The origin of the value.
     pub origin: Origin,
-    /// True if the key has no value; the key is then omitted from the TOML.
+    /// True if the key has no value and is therefore omitted from the TOML.
     pub automatic: bool,
 }
 

@@ -12,9 +12,9 @@ const TABLES_MAX: usize = 4096;
 
 /// The meaning of an absent key whose value is `false` or a table, with its origin.
 pub enum Absent {
-    /// The key counts as `false`.
+    /// The absent key counts as `false`.
     Off(Origin),
-    /// The key counts as a table with all defaults.
+    /// The absent key counts as a table with all defaults.
     On(Origin),
 }
 

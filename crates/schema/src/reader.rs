@@ -18,8 +18,8 @@ pub struct Table<'a, 'd> {
     pub item: Option<&'d Item>,
     /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
-    /// Values that apply if the file has none: the row of the preset, with the prefix of its keys for this
-    /// table; below it the row of the stack.
+    /// Values for keys that the file lacks: first the preset's row (with the prefix of its keys for this
+    /// table), then the stack's row.
     pub(crate) preset: Option<(&'static Row, String)>,
     stack: Option<&'static Row>,
     /// The reason why this table is read, as the default of the key that enables the table ([`Table::why`]).

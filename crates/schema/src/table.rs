@@ -175,8 +175,8 @@ macro_rules! choices {
     };
 }
 
-/// Declares the kinds of a table, which a key selects, as a registry with one line per kind. A kind is a
-/// [`table!`]; a line contains the name in documents and the type.
+/// Declares the kinds of a table, which a key selects, as a registry with one line per kind. Each kind is a
+/// [`table!`]; its registry line contains the kind's name in documents and its type.
 ///
 /// ```ignore
 /// kinds! {

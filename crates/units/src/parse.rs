@@ -96,7 +96,7 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
 pub struct Foreign {
     name: &'static str,
     any_case: bool,
-    /// The unit here, and how many of it make one foreign unit.
+    /// The equivalent unit here, and its number per foreign unit.
     means: Option<(&'static str, u64)>,
     note: &'static str,
 }

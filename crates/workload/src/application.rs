@@ -76,7 +76,7 @@ choices! {
         RoundRobin = "round_robin",
         /// Random free hosts
         Random = "random",
-        /// The hosts in the list
+        /// The hosts listed in `hosts`
         Hosts = "hosts",
     }
 }

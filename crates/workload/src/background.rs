@@ -141,7 +141,6 @@ struct Among {
     intra_rack: Option<f64>,
 }
 
-/// The running workload.
 #[derive(Debug)]
 struct Background {
     sizes: SizesSpec,

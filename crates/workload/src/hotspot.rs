@@ -75,7 +75,6 @@ struct Source {
     burst_over: bool,
 }
 
-/// The running workload.
 #[derive(Debug)]
 struct Hotspot {
     template: FlowSpec,

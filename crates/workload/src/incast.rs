@@ -75,7 +75,6 @@ struct Jobs {
     request: Bytes,
 }
 
-/// The running workload.
 struct Incast {
     jobs: Jobs,
     /// Common properties of all flows.
@@ -120,7 +119,7 @@ impl Incast {
         let response = choices[self.sizes[host].below(choices.len() as u64) as usize].0.max(1);
         let fan_in = self.jobs.fan_in as usize;
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
-        // `other` counts the hosts without `host` itself.
+        // `other` is an index among all hosts except `host`.
         let servers = others.into_iter().map(|other| self.hosts[other + usize::from(other >= host)]);
         let (aggregator, query) = (self.hosts[host], self.next_query.take());
         let template = FlowSpec { start, query: Some(query), ..self.template };

@@ -126,8 +126,9 @@ fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool)
     transport
 }
 
-/// Makes the workload that `spec` describes. `index` is its position in the scenario, and `transport` is the
-/// position of its transport in the network; every [`pauseframe_fabric::FlowSpec`] contains both.
+/// Makes the workload that `spec` describes. `index` is the workload's position in the scenario, and
+/// `transport` is the position of its transport in the network; every [`pauseframe_fabric::FlowSpec`]
+/// contains both.
 ///
 /// # Panics
 /// If `spec` names a host that does not exist, or needs more hosts than there are; `resolve` rejects such

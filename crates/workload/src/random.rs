@@ -14,7 +14,7 @@ pub(crate) fn standard_normal(rng: &mut Rng) -> f64 {
     radius * libm::cos(std::f64::consts::TAU * rng.unit())
 }
 
-/// Draws `count` distinct numbers of 0..n; every subset is equally likely (Floyd 1987). `count` must not
+/// Draws `count` distinct numbers of 0..n; every subset is equally likely (Floyd 1987); `count` must not
 /// exceed `n`.
 pub(crate) fn distinct(rng: &mut Rng, count: usize, n: usize) -> Vec<usize> {
     let mut chosen = Vec::with_capacity(count);

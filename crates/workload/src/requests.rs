@@ -165,7 +165,6 @@ struct Series {
     connect_ahead: Span,
 }
 
-/// The running workload.
 struct Requests {
     series: Series,
     /// One flow per server, in the order in which each round sends them.

@@ -129,7 +129,6 @@ type Rack = Vec<NodeId>;
 /// For each rack, its mid-level aggregator, and the number of responses for which that aggregator waits.
 type Waits = Vec<(NodeId, usize)>;
 
-/// The running workload.
 pub(crate) struct ScatterGather {
     gaps: GapsSpec,
     request: u64,

@@ -104,7 +104,6 @@ impl Kind for UdpSpec {
     }
 }
 
-/// The running workload.
 #[derive(Debug)]
 struct Udp {
     /// Common properties of all flows.

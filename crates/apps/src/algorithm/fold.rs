@@ -40,7 +40,8 @@ impl Fold {
         if inner < self.rest { inner * 2 } else { inner + self.rest }
     }
 
-    /// Sends the vectors of waiting ranks to their neighbours. `me` may be counted from the root.
+    /// Sends the vectors of waiting ranks to their neighbours; the rank number `me` may be counted from the
+    /// root.
     pub(super) fn before(self, me: u32, part: &Part, name: impl Fn(u32) -> u32, into: &mut Round) {
         if me < 2 * self.rest {
             if me % 2 == 1 {

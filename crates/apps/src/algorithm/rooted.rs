@@ -22,8 +22,8 @@ pub(super) fn scatter(part: &Part, round: u32, into: &mut Round) -> bool {
     downwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
 }
 
-/// Round 0 receives from the parent. Later rounds send to the child at half of the distance to the parent,
-/// then at a quarter, and so on.
+/// In round 0 a rank receives from its parent; in later rounds it sends to the child at half of the distance
+/// to the parent, then at a quarter, and so on.
 fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -> u64) -> bool {
     let (me, reach) = (part.relative(), reach(part));
     if round == 0 {

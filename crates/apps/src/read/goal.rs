@@ -155,7 +155,7 @@ impl Reading {
         self.attributes(op, line)
     }
 
-    /// Reads `tag T`, `cpu C`, `nic N`. Hosts have a single NIC, so `nic` is ignored.
+    /// Reads `tag T`, `cpu C`, `nic N`; hosts have a single NIC, so `nic` is ignored.
     fn attributes(&mut self, mut op: Op, line: &mut Line) -> Result<(), ReadError> {
         let mut unit = 0;
         while let Some(word) = line.next() {
@@ -174,7 +174,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Finishes a rank and resolves its labels.
+    /// Ends the program of a rank and resolves the labels of its steps.
     fn close(mut self, file: &str) -> Result<Program, ReadError> {
         for (line, later, earlier, after_end) in std::mem::take(&mut self.needs) {
             let find = |label: &str| {

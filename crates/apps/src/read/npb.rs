@@ -1,9 +1,9 @@
 //! `npb-pmpi-trace 1`: the output of a PMPI wrapper, one text file for all ranks.
 //!
-//! `rank R of N` begins a rank. Each MPI call has one line: nanoseconds of CPU time since the previous call,
-//! the operation, its arguments. Peers and roots are world ranks; numbers of communicators and requests are
-//! local to the rank. `end` ends the rank. Programs written in Python use the same lines; `any` stands for
-//! any source, any tag, or a buffer of any size.
+//! The line `rank R of N` begins a rank. Each MPI call has one line: nanoseconds of CPU time since the
+//! previous call, the operation, its arguments. Peers and roots are world ranks; numbers of communicators and
+//! requests are local to the rank. `end` ends the rank. Programs written in Python use the same lines; `any`
+//! stands for any source, any tag, or a buffer of any size.
 
 use super::Source;
 use super::text::{Line, ReadError, at_file, text};
@@ -112,7 +112,7 @@ fn totals(line: &mut Line) -> Result<bool, ReadError> {
     Ok(told)
 }
 
-/// Reads `rank R of N`.
+/// Parses the line `rank R of N`.
 fn begin(line: &mut Line, programs: &mut Vec<Option<Program>>) -> Result<Reading, ReadError> {
     let id: u32 = line.number("a rank")?;
     if line.word("'of'")? != "of" {
@@ -139,7 +139,7 @@ impl Reading {
         }
     }
 
-    /// Reads `comm ID SIZE all|r0 r1 …`.
+    /// Parses the line `comm ID SIZE all|r0 r1 …`.
     fn comm(
         &mut self,
         line: &mut Line,

@@ -1,5 +1,5 @@
-//! The torus (k-ary n-cube with its own length in each dimension; Dally, "Performance analysis of k-ary n-cube
-//! interconnection networks", IEEE Trans. Computers 1990).
+//! The torus (k-ary n-cube with its own length in each dimension; Dally, "Performance analysis of k-ary
+//! n-cube interconnection networks", IEEE Transactions on Computers 1990).
 
 use super::{Family, GenerateError, add_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};

@@ -19,7 +19,7 @@ const LASH_MAX: usize = 1 << 24;
 /// Order pairs; LASH instead if the orders cause detours and LASH fits into the lanes.
 #[derive(Clone, Debug, Default)]
 pub struct Auto {
-    /// Lanes, VLANs, backups, effort and seed.
+    /// Settings of the orders: lanes, VLANs, backups, effort and seed.
     pub orders: OrderPair,
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Cuts {
     units: Vec<Vec<u32>>,
     /// For each failure, the directed links that it interrupts.
     taken: Vec<Vec<PortId>>,
-    /// Number of the failure of switch 0.
+    /// The failure of switch 0; the failures of other switches follow.
     first_switch: u32,
     by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
     /// Number of destinations that were examined, counted from the first.
@@ -376,7 +376,7 @@ fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {
     units
 }
 
-/// A set of numbers that a list contains.
+/// A set of numbers for fast membership tests.
 struct Marks {
     of: Vec<u32>,
     list: u32,

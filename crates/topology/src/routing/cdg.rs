@@ -2,7 +2,7 @@
 //!
 //! A packet in a buffer of a lossless network waits for the next buffer on its route. With pause, a buffer
 //! corresponds to a channel: (directed link, lane). If these dependencies form no cycle, no deadlock is
-//! possible (Dally and Seitz, IEEE Trans. Computers 1987); a cycle is necessary for a deadlock, not
+//! possible (Dally and Seitz, IEEE Transactions on Computers 1987); a cycle is necessary for a deadlock, not
 //! sufficient (Hu et al., 2016). The graph contains only dependencies that senders can cause, so every
 //! dependency has a route as its witness.
 //!
@@ -312,7 +312,7 @@ impl DependencyGraph {
         members
     }
 
-    /// The component of every channel (Tarjan, SIAM J. Computing 1972, without recursion).
+    /// The component of every channel (Tarjan, SIAM Journal on Computing 1972, without recursion).
     fn components(&self) -> Vec<u32> {
         const UNSEEN: u32 = u32::MAX;
         let count = self.channels();

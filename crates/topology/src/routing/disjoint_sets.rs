@@ -1,4 +1,4 @@
-//! Disjoint sets with union by size and path halving (Tarjan and van Leeuwen, J. ACM 1984).
+//! Disjoint sets with union by size and path halving (Tarjan and van Leeuwen, Journal of the ACM 1984).
 
 #[derive(Clone, Debug)]
 pub(crate) struct DisjointSets {

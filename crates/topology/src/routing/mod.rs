@@ -106,7 +106,7 @@ pub enum RoutingError {
         /// Number of links of the host.
         count: usize,
     },
-    /// There is nothing to plan.
+    /// The topology contains nothing to plan.
     #[error("there is nothing to plan: {0}")]
     Nothing(&'static str),
     /// The graph cannot carry packets.

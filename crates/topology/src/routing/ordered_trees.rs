@@ -203,7 +203,7 @@ impl Uses {
         Uses { switches, rows, shortest }
     }
 
-    /// The fraction of a pair's packets that use one tree in which the source is at this level.
+    /// The fraction of a pair's packets that use one tree, given the level of the source in this tree.
     fn part(&self, to: u32, from: u32, level: usize) -> u64 {
         let (depth, vlans) = self.shortest[self.rows[to as usize] as usize * self.switches + from as usize];
         if level <= usize::from(depth) { WHOLE / u64::from(vlans.max(1)) } else { 0 }

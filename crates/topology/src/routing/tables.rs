@@ -90,7 +90,7 @@ impl ForwardingTables {
     /// Makes empty tables for VLANs with these lanes.
     ///
     /// # Errors
-    /// If the tables do not fit.
+    /// If the tables do not fit into memory.
     pub fn new(graph: &SwitchGraph, lanes: Vec<u8>) -> Result<ForwardingTables, RoutingError> {
         bound_rows(&[lanes.len(), graph.attachments().len(), graph.len()])?;
         let rows = lanes.len() * graph.attachments().len() * graph.len();

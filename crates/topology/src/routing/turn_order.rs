@@ -34,7 +34,7 @@ impl TurnOrder {
         TurnOrder { place, down }
     }
 
-    /// Returns the positions by port.
+    /// Returns the position of every directed link, by port.
     pub(crate) fn into_places(self) -> Vec<u32> {
         self.place
     }

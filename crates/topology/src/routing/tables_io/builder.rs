@@ -87,7 +87,7 @@ impl Around {
 /// The properties by which hosts of a tree are grouped: the port of every switch, and the allowed senders.
 type Alike = (Vec<PortId>, Option<Vec<u64>>);
 
-/// Tables under construction while a file is read. Positions are numbers of lines or entries.
+/// Tables under construction while a file is read; positions are numbers of lines or entries.
 pub(super) struct Builder<'a> {
     topology: &'a Topology,
     labels: &'a Labels,
@@ -97,8 +97,8 @@ pub(super) struct Builder<'a> {
     lanes: BTreeMap<u16, u8>,
     rewrites: BTreeMap<(u16, NodeId), u8>,
     columns: Columns,
-    /// Allowed senders by VLAN and destination; the destination is a host, or a switch for all its hosts. One
-    /// bit for each edge switch.
+    /// Allowed senders by VLAN and destination; the destination is a host, or a switch for all its hosts; one
+    /// bit for each edge switch that may send.
     senders: BTreeMap<(u16, NodeId), Vec<u64>>,
     /// The switch and the destination of the row that was added last.
     last_row: (u32, Option<NodeId>),
@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The port of a switch with this name.
+    /// The port with this name at a switch.
     pub(super) fn port(&self, switch: NodeId, name: &str) -> Result<PortId, String> {
         let known = self.ports.id(name).and_then(|id| self.port_by_id(switch, id));
         known.ok_or_else(|| {
@@ -225,8 +225,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds a row by names. Most files list the switches of one destination after the other, so the method
-    /// tries the next switch before it looks a name up.
+    /// Adds a table row given by names. Most files list the switches of one destination after the other, so
+    /// the method tries the next switch before it looks a name up.
     pub(super) fn named_row(
         &mut self,
         place: (&str, u32),

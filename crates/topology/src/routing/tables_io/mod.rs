@@ -32,8 +32,8 @@ pub enum TableFormat {
     Csv,
     /// The CSV blocks as lists of objects: `rows`, `lanes`, `rewrites`, `senders`.
     Json,
-    /// Table rows as Parquet rows, lanes and senders in the metadata; compact, for tables of any size. Only
-    /// for files, not for text.
+    /// Table rows as Parquet rows, lanes and senders in the metadata; compact, for tables of any size, but
+    /// only in files.
     Parquet,
     /// The output of `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`). With an LMC, LID offsets
     /// become VLANs.

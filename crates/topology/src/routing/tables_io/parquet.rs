@@ -158,7 +158,7 @@ pub(super) fn write(
 struct Rows {
     nodes: ArrayRef,
     ports: ArrayRef,
-    /// For every port, the number of its name.
+    /// For every port, the number that represents its name.
     name_of: Vec<i32>,
     switch: Vec<i32>,
     vlan: Vec<u16>,

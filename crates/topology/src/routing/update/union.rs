@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// topology still uses.
 const NEW: &str = " (new)";
 
-/// The union of both topologies.
+/// The union of the old and the new topology.
 #[derive(Clone, Debug)]
 pub struct Union {
     /// The graph of the union.

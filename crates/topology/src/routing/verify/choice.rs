@@ -110,7 +110,7 @@ pub struct LinkLoad {
 }
 
 impl LinkLoad {
-    /// Makes zero loads for the links of `topology`.
+    /// Makes link loads of zero for `topology`.
     pub fn new(topology: &Topology) -> LinkLoad {
         let ports = 0..topology.port_count() as u32;
         let unit = |port| 1e9 / topology.channel(PortId(port)).rate.0 as f64;

@@ -116,7 +116,7 @@ pub struct Failure {
     pub example: Pair,
 }
 
-/// The single failures of one kind.
+/// All single failures of links, or of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failures {
     /// Number of failures examined.

@@ -17,7 +17,7 @@ pub(crate) const DELIVER: PortId = PortId(u32::MAX - 1);
 pub struct Vlan {
     /// Number of the VLAN in files and on the wire.
     pub id: u16,
-    /// The lane in which switches send its packets.
+    /// The lane in which switches send the VLAN's packets.
     pub lane: u8,
     /// The switches that send the VLAN's packets in another lane, which represents a rewrite of the priority.
     pub lane_at: BTreeMap<NodeId, u8>,
