@@ -80,7 +80,7 @@ fn a_skewed_demand_follows_zipf() {
         }
     }
     // With exponent one, the most popular host receives from a fraction 1 / H(120) = 0.1864 of 119 senders,
-    // 22.2 on average; draws of the sender itself raise this number slightly. The standard deviation of the
+    // 22.2 on average; draws of the sender itself raise this number slightly; the standard deviation of the
     // mean is 0.3.
     assert!((21.0..24.5).contains(&most[1]), "{most:?}");
     assert!((3.5..5.5).contains(&most[0]), "{most:?}");

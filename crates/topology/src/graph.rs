@@ -37,7 +37,7 @@ pub struct Channel {
 /// A full-duplex link between two nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// The nodes at both ends.
+    /// The nodes at both ends of the link.
     pub ends: [NodeId; 2],
     /// The channels in both directions: from each end to the other.
     pub channels: [Channel; 2],

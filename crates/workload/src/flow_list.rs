@@ -69,7 +69,7 @@ pub struct FlowList {
 }
 
 impl FlowList {
-    /// The place of flow `index` in the file.
+    /// The line or row of flow `index` in the file.
     pub fn place(&self, index: usize) -> u64 {
         self.places[index]
     }

@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// The cost summed over all pairs of the sample.
+    /// The cost of the orders, summed over all pairs of the sample.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }

@@ -62,7 +62,7 @@ impl<'w> Ledger<'w> {
         self.done + end.saturating_sub(self.done) / rounds as u64
     }
 
-    /// Number of steps until `end`. A cut does not change this number: the cooling of a search must not
+    /// Number of steps left until `end`. A cut does not change this number: the cooling of a search must not
     /// depend on when the search is cut short.
     pub(crate) fn left(&self, end: u64) -> u64 {
         end.saturating_sub(self.done)

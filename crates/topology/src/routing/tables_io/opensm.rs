@@ -69,7 +69,7 @@ pub(super) fn read(
 #[derive(Default)]
 struct Sections {
     of: BTreeSet<NodeId>,
-    /// The table being read, with its line.
+    /// The table being read, with its line number.
     open: Option<(usize, NodeId)>,
     /// The first table without an end mark.
     endless: Option<(usize, NodeId)>,
