@@ -1,7 +1,7 @@
-//! A scenario text as a tree in which every value knows where it was written.
+//! A scenario text as a tree in which every value records where it was written.
 //!
-//! TOML 1.1 with the limits of the parser (nesting 80 deep). Values that `--set` gives go into the same tree,
-//! so that the readers see one document. Left out: comments and layout.
+//! The format is TOML 1.1 with the limits of the parser (at most 80 levels). Values from `--set` become part
+//! of the same tree, so that the readers see one document. The tree omits comments and layout.
 
 use crate::error::Problem;
 use crate::foreign;
@@ -10,11 +10,11 @@ use crate::value::quoted;
 use std::path::Path;
 use toml::de::{DeTable, DeValue, Error};
 
-/// Longer texts are refused before they are parsed.
+/// Maximum length of a text; longer texts are rejected before parsing.
 const TEXT_MAX: usize = 16 << 20;
-/// How many syntax errors are reported: beyond a few, the later ones follow from the first.
+/// Maximum number of syntax errors in a report: later errors usually follow from the first errors.
 const SYNTAX_ERRORS_MAX: usize = 5;
-/// No key of a scenario is deeper than five.
+/// Maximum depth of a path in `--set`; no key of a scenario is deeper than five levels.
 const OVERRIDE_DEPTH_MAX: usize = 8;
 
 /// Where a value was written.
@@ -22,71 +22,71 @@ const OVERRIDE_DEPTH_MAX: usize = 8;
 pub enum Place {
     /// A line of the file, from 1.
     Line(u32),
-    /// `--set`.
+    /// The option `--set`.
     Set,
-    /// `--seed`.
+    /// The option `--seed`.
     Seed,
-    /// Nowhere: a preset or a documentation run.
+    /// No place: the value comes from a preset or a documentation run.
     Nowhere,
 }
 
-/// A document as it was written, and what the command line adds.
+/// A document as written by the user, with the additions of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The TOML.
+    /// The document as TOML.
     pub text: &'a str,
-    /// What error messages call it; its stem is the default name of the scenario.
+    /// Name of the file in error messages; its stem is the default name of the scenario.
     pub file_name: &'a str,
-    /// Where relative names of files in it begin.
+    /// Base directory of relative file names in the document.
     pub base_dir: &'a Path,
-    /// `--set`: (path, TOML value or bare word). An element of a list has its number in the path
-    /// ("workload.0.size"), which may be left out where the list has one element.
+    /// The options `--set`: (path, TOML value or bare word). An element of a list has its index in the path
+    /// ("workload.0.size"); the index is optional if the list has one element.
     pub overrides: &'a [(String, String)],
-    /// `--seed`.
+    /// The option `--seed`.
     pub seed: Option<u64>,
 }
 
-/// A value and its place.
+/// A value and the place where it was written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Item {
     /// The value.
     pub value: Value,
-    /// Where it was written.
+    /// The place where the value was written.
     pub place: Place,
 }
 
 /// A TOML value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// In quotes.
+    /// A text in quotes.
     Text(String),
-    /// Of any size.
+    /// An integer of any size.
     Integer(i128),
-    /// Infinity stands for an integer beyond 128 bits.
+    /// A number; infinity stands for an integer beyond 128 bits.
     Float(f64),
-    /// true or false.
+    /// The value true or false.
     Bool(bool),
-    /// As written.
+    /// A date as written in the file.
     Date(String),
-    /// In brackets.
+    /// A list in brackets.
     Array(Vec<Item>),
-    /// In the order of the file.
+    /// A table, with its keys in the order of the file.
     Table(Vec<(String, Item)>),
 }
 
 impl Item {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn table(place: Place) -> Item {
         Item { value: Value::Table(Vec::new()), place }
     }
 
-    /// The value of `key`, if this is a table that has it.
+    /// The value of `key`, if this item is a table with that key.
     pub fn get(&self, key: &str) -> Option<&Item> {
         let Value::Table(pairs) = &self.value else { return None };
         pairs.iter().find(|(name, _)| name == key).map(|(_, item)| item)
     }
 
-    /// The same, to change.
+    /// Like [`Self::get`], but mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         let Value::Table(pairs) = &mut self.value else { return None };
         pairs.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
@@ -101,7 +101,8 @@ impl Item {
         }
     }
 
-    /// The item at `path`, and where that does not exist, the nearest table above it.
+    /// The item at `path`, or else the nearest existing table above `path`; the flag tells whether the item
+    /// exists.
     pub fn nearest(&self, path: &str) -> (&Item, bool) {
         let mut item = self;
         for segment in path.split('.') {
@@ -115,7 +116,7 @@ impl Item {
         (item, true)
     }
 
-    /// The value as TOML on one line, shortened to what fits an error message.
+    /// Formats the value as TOML on one line, shortened for an error message.
     pub fn show(&self) -> String {
         match &self.value {
             Value::Text(text) if text.chars().count() > 60 => {
@@ -134,7 +135,7 @@ impl Item {
         }
     }
 
-    /// What sort of value this is, in words.
+    /// The type of this value in words.
     pub fn sort(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "text",
@@ -151,12 +152,13 @@ impl Item {
     }
 }
 
-/// The document of `input`: its text, with `--set` and `--seed` worked in and short forms written out.
+/// Loads the document of `input`: parses the TOML text, applies `--set` and `--seed`, and expands short
+/// forms.
 ///
-/// The problems beside it are overrides that no key can be found for.
+/// The problems in the result are overrides for which no key exists.
 ///
 /// # Errors
-/// What is not TOML; nothing else can be judged then.
+/// The syntax errors of the text; other checks are impossible then.
 pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Problem>), Vec<Problem>> {
     let mut root = parse(input.text, input.file_name)?;
     short::expand(&mut root, shorts);
@@ -174,7 +176,7 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
     Ok((root, problems))
 }
 
-/// A value as `--set` and presets write it: TOML if it parses, else the text itself.
+/// Parses a value of `--set` or a preset: as TOML if possible, else as a plain text.
 pub fn parse_word(text: &str, place: Place) -> Item {
     match DeValue::parse(text) {
         Ok(value) => convert(value.get_ref(), place, &|_| place),
@@ -199,7 +201,7 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
                 let (path, place, value) = (String::new(), file_name.to_owned(), String::new());
                 return Err(vec![Problem { path, place, line: None, value, message, hint }]);
             }
-            // With recovery a long binary text would make an error for every byte.
+            // With error recovery, a long binary text would produce an error for every byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
                 errors.iter().map(|error| syntax(error, file_name, &line_of)).collect();
@@ -260,10 +262,10 @@ fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> 
     Item { value: Value::Table(pairs.into_iter().map(pair).collect()), place }
 }
 
-/// Puts `new` at `path`, making the tables on the way there. The error is a message and a hint.
+/// Sets `new` at `path` and creates missing tables on the path; the error consists of a message and a hint.
 ///
 /// # Errors
-/// The path leads through what is no table.
+/// If the path leads through a value that is not a table.
 pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String)> {
     let segments: Vec<&str> = path.split('.').map(str::trim).collect();
     if segments.len() > OVERRIDE_DEPTH_MAX || segments.iter().any(|segment| segment.is_empty()) {
@@ -280,7 +282,7 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
     Ok(())
 }
 
-/// The one element of a list, where a key follows and not a number: `workload.size`.
+/// Returns the only element of a list if the path continues with a key instead of an index: `workload.size`.
 fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (String, String)> {
     if segment.parse::<usize>().is_ok() || !matches!(item.value, Value::Array(_)) {
         return Ok(item);
@@ -295,7 +297,7 @@ fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (
     }
 }
 
-/// One step down, into a table that is made where there is none (or where `false` stood for one).
+/// Follows one segment of a path; creates a table if the item is missing or `false`.
 fn step<'i>(item: &'i mut Item, segment: &str, place: Place) -> Result<&'i mut Item, String> {
     if matches!(item.value, Value::Bool(_)) {
         *item = Item::table(place);

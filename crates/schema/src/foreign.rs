@@ -1,10 +1,11 @@
-//! Files of another language in place of a scenario: told as what they are, instead of by the first token that is no TOML.
+//! Recognises files in another language that were passed as a scenario, so that the error names the language
+//! instead of the first TOML syntax error.
 
-/// Where to begin instead.
+/// Advice on how to start with a scenario.
 const INSTEAD: &str =
     "scenario files are TOML: a table is [topology], a key is kind = \"star\", a text stands in quotes";
 
-/// What a text is that is not TOML, and what to do; `None` if it may be TOML with a mistake.
+/// Describes a text that is not TOML, with a remedy; `None` if the text may be TOML with a mistake.
 pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)> {
     let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     let lines = || {
@@ -43,7 +44,7 @@ pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)>
     None
 }
 
-/// `key: value`, `key:` or `- item`.
+/// True for a YAML line: `key: value`, `key:` or `- item`.
 fn is_yaml(line: &str) -> bool {
     let line = line.trim_start();
     let item = line.strip_prefix("- ").unwrap_or(line);

@@ -1,5 +1,5 @@
-//! What reading a scenario leaves behind: problems, warnings, where every value came from, and (on a
-//! documentation run) which keys there are.
+//! The record of reading a scenario: problems, warnings, the origin of every value, and (on a documentation
+//! run) all keys.
 
 use crate::docs::Documentation;
 use crate::document::{Item, Place};
@@ -7,27 +7,28 @@ use crate::error::Problem;
 use crate::language::Language;
 use std::fmt;
 
-/// More mistakes than these are counted, not listed.
+/// Maximum number of mistakes in a report; further mistakes are counted only.
 const PROBLEMS_MAX: usize = 20;
-/// More mistakes at one key (or at one key of the elements of a list) are counted, not listed: they have one cause.
+/// Maximum number of mistakes at one key (or at one key of all elements of a list); further mistakes are
+/// counted only, because they have the same cause.
 const PER_KEY_MAX: usize = 5;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Written in the file.
+    /// The scenario file.
     File,
-    /// `--set`.
+    /// The option `--set`.
     Set,
-    /// `--seed`.
+    /// The option `--seed`.
     Seed,
-    /// The row of this preset.
+    /// The value comes from a preset with this name.
     Preset(&'static str),
-    /// The row of this stack.
+    /// The value comes from a stack with this name.
     Stack(&'static str),
-    /// The default.
+    /// The value is the default of the key.
     Default,
-    /// A default that depends on something else, and on what.
+    /// The value is a default that depends on another value, which the text names.
     Computed(String),
 }
 
@@ -59,33 +60,33 @@ impl From<Place> for Origin {
 /// A key of a resolved scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// "switch.pfc.xoff", "workload.0.size".
+    /// The path, such as "switch.pfc.xoff" or "workload.0.size".
     pub path: String,
-    /// As TOML; where `automatic`, a description of what stands for it.
+    /// The value as TOML; if `automatic` is set, a description of the value.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
-    /// The key has no value of its own and is left out of the TOML.
+    /// True if the key has no value and is therefore omitted from the TOML.
     pub automatic: bool,
 }
 
-/// Collects while the tables are read.
+/// Collects results while the tables are read.
 pub struct Ledger<'d> {
-    /// The document.
+    /// The document being read.
     pub root: &'d Item,
-    /// Which keys there are.
+    /// The language (type of document) of the document.
     pub language: &'static Language,
     file_name: &'d str,
     problems: Vec<Problem>,
     unlisted: usize,
     warnings: Vec<String>,
     entries: Vec<Entry>,
-    /// `Some` on a documentation run, which visits every table whether it is in the document or not.
+    /// `Some` on a documentation run, which visits every table, even if the document does not contain it.
     pub documentation: Option<Documentation>,
 }
 
 impl<'d> Ledger<'d> {
-    /// An empty one.
+    /// Makes an empty ledger.
     pub fn new(root: &'d Item, file_name: &'d str, language: &'static Language) -> Ledger<'d> {
         Ledger {
             root,
@@ -99,12 +100,12 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// What messages call the file.
+    /// Name of the file in messages.
     pub fn file_name(&self) -> &'d str {
         self.file_name
     }
 
-    /// Records a mistake at `path`; the place and the value come from the document.
+    /// Records a mistake at `path`; place and value are taken from the document.
     pub fn problem(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (item, found) = self.root.nearest(path);
         self.problem_at(item.place, if found { item.show() } else { String::new() }, path, message, hint);
@@ -128,7 +129,7 @@ impl<'d> Ledger<'d> {
         self.list(Problem { path: path.to_owned(), place, line, value, message, hint });
     }
 
-    /// Lists a problem, or counts it where there are too many.
+    /// Adds a problem to the list, or only counts it if the list is full.
     fn list(&mut self, problem: Problem) {
         let like_it = |other: &&Problem| same_key(&other.path, &problem.path);
         if self.is_full() || self.problems.iter().filter(like_it).count() >= PER_KEY_MAX {
@@ -138,17 +139,17 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// A mistake at a key that has dots or quotes in it, so that its path would not be found.
+    /// Records a mistake at a key that contains dots or quotes, which path look-up would not find.
     pub fn problem_with(&mut self, item: &Item, path: &str, message: String, hint: String) {
         self.problem_at(item.place, item.show(), path, message, hint);
     }
 
-    /// Whether so much is wrong that further mistakes are only counted: hints need not be looked for.
+    /// True if the list of problems is full: further mistakes are only counted, and need no hints.
     pub fn is_full(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
     }
 
-    /// Whether a mistake at `path` or below it is known, so that what follows from it need not be said.
+    /// True if a mistake at `path` or below is known, so that its consequences need no message.
     pub fn failed(&self, path: &str) -> bool {
         let at = |problem: &Problem| {
             problem.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -156,39 +157,39 @@ impl<'d> Ledger<'d> {
         self.problems.iter().any(at)
     }
 
-    /// What should be looked at before the results are trusted.
+    /// Records a warning for users before they trust the results.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
-    /// A key has this value, from there.
+    /// Records the value of a key and its origin.
     pub fn entry(&mut self, path: String, value: String, origin: Origin) {
         self.entries.push(Entry { path, value, origin, automatic: false });
     }
 
-    /// A key without a value of its own; `stand_in` says what holds instead.
+    /// Records a key without a value; `stand_in` describes the behaviour without a value.
     pub fn automatic(&mut self, path: String, stand_in: &str, origin: Origin) {
         self.entries.push(Entry { path, value: stand_in.to_owned(), origin, automatic: true });
     }
 
-    /// Gives a value to an entry that was recorded as automatic.
+    /// Sets the value of an entry that was recorded as automatic.
     pub fn settle(&mut self, path: &str, value: String, origin: Origin) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.path == path) {
             *entry = Entry { path: path.to_owned(), value, origin, automatic: false };
         }
     }
 
-    /// Whether a key of this name has a value, in any table.
+    /// True if any table contains a value for a key with this name.
     pub fn has_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| last_segment(&entry.path) == key)
     }
 
-    /// How many entries there are, for [`Ledger::fold`].
+    /// Number of recorded entries, for [`Ledger::fold`].
     pub fn mark(&self) -> usize {
         self.entries.len()
     }
 
-    /// Takes the entries since `mark` out again, as one inline table.
+    /// Removes the entries recorded since `mark` and returns them as one inline table.
     pub fn fold(&mut self, mark: usize) -> String {
         let pairs: Vec<String> = self
             .entries
@@ -199,15 +200,15 @@ impl<'d> Ledger<'d> {
         format!("{{ {} }}", pairs.join(", "))
     }
 
-    /// Further problems that were found before or after reading.
+    /// Adds problems that were found outside of the readers.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         problems.into_iter().for_each(|problem| self.list(problem));
     }
 
-    /// The problems in the order of the file, or else entries and warnings.
+    /// Returns entries and warnings, or else the problems in the order of the file.
     ///
     /// # Errors
-    /// All problems.
+    /// All problems, if there are any.
     pub fn close(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<Problem>> {
         if self.problems.is_empty() {
             return Ok((self.entries, self.warnings));
@@ -230,13 +231,13 @@ impl<'d> Ledger<'d> {
     }
 }
 
-/// Whether two paths are the same but for the positions in lists: "flows.0.src" and "flows.7.src".
+/// True if two paths differ only in list indices: "flows.0.src" and "flows.7.src".
 fn same_key(one: &str, other: &str) -> bool {
     let plain = |segment: &&str| !segment.bytes().all(|byte| byte.is_ascii_digit());
     !one.is_empty() && one.split('.').filter(plain).eq(other.split('.').filter(plain))
 }
 
-/// "xoff" of "switch.pfc.xoff".
+/// The last segment of a path: "xoff" for "switch.pfc.xoff".
 pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

@@ -1,8 +1,9 @@
-//! Declarations of keys. One declaration of a key says its name, its type and unit, its default, its range and what it
-//! means; from it come the Rust value, the reader with its messages, the reference and the JSON Schema.
+//! Declarations of keys. A declaration contains the name of a key, its type and unit, its default, its range
+//! and its meaning. The Rust value, the reader with its messages, the reference and the JSON Schema all
+//! follow from the declaration.
 //!
-//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables that are told apart by a key.
-//! Checks across keys are written by hand, beside the declarations.
+//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables whose kind a key
+//! selects. Checks that involve several keys are written by hand next to the declarations.
 
 pub mod bounds;
 pub mod docs;

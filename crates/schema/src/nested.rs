@@ -1,4 +1,5 @@
-//! Tables within a table: one, one that can be switched off, a list of them, a list of rows, tables by name.
+//! Reads tables within a table: a single table, a table that can be switched off, a list of tables, a list of
+//! rows, named tables.
 
 use crate::document::{Item, Value};
 use crate::ledger::Origin;
@@ -6,24 +7,24 @@ use crate::reader::Table;
 use crate::shape::Shape;
 use std::fmt::Display;
 
-/// More workloads or transports than these are a slip.
+/// Maximum number of workloads or transports; a larger number is most likely a mistake.
 const TABLES_MAX: usize = 4096;
 
-/// What an absent `key = false | table` means, and why.
+/// The meaning of an absent key whose value is `false` or a table, with its origin.
 pub enum Absent {
-    /// As `false`.
+    /// The absent key counts as `false`.
     Off(Origin),
-    /// As a table with all its defaults.
+    /// The absent key counts as a table with all defaults.
     On(Origin),
 }
 
 impl<'d> Table<'_, 'd> {
-    /// A table within this one; where it is absent, all its keys have their defaults.
+    /// Reads a nested table; if the table is absent, all its keys have their defaults.
     pub fn section<R>(&mut self, key: &'static str, f: impl FnOnce(&mut Table<'_, 'd>) -> R) -> R {
         self.section_because(key, Origin::Default, f)
     }
 
-    /// The same, with the reason why it is read.
+    /// Like [`Self::section`], with the reason why the table is read.
     pub fn section_because<R>(
         &mut self,
         key: &'static str,
@@ -40,7 +41,7 @@ impl<'d> Table<'_, 'd> {
         result
     }
 
-    /// `false`, or a table: something that can be switched off.
+    /// Reads `false` or a table, for a feature that can be switched off.
     pub fn switchable<R>(
         &mut self,
         key: &'static str,
@@ -68,7 +69,7 @@ impl<'d> Table<'_, 'd> {
         }
     }
 
-    /// An array of tables. On a documentation run one element is visited.
+    /// Reads an array of tables. A documentation run visits one element.
     pub fn tables<R>(
         &mut self,
         key: &'static str,
@@ -104,7 +105,8 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// A list of inline tables that is recorded as one value. `None` if the key is absent or a row is wrong.
+    /// Reads a list of inline tables that is recorded as one value; `None` if the key is absent or a row is
+    /// wrong.
     pub fn rows<R>(
         &mut self,
         key: &'static str,
@@ -138,7 +140,7 @@ impl<'d> Table<'_, 'd> {
         (rows.len() == items.len()).then_some(rows)
     }
 
-    /// Tables under names that the file chooses, with the keys of the table `like`.
+    /// Reads tables with names that the file chooses; the keys are those of the table `like`.
     pub fn named<R>(
         &mut self,
         key: &'static str,
@@ -170,7 +172,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// The same; on a documentation run one table is visited, under the name NAME.
+    /// Like [`Self::named`]; a documentation run visits one table with the name NAME.
     pub fn named_and_documented<R>(
         &mut self,
         key: &'static str,
@@ -186,7 +188,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// As [`Table::rows`], empty where the key is absent, and recorded as that.
+    /// Like [`Table::rows`]; an absent key is read and recorded as an empty list.
     pub fn rows_or_empty<R>(
         &mut self,
         key: &'static str,
@@ -207,7 +209,7 @@ impl<'d> Table<'_, 'd> {
     }
 }
 
-/// Inline tables as a list, one a line.
+/// Formats inline tables as a list with one row per line.
 pub fn list_of_rows<T: Display>(rows: &[T]) -> String {
     if rows.is_empty() {
         return "[]".to_owned();

@@ -1,4 +1,4 @@
-//! Panics as values: what was violated and where, and nothing on stderr.
+//! Converts panics to values with message and place, without output on stderr.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,9 +9,9 @@ use std::sync::Once;
 /// A failed assertion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panic {
-    /// What was violated.
+    /// The message of the assertion.
     pub message: String,
-    /// File, line and column, or "".
+    /// The file, line and column, or "".
     pub place: String,
 }
 
@@ -24,12 +24,13 @@ impl fmt::Display for Panic {
 impl std::error::Error for Panic {}
 
 thread_local! {
-    /// How many calls of [`caught`] this thread is in.
+    /// Number of nested calls of [`caught`] on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PLACE: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// Does `work`; a panic in it is the error. What `work` was changing is not to be used after that.
+/// Calls `work` and returns a panic as an error. After a panic, the state that `work` was changing must not
+/// be used.
 ///
 /// # Errors
 /// The panic.
@@ -42,15 +43,16 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic { message: message(payload.as_ref()), place: PLACE.take() })
 }
 
-/// The same for a partition on a thread of its own: what was violated, and where.
+/// Like [`caught`], for a partition on its own thread; the error is the message with the place.
 ///
 /// # Errors
-/// What the panic said.
+/// The message of the panic.
 pub fn shield(work: &mut dyn FnMut()) -> Result<(), String> {
     caught(work).map_err(|panic| panic.to_string())
 }
 
-/// Only the hook knows the place. Where nobody catches the panic, everything is as before.
+/// Installs a panic hook, because only the hook knows the place. Panics outside of [`caught`] are reported as
+/// before.
 fn keep_places() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
@@ -79,7 +81,7 @@ mod tests {
         let panic = caught(|| assert!(text.is_empty(), "{text} is not 0")).unwrap_err();
         assert_eq!(panic.message, "a count is not 0");
         assert!(panic.place.contains("panics.rs:"), "{}", panic.place);
-        // Of two in each other the inner one is caught first.
+        // Of two nested calls, the inner call catches the panic.
         let inner = caught(|| caught(|| panic!("inner")).unwrap_err().message);
         assert_eq!(inner.as_deref(), Ok("inner"));
     }

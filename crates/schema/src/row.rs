@@ -1,39 +1,39 @@
-//! Rows of values below a document's own: presets, operating systems, models of switches.
+//! Rows of values that apply where a document has none: presets, operating systems, switch models.
 
 /// A named row of values.
 #[derive(Debug)]
 pub struct Row {
-    /// What a document calls it.
+    /// The name by which documents select the row.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// The meaning of the row in one line.
     pub doc: &'static str,
-    /// What it sets beyond the defaults.
+    /// The values that differ from the defaults.
     pub row: &'static [RowValue],
 }
 
 /// One value of a row.
 #[derive(Debug)]
 pub struct RowValue {
-    /// The key, with a dot where it is in a table within the table that the row is for.
+    /// The key, with a dot if it belongs to a nested table of the row's table.
     pub key: &'static str,
-    /// The value, as `--set` takes it.
+    /// The value, in the notation of `--set`.
     pub value: &'static str,
-    /// The document that it comes from.
+    /// The source document of the value.
     pub source: &'static str,
 }
 
-/// A value of a row.
+/// Makes a value of a row.
 pub const fn set(key: &'static str, value: &'static str, source: &'static str) -> RowValue {
     RowValue { key, value, source }
 }
 
 impl Row {
-    /// What this row says about `key`.
+    /// The value of `key` in this row.
     pub fn value(&self, key: &str) -> Option<&'static str> {
         self.row.iter().find(|value| value.key == key).map(|value| value.value)
     }
 
-    /// The document that says so.
+    /// The source document of the value of `key`.
     pub fn source(&self, key: &str) -> Option<&'static str> {
         self.row.iter().find(|value| value.key == key).map(|value| value.source)
     }

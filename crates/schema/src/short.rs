@@ -1,26 +1,28 @@
-//! Short forms of a document, written out before anything is read, so that each table has one form: `buffer = "225 KB"`,
-//! `pfc = true`, one workload without the array, `sizes = "web_search"`. `false` (for "off") stays.
+//! Short forms of a document, which are expanded before the readers run, so that each table has one form:
+//! `buffer = "225 KB"`, `pfc = true`, one workload without the array, `sizes = "web_search"`. `false` ("off")
+//! stays unchanged.
 
 use crate::document::{Item, Value};
 
-/// What stands for a table.
+/// The short form of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Short {
-    /// Anything but a table is the value of this key.
+    /// A value other than a table is the value of this key of the table.
     Key(&'static str),
-    /// A text is the value of this key, `true` an empty table.
+    /// A text is the value of this key, and `true` stands for an empty table.
     TextOrTrue(&'static str),
-    /// `true` is an empty table.
+    /// `true` stands for an empty table.
     True,
-    /// A list is the value of this key.
+    /// A list is the value of this key of the table.
     List(&'static str),
-    /// One table is a list of one.
+    /// A single table stands for a list with one element.
     One,
-    /// A text is one kind of table where it is of a form, else another: (does it fit, kind and key if so, kind and key else).
+    /// A text selects a kind of table and one of its keys. If the function accepts the text, the first pair
+    /// (kind, key) applies, otherwise the second pair.
     Text(fn(&str) -> bool, [&'static str; 2], [&'static str; 2]),
 }
 
-/// Writes out all short forms; what is written out already stays as it is. In a path `*` is every key or element.
+/// Expands all short forms; full forms stay unchanged. In a path, `*` matches every key or element.
 pub fn expand(root: &mut Item, shorts: &[(&str, Short)]) {
     for (path, short) in shorts {
         let segments: Vec<&str> = path.split('.').collect();

@@ -1,4 +1,5 @@
-//! A parallel application: ranks on hosts, each pair that talks on a connection of its own.
+//! The workload of a parallel application: ranks on hosts, with one connection for each pair of ranks that
+//! communicate.
 
 use super::context::{Context, SIZE_MAX, TIMES, known_host};
 use super::maker::{Maker, Source};
@@ -18,68 +19,69 @@ use std::sync::Arc;
 table! {
     /// Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`
     pub struct ApplicationSpec {
-        /// What the ranks do
+        /// The steps of the ranks
         application: ApplicationSource = try_from(what(t, context).map(ApplicationSource));
-        /// Compute times are multiplied by this
+        /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
-        /// Messages of at most this size are sent without asking whether their receive is posted
+        /// Messages of at most this size are sent without waiting until their receive is posted
         eager_limit: Bytes = or_in(Bytes(65_536), Bytes::ZERO..=SIZE_MAX);
-        /// Bytes that go before each message; a message that asks or answers has only these
+        /// Bytes that precede each message; announcements and their answers consist of these bytes only
         envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
-        /// Collective algorithms that do not go by size, as in ["allreduce = ring"]
+        /// Collective algorithms that do not depend on the size, as in ["allreduce = ring"]
         algorithms: Vec<String> = or(Vec::new());
-        /// The same, understood
+        /// The parsed form of `algorithms`
         choices: Choices = try_from(choices(t, &algorithms));
-        /// Ranks that share a host
+        /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
-        /// Which rank runs where: hosts in order, a rack after the other in turn, by lot, or as hosts says
+        /// Placement of ranks: hosts in order, a host of each rack in turn, random hosts, or the list in
+        /// hosts
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
             let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
             check_places(t, context, ranks, ranks_per_host, placement, hosts.as_deref());
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Run it alone as well, and tell how much longer it takes beside the others
+        /// Also run the application alone, and report the slowdown caused by other traffic
         alone: bool = or(false);
-        /// Keep a time line of each rank: the table timeline, drawn by the report
+        /// Record the time line of each rank: the table timeline, drawn by the report
         timeline: bool = or(false);
     }
     pub fn try_read(t, context: &Context);
 }
 
 choices! {
-    /// Patterns instead of a trace
+    /// Communication patterns instead of a trace
     pub enum PatternName {
-        /// A sum to all
+        /// All ranks receive the sum over all ranks
         AllReduce = "all_reduce",
-        /// A block from each to each
+        /// Each rank sends a block to each rank
         AllToAll = "all_to_all",
-        /// From rank to rank
+        /// Each rank sends to the next rank
         Pipeline = "pipeline",
-        /// Centres to all, sums to one
+        /// One rank sends the centres to all ranks and receives their sums
         KMeans = "k_means",
-        /// Neighbours on a grid
+        /// Neighbours on a grid exchange messages
         Stencil = "stencil",
     }
 }
 
 choices! {
-    /// Where ranks go
+    /// The placement of ranks on hosts
     pub enum PlacementName {
         /// The next free hosts in the order of the topology
         Packed = "packed",
         /// A host of each rack in turn
         RoundRobin = "round_robin",
-        /// Free hosts by lot
+        /// Random free hosts
         Random = "random",
-        /// As listed
+        /// The hosts listed in `hosts`
         Hosts = "hosts",
     }
 }
 
-/// By default as `hosts` says, if it does.
+/// Reads the placement; the default is the list of hosts, if given.
 fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
     let listed = t.has("hosts") || t.has("hosts_file");
     let (default, origin) = if listed {
@@ -111,7 +113,7 @@ fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context
     hosts
 }
 
-/// Every rank has its place.
+/// Checks that every rank has a host.
 fn check_places(
     t: &mut Table,
     context: &Context,
@@ -153,10 +155,10 @@ impl Source for ApplicationSpec {
     }
 }
 
-/// A job in the network.
+/// The workload of a job in the network.
 #[derive(Debug)]
 pub struct ApplicationWorkload {
-    /// What its ranks do.
+    /// The job whose ranks send the messages.
     pub job: Job,
     transport: u16,
 }
@@ -171,7 +173,7 @@ impl ApplicationWorkload {
     }
 }
 
-/// How the application of `spec` is replayed.
+/// Converts the keys of `spec` to options of the replay.
 pub fn options(spec: &ApplicationSpec) -> Options {
     Options {
         compute_scale: spec.compute_scale,
@@ -225,11 +227,11 @@ impl Workload for ApplicationWorkload {
     }
 }
 
-/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their order and
-/// share no place.
+/// Places the ranks of all applications of a scenario on hosts; the result is indexed by the position of the
+/// workload. Jobs are placed in this order and share no slot of a host.
 ///
 /// # Errors
-/// Position of the workload, and why its ranks have no place.
+/// The position of the workload, and the reason why its ranks cannot be placed.
 pub fn place<'a>(
     workloads: impl Iterator<Item = Option<&'a ApplicationSpec>>,
     topology: &Topology,
@@ -257,7 +259,7 @@ pub fn place<'a>(
     Ok(placed)
 }
 
-/// The hosts of a topology, rack by rack.
+/// Groups the hosts of a topology by rack.
 fn rooms(topology: &Topology) -> Rooms {
     let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
     for host in topology.hosts() {

@@ -1,4 +1,4 @@
-//! When the hosts act: independent Poisson processes, and plain due times of a closed loop.
+//! Arrival times of the hosts: independent Poisson processes, and plain due times for closed loops.
 
 use super::random::exponential;
 use pauseframe_engine::Rng;
@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Hosts (by position) and when each acts next; simultaneous ones in the order of the hosts.
+/// Hosts (by index) and the time of the next arrival of each; simultaneous arrivals follow the order of the
+/// hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     due: BinaryHeap<Reverse<(Time, usize)>>,
@@ -15,39 +16,39 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// An empty agenda that takes nothing at or after `stop`.
+    /// Makes an empty agenda of arrivals that accepts only times before `stop`.
     pub(crate) fn until(stop: Time) -> Agenda {
         Agenda { due: BinaryHeap::new(), stop }
     }
 
-    /// Enters `host` at `time`, unless that is too late.
+    /// Adds an arrival of `host` at `time`, unless `time` is too late.
     pub(crate) fn enter(&mut self, time: Time, host: usize) {
         if time < self.stop {
             self.due.push(Reverse((time, host)));
         }
     }
 
-    /// The earliest time entered.
+    /// The earliest arrival time in the agenda.
     pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// Takes the earliest entry.
+    /// Removes the earliest arrival and returns it.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         self.due.pop().map(|Reverse(entry)| entry)
     }
 }
 
-/// A Poisson process for each host.
+/// One Poisson process per host.
 #[derive(Debug)]
 pub(crate) struct Poisson {
     agenda: Agenda,
-    /// For each host: mean seconds between events, and its stream.
+    /// For each host, the mean seconds between events, and its random stream.
     clocks: Vec<(f64, Rng)>,
 }
 
 impl Poisson {
-    /// Processes with `rates` (events a second) and one of `streams` for each host, within `window`.
+    /// Makes processes with `rates` (events per second) and one of `streams` for each host, within `window`.
     pub(crate) fn new(rates: impl Iterator<Item = f64>, streams: Vec<Rng>, window: Range<Time>) -> Poisson {
         let clocks: Vec<_> = rates.map(|rate| 1.0 / rate).zip(streams).collect();
         let mut poisson = Poisson { agenda: Agenda::until(window.end), clocks };
@@ -68,7 +69,7 @@ impl Poisson {
         self.agenda.next()
     }
 
-    /// Takes the next event: when, and which host.
+    /// Removes the next event of all processes; returns its time and host.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         let (time, host) = self.agenda.take()?;
         self.enter_next(time, host);

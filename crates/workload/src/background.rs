@@ -1,10 +1,10 @@
-//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed one (every
-//! host keeps a number of flows going, as bolt §IV-A3 has it with one).
+//! Single flows between random hosts, as an open loop (Poisson arrivals at a load or a rate) or a closed loop
+//! (every host keeps a number of flows active; one in bolt §IV-A3).
 //!
-//! The offered load counts application bytes against the rate of the sender's link: headers come on top.
-//! In the closed loop, each of a host's first flows starts at a uniformly random moment within the time that
-//! a flow of mean size takes on its link, so that the run does not begin with all hosts in step; it is
-//! never later than `stop`. A later flow starts when the one before it has ended.
+//! The offered load relates application bytes to the rate of the sender's link; headers are additional. In
+//! the closed loop, each of a host's first flows starts at a uniformly random time within the serialisation
+//! time of a flow of mean size on the host's link, so that the hosts do not start in lockstep, and before
+//! `stop`. Later flows start when an earlier flow of the host ends.
 
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
@@ -24,13 +24,13 @@ use std::ops::Range;
 table! {
     /// Single flows between random hosts
     pub struct BackgroundSpec {
-        /// How large flows are
+        /// Distribution of flow sizes
         sizes: SizesSpec = try_section(|t| {
             SizesSpec::read(t, "kind", None, SIZES_DOC, context)
         }) => { two_hosts(t, context); };
-        /// When they start
+        /// Start times of flows
         arrivals: ArrivalsSpec = try_section(arrivals);
-        /// Share of the flows that stay in the sender's rack
+        /// Fraction of the flows that stay in the sender's rack
         intra_rack: Option<f64> = optional_in(0.0..=1.0, "none: the destination is uniform over all other hosts");
         /// Hosts that send and receive
         hosts: Option<Vec<String>> = by(some_hosts, context) => {
@@ -38,20 +38,20 @@ table! {
             let several = hosts.as_ref().is_none_or(two);
             t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// Nothing new starts from this time on
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// What the kind of sizes means.
+/// Documentation of the key that selects the kind of sizes.
 pub(crate) const SIZES_DOC: &str =
     "Distribution; a text alone is short for a fixed size, or for the source of a cdf";
 
 kinds! {
-    /// When background flows start
+    /// Start times of background flows
     #[derive(Copy)]
     pub enum ArrivalsSpec {
         "load" => Load(Load);
@@ -62,30 +62,30 @@ kinds! {
 }
 
 table! {
-    /// Poisson arrivals such that hosts send this share of their link rate on average
+    /// Poisson arrivals at which hosts offer this fraction of their link rate on average
     #[derive(Copy)]
     pub struct Load {
-        /// Offered load: share of its link rate that a host sends on average
+        /// Offered load: fraction of its link rate that a host sends on average
         load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
 }
 
 table! {
-    /// Poisson arrivals, this many flows a second and host
+    /// Poisson arrivals at this rate of flows per second and host
     #[derive(Copy)]
     pub struct Rate {
-        /// Flows a second and host
+        /// Flows per second and host
         per_host: f64 = required_in(RATES);
     }
     pub fn try_read(t);
 }
 
 table! {
-    /// Closed loop: every host keeps this many flows going
+    /// Closed loop: every host keeps this number of flows active
     #[derive(Copy)]
     pub struct Concurrency {
-        /// Flows that every host keeps going; the next starts when one ends
+        /// Number of active flows per host; the next flow starts when one ends
         per_host: u32 = required_in(1..=100_000);
     }
     pub fn try_read(t);
@@ -132,29 +132,28 @@ enum Arrivals {
     Closed(Agenda),
 }
 
-/// Who sends to whom.
+/// The hosts that send and receive.
 #[derive(Debug)]
 struct Among {
-    /// Ascending.
+    /// The hosts, ascending.
     hosts: Vec<NodeId>,
-    /// Share of the flows that stay in the rack; `None`: the destination is uniform over all others.
+    /// Fraction of the flows that stay in the rack; `None`: the destination is uniform over all other hosts.
     intra_rack: Option<f64>,
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Background {
     sizes: SizesSpec,
     arrivals: Arrivals,
     destinations: Destinations,
-    /// What the flows have in common.
+    /// Common properties of all flows.
     template: FlowSpec,
     size_streams: Vec<Rng>,
     destination_streams: Vec<Rng>,
 }
 
 impl Background {
-    /// Flows that start within `window`.
+    /// Makes a workload whose flows start within `window`.
     fn new(
         sizes: SizesSpec,
         arrivals: ArrivalsSpec,
@@ -198,13 +197,13 @@ impl Background {
     }
 }
 
-/// `delay` into `window`, folded back where a short window ends before that.
+/// The start of `window` plus `delay`, wrapped around at the end of a short window.
 fn first_start(window: &Range<Time>, delay: Span) -> Time {
     let length = window.end.saturating_since(window.start);
     window.start.saturating_add(Span(delay.0.checked_rem(length.0).unwrap_or(0)))
 }
 
-/// Bits a second that `host` can send, over all its links.
+/// Rate at which `host` can send over all its links, in bit/s.
 fn link_rate(topology: &Topology, host: NodeId) -> f64 {
     topology.nodes()[host].ports.iter().map(|port| topology.channel(*port).rate.0 as f64).sum()
 }
@@ -244,15 +243,15 @@ impl Workload for Background {
     }
 }
 
-/// Who receives: any other host, or one of the same rack with a given probability.
+/// Draws receivers: any other host, or with a given probability a host of the same rack.
 #[derive(Debug)]
 struct Destinations {
     /// All hosts, ascending.
     hosts: Vec<NodeId>,
     intra_rack: Option<f64>,
-    /// All hosts, rack by rack. A rack is what hangs at one switch: that of the host's first link.
+    /// All hosts, rack by rack. A rack consists of the hosts whose first link leads to the same switch.
     by_rack: Vec<NodeId>,
-    /// For each host: its place in `by_rack`, and that of its rack.
+    /// For each host, its index in `by_rack`, and the range of its rack.
     places: Vec<(usize, Range<usize>)>,
 }
 
@@ -273,8 +272,8 @@ impl Destinations {
         Destinations { hosts: hosts.to_vec(), intra_rack, by_rack, places }
     }
 
-    /// A host other than `host`. Where the rack has no other host (or there is no other rack), all flows
-    /// leave it (or stay).
+    /// Draws a host other than `host`; if the rack has no other host, all flows leave it; if there is no
+    /// other rack, all flows stay.
     fn draw(&self, host: usize, rng: &mut Rng) -> NodeId {
         let (place, rack) = &self.places[host];
         let outside = self.hosts.len() - rack.len();
@@ -319,7 +318,8 @@ mod tests {
             source: "web_search".into(),
             points: super::super::builtin("web_search").unwrap().to_vec(),
         });
-        // Long enough that three per cent is at least four standard errors of the bytes offered.
+        // The runs are long enough that three per cent are at least four standard errors of the offered
+        // bytes.
         for (sizes, load, ms) in [(uniform(), 0.6, 100), (log_uniform, 0.2, 300), (web_search, 0.8, 20_000)] {
             let topology = racks(2, 8);
             let kind = kind(sizes, ArrivalsSpec::Load(Load { load }), None, ms);
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_share_in_the_rack_is_kept() {
-        // cee: 30 % intra-rack.
+        // cee: 30 % of the flows are intra-rack.
         let topology = racks(3, 4);
         let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), Some(0.3), 500);
         let flows = drain(&mut *make(kind, &topology));
@@ -381,7 +381,7 @@ mod tests {
             make(kind(uniform(), ArrivalsSpec::Concurrency(Concurrency { per_host: 2 }), None, 2), &topology);
         let first = drain(&mut *workload);
         assert_eq!(first.len(), 8);
-        // 20 KB at 10 Gb/s: 16 us.
+        // 20 KB take 16 us at 10 Gb/s.
         let latest = at(Span::from_ms(2) + Span::from_us(16));
         assert!(first.iter().all(|flow| flow.start >= at(Span::from_ms(2)) && flow.start < latest));
         assert!(first.iter().any(|flow| flow.start != first[0].start));
@@ -400,7 +400,8 @@ mod tests {
         let flows = |hosts| {
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load: 0.5 }), None, 5);
             let flows = drain(&mut *make(kind, &racks(1, hosts)));
-            // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first six stay.
+            // `racks` gives the switch id 0 and the hosts the ids 1, 2, ...: the first six hosts keep their
+            // ids.
             flows.iter().map(|f| (f.source, f.start, f.size)).filter(|f| f.0.0 <= 6).collect::<Vec<_>>()
         };
         assert_eq!(flows(6), flows(7));
@@ -413,7 +414,7 @@ mod tests {
         fn starts_never_go_back(load in 0.01f64..1.0, racks_ in 1usize..4, hosts in 2usize..5, intra: bool) {
             let share = intra.then_some(load);
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load }), share, 1);
-            // `drain` asserts the order and that nobody sends to itself.
+            // `drain` asserts that the flows are in order and that no host sends to itself.
             let flows = drain(&mut *make(kind, &racks(racks_, hosts)));
             let window = at(Span::from_ms(2))..at(Span::from_ms(3));
             prop_assert!(flows.iter().all(|flow| window.contains(&flow.start)));

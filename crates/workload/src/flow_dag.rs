@@ -1,4 +1,5 @@
-//! Flows that wait for others: one starts when all in its `after` have finished, and its `compute` has passed since.
+//! Flows with dependences: a flow starts when all flows in its `after` have finished and its `compute` time
+//! has passed.
 
 use super::flow_list::{FlowEntry, node_by_name};
 use super::maker::{Maker, at};
@@ -7,14 +8,14 @@ use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The flows that each flow waits for, by position.
+/// For each flow, the indices of the flows that it waits for.
 type Needs = Vec<Vec<u32>>;
 
-/// What each flow waits for; the position of a flow that cannot be, and why: two of one id, an unknown id, flows that wait
-/// for each other.
+/// Resolves the dependences of all flows. Errors are two flows with the same id, an unknown id, and flows
+/// that wait for each other in a cycle.
 ///
 /// # Errors
-/// Position and reason.
+/// The index of the invalid flow and the reason.
 pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     let mut by_id: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, id) in flows.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.id.as_deref()?)))
@@ -49,7 +50,7 @@ pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     }
 }
 
-/// Who waits for each flow, and for how many flows each waits.
+/// For each flow, the flows that wait for it, and the number of flows that it waits for.
 fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     let mut later = vec![Vec::new(); needs.len()];
     for (flow, needed) in (0..).zip(needs) {
@@ -60,23 +61,23 @@ fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     (later, needs.iter().map(|needed| needed.len() as u32).collect())
 }
 
-/// The list at work.
+/// The state of a list of flows with dependences.
 #[derive(Debug)]
 pub(crate) struct FlowDag {
     flows: Vec<FlowSpec>,
     compute: Vec<pauseframe_units::Span>,
     later: Vec<Vec<u32>>,
     open: Vec<u32>,
-    /// (start, position), the next first.
+    /// Pairs (start, index), the earliest first.
     ready: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl FlowDag {
     /// # Panics
-    /// If the flows cannot be: `resolve` refuses such lists.
+    /// If the dependences are invalid; `resolve` rejects such lists.
     pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
         let node = node_by_name(maker);
-        // The number of a connection that is used once tells the flow when it has finished.
+        // Each connection is used once, so its number identifies the finished flow.
         let kept = |number| Some(KeptConnection { number, first: true, last: true });
         let flow = |(number, e): (u32, &FlowEntry)| {
             let start = at(e.start + e.compute);

@@ -1,10 +1,12 @@
-//! Several sources and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau benchmarks): an
-//! offered load that the receiver's link can take, a burst of several times that link, and the load again.
+//! Several senders and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau
+//! benchmarks): an offered load below the receiver's link rate, a burst of several times the link rate, and
+//! the load again.
 //!
-//! Each source has one connection for the whole run. Its application writes a message at regular times, and one large one when
-//! the burst begins, all that it offers in the burst. What falls due before the last message has arrived is
-//! written then. Sources begin at random moments of the first interval. Left out: an application that is slower in the
-//! burst than its link, because the burst waits for the receiver in any case.
+//! Each sender has one connection for the whole run. The application of a sender writes a message at regular
+//! intervals, and one large message at the start of the burst, which contains all bytes that it offers in the
+//! burst. If a message is due before the previous message has arrived, it is written on that arrival. Senders
+//! begin at random times of the first interval. Not modelled: an application that is slower than its link
+//! during the burst, because the burst waits for the receiver in any case.
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};
@@ -14,26 +16,28 @@ use pauseframe_schema::table;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 
 table! {
-    /// Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)
-    // cee Fig. 3: seven sources, 4 times the sink's capacity from 100 to 110 ms.
+    /// Senders with one connection each to one receiver: a load below the link rate, and a burst above it
+    /// (cee Fig. 3)
+    // Defaults of cee Fig. 3: seven senders, 4 times the sink's capacity from 100 to 110 ms.
     pub struct HotspotSpec {
-        /// How many senders: the first hosts that are not the receiver
+        /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
-        /// Offered by all senders together before and after the burst, as a share of the receiver's link
+        /// Load that all senders together offer before and after the burst, as a fraction of the receiver's
+        /// link rate
         load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
-        /// What an application writes at a time, before and after the burst
+        /// Size of each message that an application writes before and after the burst
         message: Bytes = or_in(Bytes::kb(15), SIZES);
-        /// Offered by all together in the burst, in link rates of the receiver
+        /// Load that all senders together offer in the burst, as a multiple of the receiver's link rate
         overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));
-        /// When the burst begins
+        /// Start of the burst
         burst_start: Span = or_in(Span::from_ms(100), TIMES);
-        /// How long it lasts
+        /// Duration of the burst
         burst: Span = or_in(Span::from_ms(10), Span(1)..=TIME_MAX);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// Nothing new starts from this time on
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -53,7 +57,7 @@ impl Kind for HotspotSpec {
     }
 }
 
-/// What an application is about to write.
+/// The next message of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Message {
     due: Time,
@@ -65,13 +69,12 @@ struct Message {
 struct Source {
     host: NodeId,
     next: Option<Message>,
-    /// Since when the connection has nothing to carry; `None` while it has.
+    /// Time since which the connection is idle; `None` while it is busy.
     free: Option<Time>,
     written: u64,
     burst_over: bool,
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Hotspot {
     template: FlowSpec,
@@ -115,7 +118,7 @@ impl Hotspot {
         hotspot
     }
 
-    /// Sets what `source` writes next, if it would write a message at `due`.
+    /// Sets the next message of `source`, whose next regular message is due at `due`.
     fn advance(&self, source: &mut Source, due: Time) {
         let next = if due >= self.burst.due && !source.burst_over {
             source.burst_over = true;
@@ -126,7 +129,7 @@ impl Hotspot {
         source.next = Some(next).filter(|message| message.due < self.stop);
     }
 
-    /// The source whose turn comes first; of several at one time the first.
+    /// The sender with the earliest next message; of simultaneous senders, the first.
     fn first(&self) -> Option<(Time, usize)> {
         let start = |source: &Source| Some(source.next?.due.max(source.free?));
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((start(source)?, number))).min()
@@ -157,7 +160,7 @@ impl Workload for Hotspot {
         flow
     }
 
-    /// A connection that has failed carries no more.
+    /// A failed connection sends no further messages.
     fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let number = flow.spec.kept.expect("every flow of this workload is on a kept connection").number;
         self.sources[number as usize].free = (flow.status == FlowStatus::Finished).then_some(now);
@@ -187,7 +190,7 @@ mod tests {
         make(WorkloadKind::Hotspot(spec), &racks(1, 6))
     }
 
-    /// Every message arrives `latency` after it was written.
+    /// Plays a workload in which every message arrives `latency` after it was written.
     fn play(workload: &mut dyn Workload, latency: Span) -> Vec<FlowSpec> {
         let (mut flows, mut under_way) = (Vec::new(), Vec::<(Time, FlowSpec)>::new());
         loop {
@@ -213,13 +216,14 @@ mod tests {
         let flows = play(&mut *workload(), Span::from_us(10));
         for number in 0..4 {
             let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == number).collect();
-            // 1.25 Gb/s each: 10 KB every 64 us, for 1 ms before the burst and 0.9 ms after it.
+            // Each sender offers 1.25 Gb/s: 10 KB every 64 us, for 1 ms before the burst and 0.9 ms after the
+            // burst.
             let steady = || mine.iter().filter(|flow| flow.size == 10_000);
             let before = steady().filter(|flow| flow.start < at(Span::from_ms(1))).count();
             let after = steady().count() - before;
             assert!((15..=16).contains(&before), "{before}");
             assert_eq!(after, 15, "from 1.1 ms on, every 64 us");
-            // 4 times 10 Gb/s for 100 us are 500 KB, a quarter each.
+            // 4 times 10 Gb/s for 100 us are 500 KB, of which each sender writes a quarter.
             let burst: Vec<_> = mine.iter().filter(|flow| flow.size == 125_000).collect();
             assert_eq!((burst.len(), burst[0].start), (1, at(Span::from_ms(1))));
             assert!(mine.iter().all(|flow| flow.source == mine[0].source && flow.destination.0 == 1));
@@ -233,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_due_waits_for_the_message_before_it() {
-        // An interval is 64 us, a message takes 100.
+        // The interval is 64 us, but a message takes 100 us.
         let flows = play(&mut *workload(), Span::from_us(100));
         let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == 2).collect();
         assert!(mine.windows(2).all(|pair| pair[1].start == pair[0].start + Span::from_us(100)));

@@ -1,10 +1,10 @@
-//! A client that asks a server again and again, one request at a time (repro: 20 KB responses in sequence on a persistent
-//! connection beside long flows); or several servers at once, round after round, each when the last response of the one before
-//! is in: synchronised incast.
+//! A client sends requests to a server, one at a time (repro: 20 KB responses in sequence on a persistent
+//! connection beside long flows). Alternatively a client sends requests to several servers at once, in
+//! rounds: a round starts when the last response of the previous round has arrived (synchronised incast).
 //!
-//! A request is a flow with a reply. On a persistent connection the window, RTT estimate and everything else of TCP go on from
-//! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
-//! table. Left out: pipelining.
+//! A request is a flow with a reply. On a persistent connection the congestion window, the RTT estimate and
+//! all other TCP state persist from request to request; otherwise each request has its own connection. A
+//! round of several servers is a row of the `queries` table. Not modelled: pipelining.
 
 use super::random::exponential;
 use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
@@ -17,14 +17,15 @@ use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
 
 table! {
-    /// A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds
-    // repro: 20 KB responses in sequence on a persistent connection.
+    /// A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds
+    // Defaults of repro: 20 KB responses in sequence on a persistent connection.
     pub struct RequestsSpec {
-        /// Host that asks
+        /// Host that sends requests
         client: String = try_by(asking, context);
-        /// Host that answers
+        /// Host that responds
         server: Option<String> = optional("none: see servers");
-        /// Hosts that answer, all asked at once: the next round begins when the last response is in
+        /// Hosts that respond, all requested at once: the next round begins when the last response has
+        /// arrived
         servers: Vec<String> = or(Vec::new()) => {
             check_servers(t, client.as_deref(), server.as_deref(), &servers, context);
         };
@@ -32,15 +33,16 @@ table! {
         request: Bytes = or_in(Bytes(100), SIZES);
         /// Size of a response
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// How many requests, one after the other
+        /// Number of requests in sequence
         count: u32 = or_in(1000, 1..=100_000_000);
-        /// From the end of a response to the next request
+        /// Time from the end of a response to the next request
         pause: Span = or_in(Span::ZERO, TIMES);
-        /// All on one connection, or each on its own
+        /// All requests on one connection, or each on its own
         persistent: bool = or(true);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// How long before that kept connections are opened, so that the first request needs no handshake
+        /// Time before start at which persistent connections are opened, so that the first request needs no
+        /// handshake
         connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
             let message = || "needs connections that are kept".to_owned();
             let able = connect_ahead == Span::ZERO || persistent;
@@ -48,36 +50,36 @@ table! {
             let message = || format!("{connect_ahead} is more than start ({start})");
             t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
         };
-        /// From the request to one of several servers to that to the next
+        /// Time between the requests to successive servers
         spacing: Span = or_in(Span::ZERO, TIMES);
-        /// From a request to its response: see reply_law
+        /// Time from a request to its response; reply_law defines its meaning
         reply_delay: Span = or_in(Span::ZERO, TIMES);
-        /// What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
-        /// server to the next (staggered)
+        /// Meaning of reply_delay: constant, maximum of a uniform or mean of an exponential distribution, or
+        /// the step between successive servers (staggered)
         reply_law: ReplyLaw = or(ReplyLaw::Constant);
     }
     pub fn try_read(t, context: &Context);
 }
 
 choices! {
-    /// The law of a reply delay
+    /// Distribution of the reply delay
     pub enum ReplyLaw {
-        /// Always the same
+        /// Constant
         Constant = "constant",
-        /// From zero to `time`, all as likely
+        /// Uniform from zero to `time`
         Uniform = "uniform",
         /// Exponential with mean `time`
         Exponential = "exponential",
-        /// The first server at once, each further one `time` later
+        /// The first server responds at once, each further server `time` later
         Staggered = "staggered",
     }
 }
 
-/// How long an application takes for its reply.
+/// The time that an application takes for its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReplyDelay {
     law: ReplyLaw,
-    /// The constant, the largest, the mean, or the step.
+    /// The constant, the maximum, the mean, or the step of the delay, depending on its distribution.
     time: Span,
 }
 
@@ -86,7 +88,7 @@ fn asking(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Opt
     host(t, key, doc, context)
 }
 
-/// `server` or `servers`: other hosts than the client, each once.
+/// Reads `server` or `servers`, which must be distinct hosts other than the client.
 fn check_servers(
     t: &mut Table,
     client: Option<&str>,
@@ -111,7 +113,7 @@ fn check_servers(
 }
 
 impl RequestsSpec {
-    /// All that answer.
+    /// All servers.
     pub fn all_servers(&self) -> Vec<String> {
         self.servers.iter().chain(&self.server).cloned().collect()
     }
@@ -145,43 +147,43 @@ impl Source for RequestsSpec {
 struct Exchange {
     request: Bytes,
     response: Bytes,
-    /// From the response to the next request.
+    /// Time from the response to the next request.
     pause: Span,
-    /// From the request to one server to that to the next.
+    /// Time between the requests to successive servers.
     spacing: Span,
-    /// From the request to the response.
+    /// Time from the request to the response.
     reply_delay: ReplyDelay,
 }
 
-/// All of them.
+/// A series of requests.
 #[derive(Debug)]
 struct Series {
     exchange: Exchange,
     count: u32,
     persistent: bool,
-    /// How long before the first request the connections are opened.
+    /// Time before the first request at which the connections are opened.
     connect_ahead: Span,
 }
 
-/// The workload.
 struct Requests {
     series: Series,
-    /// One a server, as they are sent in each round.
+    /// One flow per server, in the order in which each round sends them.
     templates: Vec<FlowSpec>,
-    /// Rounds that have begun.
+    /// Number of rounds that have begun.
     rounds: u32,
-    /// The round that is being asked, or is next; `None` while responses are awaited and after the last.
+    /// Start of the current round while it sends requests, or of the next round; `None` while responses are
+    /// pending and after the last round.
     start: Option<Time>,
-    /// Flows of this round that have been asked for, and those that have ended.
+    /// Number of requests sent in this round, and number of its flows that have ended.
     asked: usize,
     ended: usize,
     failed: bool,
-    /// The round as a query, where there are several servers.
+    /// The round as a query, if there are several servers.
     query: Option<QueryRecord>,
-    /// Of a round after the first: on connections that are kept there is no handshake any more.
+    /// Ideal time of later rounds, which need no handshake on persistent connections.
     later_ideal: Span,
     next_query: QueryNumbers,
-    /// Draws reply delays, one stream a server.
+    /// Random streams for reply delays, one per server.
     delays: Vec<Rng>,
     finished: Vec<QueryRecord>,
 }
@@ -238,7 +240,7 @@ impl Requests {
         }
     }
 
-    /// How long server `number` takes for its next reply.
+    /// The delay of the next reply of server `number`.
     fn reply_delay(&mut self, number: usize) -> Span {
         let ReplyDelay { law, time } = self.series.exchange.reply_delay;
         match law {
@@ -252,7 +254,8 @@ impl Requests {
         }
     }
 
-    /// All flows of the round have ended. A client that was refused or gave up asks no more.
+    /// Ends a round whose flows have all ended. A client that was refused or gave up sends no further
+    /// requests.
     fn end_round(&mut self, now: Time) {
         if let Some(query) = &mut self.query {
             let finish = (!self.failed).then_some(now);
@@ -281,7 +284,7 @@ impl Workload for Requests {
         let start = self.start.expect("asked for a flow only while next_start gives a time");
         let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
         let number = self.asked;
-        // Opened earlier: none of its requests pays for the handshake.
+        // If connections are opened in advance, the first request needs no handshake either.
         let first = first && self.series.connect_ahead == Span::ZERO;
         let kept = self.series.persistent.then_some(KeptConnection { number: number as u32, first, last });
         let reply_delay = self.reply_delay(number);
@@ -376,7 +379,7 @@ mod tests {
         assert_eq!(workload.next_start_time(), None);
     }
 
-    /// A round waits for the last response, however late, and is one query.
+    /// A round waits for the last response, however late it is, and counts as one query.
     #[test]
     fn rounds_of_several_servers_do_not_overlap() {
         let topology = racks(1, 4);
@@ -407,7 +410,7 @@ mod tests {
         for round in 0..2 {
             let flows: Vec<FlowSpec> = (0..3)
                 .map(|number| {
-                    // The connections of the first round are there earlier.
+                    // The connections of the first round are opened in advance.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
                     let due = now + spacing * u64::from(number);
                     assert_eq!(workload.next_start_time(), Some(Time(due.0 - ahead.0)));

@@ -1,11 +1,12 @@
-//! Queries through two levels (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks",
-//! HOTI 2011): a high-level aggregator asks one random host of each rack, its mid-level aggregator; that one asks
-//! all other servers of the rack, waits for all of them (a strict barrier) and answers; the query is done
-//! when the answers of all racks are in.
+//! Queries with two levels (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter
+//! networks", HOTI 2011). A high-level aggregator sends a request to one random host of each rack, the
+//! mid-level aggregator. The mid-level aggregator sends requests to all other servers of the rack, waits for
+//! all responses (a strict barrier) and responds. The query is complete when the responses of all racks have
+//! arrived.
 //!
-//! Each exchange has a connection of its own. The one between a mid-level aggregator and a server carries request and
-//! response; the answer to the high-level aggregator comes on a connection that the mid-level one opens. Left out: time to
-//! think, answers that are given without waiting for all.
+//! Each exchange has its own connection. The connection between a mid-level aggregator and a server carries
+//! request and response; the mid-level aggregator opens a separate connection for its response to the
+//! high-level aggregator. Not modelled: think time, responses before all servers have responded.
 
 use super::arrivals::Agenda;
 use super::queries::Queries;
@@ -23,24 +24,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 table! {
-    /// Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then answers
+    /// Queries (cee §III-C1): an aggregator sends requests to one host per rack, which queries all servers of
+    /// its rack and then responds
     pub struct ScatterGatherSpec {
-        /// Hosts that launch queries
+        /// Hosts that start queries
         aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
-        /// Hosts that answer; a query asks one of each rack, and that one all others of its rack
+        /// Hosts that respond; a query selects one host per rack, which queries all other servers of its rack
         servers: Option<Vec<String>> = by(some_hosts, context) => {
             check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
         };
         /// Times between the queries of an aggregator
         gaps: GapsSpec = try_section(gaps);
-        // The requests of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
+        // The request and response sizes of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
         /// Size of a request, at both levels
         request: Bytes = or_in(Bytes(1600), SIZES);
         /// Size of a response, at both levels
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// Nothing new starts from this time on
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -56,12 +58,12 @@ kinds! {
     pub fn read(t);
 }
 
-/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144 ms
-/// at each; cee §III-C1 has them a hundred times as often.
+/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one
+/// query every 144 ms at each server; cee §III-C1 has a hundred times this rate.
 const MEAN_GAP: Span = Span::from_us(1436);
 
 table! {
-    /// Times between events with this mean, exponential: a Poisson process
+    /// Exponential times between events with this mean: a Poisson process
     #[derive(Copy)]
     pub struct Exponential {
         /// Mean time between two queries of an aggregator
@@ -71,13 +73,13 @@ table! {
 }
 
 table! {
-    /// Times between events with this mean; `sigma` is the standard deviation of their logarithm
-    // Long silences and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
+    /// Log-normal times between events with this mean; `sigma` is the standard deviation of their logarithm
+    // Causes long silences and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
     #[derive(Copy)]
     pub struct LogNormal {
         /// Mean time between two queries of an aggregator
         mean: Span = or_in(MEAN_GAP, Span::from_ns(1)..=TIME_MAX);
-        /// Standard deviation of the logarithm of the times
+        /// Standard deviation of the logarithm of the times between events
         sigma: f64 = or_in(1.5, 0.0..=4.0);
     }
     pub fn read(t);
@@ -124,20 +126,19 @@ impl Source for ScatterGatherSpec {
 /// The servers below one switch.
 type Rack = Vec<NodeId>;
 
-/// For each rack: its mid-level aggregator, and how many responses that one waits for.
+/// For each rack, its mid-level aggregator, and the number of responses for which that aggregator waits.
 type Waits = Vec<(NodeId, usize)>;
 
-/// The workload.
 pub(crate) struct ScatterGather {
     gaps: GapsSpec,
     request: u64,
     response: u64,
     aggregators: Vec<NodeId>,
     racks: Vec<Rack>,
-    /// What the flows have in common.
+    /// Common properties of all flows.
     template: FlowSpec,
     agenda: Agenda,
-    /// One for each aggregator.
+    /// Random streams for the gaps, one per aggregator.
     gap_streams: Vec<Rng>,
     server_streams: Vec<Rng>,
     ideal_of_query: IdealOfQuery,
@@ -180,7 +181,7 @@ impl ScatterGather {
         self.agenda.enter(after.saturating_add(gap), aggregator);
     }
 
-    /// Draws the mid-level aggregators of a query that begins at `start`, and lines up the requests to them.
+    /// Draws the mid-level aggregators of a query that begins at `start`, and queues the requests to them.
     fn begin(&mut self, aggregator: usize, start: Time) {
         let (source, query, rng) =
             (self.aggregators[aggregator], self.next_query.take(), &mut self.server_streams[aggregator]);
@@ -206,7 +207,7 @@ impl ScatterGather {
         self.under_way.begin(record, waits.len() as u32, waits);
     }
 
-    /// The slowest rack alone in the idle network: its stages one after the other.
+    /// Ideal time of a query: the slowest rack alone in an idle network, with its stages in sequence.
     fn ideal(&self, source: NodeId, waits: &[(NodeId, usize)], start: Time) -> Span {
         let rack_alone = |rack: &Rack, mid: NodeId| {
             let template = FlowSpec { source, start, ..self.template };
@@ -219,7 +220,7 @@ impl ScatterGather {
         self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
     }
 
-    /// What the mid-level aggregator asks the other servers of its rack.
+    /// The requests of a mid-level aggregator to the other servers of its rack.
     fn requests<'a>(
         &'a self,
         rack: &'a Rack,
@@ -236,7 +237,8 @@ impl ScatterGather {
         FlowSpec { source: mid, destination: aggregator, size: self.response, reply: 0, ..*template }
     }
 
-    /// What follows a flow that has finished: the requests within the rack, or its answer.
+    /// Starts the flows that follow a finished flow: the requests within the rack, or the response of the
+    /// rack.
     fn follow(&mut self, flow: &FlowSpec, query: u32, now: Time) {
         let Some((record, waits)) = self.under_way.get_mut(query) else { return };
         let aggregator = record.aggregator;
@@ -262,7 +264,7 @@ impl ScatterGather {
     }
 }
 
-/// `servers` by the switch of their first link, in the order of the switches.
+/// Groups `servers` by the switch of their first link, in the order of the switches.
 fn by_rack(topology: &Topology, servers: &[NodeId]) -> Vec<Rack> {
     let mut racks: BTreeMap<NodeId, Rack> = BTreeMap::new();
     for server in servers {
@@ -333,7 +335,7 @@ mod tests {
     use pauseframe_units::Bytes;
     use std::collections::BTreeSet;
 
-    /// Three racks of four: "h0" launches queries, the other eleven answer.
+    /// Three racks of four hosts: "h0" starts queries, the other eleven hosts respond.
     fn workload(gaps: GapsSpec, ms: u64) -> (Topology, Box<dyn Workload>) {
         let topology = racks(3, 4);
         let spec = ScatterGatherSpec {
@@ -357,7 +359,7 @@ mod tests {
         topology.peer(topology.nodes()[host].ports[0])
     }
 
-    /// Takes what is due without taking the next query.
+    /// Takes the flows that are due, without starting the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
         while workload.next_start_time() == Some(now) {
@@ -409,7 +411,7 @@ mod tests {
         assert_eq!(done.len(), 1);
         assert_eq!((done[0].start, done[0].finish, done[0].fan_in), (start, Some(now), 8));
         assert_eq!((done[0].aggregator, done[0].response), (hla, 20_000));
-        // A microsecond a flow in this test: asked, three servers, answer.
+        // In this test each flow takes a microsecond: the request, three servers, the response.
         assert_eq!(done[0].ideal, Span::from_us(5));
     }
 
@@ -434,7 +436,8 @@ mod tests {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
                 std::iter::from_fn(|| workload.next_start_time().map(|_| workload.next_flow().start)).collect();
-            // Of a renewal process over time t: t / mean, with standard deviation variation * sqrt(t / mean).
+            // Number of events of a renewal process in time t: mean t / mean, standard deviation variation *
+            // sqrt(t / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());
         }
     }

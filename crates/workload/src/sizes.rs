@@ -1,4 +1,4 @@
-//! Flow sizes: drawing one, and the exact mean that an offered load is computed from.
+//! Flow sizes: random draws, and the exact mean, which determines an offered load.
 
 use super::cdf::{builtin, builtin_names, read_cdf};
 use super::context::{Context, SIZE_MAX, SIZES};
@@ -11,7 +11,7 @@ use pauseframe_units::Bytes;
 use std::path::Path;
 
 kinds! {
-    /// How large flows are
+    /// Distribution of flow sizes
     pub enum SizesSpec {
         "fixed" => Fixed(Fixed);
         "uniform" => Uniform(Uniform);
@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// Sizes uniform between the two, inclusive
+    /// Sizes with a uniform distribution from min to max, inclusive
     pub struct Uniform {
         /// Smallest flow
         min: Bytes = required_in(SIZES);
@@ -42,7 +42,7 @@ table! {
 }
 
 table! {
-    /// Sizes whose logarithm is uniform between the two
+    /// Sizes whose logarithm has a uniform distribution from min to max
     pub struct LogUniform {
         /// Smallest flow
         min: Bytes = required_in(SIZES);
@@ -60,12 +60,12 @@ fn in_order(t: &mut Table, min: Option<Bytes>, max: Option<Bytes>) {
 
 type Points = Vec<(f64, f64)>;
 
-/// An empirical distribution, linear between its points: a built-in one by name, or a CDF file.
+/// An empirical distribution, linear between its points: a built-in distribution by name, or a CDF file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cdf {
-    /// The built-in name or the path as written.
+    /// The built-in name, or the path as written by the user.
     pub source: String,
-    /// (bytes, probability up to it), ascending, ending at 1.
+    /// Pairs (bytes, cumulative probability), ascending, ending at 1.
     pub points: Points,
 }
 
@@ -85,10 +85,10 @@ impl Cdf {
             return Some(Cdf { source, points });
         }
         t.source::<Points>("points", "those of the source", POINTS);
-        // With points of its own it needs no source.
+        // A distribution with explicit points needs no source.
         let source: String = t.needed_unless("source", "required, unless there are points", &doc)?;
         let points = points_of(t, &source, context.base_dir)?;
-        // No size above what a listed flow may have.
+        // Reject sizes above the maximum size of a listed flow.
         let largest = points.last().map_or(0.0, |(bytes, _)| *bytes);
         let message = || format!("its largest size is above {SIZE_MAX}");
         t.check(largest <= SIZE_MAX.0 as f64, "source", message, "");
@@ -99,7 +99,7 @@ impl Cdf {
 }
 
 impl SizesSpec {
-    /// A size in bytes, at least 1. Continuous distributions are rounded to the nearest byte.
+    /// Draws a size in bytes, at least 1. Continuous distributions are rounded to the nearest byte.
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         let size = match self {
             SizesSpec::Fixed(Fixed { size }) => size.0,
@@ -130,8 +130,8 @@ impl SizesSpec {
     }
 }
 
-/// The size at probability `u`, linear between the points. A first point with a probability above 0 is an
-/// atom; so are two points of one size.
+/// The size at cumulative probability `u`, interpolated linearly between the points. A first point with a
+/// probability above 0 is an atom, as are two points with the same size.
 fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     let above = points.partition_point(|(_, p)| *p <= u).min(points.len() - 1);
     let (x1, p1) = points[above];
@@ -142,7 +142,8 @@ fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     x0 + (x1 - x0) * ((u - p0) / (p1 - p0))
 }
 
-/// The mean of the distribution that `inverse` draws from: each piece weighs its middle.
+/// The mean of the distribution that `inverse` draws from: the sum of the segments' midpoints, weighted by
+/// their probabilities.
 fn cdf_mean(points: &[(f64, f64)]) -> f64 {
     let atom = points[0].0 * points[0].1;
     let piece = |w: &[(f64, f64)]| (w[1].1 - w[0].1) * f64::midpoint(w[0].0, w[1].0);
@@ -163,7 +164,7 @@ fn points_of(t: &mut Table, source: &str, base_dir: &Path) -> Option<Points> {
     None
 }
 
-/// Why points are no distribution.
+/// The reason why points are not a valid distribution.
 fn wrong_cdf(points: &[(f64, f64)]) -> Option<String> {
     let Some((largest, end)) = points.last() else { return Some("[] has no point".to_owned()) };
     let outside = points.iter().find(|(bytes, p)| *bytes < 0.0 || !(0.0..=1.0).contains(p));
@@ -198,14 +199,14 @@ mod tests {
         SizesSpec::Cdf(Cdf { source: "test".into(), points: points.to_vec() })
     }
 
-    /// The sample mean lies within four standard errors of the mean, given the second moment.
+    /// Asserts that the sample mean is within four standard errors of the mean, given the second moment.
     fn assert_mean(sizes: &SizesSpec, second_moment: f64) {
         let mean = draws(sizes).iter().sum::<f64>() / DRAWS as f64;
         let error = ((second_moment - sizes.mean().powi(2)).max(0.0) / DRAWS as f64).sqrt();
         assert_within(mean, sizes.mean(), 4.0 * error + 1e-9);
     }
 
-    /// The share of draws up to `x` is `p`, within four standard errors.
+    /// Asserts that the fraction of draws up to `x` is `p`, within four standard errors.
     fn assert_quantile(sizes: &SizesSpec, x: f64, p: f64) {
         let share = draws(sizes).iter().filter(|size| **size <= x).count() as f64 / DRAWS as f64;
         assert_within(share, p, 4.0 * (p * (1.0 - p) / DRAWS as f64).sqrt() + 1e-9);
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_logarithm_is_uniform() {
-        // 64 KB to 32 MB: bolt §IV-A3.
+        // 64 KB to 32 MB, as in bolt §IV-A3.
         let sizes = SizesSpec::LogUniform(LogUniform { min: Bytes::kb(64), max: Bytes::kb(32_000) });
         let (min, max) = (64e3f64, 32e6f64);
         for p in [0.1, 0.5, 0.9] {
@@ -242,7 +243,7 @@ mod tests {
             };
             assert_mean(&sizes, points.windows(2).map(second).sum());
             for (x, p) in points.iter().filter(|(x, _)| *x > 1000.0) {
-                // Rounding to a byte moves at most half a byte's probability.
+                // Rounding to bytes shifts at most the probability of half a byte.
                 assert_quantile(&sizes, *x, *p);
             }
         }

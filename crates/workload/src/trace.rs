@@ -1,4 +1,4 @@
-//! What the ranks of an application do: a trace, from a file or in the scenario, or a pattern.
+//! Reads the application of a workload: a trace, from a file or in the scenario, or a pattern.
 
 use super::application::PatternName;
 use super::context::{Context, SIZE_MAX, TIMES};
@@ -12,11 +12,11 @@ use pauseframe_units::{Bytes, Span};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The longest packed trace that the resolved scenario keeps; longer ones stay in their file.
+/// Longest packed trace that the resolved scenario contains; longer traces stay in their file.
 const PACKED_MAX: usize = 8 << 20;
 const RANKS_MAX: u32 = 65_536;
 
-/// From a trace (a file, packed text, plain text) or from a pattern.
+/// Reads the application from a trace (a file, packed text, plain text) or a pattern.
 pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     let given: Vec<&str> =
         ["trace", "packed", "program", "pattern"].into_iter().filter(|key| t.has(key)).collect();
@@ -88,7 +88,7 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     Some(Arc::new(application))
 }
 
-/// The resolved scenario has the trace in it, so that it can be run elsewhere.
+/// Adds the trace to the resolved scenario, so that the scenario can run on another machine.
 fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     let origin = match key {
         "packed" => t.origin_of("packed"),
@@ -101,7 +101,7 @@ fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     }
 }
 
-/// The digest, which must be that of the trace if the file gives one.
+/// Computes the digest of the trace; if the file contains a digest, both must be equal.
 fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
     let mut hash = Sha256::new();
     if let Some(bundle) = bundle {
@@ -168,7 +168,7 @@ fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> 
     None
 }
 
-/// `"allreduce = ring"`.
+/// Parses entries such as `"allreduce = ring"`.
 pub(crate) fn choices(t: &mut Table, algorithms: &[String]) -> Option<Choices> {
     let mut choices = Choices::default();
     for text in algorithms {

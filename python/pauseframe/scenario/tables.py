@@ -57,21 +57,21 @@ class Application(WorkloadKeys):
     grid: Sequence[int] | None = None
     """Extents of a stencil (default: a row)"""
     compute_scale: float | None = None
-    """Compute times are multiplied by this (0.0 to 1000000.0); default 1.0."""
+    """Factor for all compute times (0.0 to 1000000.0); default 1.0."""
     eager_limit: str | None = None
-    """Messages of at most this size are sent without asking whether their receive is posted (0 B to 1000 TB); default
+    """Messages of at most this size are sent without waiting until their receive is posted (0 B to 1000 TB); default
     "65.536 KB".
     """
     envelope: str | None = None
-    """Bytes that go before each message; a message that asks or answers has only these (0 B to 65.536 KB); default "32
-    B".
+    """Bytes that precede each message; announcements and their answers consist of these bytes only (0 B to 65.536 KB);
+    default "32 B".
     """
     algorithms: Sequence[str] | None = None
-    """Collective algorithms that do not go by size, as in ["allreduce = ring"]; default []."""
+    """Collective algorithms that do not depend on the size, as in ["allreduce = ring"]; default []."""
     ranks_per_host: int | None = None
-    """Ranks that share a host (1 to 4096); default 1."""
+    """Number of ranks that share a host (1 to 4096); default 1."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
-    """Which rank runs where: hosts in order, a rack after the other in turn, by lot, or as hosts says (default:
+    """Placement of ranks: hosts in order, a host of each rack in turn, random hosts, or the list in hosts (default:
     "packed"; "hosts" with hosts)
     """
     hosts_file: str | None = None
@@ -79,11 +79,11 @@ class Application(WorkloadKeys):
     hosts: Sequence[str] | None = None
     """Host of each rank (default: none)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     alone: bool | None = None
-    """Run it alone as well, and tell how much longer it takes beside the others; default false."""
+    """Also run the application alone, and report the slowdown caused by other traffic; default false."""
     timeline: bool | None = None
-    """Keep a time line of each rank: the table timeline, drawn by the report; default false."""
+    """Record the time line of each rank: the table timeline, drawn by the report; default false."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class Cdf(Part):
 
 @dataclass(frozen=True)
 class Concurrency(Part):
-    """Closed loop: every host keeps this many flows going."""
+    """Closed loop: every host keeps this number of flows active."""
 
     _tag: ClassVar = ("kind", "concurrency")
     per_host: int
-    """Flows that every host keeps going; the next starts when one ends (1 to 100000)"""
+    """Number of active flows per host; the next flow starts when one ends (1 to 100000)"""
 
 
 @dataclass(frozen=True)
@@ -121,16 +121,16 @@ class Fixed(Part):
 
 @dataclass(frozen=True)
 class Load(Part):
-    """Poisson arrivals such that hosts send this share of their link rate on average."""
+    """Poisson arrivals at which hosts offer this fraction of their link rate on average."""
 
     _tag: ClassVar = ("kind", "load")
     load: float
-    """Offered load: share of its link rate that a host sends on average (above 0 to 1)"""
+    """Offered load: fraction of its link rate that a host sends on average (above 0 to 1)"""
 
 
 @dataclass(frozen=True)
 class LogUniform(Part):
-    """Sizes whose logarithm is uniform between the two."""
+    """Sizes whose logarithm has a uniform distribution from min to max."""
 
     _tag: ClassVar = ("kind", "log_uniform")
     min: str
@@ -141,16 +141,16 @@ class LogUniform(Part):
 
 @dataclass(frozen=True)
 class Rate(Part):
-    """Poisson arrivals, this many flows a second and host."""
+    """Poisson arrivals at this rate of flows per second and host."""
 
     _tag: ClassVar = ("kind", "rate")
     per_host: float
-    """Flows a second and host (above 0 to 1e9)"""
+    """Flows per second and host (above 0 to 1e9)"""
 
 
 @dataclass(frozen=True)
 class Uniform(Part):
-    """Sizes uniform between the two, inclusive."""
+    """Sizes with a uniform distribution from min to max, inclusive."""
 
     _tag: ClassVar = ("kind", "uniform")
     min: str
@@ -167,24 +167,24 @@ class Background(WorkloadKeys):
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     arrivals: Load | Rate | Concurrency
     intra_rack: float | None = None
-    """Share of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform over
-    all other hosts)
+    """Fraction of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform
+    over all other hosts)
     """
     hosts: Sequence[str] | None = None
     """Hosts that send and receive (default: all hosts)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """Nothing new starts from this time on (default: stop.time)"""
 
 
 @dataclass(frozen=True)
 class Burst(Part):
-    """Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them."""
+    """Random on-off: bursts of these sizes at the rate of the workload, with pauses of this mean between them."""
 
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     idle: str
-    """Mean pause between the end of a burst and the start of the next, exponential (1 ps to 2400 h)"""
+    """Mean of the exponential pause from the end of a burst to the start of the next (1 ps to 2400 h)"""
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class Dragonfly(TopologyKeys):
     h: int
     """Links of each switch to other groups."""
     g: int
-    """Groups: 2 to a h + 1."""
+    """Number of groups: 2 to a h + 1."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class Ets(Part):
 
 @dataclass(frozen=True)
 class Exponential(Part):
-    """Times between events with this mean, exponential: a Poisson process."""
+    """Exponential times between events with this mean: a Poisson process."""
 
     _tag: ClassVar = ("kind", "exponential")
     mean: str | None = None
@@ -342,7 +342,7 @@ class FatTree(TopologyKeys):
 
     _tag: ClassVar = ("kind", "fat_tree")
     k: int
-    """Ports a switch, even; there are k^3/4 hosts."""
+    """Ports per switch, an even number; the fabric has k^3/4 hosts."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class File(FromNetworkx, TopologyKeys):
 
 @dataclass(frozen=True)
 class Flow(Part):
-    """One flow of a list; it can wait for others, by their `id`, and for `compute` after them."""
+    """One flow of a list; it can wait for other flows, by their `id`, and for the time `compute` after them."""
 
     src: str
     """Sending host."""
@@ -373,13 +373,13 @@ class Flow(Part):
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     id: str | None = None
-    """What other flows name it by (default: none)"""
+    """Name of the flow in `after` of other flows (default: none)"""
     after: Sequence[str] | None = None
     """Ids of flows that must have finished before it starts; default []."""
     compute: str | None = None
-    """From the end of those, or from start, to its first byte (0 s to 2400 h); default "0 s"."""
+    """Time from the end of the flows in `after`, or from start, to the first byte (0 s to 2400 h); default "0 s"."""
 
 
 @dataclass(frozen=True)
@@ -508,29 +508,32 @@ class Host(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(WorkloadKeys):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
+    """Senders with one connection each to one receiver: a load below the link rate, and a burst above it (cee Fig. 3)
+    """
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
-    """How many senders: the first hosts that are not the receiver (default: all other hosts)"""
+    """Number of senders: the first hosts other than the receiver (default: all other hosts)"""
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     load: float | None = None
-    """Offered by all senders together before and after the burst, as a share of the receiver's link (above 0 to 1);
-    default 0.5.
+    """Load that all senders together offer before and after the burst, as a fraction of the receiver's link rate
+    (above 0 to 1); default 0.5.
     """
     message: str | None = None
-    """What an application writes at a time, before and after the burst (1 B to 1000 TB); default "15 KB"."""
+    """Size of each message that an application writes before and after the burst (1 B to 1000 TB); default "15 KB"."""
     overload: float | None = None
-    """Offered by all together in the burst, in link rates of the receiver (above 0 to 1e6); default 4.0."""
+    """Load that all senders together offer in the burst, as a multiple of the receiver's link rate (above 0 to 1e6);
+    default 4.0.
+    """
     burst_start: str | None = None
-    """When the burst begins (0 s to 2400 h); default "100 ms"."""
+    """Start of the burst (0 s to 2400 h); default "100 ms"."""
     burst: str | None = None
-    """How long it lasts (1 ps to 2400 h); default "10 ms"."""
+    """Duration of the burst (1 ps to 2400 h); default "10 ms"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """Nothing new starts from this time on (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -548,22 +551,27 @@ class IdealOutputQueued(Part):
 
 @dataclass(frozen=True)
 class Incast(WorkloadKeys):
-    """Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second."""
+    """Partition-aggregate (bolt §IV-A3): each host requests responses from `fan_in` random other hosts, `rate` times
+    per second.
+    """
 
     _tag: ClassVar = ("kind", "incast")
     rate: float | None = None
-    """Jobs a second and host, Poisson (above 0 to 1e9); default 200.0."""
+    """Jobs per second and host, with Poisson arrivals (above 0 to 1e9); default 200.0."""
     fan_in: int | None = None
-    """Servers a job, drawn at random from the other hosts; default 10."""
+    """Servers per job, drawn at random from the other hosts; default 10."""
     response: Sequence[str] | None = None
-    """Response sizes; each job draws one for all its servers (each 1 B to 1000 TB); default ["2 KB", "4 KB", "8 KB"].
+    """Response sizes; each job draws one size for all its servers (each 1 B to 1000 TB); default ["2 KB", "4 KB", "8
+    KB"].
     """
     request: str | None = None
-    """Size of the request; 0 B: the responses start by themselves when the job does (0 B to 1000 TB); default "0 B"."""
+    """Size of the request; 0 B: no requests, the responses start together with the job (0 B to 1000 TB); default "0
+    B".
+    """
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """Nothing new starts from this time on (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -607,53 +615,54 @@ class Line(TopologyKeys):
 
 @dataclass(frozen=True)
 class LogNormal(Part):
-    """Times between events with this mean; `sigma` is the standard deviation of their logarithm."""
+    """Log-normal times between events with this mean; `sigma` is the standard deviation of their logarithm."""
 
     _tag: ClassVar = ("kind", "log_normal")
     mean: str | None = None
     """Mean time between two queries of an aggregator (1 ns to 2400 h); default "1.436 ms"."""
     sigma: float | None = None
-    """Standard deviation of the logarithm of the times (0.0 to 4.0); default 1.5."""
+    """Standard deviation of the logarithm of the times between events (0.0 to 4.0); default 1.5."""
 
 
 @dataclass(frozen=True)
 class LongFlow(Part):
-    """A flow without an end of its own."""
+    """A flow of unlimited size."""
 
     src: str
     """Sending host."""
     dst: str
     """Receiving host."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """When it stops sending (1 ps to 2400 h) (default: none: the end of the run)"""
+    """When the flow stops sending (1 ps to 2400 h) (default: none: the end of the run)"""
 
 
 @dataclass(frozen=True)
 class LongFlows(WorkloadKeys):
-    """Flows that send all the time between their start and stop."""
+    """Flows of unlimited size that send from their start to their stop."""
 
     _tag: ClassVar = ("kind", "long_flows")
     flows: Sequence[LongFlow]
-    """Flows without an end of their own."""
+    """The flows, each of unlimited size."""
 
 
 @dataclass(frozen=True)
 class NToOne(WorkloadKeys):
-    """Several hosts send to one, at once or `spread`; by default all others to the first."""
+    """Several hosts send to one, at once or within `spread`; by default all other hosts to the first."""
 
     _tag: ClassVar = ("kind", "n_to_1")
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     senders: int | None = None
-    """How many senders: the first hosts that are not the receiver (default: all other hosts)"""
+    """Number of senders: the first hosts other than the receiver (default: all other hosts)"""
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     spread: str | None = None
-    """Each flow starts at a random moment of this time after start; 0 s: all at once (0 s to 2400 h); default "0 s"."""
+    """Each flow starts at a random time within this span after start; 0 s: all at once (0 s to 2400 h); default "0 s".
+    """
 
 
 @dataclass(frozen=True)
@@ -718,13 +727,13 @@ class PerPort(Part):
 
 @dataclass(frozen=True)
 class Permutation(WorkloadKeys):
-    """Every host sends to one other and receives from one other."""
+    """Every host sends to one other host and receives from one other host."""
 
     _tag: ClassVar = ("kind", "permutation")
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
 
 
 @dataclass(frozen=True)
@@ -809,11 +818,11 @@ class Pgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "pgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     p: Sequence[int]
-    """Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1."""
+    """Number of parallel links from a node on each level to each of its parents, p_1 to p_h; p_1 is 1."""
 
 
 @dataclass(frozen=True)
@@ -948,38 +957,39 @@ class Red(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Requests(WorkloadKeys):
-    """A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds."""
+    """A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds."""
 
     _tag: ClassVar = ("kind", "requests")
     client: str
-    """Host that asks."""
+    """Host that sends requests."""
     server: str | None = None
-    """Host that answers (default: none: see servers)"""
+    """Host that responds (default: none: see servers)"""
     servers: Sequence[str] | None = None
-    """Hosts that answer, all asked at once: the next round begins when the last response is in; default []."""
+    """Hosts that respond, all requested at once: the next round begins when the last response has arrived; default [].
+    """
     request: str | None = None
     """Size of a request (1 B to 1000 TB); default "100 B"."""
     response: str | None = None
     """Size of a response (1 B to 1000 TB); default "20 KB"."""
     count: int | None = None
-    """How many requests, one after the other (1 to 100000000); default 1000."""
+    """Number of requests in sequence (1 to 100000000); default 1000."""
     pause: str | None = None
-    """From the end of a response to the next request (0 s to 2400 h); default "0 s"."""
+    """Time from the end of a response to the next request (0 s to 2400 h); default "0 s"."""
     persistent: bool | None = None
-    """All on one connection, or each on its own; default true."""
+    """All requests on one connection, or each on its own; default true."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     connect_ahead: str | None = None
-    """How long before that kept connections are opened, so that the first request needs no handshake (0 s to 2400 h);
-    default "0 s".
+    """Time before start at which persistent connections are opened, so that the first request needs no handshake (0 s
+    to 2400 h); default "0 s".
     """
     spacing: str | None = None
-    """From the request to one of several servers to that to the next (0 s to 2400 h); default "0 s"."""
+    """Time between the requests to successive servers (0 s to 2400 h); default "0 s"."""
     reply_delay: str | None = None
-    """From a request to its response: see reply_law (0 s to 2400 h); default "0 s"."""
+    """Time from a request to its response; reply_law defines its meaning (0 s to 2400 h); default "0 s"."""
     reply_law: Literal["constant", "uniform", "exponential", "staggered"] | None = None
-    """What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
-    server to the next (staggered); default "constant".
+    """Meaning of reply_delay: constant, maximum of a uniform or mean of an exponential distribution, or the step
+    between successive servers (staggered); default "constant".
     """
 
 
@@ -1053,23 +1063,25 @@ class Routing(Part):
 
 @dataclass(frozen=True)
 class ScatterGather(WorkloadKeys):
-    """Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then
-    answers.
+    """Queries (cee §III-C1): an aggregator sends requests to one host per rack, which queries all servers of its rack
+    and then responds.
     """
 
     _tag: ClassVar = ("kind", "scatter_gather")
     aggregators: Sequence[str]
-    """Hosts that launch queries."""
+    """Hosts that start queries."""
     servers: Sequence[str] | None = None
-    """Hosts that answer; a query asks one of each rack, and that one all others of its rack (default: all hosts)"""
+    """Hosts that respond; a query selects one host per rack, which queries all other servers of its rack (default: all
+    hosts)
+    """
     request: str | None = None
     """Size of a request, at both levels (1 B to 1000 TB); default "1600 B"."""
     response: str | None = None
     """Size of a response, at both levels (1 B to 1000 TB); default "20 KB"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """Nothing new starts from this time on (default: stop.time)"""
     gaps: Exponential | LogNormal | None = None
 
 
@@ -1190,7 +1202,7 @@ class Switch(Part):
 
 @dataclass(frozen=True)
 class Torus(TopologyKeys):
-    """Switches on a grid that closes on itself, `lengths[i]` along dimension i."""
+    """Switches on a periodic grid, `lengths[i]` along dimension i."""
 
     _tag: ClassVar = ("kind", "torus")
     lengths: Sequence[int]
@@ -1453,12 +1465,11 @@ class Udp(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "udp")
     rate: str
-    """Rate of a source while it sends, with all that the scenario counts on the wire (1 Kbps to 10 Tbps)"""
+    """Rate of a source while it sends, including all bytes that the scenario counts on the wire (1 Kbps to 10 Tbps)"""
     sources: Sequence[str] | None = None
     """Hosts that send (default: all hosts)"""
     destinations: Sequence[str] | None = None
-    """Hosts that are sent to; each source (with bursts: each burst) takes one at random, never itself (default: all
-    hosts)
+    """Destination hosts; each source (with bursts: each burst) draws one at random, never itself (default: all hosts)
     """
     datagram: str | None = None
     """Application bytes of a datagram (1 B to 9188 B); default "1472 B"."""
@@ -1469,13 +1480,13 @@ class Udp(WorkloadKeys):
     priority: int | None = None
     """The 802.1p priority of the datagrams (0 to 7); default 0."""
     burst: Burst | bool | None = None
-    """Random on and off, or false: every source sends all the time; default false."""
+    """Random on-off bursts, or false: every source sends all the time; default false."""
     size: str | None = None
-    """Application bytes that each source sends in all (1 B to 1000 TB) (default: none: until stop)"""
+    """Total application bytes of each source (1 B to 1000 TB) (default: none: until stop)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """Nothing new starts from this time on (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -1484,12 +1495,12 @@ class Xgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "xgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     external: int | None = None
-    """Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources (0 to
-    1000000); default 0.
+    """Number of further hosts (ext0, ext1, ...) at each switch of the highest level, like the query sources in cee
+    Fig. 2 (0 to 1000000); default 0.
     """
 
 

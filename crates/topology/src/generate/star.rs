@@ -21,7 +21,7 @@ impl Family for Star {
     }
 }
 
-/// `hosts` hosts (`host0`..) at one switch, `switch`.
+/// Generates `hosts` hosts (`host0`..) at one switch, `switch`.
 ///
 /// # Errors
 /// If there is no host or the fabric is too large.
