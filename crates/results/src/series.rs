@@ -1,4 +1,4 @@
-//! The `series` table, filled while the run goes on: at its end there is little left to do, however long it is.
+//! The `series` table, written while the run proceeds, so that little work remains at the end of a long run.
 
 use super::column::Columns;
 use super::rows::{Names, metric_name};
@@ -11,16 +11,17 @@ use pauseframe_units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows that go to the file at a time: a row group.
+/// Number of rows that are written to the file at a time, which is one row group.
 const PART: usize = 1 << 20;
 const FILE: &str = "series.parquet";
 
-/// Things by the number of their first row.
+/// The distinct values of a column, in the order of their first row.
 #[derive(Debug)]
 struct Numbers<K> {
     of: BTreeMap<K, i32>,
     in_order: Vec<K>,
-    /// By number: what came after it last time. Samples repeat their order, so this is nearly always what comes next.
+    /// For each value, the value that followed it last time. Samples repeat their order, so the same value
+    /// nearly always follows again.
     after: Vec<i32>,
     last: i32,
 }
@@ -53,7 +54,7 @@ impl<K: Ord + Copy> Numbers<K> {
     }
 }
 
-/// The samples of a run, a column each.
+/// The samples of a run, stored by column.
 #[derive(Debug)]
 pub struct Series {
     time_us: Vec<f64>,
@@ -62,15 +63,15 @@ pub struct Series {
     value: Vec<f64>,
     metrics: Numbers<Metric>,
     entities: Numbers<Entity>,
-    /// Rows that are kept.
+    /// Maximum number of rows that are kept.
     limit: usize,
-    /// When the first row beyond the limit came.
+    /// Time of the first row beyond the limit.
     full: Option<Time>,
     file: Option<(TableWriter, usize)>,
 }
 
 impl Series {
-    /// Keeps up to `limit` rows.
+    /// Keeps up to `limit` rows in memory.
     pub fn in_memory(limit: usize) -> Series {
         Series {
             time_us: Vec::new(),
@@ -85,10 +86,10 @@ impl Series {
         }
     }
 
-    /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
+    /// Keeps up to `limit` rows, and writes them to `folder` if one is given.
     ///
     /// # Errors
-    /// If the file cannot be begun.
+    /// If the file cannot be created.
     pub fn begin(folder: Option<&ResultsFolder>, names: &Names, limit: usize) -> Result<Series, RunError> {
         let mut series = Series::in_memory(limit);
         let schema = series.part(0..0, names).schema();
@@ -96,7 +97,7 @@ impl Series {
         Ok(series)
     }
 
-    /// Adds samples, in the order of their times.
+    /// Appends samples, in the order of their times.
     pub fn add(&mut self, samples: &[Sample]) {
         let room = self.limit - self.value.len();
         if let Some(first) = samples.get(room) {
@@ -110,18 +111,18 @@ impl Series {
         }
     }
 
-    /// Writes what makes whole row groups.
+    /// Writes all complete row groups.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write_parts(&mut self, names: &Names) -> std::io::Result<()> {
         self.write(names, PART)
     }
 
-    /// Writes the rest.
+    /// Writes the remaining rows.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write_rest(&mut self, names: &Names) -> std::io::Result<()> {
         self.write(names, 1)
     }
@@ -137,12 +138,12 @@ impl Series {
         Ok(())
     }
 
-    /// The file, to be put in its place.
+    /// Hands out the finished file, which the caller commits.
     pub fn take_file(&mut self) -> Option<TableWriter> {
         self.file.take().map(|(file, _)| file)
     }
 
-    /// When rows began to be left out.
+    /// Time of the first sample that was left out.
     pub fn full(&self) -> Option<Time> {
         self.full
     }
@@ -173,7 +174,7 @@ impl Series {
         }
     }
 
-    /// The whole table: a row a sample.
+    /// The whole table, with one row for each sample.
     pub fn into_columns(mut self, names: &Names) -> Columns {
         let [time, value] = [&mut self.time_us, &mut self.value].map(std::mem::take);
         let [metric, entity] = [&mut self.metric, &mut self.entity].map(std::mem::take);
@@ -227,7 +228,8 @@ mod tests {
         assert_eq!(times.values(), &[0.0, 2.5, 10.0]);
     }
 
-    /// Written in parts, with names that turn up later: the file is the table.
+    /// A table that is written in parts, with names that first occur in a later part, equals the table in
+    /// memory.
     #[test]
     fn the_file_is_the_table() {
         let (home, topology) = (tempfile::tempdir().unwrap(), topology());

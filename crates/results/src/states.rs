@@ -1,4 +1,4 @@
-//! The `states` table: the log that a run is played back from.
+//! The `states` table: the log of state changes that the player replays.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s};
 use super::rows::Names;
@@ -31,7 +31,7 @@ fn value(state: State) -> Option<f64> {
     }
 }
 
-/// A row a change, in the order of time.
+/// The `states` table, with one row for each change, in the order of time.
 pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let topology = names.topology;
     let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));

@@ -1,4 +1,4 @@
-//! The tables of flows, queries, ports and throughput, column by column.
+//! The tables `flows`, `queries`, `ports` and `throughput`, column by column.
 
 use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u8s, u32s, u64s};
 use super::rows::{DropsByReason, Names};
@@ -11,7 +11,7 @@ use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The `flows` table: a row a flow, for the flows of some numbers.
+/// The `flows` table for the flows with the numbers `rows`, one row for each flow.
 pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
     let numbers = rows.start as u32..rows.end as u32;
     let all = || records.range(rows.clone());
@@ -89,7 +89,7 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
     }
 }
 
-/// The `queries` table: a row a partition-aggregate job.
+/// The `queries` table, with one row for each partition-aggregate job.
 pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     let us = |value: fn(&QueryRecord) -> Option<f64>| optional(records.iter().map(value));
     columns! {
@@ -118,7 +118,8 @@ pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     }
 }
 
-/// The `throughput` table of a run that ended at `end`: a row an interval of length `every` and workload.
+/// The `throughput` table of a run that ended at `end`, with one row for each workload and interval of length
+/// `every`.
 pub fn throughput<'a>(
     every: Span,
     intervals: impl Iterator<Item = &'a [u64]>,
@@ -145,12 +146,12 @@ pub fn throughput<'a>(
     }
 }
 
-/// The `ports` table after a run of length `run`: a row a report.
+/// The `ports` table after a run of length `run`, with one row for each report.
 pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
     let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
     let drops = |value: fn(DropsByReason) -> u64| u64s(reports.iter().map(|r| value(DropsByReason::of(r))));
     let topology = names.topology;
-    // Of a run of no length every share is 0.
+    // In a run of zero length every share is 0.
     let share = |part: Span| if run == Span::ZERO { 0.0 } else { part.0 as f64 / run.0 as f64 };
     columns! {
         /// "edge0:3": node, colon, port number at the node
@@ -215,7 +216,7 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
 }
 
 impl Names<'_> {
-    /// Its name.
+    /// Name of the node `node`.
     pub fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
@@ -227,7 +228,7 @@ impl Names<'_> {
         }
     }
 
-    /// What a port connects, as its transmitter sees it.
+    /// What a port connects, seen from its transmitter: "host", "switch-host" or "switch-switch".
     pub fn tier(&self, port: PortId) -> &'static str {
         let kind = |node| self.topology.nodes()[node].kind;
         match (kind(self.topology.owner(port)), kind(self.topology.peer(port))) {
@@ -238,24 +239,24 @@ impl Names<'_> {
     }
 }
 
-/// How long a finished flow took. Connections of applications have no time of their own, and no ideal one: they are
-/// open as long as their application.
+/// Completion time of a finished flow. Connections of applications stay open as long as their application, so
+/// they have neither a completion time nor an ideal one.
 pub(super) fn completion_time(record: &FlowRecord) -> Option<Span> {
     let has_one = record.status == FlowStatus::Finished && record.ideal > Span::ZERO;
     has_one.then(|| record.end - record.spec.start)
 }
 
-/// How long the handshake took, from the SYN to the SYN-ACK at the source.
+/// Duration of the handshake in microseconds, from the SYN to the SYN-ACK at the source.
 fn connect_us(record: &FlowRecord) -> Option<f64> {
     record.connected.map(|time| (time - record.spec.start).as_us_f64())
 }
 
-/// Completion time over ideal completion time of a finished flow.
+/// Completion time of a finished flow, divided by its ideal completion time.
 pub(super) fn flow_slowdown(record: &FlowRecord) -> Option<f64> {
     completion_time(record).and_then(|time| ratio(time, record.ideal))
 }
 
-/// How long a finished job took.
+/// Completion time of a finished query.
 pub(super) fn query_time(record: &QueryRecord) -> Option<Span> {
     record.finish.map(|finish| finish - record.start)
 }
@@ -268,12 +269,12 @@ fn finish_us(record: &FlowRecord) -> Option<f64> {
     matches!(record.status, FlowStatus::Finished | FlowStatus::Stopped).then(|| record.end.as_us_f64())
 }
 
-/// A long flow has no size of its own.
+/// Application bytes of the flow; `None` for a long flow, which has no size.
 fn asked_size(record: &FlowRecord) -> Option<u64> {
     (record.spec.size != u64::MAX).then_some(record.spec.size)
 }
 
-/// What the tables call a status.
+/// Name of a flow's status in the tables.
 pub fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Finished => "finished",
@@ -283,7 +284,7 @@ pub fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
-/// Why a flow failed, or "".
+/// Reason why a flow failed, or "".
 fn failure_name(record: &FlowRecord) -> &'static str {
     match record.failure {
         None => "",
@@ -325,7 +326,7 @@ mod tests {
         vec!["zero".into(), "one".into()]
     }
 
-    /// Column `name` as texts.
+    /// The column `name` as a list of texts.
     fn texts(batch: &RecordBatch, name: &str) -> Vec<String> {
         let column = batch.column_by_name(name).unwrap().as_dictionary::<Int32Type>();
         let column = column.downcast_dict::<StringArray>().unwrap();
