@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""docs/validation/papers.md and README's line about it: the verdicts of verdicts.json, counted.
+"""Writes docs/validation/papers.md and README's line about it: counts of the verdicts in verdicts.json.
 
-`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json that
-`pauseframe reproduce --seed 1001 --out FOLDER` writes, the page tells how far those agree:
+Run `make recount` after `pauseframe reproduce --record`; tests/test_reproduce.py compares the output. The page also
+states the agreement of other seeds, from each verdicts.json that `pauseframe reproduce --seed 1001 --out FOLDER`
+writes:
 
     tools/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
 UNSEEN = Path(__file__).parent / "unseen.json"
-"""By first seed and claim, the verdicts of the parts by five seeds that those of the page have not seen."""
+"""By first seed and claim: the verdicts of the parts for five seeds that the page's verdicts have not used."""
 LINE = re.compile(r"(?<=<!-- make recount -->\n).*\n")
 PAPERS = {
     "bolt": "TCP-Bolt (INFOCOM 2014)",
@@ -64,13 +65,13 @@ piece by piece. The shares are of the claims that were judged at that size.
 
 
 def judged() -> list[Judged]:
-    """Every claim with what is known of it."""
+    """Every claim with its recorded verdicts."""
     known = expected.read(shipped_experiments())
     return [(one, claim, known.get(claim.id, {})) for one in find_experiments() for claim in one.spec.claims]
 
 
 def page(claims: list[Judged]) -> str:
-    """The whole page."""
+    """The text of the whole page."""
     parts = [
         HEAD,
         *counts(claims, "quick"),
@@ -86,7 +87,7 @@ def page(claims: list[Judged]) -> str:
 
 
 def readme_line(claims: list[Judged]) -> str:
-    """What README says of it."""
+    """README's line about the page."""
     tally = Counter(verdict(one) for one in claims)
     waiting = f", and {tally['not run']} are not recorded yet" if tally["not run"] else ""
     return (
@@ -97,12 +98,12 @@ def readme_line(claims: list[Judged]) -> str:
 
 
 def verdict(one: Judged, size: str = "quick") -> Verdict:
-    """Of a claim; what was never recorded was not run."""
+    """The verdict of a claim; a claim that was never recorded counts as not run."""
     return one[2][size]["verdict"] if size in one[2] else "not run"
 
 
 def counts(claims: list[Judged], size: str) -> Iterator[str]:
-    """A row for each paper."""
+    """The table of counts, with one row for each paper."""
     yield f"\n| paper | claims | {' | '.join(VERDICTS)} | reproduced | or in shape |"
     yield "|---|" + "---|" * (len(VERDICTS) + 3)
     for key, name in PAPERS.items():
@@ -111,7 +112,7 @@ def counts(claims: list[Judged], size: str) -> Iterator[str]:
 
 
 def _counted(name: str, verdicts: list[Verdict]) -> str:
-    """The shares are of those that were run."""
+    """A row of counts; the shares refer to the claims that were run."""
     tally = Counter(verdicts)
     run = len(verdicts) - tally["not run"]
     right = tally["reproduced"], tally["reproduced"] + tally["shape only"]
@@ -120,7 +121,7 @@ def _counted(name: str, verdicts: list[Verdict]) -> str:
 
 
 def full_size(claims: list[Judged]) -> Iterator[str]:
-    """The same counts at the papers' size, what is another verdict there, and what was not run."""
+    """The counts at the papers' size, the verdicts that differ there, and the claims that were not run at that size."""
     yield FULL.rstrip("\n")
     yield from counts(claims, "full")
     waiting = Counter(one[0].id for one in claims if "full" not in one[2])
@@ -146,7 +147,7 @@ def _too_few(known: Known | None) -> str:
 
 
 def _at(one: Judged, size: str) -> str:
-    """The verdict, and the parts that have another one at the other size."""
+    """The verdict of a claim at a size, and the parts whose verdict differs at the other size."""
     other = one[2]["full" if size == "quick" else "quick"]["parts"]
     rows = zip(one[1].parts, one[2][size]["parts"], other, strict=False)
     moved = [
@@ -158,7 +159,7 @@ def _at(one: Judged, size: str) -> str:
 
 
 def scanned() -> Iterator[str]:
-    """How far the joint scans have come, and what any setting of them gives for each part."""
+    """Progress of the joint scans, and the range of each part's values over all settings."""
     for one in find_experiments():
         if one.spec.stages:
             rows = scan.read(one.known_scan)
@@ -167,7 +168,7 @@ def scanned() -> Iterator[str]:
 
 
 def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
-    """Of the settings that have come beyond the first stage, whose single seed ranks and measures nothing."""
+    """Ranges over the settings that passed the first stage, whose single seed serves only to rank."""
     present = next((row for row in rows if row["axes"] == one.spec.present), None)
     if not rows or present is None:
         return
@@ -188,7 +189,7 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
-    """What is not reproduced, and why; by the papers' size where that was run."""
+    """Claims that are not reproduced, with reasons; at the papers' size where it was run."""
     yield "\n## What is not reproduced, and why\n\nWith the numbers of the papers' size where there are any.\n"
     yield "| claim | paper | here | verdict | why |\n|---|---|---|---|---|"
     for _, claim, sizes in claims:
@@ -202,13 +203,13 @@ def differing(claims: list[Judged]) -> Iterator[str]:
 
 
 def hanging() -> Iterator[str]:
-    """What was measured by switching keys."""
+    """Results that were measured by switching keys."""
     yield HANGING
     yield from switches.table()
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
-    """Numbers that other seeds may judge otherwise."""
+    """Numbers at the edge of a verdict, which other seeds may judge differently."""
     yield "\n## At the edge\n\nAs many other seeds may well give these numbers of the reduced size another verdict.\n"
     yield "| part | here | seeds | band |\n|---|---|---|---|"
     for _, claim, sizes in claims:
@@ -222,7 +223,7 @@ def edges(claims: list[Judged]) -> Iterator[str]:
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
-    """How far the verdicts of other seeds agree, and which do not."""
+    """Agreement of the verdicts of other seeds, and the verdicts that differ."""
     yield "\n## With other seeds\n"
     yield "The same experiments at the reduced size, judged by five other seeds each. These runs are kept"
     yield "(`tools/unseen.json`) as the simulator made them then: what it has changed since is in the verdicts above,"
@@ -263,7 +264,7 @@ def take_unseen(seed: str, files: list[str]) -> None:
 
 
 def loosened(claims: list[Judged]) -> Iterator[str]:
-    """Bands and measures that are not those of the table."""
+    """Bands and measures that deviate from the standard table."""
     yield "\n## Bands that are not the table's\n\n| part | band | why |\n|---|---|---|"
     for _, claim, _ in claims:
         for number, part in enumerate(claim.parts, start=1):
@@ -280,7 +281,7 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Writes page and line."""
+    """Writes the page and README's line."""
     if sys.argv[1:2] == ["--unseen"]:
         take_unseen(sys.argv[2], sys.argv[3:])
     claims = judged()

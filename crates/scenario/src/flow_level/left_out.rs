@@ -5,7 +5,8 @@ use crate::spec::{Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
 use std::collections::BTreeSet;
 
-/// # Errors If the scenario sets keys that decide which flows finish and that the flow level does not implement.
+/// # Errors
+/// If the scenario sets keys that decide which flows finish and that the flow level does not implement.
 pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
     let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
     if let Some(workload) = scenario.workload.iter().find(is_application) {

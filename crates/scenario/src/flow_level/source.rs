@@ -77,7 +77,8 @@ pub(super) enum Router<'a> {
 }
 
 impl<'a> Router<'a> {
-    /// # Errors If some pairs of hosts have no path.
+    /// # Errors
+    /// If some pairs of hosts have no path.
     pub(super) fn new(topology: &'a Topology, ways: Ways<'a>, seed: u64) -> Result<Router<'a>, RunError> {
         match ways {
             Ways::Ecmp => {

@@ -295,7 +295,7 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     }
 }
 
-/// Checks that no priority belongs to two classes, and that each class sets its buffer.
+/// Checks that no priority belongs to two classes, and that only classes of a shared buffer set buffer keys.
 pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     let shared = matches!(switch.buffer, BufferSpec::Shared(_));
     for (index, (name, class)) in switch.classes.iter().enumerate() {

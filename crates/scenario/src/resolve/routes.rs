@@ -104,8 +104,8 @@ fn report_on(ledger: &mut Ledger, report: &Report, lossless: bool) {
     }
 }
 
-/// Checks that every lane has a lossless priority, and that no transport sends in these priorities outside of
-/// the routes.
+/// Checks that every lane has a lossless priority; warns if a lossless transport sets a priority, because the
+/// lane sets it.
 fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, transports: &[Named]) {
     let (lanes, Some(pfc)) = (routing.lanes(), &switch.pfc) else { return };
     let has = pfc.priorities.len();
