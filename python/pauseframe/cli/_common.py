@@ -1,4 +1,4 @@
-"""Shared by the commands: common options, scenario input and output to the terminal."""
+"""Code that the commands share: common options, scenario input and output to the terminal."""
 
 from __future__ import annotations
 
