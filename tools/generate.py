@@ -354,9 +354,9 @@ def reference(rows: Options) -> str:
         "",
         f"{BY}",
         "",
-        "All keys, with type, default and meaning. `pauseframe options WORD` finds a key. `pauseframe schema` writes the",
-        "[JSON Schema](scenario.schema.json) with which editors complete and check scenario files (`#:schema` in the",
-        "first line, for TOML editors). Where a key exists for some kinds only, their names follow it in parentheses.",
+        "All keys, with type, default and meaning. `pauseframe options WORD` finds a key. `pauseframe schema` writes",
+        "the [JSON Schema](scenario.schema.json) with which editors complete and check scenario files (`#:schema` in",
+        "the first line, for TOML editors). Where a key exists for some kinds only, their names follow it in parentheses.",
     ]
     tables: dict[str, Options] = {}
     for row in rows:
