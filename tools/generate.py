@@ -356,7 +356,7 @@ def reference(rows: Options) -> str:
         "",
         "All keys, with type, default and meaning. `pauseframe options WORD` finds a key. `pauseframe schema` writes",
         "the [JSON Schema](scenario.schema.json) with which editors complete and check scenario files (`#:schema` in",
-        "the first line, for TOML editors). Where a key exists for some kinds only, their names follow it in parentheses.",
+        "the first line, for TOML editors). Names in parentheses after a key are the kinds that have it.",
     ]
     tables: dict[str, Options] = {}
     for row in rows:
