@@ -108,11 +108,11 @@ OF_PLUGINS = {
     "include_dir",
     "slow_start",
 }
-"""The names of `plugins`: a plug-in file needs these alone."""
+"""The names of `plugins`, which are all that a plug-in file needs."""
 
 
 def __getattr__(name: str) -> object:
-    """The names of `_later.py`, when they are first asked for (PEP 562)."""
+    """Loads the names of `_later.py` on first access (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in OF_PLUGINS:

@@ -1,7 +1,7 @@
-"""What besides the settings under study may decide the difference of two runs.
+"""Finds other causes for the difference of two runs than the settings under study.
 
-`compare`, reports and the demo write it into the cell that shows the difference, so that nobody quotes a number whose
-reason is another: unfinished flows, SYNs that a marker dropped, unequal memory.
+`compare`, reports and the demo write these causes into the cell that shows the difference: unfinished flows, SYNs
+dropped by a marker, unequal memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Of a run, or of the runs of one variant: what a comparison of completion times depends on."""
+    """What a comparison of completion times depends on, for a run or for the runs of one variant."""
 
     label: str
     flows: int
@@ -28,11 +28,11 @@ class Conditions:
     buffer: str
     """Policy and size of the switches' buffers."""
     held: float | None
-    """The most that a switch held, in bytes; None in results of old versions."""
+    """The maximum that a switch held, in bytes; None in results of old versions."""
 
     @classmethod
     def together(cls, label: str, runs: Sequence[Conditions]) -> Conditions:
-        """The runs of one variant as one."""
+        """Combines the runs of one variant."""
         held = [run.held for run in runs if run.held is not None]
         return cls(
             label,
@@ -46,12 +46,12 @@ class Conditions:
 
     @property
     def memory(self) -> tuple[str, bool, str, float | None]:
-        """As `lossless_caution` takes it."""
+        """The arguments of `lossless_caution`."""
         return self.label, self.lossless, self.buffer, self.held
 
 
 def other_causes(first: Conditions, other: Conditions) -> list[str]:
-    """Short texts for the cell that compares `other` with `first`; empty where nothing else differs.
+    """Short texts for the cell that compares `other` with `first`; empty if nothing else differs.
 
     >>> lossy = Conditions("dctcp", 18, 16, 0, False, "per_port of 225 KB", 2e5)
     >>> bolt = Conditions("bolt", 18, 0, 3, True, "per_port of 225 KB", 2.3e6)
@@ -73,7 +73,7 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
 
 
 def brief_causes(first: Conditions, other: Conditions) -> list[str]:
-    """The same without numbers, for tables whose notes have them."""
+    """The same texts without numbers, for tables whose notes have the numbers."""
     causes = {
         "flows unfinished": first.unfinished or other.unfinished,
         "SYNs dropped": first.syns_dropped or other.syns_dropped,
@@ -87,7 +87,7 @@ def _memory_differs(first: Conditions, other: Conditions) -> bool:
 
 
 def unfinished(count: int, flows: int) -> str:
-    """How many flows have no completion time."""
+    """Number of flows without a completion time."""
     return f"{format_count(count)} of {format_count(flows)} flows unfinished"
 
 

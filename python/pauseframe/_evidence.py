@@ -1,4 +1,6 @@
-"""Which figures of the calibration vouch for a transport preset (`calibration.json`, written by `make calibrate`)."""
+"""Counts the figures of the calibration that support a transport preset (`calibration.json`, written by `make
+calibrate`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 from pauseframe import _core
 
 STACK = "linux"
-"""The stack that stands beside a kernel."""
+"""The stack that the calibration compares with a kernel."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Evidence:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Figures inside their bands, and all."""
+        """Number of figures inside their bands, and of all figures."""
         inside, figures = zip(*self.scenarios.values(), strict=True)
         return sum(inside), sum(figures)
 
@@ -40,7 +42,10 @@ class Evidence:
 
 
 def evidence_for(preset: str, stack: str) -> Evidence | None:
-    """What vouches for a preset on a stack: scenarios of presets with the same values there. None if nothing does."""
+    """The calibration figures that support a preset on a stack:
+
+    those of scenarios with the same values. None if there are none.
+    """
     if stack != STACK:
         return None
     known = _calibration()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ENDING = "partial"
 HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
-"""The name of this machine; the module `socket` takes longer to load than to ask the system."""
+"""The name of this machine; importing the module `socket` would take longer than asking the system."""
 
 
 def write_text(path: Path, text: str, *, sync: bool = False) -> Path:

@@ -1,9 +1,8 @@
 """Ctrl-C on the command line: one line, exit code 130, no traceback, at any moment.
 
-Imported before anything else, so that it also holds while the package and its libraries are being loaded; it uses
-only what the interpreter has in it, since whatever is loaded from a file before the guard stands is unguarded. Programs
-that import pauseframe keep the handling of signals that they have, and a command that was started with Ctrl-C ignored
-(in the background of a script, by nohup) goes on ignoring it.
+This module is imported first, so that it also works while the package and its libraries load. It uses only built-in
+modules, because Ctrl-C during any other import would be unguarded. Programs that import pauseframe keep their own
+signal handlers. A command started with Ctrl-C ignored (in the background of a script, by nohup) keeps ignoring it.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # the module `signal` is this one with enums around it
@@ -17,29 +16,31 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 EXIT_CODE = 130
-"""128 and the number of SIGINT, as shells have it."""
+"""128 plus the number of SIGINT, as shells do."""
 PROGRAM = "pauseframe"
 
 
 IS_COMMAND = os.path.basename(sys.argv[0] if sys.argv else "") in (PROGRAM, "-m")  # noqa: PTH119 (nothing loaded yet)
-"""Whether this process is the command, or `python -m pauseframe`: while that is looked for, its name is "-m"."""
+"""Whether this process is the command or `python -m pauseframe`; while Python searches for the module, its name is
+"-m".
+"""
 arrived = False
-"""Whether Ctrl-C was pressed: then an error is most likely its doing, and nobody waits for what it says."""
+"""Whether Ctrl-C was pressed: then it has most likely caused the current error."""
 
 
 def leave_at_once(_signal: int = 0, _frame: "FrameType | None" = None) -> "NoReturn":
-    """Ends the process where it stands; for when nothing has begun or all is done."""
+    """Ends the process immediately, before any work has begun or after all is done."""
     os.write(2, b"interrupted\n")
     os._exit(EXIT_CODE)
 
 
 def guard_start() -> None:
-    """From here until a command begins, Ctrl-C ends the process at once."""
+    """From now until a command begins, Ctrl-C ends the process at once."""
     _handle_by(leave_at_once)
 
 
 def allow() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt."""
+    """From now on Ctrl-C raises KeyboardInterrupt."""
     _handle_by(_raise)
 
 
@@ -50,7 +51,7 @@ def _raise(_signal: int, _frame: "FrameType | None") -> "NoReturn":
 
 
 def ignore() -> None:
-    """From here on the process is about to end by itself."""
+    """From now on the process ends by itself."""
     _handle_by(signal.SIG_IGN)
 
 

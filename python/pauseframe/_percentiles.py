@@ -1,7 +1,7 @@
 """The one rule for percentiles: with fewer than ten samples beyond it, a percentile is marked as unsure, everywhere.
 
-Terminal, reports, `compare`, `reproduce` and the demo ask this file, and show the mark in the same way: a question mark
-after the number, greyed where the medium has colours, and one line that explains it.
+Terminal, reports, `compare`, `reproduce` and the demo use this module and show the same mark: a question mark after the
+number, greyed where colours exist, and one line that explains it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ENOUGH_BEYOND = 10
-"""Samples beyond a percentile without which it says little: the next run would give another value."""
+"""Minimum number of samples beyond a percentile; with fewer, another run could give a very different value."""
 MARK = "?"
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 """Percentiles by the names that summaries give them."""
@@ -30,7 +30,7 @@ def beyond(samples: float, share: float) -> float:
 
 
 def is_few(beyond: float) -> bool:
-    """Whether so many samples beyond a percentile are too few."""
+    """Whether this number of samples beyond a percentile is too small."""
     return beyond < ENOUGH_BEYOND * (1 - 1e-9)  # 1000 samples of p99 are enough, whatever rounding says
 
 
@@ -44,7 +44,7 @@ def is_unsure(samples: float, share: float) -> bool:
 
 
 def marked(text: str, samples: float | None, share: float) -> str:
-    """The text of a percentile with its mark. None: the number of samples is not known, nothing is marked.
+    """The text of a percentile with its mark. Without a known number of samples nothing is marked.
 
     >>> marked("12.6 ms", 216, 0.999), marked("692 µs", 216, 0.9), marked("–", 0, 0.99)
     ('12.6 ms ?', '692 µs', '–')
@@ -55,7 +55,7 @@ def marked(text: str, samples: float | None, share: float) -> str:
 
 
 def explanation(texts: Iterable[str]) -> str:
-    """The line below numbers of which some are marked; empty where none is.
+    """The line that explains the marks; empty if no number is marked.
 
     >>> explanation(["12.6 ms ?", "3"]), explanation(["3"])
     ('?: fewer than 10 samples lie beyond this percentile.', '')
@@ -73,7 +73,7 @@ def share_of(metric: str) -> float | None:
 
 
 def too_few(samples: float, beyond: float) -> str:
-    """Why a percentile is refused.
+    """Why a percentile is rejected.
 
     >>> too_few(1613, 1.613)
     '1,613 samples are too few: only about 1.6 lie beyond the percentile, and 10 are needed'
@@ -85,7 +85,7 @@ def too_few(samples: float, beyond: float) -> str:
 
 
 def highest_sure(samples: float) -> str:
-    """The name of the highest percentile with enough samples beyond it; the median where none has.
+    """The name of the highest percentile with enough samples beyond it; the median if none has.
 
     >>> highest_sure(10_800), highest_sure(216), highest_sure(5)
     ('p999', 'p95', 'p50')

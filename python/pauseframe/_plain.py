@@ -1,9 +1,9 @@
-"""Between dataclasses and the plain values of a TOML document.
+"""Converts between dataclasses and the plain values of a TOML document.
 
-A part of a scenario is a frozen dataclass. Fields that are None are left out, so that the core fills in its
-default. A part with a `_tag` such as ("kind", "fat_tree") is told from its alternatives by that key. A field with
-`metadata={"keys": function}` maps further keys of the same table, those that the function names. Nothing is
-checked here but the names of keys: the core alone validates.
+A part of a scenario is a frozen dataclass. Fields that are None are omitted, so that the core applies its default. The
+`_tag` of a part, such as ("kind", "fat_tree"), distinguishes it from its alternatives. A field with `metadata={"keys":
+function}` maps the further keys of the table that the function names. Only names of keys are checked here; the core
+validates everything else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 P = TypeVar("P", bound="Part")
 Value = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
-"""What a key of a scenario may have, as TOML and JSON have it; None is not given."""
+"""The value of a key in TOML and JSON; None means that it is absent."""
 Settings = dict[str, Value]
 """Values by the path of their key."""
 
@@ -51,7 +51,7 @@ def to_plain(value: Any) -> Any:
 
 
 def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> P:
-    """The dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
+    """Builds the dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
     known = {f.name for f in fields(part) if f.metadata.get("plain", True)}
     tag = part._tag[0] if part._tag else None
     for f in fields(part):
@@ -88,7 +88,7 @@ def toml_value(value: Any) -> str:
 
 
 def _toml_string(text: str) -> str:
-    """JSON's strings are TOML's, but for DEL, which TOML wants escaped."""
+    """JSON's strings are valid TOML except for DEL, which TOML requires to be escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -111,7 +111,7 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
 
 
 def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]:
-    """The alternative that the table's tag names; without a tag the first that has its keys, as the core does."""
+    """The alternative that the table's tag names; without a tag, the first one that has all its keys, as in the core."""
     named = [part for part in parts if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]]
     for part in named:
         if set(table) <= {f.name for f in fields(part)} | set(part._tag[:1] if part._tag else ()):
@@ -124,11 +124,11 @@ def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]
 
 
 UNITS = {"size_bytes": ("size", "B"), "start_us": ("start", "us"), "compute_us": ("compute", "us")}
-"""Columns of a file of flows whose name has their unit, and the keys that they are in a scenario."""
+"""Maps columns of a flow file whose names contain their unit to keys of a scenario."""
 
 
 def _rows(frame: Any) -> tuple[dict[str, Any], ...]:
-    """A data frame of polars as the list of tables that it stands for: columns of a file of flows, or its keys."""
+    """Converts a polars data frame to a list of tables; its columns are those of a flow file, or keys."""
     return tuple(
         dict(_cell(name, value) for name, value in row.items() if value is not None) for row in frame.to_dicts()
     )

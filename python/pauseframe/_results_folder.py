@@ -1,9 +1,9 @@
-"""Reads a results folder: the manifest, the scenario and the tables, each checked before anybody uses it.
+"""Reads a results folder and checks the manifest, the scenario and the tables before use.
 
-`report`, `view`, `compare`, `export`, `pf.load` and sweeps all read through `open_results`, so damage is found in one
-place and named: which file, what is wrong, what to do. Size and SHA-256 of each file stand in the manifest. A folder
-of a version that did not write them is decoded whole instead. What only readers need is imported when they read, so
-that `pauseframe run` starts quickly.
+`report`, `view`, `compare`, `export`, `pf.load` and sweeps all read through `open_results`, so that one place finds
+damage and names the file, the problem and the remedy. The manifest has the size and SHA-256 of each file; folders of
+older versions without them are decoded whole. Imports that only readers need happen on reading, so that `pauseframe
+run` starts quickly.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
     from pauseframe.types import Manifest, SealedFile, Summary
 
 FINISHED = ("complete", "deadlock")
-"""Statuses of runs that came to an end of their own."""
+"""Statuses of runs that ended by themselves."""
 MANIFEST = "manifest.json"
 SCENARIO = "scenario.resolved.toml"
 LARGEST_TEXT = 1 << 28
-"""Bytes of a manifest or a scenario; a scenario with a list of a million flows has about a quarter of it."""
+"""Maximum size of a manifest or a scenario in bytes; a scenario with a list of a million flows has about a quarter of
+it.
+"""
 LARGEST_NUMBER = 2.0**64
-"""Of a manifest: counters have 64 bits, and times in seconds or microseconds are far below."""
+"""Upper limit of numbers in a manifest: counters have 64 bits, and times are far below."""
 WRITTEN_WITH = {
     "flows": "record.flows = true",
     "ports": "record.ports = true",
     "states": "record.states = true",
     "timeline": "timeline = true at an application",
 }
-"""Tables that a folder has only if the scenario asks for them."""
+"""Tables that only some scenarios record."""
 CURE = "copy the folder again, or run the scenario again"
 
 
 class DamagedResultsError(_core.InputError):
-    """A file of a results folder is missing, or is not what the run wrote."""
+    """A file of a results folder is missing or differs from what the run wrote."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class ResultsFolder:
         return text
 
     def has_table(self, name: str) -> bool:
-        """Whether the run wrote a table."""
+        """Whether the run wrote this table."""
         file = f"{name}.parquet"
         return file in self._seals if self._seals else _is_there(self.path / file)
 
@@ -86,7 +88,7 @@ class ResultsFolder:
         return table
 
     def scan(self, name: str) -> pl.LazyFrame:
-        """A table, read when it is collected."""
+        """A lazy table, read when it is collected."""
         import polars as pl
 
         if not self._seals:
@@ -116,7 +118,7 @@ class ResultsFolder:
         return self._checked(f"{name}.parquet")
 
     def _checked(self, file: str) -> Path:
-        """The path of a file whose size and digest are those of the manifest."""
+        """The path of a file, after its size and digest have been compared with the manifest."""
         path = self.path / file
         try:
             found = path.stat()
@@ -135,7 +137,7 @@ class ResultsFolder:
         return path
 
     def _check_columns(self, name: str, table: pl.DataFrame | _core.Table) -> None:
-        """Refuses a table that lacks columns of this version, or has them in other types."""
+        """Rejects a table with missing columns or other types than this version writes."""
         import polars as pl
 
         schema = pl.DataFrame(table).schema
@@ -181,7 +183,7 @@ def open_results(folder: Path) -> ResultsFolder:
 
 
 def is_flow_level(folder: Path) -> bool:
-    """Whether a folder holds a run at flow level, whose tables are others."""
+    """Whether a folder holds a run at the flow level, which has other tables."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -190,7 +192,7 @@ def is_flow_level(folder: Path) -> bool:
 
 
 def _not_results(path: Path) -> str:
-    """What stands in the place of a results folder, and what to do."""
+    """What the path is instead of a results folder, and what to do."""
     if path.suffix == ".toml" and path.is_file():
         return f"{path} is a scenario, not a results folder: run it with pauseframe run {path}, then name its folder"
     if path.is_file():
@@ -202,7 +204,7 @@ def _not_results(path: Path) -> str:
 
 
 def _runs_near(folder: Path, like: str = "") -> str:
-    """'; did you mean results/incast-1?', of the results folders in `folder`."""
+    """'; did you mean results/incast-1?', chosen from the results folders in `folder`."""
     from pauseframe._text import nearest
 
     found = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
@@ -219,7 +221,7 @@ def digest_of(path: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a name is there, even if a symbolic link leads nowhere or in circles."""
+    """Whether a name exists, including broken and circular symbolic links."""
     try:
         path.lstat()
     except FileNotFoundError:

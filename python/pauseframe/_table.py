@@ -1,4 +1,4 @@
-"""A table of results as people meet it in a notebook: it has a length and rows, and shows itself."""
+"""Tables of results for notebooks: a length, rows, and a display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB take it as it is.
+    """A table in Arrow's memory layout, which polars, pandas, pyarrow and DuckDB read without conversion.
 
     `len(table)` is the number of rows, iteration gives them as dicts, `table[0]` is the first.
     """

@@ -1,4 +1,4 @@
-"""`pauseframe headroom`: the result, its terms, and where it lies among the values that platforms ship."""
+"""`pauseframe headroom`: the result, its terms, and its place among the values that platforms ship."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Result:
-    """The headroom of a link, its terms and the values that platforms ship for the same link."""
+    """The headroom of a link, its terms, and the shipped values for the same link."""
 
     vendor: str
     speed: int
@@ -101,7 +101,7 @@ def calculate(
 ) -> Result:
     """Headroom of one lossless class of a link. `speed` in Mb/s, `cable` in metres, sizes in bytes.
 
-    ValueError where the formula is not defined.
+    Raises ValueError if the formula is not defined for the input.
     """
     shipped = shipped_for(speed, cable)
     if vendor == "mellanox":
@@ -127,7 +127,7 @@ def calculate(
 
 
 def shipped_for(speed: int, cable: float) -> Shipped | None:
-    """What platforms ship for this speed and the cable length next to this one, by ratio."""
+    """Shipped values for this speed and the nearest cable length (by ratio)."""
     by_length: dict[float, list[int]] = {}
     text = files("pauseframe").joinpath(SHIPPED).read_text(encoding="ascii")
     for row in csv.DictReader(text.splitlines()):

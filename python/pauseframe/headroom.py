@@ -1,4 +1,4 @@
-"""How many bytes still arrive after a switch has asked for a pause: by two formulas, each with all its terms.
+"""Computes how many bytes can arrive after a switch has sent a pause, by two formulas with all their terms.
 
 - `annex_o`: IEEE 802.1Qbb Annex O, the simulator's own arithmetic (crates/fabric/src/headroom.rs).
 - `mellanox`: what SONiC computes on NVIDIA switches, `buffer_headroom_mellanox.lua` of sonic-net/sonic-swss, revision
@@ -28,10 +28,9 @@ QUANTA = {
     400_000: 905,
     800_000: 905,
 }
-"""How many quanta of 512 bit times a peer may take to stop, by speed in Mb/s (IEEE 802.3 31B.3.7, as SONiC has
-them)."""
+"""How many quanta of 512 bit times a peer may take to stop, by speed in Mb/s (IEEE 802.3 31B.3.7, as in SONiC)."""
 LIGHT = 198_000_000
-"""Metres a second in a cable, as SONiC has it."""
+"""Propagation speed in a cable in metres per second, as in SONiC."""
 FRAME = 22
 """Bytes of an Ethernet frame beyond its IP packet: header, tag, FCS."""
 SPECTRUM_CELLS = {1: 96, 2: 144, 3: 144, 4: 192, 5: 192, 6: 256}
@@ -39,13 +38,13 @@ SPECTRUM_CELLS = {1: 96, 2: 144, 3: 144, 4: 192, 5: 192, 6: 256}
 
 
 def reaction_quanta(speed: int) -> int:
-    """Quanta by speed; a speed that the table does not have counts as the next higher one."""
+    """Quanta by speed; a speed missing in the table uses the next higher one."""
     return next((quanta for known, quanta in sorted(QUANTA.items()) if known >= speed), max(QUANTA.values()))
 
 
 @dataclass(frozen=True)
 class Term:
-    """A part of the sum: bytes, and where they come from."""
+    """A term of the sum: bytes and their origin."""
 
     name: str
     bytes: float
@@ -65,8 +64,8 @@ def annex_o(
 ) -> AnnexO:
     """Bytes that can arrive after XOFF. `speed` in Mb/s, `cable` in metres, `max_frame` in bytes without preamble.
 
-    `reaction`: the peer takes all the time that the standard allows, or none. `behind`: bytes by which a frame in
-    service on the way back can be larger than `max_frame` (one of another class).
+    `reaction`: whether the peer takes all the time that the standard allows, or none. `behind`: by how many bytes a
+    frame in service on the way back (of another class) can exceed `max_frame`.
     """
     from pauseframe import _core
 

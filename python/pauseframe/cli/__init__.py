@@ -1,6 +1,6 @@
-"""The command `pauseframe`: a file per group of commands, what they share in `_common.py`.
+"""The command `pauseframe`: one file per group of commands; shared code is in `_common.py`.
 
-What a command needs is imported when it runs, so that `--help` is quick. Exit codes: `_errors.py`.
+Commands import what they need when they run, so that `--help` is quick. Exit codes are in `_errors.py`.
 """
 
 from __future__ import annotations
@@ -34,24 +34,26 @@ GROUPS = {
     "route": ("route",),
     "devices": ("lint", "headroom", "deploy"),
 }
-"""The commands of each file. A command line that names one loads that file only: all of them take longer than a small
-run."""
+"""The commands of each file.
 
-# Newer versions of Typer bring a Click of their own, so its types are not named here.
+A command line that names one loads only its file, because loading all takes longer than a small run.
+"""
+
+# Newer versions of Typer bundle their own Click, so this file does not name its types.
 UsageError: Any = typer.BadParameter.__base__
 
 
 class Commands(PlainGroup):
-    """The commands. Whoever names a file or a folder first learns which command it is for."""
+    """The commands. If the first word is a file or a folder, the error names the command for it."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As Click does, with a hint for what is no command."""
+        """Click's error, with a hint if the word is not a command."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; says what a word too many was meant for."""
+        """Runs a command; an error about a superfluous word explains what it could have meant."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
@@ -96,12 +98,12 @@ def pauseframe(
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options before the command."""
     _interrupt.allow()
 
 
 def _app_of(groups: Iterable[str]) -> typer.Typer:
-    """The command with these groups of commands."""
+    """Builds the command with these groups."""
     app = typer.Typer(
         name="pauseframe",
         cls=Commands,
@@ -121,7 +123,7 @@ def _app_of(groups: Iterable[str]) -> typer.Typer:
 
 
 def _groups_for(arguments: Sequence[str]) -> list[str]:
-    """The groups that a command line needs: that of its command; all where it names none, such as for help."""
+    """The groups that a command line needs: that of its command, or all if it names none."""
     first = next((argument for argument in arguments if not argument.startswith("-")), "")
     return [name for name, commands in GROUPS.items() if first in commands] or list(GROUPS)
 
@@ -140,7 +142,7 @@ def main() -> None:
         _interrupt.ignore()
         code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
     except BaseException as error:
-        # A library that is being loaded may turn the interrupt into an error of its own.
+        # A library that is being imported may convert the interrupt into another error.
         if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
             raise
         _interrupt.ignore()

@@ -1,4 +1,4 @@
-"""Who is connected to whom: DEVICE_NEIGHBOR, minigraph, LLDP, a topology file; put together into links."""
+"""Finds the links between devices from DEVICE_NEIGHBOR, minigraph, LLDP and topology files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Wire: TypeAlias = "tuple[str, str, str, str]"
-"""(device, its port, other device, its port), as a file says."""
+"""(device, its port, other device, its port), as in a file."""
 
 
 def of_minigraph(text: str, source: str) -> list[Wire]:
@@ -40,7 +40,10 @@ def of_minigraph(text: str, source: str) -> list[Wire]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What one end says of a link. `far` is the other's port as it announces it; `mac` that, if it is a MAC address."""
+    """What one end announces about a link.
+
+    `far` is the other port as announced; `mac` is the same if it is a MAC address.
+    """
 
     port: str
     device: str
@@ -110,7 +113,7 @@ def of_topology(path: Path) -> list[Wire]:
 
 
 def connect(fabric: Fabric, wires: list[Wire]) -> None:
-    """Puts links into the fabric: each end in one link, the first that a file names."""
+    """Adds links to the fabric; each end is in one link, the first that a file names."""
     wires = [*wires]
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
     for device in devices:
@@ -124,7 +127,7 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:
-    """An end by the device's own name of the port: neighbours know the alias (SONiC) or the MAC address (Linux)."""
+    """Finds a port by the device's own name: neighbours announce the alias (SONiC) or the MAC address (Linux)."""
     host = fabric.hosts.get(device)
     if host is not None and port not in host.nics:
         return End(device, next((nic.name for nic in host.nics.values() if nic.mac and nic.mac == port.lower()), port))

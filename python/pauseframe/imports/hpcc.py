@@ -1,6 +1,7 @@
-"""The `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks as a scenario.
+"""Converts a `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks to a scenario.
 
-A line is a key and its values. What a scenario cannot express becomes a note, so that nobody takes the runs for equal.
+A line is a key and its values. A key without a counterpart in scenarios becomes a note, so that nobody considers the
+runs equal.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SILENT = {
     "DCTCP_RATE_AI",
     "ACK_HIGH_PRIO",
 }
-"""Keys about output files, and those whose value has no effect here."""
+"""Keys about output files, and keys without effect here."""
 USED = {
     "TOPOLOGY_FILE",
     "FLOW_FILE",
@@ -72,7 +73,7 @@ PRESET = {
 
 @dataclass(frozen=True)
 class Imported:
-    """A scenario as TOML, and what it leaves out."""
+    """A scenario as TOML, and the notes on ignored keys."""
 
     toml: str
     notes: list[str]
@@ -142,7 +143,7 @@ def _one(path: Path, values: dict[str, list[str]], key: str, default: str | None
 
 
 def _marker(path: Path, values: dict[str, list[str]]) -> str:
-    """RED as the fastest rate of the maps has it: `KMAX_MAP count rate value rate value ...`, values in kB."""
+    """RED parameters of the fastest rate in the maps: `KMAX_MAP count rate value rate value ...`, values in kB."""
 
     def fastest(key: str) -> str:
         words = values.get(key, [])[1:]

@@ -1,4 +1,4 @@
-"""Judge what is deployed: every file of a fabric at once, schema and meaning, both ends of each link, deadlock."""
+"""Checks the configuration of a whole fabric: schema and meaning of every file, both ends of each link, deadlock."""
 
 from __future__ import annotations
 

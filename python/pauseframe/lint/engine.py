@@ -1,4 +1,4 @@
-"""Reads, runs the rules, sorts what they find."""
+"""Reads the files, runs the rules, and sorts the findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULES = (
 
 @dataclass
 class Report:
-    """What was found in what was read."""
+    """The findings and the files read."""
 
     reading: Reading
     findings: list[Finding] = field(default_factory=list)
@@ -57,15 +57,15 @@ def lint(
 ) -> Report:
     """Reads device files and judges them.
 
-    `select` and `ignore` are codes of rules or beginnings of codes; the longer one decides, as in ruff.
-    Raises DeviceFileError for what cannot be read, ValueError for a code that begins no rule.
+    `select` and `ignore` are codes of rules or their prefixes; the longer one decides, as in ruff. Raises
+    DeviceFileError for unreadable files, ValueError for a code that matches no rule.
     """
     chosen = choose(rules(), list(select), list(ignore))
     return judge(read_fabric(paths, topology=topology), chosen)
 
 
 def judge(reading: Reading, chosen: Iterable[Rule] | None = None) -> Report:
-    """Runs rules over what was read."""
+    """Runs rules over the files read."""
     report = Report(reading)
     for rule in rules().values() if chosen is None else chosen:
         for finding in rule.check(reading):

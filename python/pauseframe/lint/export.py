@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def export(reading: Reading, folder: Path) -> int:
     """Writes topology.graphml and tables.json. Returns the number of rows.
 
-    A host is named as the neighbour of its port is, else by its MAC address. A VLAN's lane is that of its paused
-    priority; VLANs without a paused priority are left out. ValueError if there are no rows or the folder is not empty.
+    A host has the name of the neighbour of its port, else its MAC address. A VLAN's lane is that of its paused
+    priority; VLANs without a paused priority are omitted. ValueError if there are no rows or the folder is not empty.
     """
     fabric = reading.fabric
     forwarding = Forwarding.of(fabric)

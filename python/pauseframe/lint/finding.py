@@ -1,4 +1,4 @@
-"""What a rule finds, and the rules by their codes."""
+"""Defines findings, and registers the rules by their codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How sure it is that something goes wrong: an error does, a warning can."""
+    """Severity: an error will fail, a warning can."""
 
     error = "error"
     warning = "warning"
@@ -29,12 +29,12 @@ class PatchOperation:
     key: str
     field: str
     value: str | None
-    """None: remove it."""
+    """None removes it."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """Something wrong, where, and what to write instead."""
+    """A problem, its place, and the replacement."""
 
     code: str
     place: Place
@@ -47,7 +47,7 @@ class Finding:
     """The file."""
     patch: tuple[PatchOperation, ...] = ()
     consequence: Consequence | None = None
-    """What `--prove` simulates."""
+    """The consequence that `--prove` simulates."""
 
 
 RuleFunction = Callable[["Reading"], Iterator[Finding]]
@@ -55,7 +55,7 @@ RuleFunction = Callable[["Reading"], Iterator[Finding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: what it looks for, what taught it, where that is written."""
+    """A rule: what it checks, the incident behind it, and its sources."""
 
     code: str
     name: str
@@ -72,7 +72,7 @@ RULES: dict[str, Rule] = {}
 def rule(
     code: str, name: str, *sources: str, severity: Severity = Severity.error
 ) -> Callable[[RuleFunction], RuleFunction]:
-    """Registers a rule; its docstring is its page: the first paragraph is the summary."""
+    """Registers a rule; its docstring is its page, and the first paragraph the summary."""
 
     def register(check: RuleFunction) -> RuleFunction:
         text = cleandoc(check.__doc__ or "")
