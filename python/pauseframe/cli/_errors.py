@@ -1,4 +1,4 @@
-"""What goes wrong, as lines on stderr and as an exit code: one rule for every command.
+"""Turns errors into lines on stderr and exit codes, by one rule for every command.
 
 | code | meaning |
 |---|---|
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 NOT_DONE = 1
 WRONG_INPUT = 2
 DEADLOCK = 3
-"""A run with a deadlock: its results are whole, but what they say of times is how long it stood."""
+"""A run with a deadlock: its results are complete, but most of its duration may be standstill."""
 
 INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError)
 ERRORS = (*INPUT_ERRORS, RunError, OSError)
-"""What a command may end with; anything else is a mistake of ours and shows its traceback."""
+"""Errors that a command may raise; any other is a bug and shows its traceback."""
 
 
 def exit_code_of(error: Exception) -> int:
-    """2 for what the user can put right in what was asked for, 1 for the rest."""
+    """2 for wrong input, 1 for all other errors."""
     return WRONG_INPUT if isinstance(error, INPUT_ERRORS) else NOT_DONE
 
 
 def complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line. Other errors are one line."""
     if not isinstance(error, ScenarioError):
-        # What the system calls an error by number says nothing to people.
+        # The system's number of an error helps nobody, so only its text is shown.
         text = re.sub(r" \(os error \d+\)", "", str(error))
         of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
         say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {text}")  # type: ignore[attr-defined]
@@ -54,7 +54,7 @@ def complain(error: Exception) -> None:
 
 @contextmanager
 def wrong_values() -> Iterator[None]:
-    """What refuses a value within was given a wrong one: a line on stderr, and the exit code of wrong input."""
+    """Reports a wrong value inside a block: a line on stderr, and the exit code of wrong input."""
     try:
         yield
     except ValueError as error:
@@ -63,11 +63,11 @@ def wrong_values() -> Iterator[None]:
 
 
 LISTED = 20
-"""Problems of a list that are shown; the core lists no more than this and one line for the rest."""
+"""Maximum number of listed problems, as in the core."""
 
 
 def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
-    """A line for each entry of `ScenarioError.problems`; of a long list for the first, and one for the rest."""
+    """One line per entry of `ScenarioError.problems`; of a long list the first entries and a line that counts the rest."""
     found = list(problems)
     shown = found if len(found) <= LISTED + 1 else found[:LISTED]
     for problem in shown:

@@ -1,8 +1,8 @@
-"""Commands whose options are read without pydantic.
+"""Parses options without pydantic.
 
-Typer builds a pydantic adapter for the value of every option, which takes longer than a small run (importing pydantic
-alone 70 ms). Texts, paths, numbers and missing values need none; whatever else there is, and whatever is wrong, goes to
-Typer's own adapter, so messages stay the same. Versions of Typer without `get_runtime_param` are left as they are.
+Typer builds a pydantic adapter for every option, which takes longer than a small run (importing pydantic alone takes 70
+ms). Texts, paths, numbers and missing values need none; all other types and all errors go to Typer's own adapter, so
+messages stay the same. Versions of Typer without `get_runtime_param` are not changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 NOT_PLAIN = object()
-"""A value that is for Typer's adapter."""
+"""A value that needs Typer's adapter."""
 
 
 class PlainCommand(TyperCommand):
@@ -28,7 +28,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """The same for the options before the command."""
+    """A group whose options need no adapter."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments."""
@@ -44,14 +44,14 @@ class PlainTyper(typer.Typer):
 
 
 class _Reader:
-    """In the place of Typer's adapter of one option."""
+    """Replaces Typer's adapter of one option."""
 
     def __init__(self, adapter: Callable[[], Any], descriptor: Any) -> None:
         self._adapter = adapter
         self._descriptor = descriptor
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of an option as its command takes it."""
+        """The value of an option in the type that its command expects."""
         plain = _plain(value, param, self._descriptor)
         return self._adapter().coerce(value, param=param, ctx=ctx) if plain is NOT_PLAIN else plain
 

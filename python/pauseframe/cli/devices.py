@@ -1,6 +1,6 @@
-"""The commands `lint`, `deploy` and `headroom`: from and to real devices.
+"""The commands `lint`, `deploy` and `headroom`, which read and write configurations of real devices.
 
-Exit codes of `lint` are those of ruff: 0 nothing found, 1 findings, 2 what was given cannot be read.
+Exit codes of `lint` are those of ruff: 0 no findings, 1 findings, 2 unreadable input.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ commands = PlainTyper()
 
 
 class Output(StrEnum):
-    """Forms of findings."""
+    """Output formats of findings."""
 
     text = "text"
     json = "json"
@@ -40,7 +40,7 @@ class Output(StrEnum):
 
 
 class Target(StrEnum):
-    """What a plan is written for."""
+    """Target systems of a deployment."""
 
     sonic = "sonic"
     linux = "linux"
@@ -54,7 +54,7 @@ class Vendor(StrEnum):
 
 
 class HostProfile(StrEnum):
-    """What the hosts run."""
+    """Transports of the hosts."""
 
     tcp_bolt = "tcp_bolt"
     dctcp_plus = "dctcp_plus"
@@ -167,7 +167,7 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
 
 
 def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> None:
-    """What --export and --scenario ask for."""
+    """Writes the files that --export and --scenario name."""
     if tables is not None:
         from pauseframe.lint.export import export
 

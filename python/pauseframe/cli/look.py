@@ -1,4 +1,4 @@
-"""The commands `report`, `view` and `export`: runs on pages, played back, and for other programs."""
+"""The commands `report`, `view` and `export`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `route`: forwarding tables planned, checked, updated and drawn.
+"""The commands `route`: plan, check, update and draw forwarding tables.
 
 Exit code 1 also where tables can deadlock or are not right.
 """
@@ -36,7 +36,7 @@ RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that
 
 
 class Protect(StrEnum):
-    """The failures, one at a time, that backups are for."""
+    """Failures that backup routes protect against, one at a time."""
 
     link = "link"
     switch = "switch"
@@ -51,7 +51,7 @@ class Tables(StrEnum):
 
 
 class Effort(StrEnum):
-    """How long to look for good orders."""
+    """Search effort."""
 
     fast = "fast"
     normal = "normal"

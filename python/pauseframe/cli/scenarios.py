@@ -1,4 +1,4 @@
-"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
+"""The commands `show`, `validate`, `presets`, `options`, `schema`."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def validate(
 
 @dataclass(frozen=True)
 class _Checked:
-    """What `validate` found in a file."""
+    """Result of `validate` for a file."""
 
     file: Path
     runs: int = 1
-    """How many a sweep has."""
+    """Number of runs or settings."""
     warnings: Sequence[str] = ()
     error: Exception | None = None
     problems: Sequence[Problem] = ()
@@ -223,11 +223,11 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
 
 
 PRESETS_WIDTH = 100
-"""Columns of a terminal that a table of presets takes at most."""
+"""Maximum width of the table of presets."""
 DOC_WIDTH = 45
-"""Longer descriptions of presets are continued on the next line."""
+"""Width after which descriptions wrap."""
 VALUE_WIDTH = 20
-"""Longer values are continued on the next line."""
+"""Width after which values wrap."""
 
 
 def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
@@ -282,7 +282,7 @@ def options(
 ) -> None:
     """List every key of a scenario file: type, default and meaning.
 
-    The document that a key comes from is shown where there is one.
+    The source of a key is shown if it has one.
     """
     import pauseframe as pf
 

@@ -1,4 +1,4 @@
-"""The commands `run`, `flow` and `demo`: a scenario simulated packet by packet, at flow level, and a first look."""
+"""The commands `run`, `flow` and `demo`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ commands = PlainTyper()
 
 
 class Choice(StrEnum):
-    """How a flow's VLAN is chosen."""
+    """Choice of a flow's VLAN."""
 
     random = "random"
     best_of_two = "best_of_two"
@@ -88,14 +88,14 @@ def run(
     elif not quiet:
         from pauseframe._text import jobs_table, summary_rows, two_columns
 
-        # Counted from the flows only beside applications, whose connections finish without a completion time.
+        # Only applications need this count: their connections finish without a completion time.
         completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) else None
         print(two_columns(summary_rows(result.summary, completed), f"{scenario.name}, seed {scenario.seed}"))
         print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
         if len(result.jobs):
             print()
             print_table(jobs_table(result))
-        # Who recorded states wants to see them; the report has no more of them than a count.
+        # A run with recorded states suggests `view`, because the report only counts them.
         next_step = "view" if len(result.states) else "report"
         print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
     for warning in result.summary["warnings"]:
@@ -105,7 +105,7 @@ def run(
 
 
 def _end(result: Run, folder: Path) -> None:
-    """Leaves with the exit code of a run that was interrupted or has a deadlock."""
+    """Exits with the code of an interrupted or deadlocked run."""
     if result.interrupted:
         say(f"interrupted; what was recorded is kept in {folder}")
         raise typer.Exit(_interrupt.EXIT_CODE)

@@ -1,4 +1,4 @@
-"""The commands `sweep` and `compare`: many runs, and what differs between them."""
+"""The commands `sweep` and `compare`."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _show(comparison: Comparison, as_json: bool) -> None:
 def _plan(
     file: Path, settings: Sequence[str], seeds: str | None, plugins: tuple[list[Path] | None, bool] = (None, False)
 ) -> Plan:
-    """All runs of a sweep. Raises ScenarioError for what is wrong with it or any of them."""
+    """Plans all runs of a sweep. Raises ScenarioError for mistakes in the sweep or in any run."""
     from pauseframe.sweep.plan import Source
 
     source = Source.read(file)

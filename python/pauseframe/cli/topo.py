@@ -1,4 +1,4 @@
-"""The commands `topo`: topologies looked at, drawn and converted."""
+"""The commands `topo`: show, draw and convert topologies."""
 
 from __future__ import annotations
 

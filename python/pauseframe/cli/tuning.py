@@ -1,4 +1,4 @@
-"""The command `tune`: which values of some keys are best."""
+"""The command `tune`."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _study(
     constraints: list[str],
     given: dict[str, int | None],
 ) -> Study:
-    """The search of a file, changed by a command line."""
+    """The search of a file with the changes of a command line."""
     from pauseframe.tune.parameters import parse_parameter
     from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
     from pauseframe.tune.study import prepare

@@ -1,4 +1,4 @@
-"""The demo on a terminal: the sentence, the chart, the table, then the claims."""
+"""Prints the demo on a terminal: sentence, chart, table, claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def print_demo(demo: Demo) -> None:
-    """Prints what the report opens with, and the verdicts."""
+    """Prints the opening of the report and the verdicts."""
     console = wide_console()
     console.print(f"\n{demo.answer.sentence}\n", highlight=False)
     console.print(_chart(demo.answer))
@@ -40,7 +40,7 @@ def _chart(answer: Answer) -> Table:
 
 
 def _bar(share: float) -> str:
-    """Blocks in eighths of a cell.
+    """A bar of block characters, in eighths of a cell.
 
     >>> _bar(0.0625), _bar(0.006)
     ('██▌', '▎')

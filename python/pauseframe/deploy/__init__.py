@@ -1,4 +1,4 @@
-"""From a plan of `pauseframe route plan` to files for switches and hosts, an order of roll-out, and the way back."""
+"""Turns a plan of `pauseframe route plan` into files for switches and hosts, and an order of roll-out with its reverse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A plan for hosts: a shell script with the way back, systemd-networkd files, netplan, sysctls.
+"""Writes the configuration of hosts: a shell script that can undo itself, systemd-networkd files, netplan, sysctls.
 
-Each value stands with its source. Every name that comes from a file goes through `shlex.quote`, or is a number.
+Each value has its source in a comment. Every name from a file goes through `shlex.quote` or is a number.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, PlannedHost, Settings
 
 BASE_RTT_US = 240
-"""Round trip of an idle fabric with its hosts' stacks (TCP-Bolt, INFOCOM 2014, section IV)."""
+"""Round-trip time of an idle fabric including its hosts' stacks (TCP-Bolt, INFOCOM 2014, section IV)."""
 STATE = "/var/lib/pauseframe"
-"""Where scripts keep what was before the first of them ran."""
+"""Folder in which scripts save the state before their first run."""
 KEEP = """\
 have() { ip link show dev "$1" >/dev/null 2>&1; }
 
@@ -44,7 +44,7 @@ link_back() {
 
 @dataclass(frozen=True)
 class Value:
-    """A setting and the sentence behind it."""
+    """A setting and the comment about it."""
 
     name: str
     value: str
@@ -90,7 +90,7 @@ def route_attributes(host: PlannedHost, settings: Settings) -> list[Value]:
 
 
 def _with_tuned(values: list[Value], settings: Settings) -> list[Value]:
-    """The attributes with those that `pauseframe tune` found in their places."""
+    """The attributes, with values found by `pauseframe tune` in their places."""
     tuned, found = settings.tuned, {value.name: value for value in values}
     why = "found by pauseframe tune"
     if tuned.rto_min is not None:
@@ -110,7 +110,7 @@ def interface(vlan: int) -> str:
 
 
 def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
-    """A shell script: sets up what is missing; `--receive` without routes, `--undo` takes all of it back."""
+    """A shell script that sets up what is missing; `--receive` omits routes, `--undo` reverts everything."""
     nic = quote(host.nic)
     out = [
         _HEAD.format(
@@ -153,7 +153,7 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
 
 
 def network(index: int) -> str:
-    """The addresses of the VLAN of this index."""
+    """The host's addresses in the VLAN of this index."""
     return f"10.{index + 1}.0.0/16"
 
 
@@ -217,7 +217,7 @@ def sysctl_file(host: PlannedHost, settings: Settings) -> str:
 
 
 def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str]:
-    """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)); `features ecn` has no place there."""
+    """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)); they cannot set `features ecn`."""
     files = {}
     vlans = "".join(f"VLAN={interface(vlan)}\n" for vlan in sorted(plan.vlans))
     files["40-pauseframe.network"] = (
@@ -250,7 +250,7 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
 
 
 def netplan(plan: Plan, host: PlannedHost, settings: Settings) -> str:
-    """For /etc/netplan: interfaces and addresses. It has no place for neighbours and TCP: setup.sh has."""
+    """Interfaces and addresses for /etc/netplan. Netplan cannot set neighbours and TCP attributes; setup.sh does."""
     lines = ["network:", "  version: 2", "  ethernets:", f"    {host.nic}:", f"      mtu: {settings.mtu}", "  vlans:"]
     for index, vlan in enumerate(sorted(plan.vlans)):
         lines += [

@@ -1,6 +1,8 @@
-"""A plan for Linux switches: a bridge with VLAN filtering, static rows, no learning, no flooding, no spanning tree.
+"""Writes the configuration of Linux switches: a bridge with VLAN filtering and static rows, without learning, flooding
+and spanning tree.
 
-`setup.sh` makes it so; the JSON files beside it have what `ip -j`, `bridge -j` and `dcb -j` print when it is.
+`setup.sh` configures the switch; the JSON files beside it have the output that `ip -j`, `bridge -j` and `dcb -j` print
+afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, Settings
 
 BRIDGE = "pfbr0"
-"""A name that no bridge of the operator's own has: --undo deletes it."""
+"""A bridge name that no operator uses, because --undo deletes the bridge."""
 Json = list[dict[str, object]]
 
 
@@ -85,7 +87,7 @@ esac
 
 
 def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
-    """What `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb` and `dcb -j pfc` show then, in the parts that matter."""
+    """The relevant parts of the output of `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb` and `dcb -j pfc`."""
     macs = {host.name: host.mac for host in plan.hosts}
     ports = plan.ports(switch)
     bridge = {

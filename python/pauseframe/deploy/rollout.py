@@ -1,8 +1,8 @@
-"""An order in which devices are changed so that no state in between can deadlock or lose frames, checked step by step.
+"""Orders the changes of devices so that no intermediate state can deadlock or lose frames, and verifies each step.
 
-First every switch gets its tables: nobody sends in the new VLANs yet. Then hosts, rack by rack, learn to receive;
-last they begin to send, rack by rack. After each step the verifier looks at the rows that are there and at what can
-be sent; the way back is the same list from its end.
+First every switch gets its tables, while no host sends in the new VLANs. Then hosts learn to receive, rack by rack, and
+finally to send. After each step the verifier checks the rows present and the possible senders. The reverse order undoes
+the roll-out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pauseframe.types import RouteReport
 
 MOST_ROWS = 50_000_000
-"""Rows times steps up to which every state is verified."""
+"""Maximum of rows times steps for which every state is verified."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Devices that are changed together, in any order among them."""
+    """Devices that may change in any order."""
 
     kind: str
     """"switch", "receive" or "send"."""
@@ -45,10 +45,11 @@ def steps(plan: Plan) -> list[Step]:
 
 
 def check(plan: Plan, order: list[Step]) -> int:
-    """Verifies the state after each step; how many were checked. DeployError names the first that is not safe.
+    """Verifies the state after each step and returns the number of verified states. DeployError names the first unsafe
+    one.
 
-    Of a plan so large that this takes minutes, only the last state of each kind of step: a state before it has a part
-    of its rows and of its senders, so it has no dependency between buffers and no route that the last one has not.
+    For larger plans only the last state of each kind of step is verified: earlier states have a subset of its rows and
+    senders, so they have no other dependency between buffers and no other route.
     """
     rows = sum(map(len, plan.rows.values()))
     last = {step.kind: step for step in order}
@@ -69,10 +70,9 @@ def check(plan: Plan, order: list[Step]) -> int:
 
 
 class _Verifier:
-    """The core's verifier over parts of a plan's rows.
+    """Runs the core's verifier on subsets of a plan's rows.
 
-    Hosts of one switch to which all rows are the same are one destination. What a state has of rows and senders is put
-    together from texts that are made once.
+    Hosts of one switch with the same rows form one destination. States are assembled from prepared pieces of text.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -102,10 +102,10 @@ class _Verifier:
             self._pairs.setdefault((a, b), []).append(text)
         self._lanes = json.dumps([{"vlan": vlan, "lane": lane} for vlan, lane in sorted(plan.vlans.items())])
         self._safe: set[frozenset[str]] = set()
-        """Switches whose rows cannot deadlock, whoever sends."""
+        """Switches whose rows cannot deadlock for any senders."""
 
     def problem(self, ready: set[str], receiving: set[str], sending: set[str]) -> str | None:
-        """What is wrong with a state: rows of some switches, hosts that receive and that send."""
+        """Problems of a state: rows of some switches, receiving hosts, and sending hosts."""
         from pauseframe._core import FabricError
 
         racks, targets = ({self._home[name] for name in names} for names in (sending, receiving))
@@ -123,7 +123,7 @@ class _Verifier:
         return f"loses frames: {lost} routes" if lost else self._unserved(receiving, sending)
 
     def _unserved(self, receiving: set[str], sending: set[str]) -> str | None:
-        """A pair of hosts that no VLAN serves."""
+        """A pair of hosts that no VLAN connects."""
         senders: dict[str, list[str]] = {}
         for name in sorted(sending):
             senders.setdefault(self._home[name], []).append(name)
@@ -135,7 +135,7 @@ class _Verifier:
         return None
 
     def _verify(self, ready: set[str], pairs: Iterable[tuple[str, str]]) -> RouteReport:
-        """The report over the rows of some switches and what some send to others."""
+        """The report on the rows of some switches for some senders."""
         from pauseframe import _core
 
         rows = ",\n".join(text for switch in self._plan.switches if switch in ready for text in self._rows[switch])

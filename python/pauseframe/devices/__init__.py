@@ -1,4 +1,4 @@
-"""One model of a deployed lossless fabric: switches, hosts, links, whatever their files look like.
+"""One model of a deployed lossless fabric (switches, hosts, links), independent of the file formats.
 
 `read_fabric(paths)` reads SONiC and Linux files into a `Fabric`; `pauseframe.lint` judges it, `pauseframe.deploy`
 writes files for it, `scenario_of` simulates it.

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a file; a CONFIG_DB of a large switch has about one million."""
+"""Maximum size of a file in bytes; the CONFIG_DB of a large switch has about one million."""
 LONGEST_SHOWN = 80
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
 class DeviceFileError(ValueError):
-    """A device file that cannot be read: which, where, why."""
+    """A device file that cannot be read: file, place and reason."""
 
 
 def read_text(path: Path) -> str:
@@ -38,7 +38,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
-    """A JSON value; DeviceFileError with line and column. `twice` gets the keys that stand twice in one object."""
+    """A JSON value; DeviceFileError with line and column. `twice` receives keys that occur twice in one object."""
 
     def object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         found = dict(pairs)

@@ -1,6 +1,6 @@
-"""What a linter, a deployer and a simulator need to know of devices: typed, without a trace of any vendor's files.
+"""The device model of linter, deployer and simulator, independent of vendors' file formats.
 
-Units: bytes, Mb/s, metres, milliseconds, unless a name says otherwise. None means that no file says it.
+Units: bytes, Mb/s, metres, milliseconds, unless a name says otherwise. None means that no file has the value.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
-"""The MTU of a SONiC port whose row has none."""
+"""MTU of a SONiC port without one in its row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written: device, table (or file), key, field."""
+    """The place of a setting: device, table (or file), key, field."""
 
     device: str
     table: str = ""
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(slots=True)
 class Pool:
-    """A buffer pool. `xoff` is the headroom that its groups share; without it each group's headroom is its own."""
+    """A buffer pool. `xoff` is the headroom shared by its groups; without it each group has its own headroom."""
 
     name: str
     direction: str = "ingress"
@@ -43,7 +43,7 @@ class Pool:
 
 @dataclass(slots=True)
 class BufferProfile:
-    """Bytes of a priority group or queue: reserved `size`, and `xoff` for what still arrives after the pause."""
+    """Bytes of a priority group or queue: reserved `size`, and `xoff` for packets that arrive after the pause."""
 
     name: str
     pool: str = ""
@@ -54,24 +54,24 @@ class BufferProfile:
     static_th: int | None = None
     dynamic_th: int | None = None
     computed: bool = False
-    """The device computes the sizes itself (`headroom_type` dynamic)."""
+    """The device computes the sizes (`headroom_type` dynamic)."""
     trims: bool = False
-    """Packets that do not fit are cut to their headers and sent on (`packet_discard_action` trim)."""
+    """Packets without room are cut to their headers and forwarded (`packet_discard_action` trim)."""
 
     @property
     def has_headroom(self) -> bool:
-        """Whether anything may still arrive after the pause."""
+        """Whether it has headroom."""
         return self.xoff > 0 or self.computed
 
     @property
     def alpha(self) -> float | None:
-        """Share of the free pool that it may take."""
+        """Maximum share of the free pool."""
         return None if self.dynamic_th is None else 2.0**self.dynamic_th
 
 
 @dataclass(slots=True)
 class Wred:
-    """Marking and dropping of a queue. Thresholds are of green packets, those of ECN-capable TCP included."""
+    """Marking and dropping of a queue. Thresholds apply to green packets, which include ECN-capable TCP."""
 
     name: str
     ecn: str = "ecn_none"
@@ -82,13 +82,13 @@ class Wred:
 
     @property
     def marks_green(self) -> bool:
-        """Whether green packets are to be marked."""
+        """Whether green packets are marked."""
         return self.ecn == "ecn_all" or "green" in self.ecn
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """How a queue gets its share of the port."""
+    """Scheduling of a queue."""
 
     name: str
     kind: str = "WRR"
@@ -109,7 +109,7 @@ class Maps:
 
 @dataclass(slots=True)
 class PortQos:
-    """Which maps a port uses, and the priorities that it pauses."""
+    """The maps that a port uses, and the priorities that it pauses."""
 
     pfc: frozenset[int] | None = None
     watchdog: frozenset[int] | None = None
@@ -120,7 +120,7 @@ class PortQos:
     pfc_to_queue: str | None = None
     pfc_to_pg: str | None = None
     key: str = ""
-    """The row that says so: the port's, or "global"."""
+    """The row with the setting: the port's, or "global"."""
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Queue:
 
 @dataclass(slots=True)
 class Watchdog:
-    """Times of the watchdog of a port, in milliseconds."""
+    """Watchdog times of a port, in milliseconds."""
 
     action: str | None = None
     detection: int | None = None
@@ -154,21 +154,21 @@ class Port:
     cable: float | None = None
     qos: PortQos = field(default_factory=PortQos)
     groups: dict[int, str | None] = field(default_factory=dict)
-    """Profile of each priority group; None: the device computes one (NULL)."""
+    """Profile of each priority group; None if the device computes it (NULL)."""
     group_rows: dict[int, str] = field(default_factory=dict)
-    """The key of the row of each."""
+    """The key of each group's row."""
     queues: dict[int, Queue] = field(default_factory=dict)
     watchdog: Watchdog | None = None
 
     @property
     def lossless(self) -> frozenset[int]:
-        """The priorities that it pauses."""
+        """The paused priorities."""
         return self.qos.pfc or frozenset()
 
 
 @dataclass(slots=True)
 class Vlan:
-    """A VLAN of a switch: members, and what it floods."""
+    """A VLAN of a switch: members, and flooding."""
 
     id: int
     members: dict[str, str] = field(default_factory=dict)
@@ -177,14 +177,14 @@ class Vlan:
     flood: bool | None = None
     stp: bool | None = None
     priority: int | None = None
-    """The priority of the plan's lane, where a description says so."""
+    """The priority of the plan's lane, if a description has it."""
     interface: bool = False
-    """It has an address: traffic is routed here."""
+    """Whether the VLAN has an address, so that traffic is routed."""
 
 
 @dataclass(slots=True)
 class Channel:
-    """A port channel (IEEE 802.1AX): its members, and how many must be up."""
+    """A port channel (IEEE 802.1AX): its members, and the minimum number of links."""
 
     name: str
     members: list[str] = field(default_factory=list)
@@ -195,7 +195,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Trimming:
-    """Where trimmed packets go (SWITCH_TRIMMING): size, DSCP and queue; None where the switch derives them."""
+    """Destination of trimmed packets (SWITCH_TRIMMING): size, DSCP and queue; None where the switch derives them."""
 
     size: int | None = None
     dscp: int | None = None
@@ -214,9 +214,9 @@ class FdbRow:
 
 @dataclass(frozen=True, slots=True)
 class LookupRow:
-    """A row of `pg_profile_lookup.ini`: what a port of this speed and cable gets for its lossless groups.
+    """A row of `pg_profile_lookup.ini`: the profile for lossless groups of ports with this speed and cable.
 
-    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes there.
+    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes instead.
     """
 
     speed: int
@@ -243,11 +243,11 @@ class Switch:
     hwsku: str = ""
     mac: str = ""
     model: str | None = None
-    """"dynamic": it computes headroom and pools itself; "traditional": it looks them up."""
+    """"dynamic": the switch computes headroom and pools; "traditional": it looks them up."""
     tables: frozenset[str] = frozenset()
-    """Tables that its files have."""
+    """Tables in the switch's files."""
     whole: bool = True
-    """False: a fragment of a configuration; what it does not have may be elsewhere."""
+    """False for a fragment of a configuration, whose missing parts may exist elsewhere."""
     ports: dict[str, Port] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     profiles: dict[str, BufferProfile] = field(default_factory=dict)
@@ -258,21 +258,21 @@ class Switch:
     vlans: dict[int, Vlan] = field(default_factory=dict)
     fdb: list[FdbRow] = field(default_factory=list)
     loaded_fdb: list[FdbRow] = field(default_factory=list)
-    """Rows of a file for `swssconfig`; `fdb` has them too."""
+    """Rows of a file for `swssconfig`; `fdb` contains them too."""
     channels: dict[str, Channel] = field(default_factory=dict)
     trimming: Trimming | None = None
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Local port to (device, its port) as this device's files say."""
+    """Maps a local port to (device, its port) according to this device's files."""
     watchdog_poll: int | None = None
     lossless_mtu: int | None = None
     small_packets: int | None = None
     over_subscribe_ratio: int | None = None
-    """How many times the headroom of all groups may exceed what they share (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
+    """Ratio of the total headroom of all groups to the shared pool (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
 
     def mapped(self, kind: str, name: str | None) -> Mapping[int, int] | None:
-        """A map by kind ("tc_to_pg") and name; the identity if none is named, None if the named one is unknown."""
+        """A map by kind ("tc_to_pg") and name; the identity without a name, None for an unknown name."""
         if name is None:
             return {number: number for number in range(16)} if kind.startswith(("tc_", "pfc_")) else {}
         found: dict[str, dict[int, int]] = getattr(self.maps, kind)
@@ -283,9 +283,9 @@ class Switch:
         return next((channel for channel in self.channels.values() if port in channel.members), None)
 
     def headroom_of(self, port: Port, group: int) -> tuple[int | None, str]:
-        """(bytes that a group keeps for what arrives after the pause, the profile or file that says so).
+        """(headroom of a group in bytes, the profile or file that defines it).
 
-        None: the device computes it, or no file says it.
+        None if the device computes it or no file has it.
         """
         name = port.groups.get(group)
         profile = self.profiles.get(name) if name else None
@@ -297,7 +297,7 @@ class Switch:
         return None, ""
 
     def looked_up(self, port: Port) -> LookupRow | None:
-        """What `pg_profile_lookup.ini` gives a port."""
+        """The row of `pg_profile_lookup.ini` for a port."""
         if self.model == "dynamic" or port.speed is None or port.cable is None:
             return None
         return next((r for r in self.lookup if r.speed == port.speed and r.metres == port.cable), None)
@@ -305,20 +305,20 @@ class Switch:
 
 @dataclass(slots=True)
 class HostVlan:
-    """A VLAN interface of a host: what priority its frames carry, who its neighbours are."""
+    """A VLAN interface of a host: the priority of its frames, and its neighbours."""
 
     id: int
     interface: str
     egress: dict[int, int] = field(default_factory=dict)
-    """Socket priority to 802.1p code point."""
+    """Maps socket priorities to 802.1p code points."""
     neighbours: dict[str, str] = field(default_factory=dict)
-    """IP address to MAC address, static."""
+    """Maps IP addresses to static MAC addresses."""
     addresses: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class HostRoute:
-    """A route with the attributes that TCP takes from it."""
+    """A route with its TCP attributes."""
 
     destination: str
     interface: str
@@ -356,7 +356,7 @@ class Host:
 
     @property
     def congestion_controls(self) -> set[str]:
-        """Those in use: the default one, and those of routes."""
+        """Congestion controls in use: the default one, and those of routes."""
         default = self.sysctl.get("net.ipv4.tcp_congestion_control")
         return {name for name in (default, *(route.congctl for route in self.routes)) if name}
 
@@ -380,19 +380,19 @@ class Link:
     b: End
 
     def ends(self) -> tuple[tuple[End, End], tuple[End, End]]:
-        """(end, the other end), both ways."""
+        """Maps each end to the other."""
         return (self.a, self.b), (self.b, self.a)
 
 
 @dataclass(slots=True)
 class Fabric:
-    """All of it."""
+    """The whole fabric."""
 
     switches: dict[str, Switch] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was left out or assumed when it was read."""
+    """Notes on skipped input and on assumptions."""
 
     def port(self, end: End) -> Port | None:
         """The port of a switch at an end of a link."""

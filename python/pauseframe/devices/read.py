@@ -1,4 +1,7 @@
-"""Files and folders to a `Fabric`. What a file is, its content says; what is left out, `Fabric.notes` says."""
+"""Reads files and folders into a `Fabric`.
+
+The content determines the kind of a file; `Fabric.notes` lists skipped input.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
-"""Files of our own that are no device's."""
+"""Names of files that pauseframe writes and that belong to no device."""
 READ = {".json", ".xml", ".ini", ".network", ".netdev"}
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
@@ -25,26 +28,26 @@ __all__ = ["DeviceFileError", "Reading", "read_fabric"]
 
 @dataclass
 class Reading:
-    """What was read: the fabric, and the rows of each CONFIG_DB as written."""
+    """The result of reading: the fabric, and the rows of each CONFIG_DB as written."""
 
     fabric: Fabric = field(default_factory=Fabric)
     databases: dict[str, ConfigDb] = field(default_factory=dict)
-    """By name of the switch."""
+    """Maps switches to their rows."""
     malformed: list[tuple[str, str]] = field(default_factory=list)
-    """(file, what is wrong in it), where the rest of the file was read."""
+    """(file, problem) where the rest of the file was read."""
     files: int = 0
     _wires: list[wiring.Wire] = field(default_factory=list)
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
     _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
-    """Name by file or folder to the name that the device gives itself."""
+    """Maps the name by file or folder to the device's own name."""
 
 
 def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Reading:
     """Reads device files; folders are searched for them.
 
-    Raises DeviceFileError for a file that is named and cannot be read, or if there is none.
+    Raises DeviceFileError if a named file cannot be read, or if no file was found.
     """
     reading = Reading()
     for path in paths:
@@ -68,7 +71,7 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
 
 def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
     found = 0
-    # A config_db.json comes before what is beside it, whose tables are added to it.
+    # A config_db.json is read before the files beside it, whose tables are merged.
     for path in sorted(folder.rglob("*"), key=lambda p: (str(p.parent), p.name != "config_db.json", p.name)):
         if path.is_dir() and linux.is_host_folder(path):
             reading.files += linux.read_host(path, reading.fabric)
@@ -125,9 +128,9 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
 
 
 def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
-    """Adds the tables of a file beside a config_db.json to it, as `config load` would; whether it was one.
+    """Merges the tables of a file beside a config_db.json, as `config load` would; returns whether it was such a file.
 
-    A file with another hostname is another device.
+    A file with another hostname belongs to another device.
     """
     main = path.parent / "config_db.json"
     if document.case or path.name == main.name or not main.is_file():

@@ -1,7 +1,7 @@
-"""A scenario of a deployed fabric: what its files say of links, buffers, PFC and marks, and a workload to be changed.
+"""Writes a scenario of a deployed fabric: links, buffers, PFC and marking from its files, and a workload to edit.
 
-The simulator has one setting for all switches and all lossless priorities: where devices differ, that of most ports is
-taken, and the first line says so.
+The simulator has one setting for all switches and lossless priorities. Where devices differ, the most frequent value is
+used, and the first line notes it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _plain(text: str) -> str:
 
 
 def _link(fabric: Fabric, a: End, b: End, names: Sequence[str]) -> CustomLink:
-    """Rate and delay of a link; 10 Gb/s and 5 m where no file says."""
+    """Rate and delay of a link; 10 Gb/s and 5 m by default."""
     ports = [port for port in (fabric.port(a), fabric.port(b)) if port is not None]
     speed = next((port.speed for port in ports if port.speed), 10_000)
     cable = next((port.cable for port in ports if port.cable is not None), 5.0)
@@ -78,7 +78,7 @@ def _most(values: Iterable[T], what: str, notes: list[str]) -> T | None:
 
 
 def _host_and_switch(fabric: Fabric, notes: list[str]) -> tuple[HostKeys, Switch]:
-    """`[host]` and `[switch]` as the files have them."""
+    """`[host]` and `[switch]` according to the files."""
     mtus = [switch.lossless_mtu or min(port.mtu or DEFAULT_MTU, 9000) for switch, port in fabric.ports()]
     host = HostKeys(mtu=f"{max(_most(mtus, 'MTU', notes) or 1500, 576)} B")
     lossless = _most((tuple(sorted(port.lossless)) for _, port in fabric.ports()), "the paused priorities", notes)

@@ -1,7 +1,7 @@
 """CONFIG_DB as it is written: tables, rows, fields, all text.
 
-Read from `config_db.json`, from a part of one, from a dump of the database (`sonic-db-dump -n CONFIG_DB`: keys
-"PORT|Ethernet0"), or from instance data of the YANG models (`sonic-port:sonic-port` …): turned into the same tables.
+Reads `config_db.json` or a part of it, a dump of the database (`sonic-db-dump -n CONFIG_DB`: keys "PORT|Ethernet0"), or
+instance data of the YANG models (`sonic-port:sonic-port` …) into the same tables.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ class ConfigDb:
 
     source: str
     case: str = ""
-    """The key under which the document stood in its file, if there were several."""
+    """The key of the document in its file, if the file has several."""
     tables: dict[str, dict[str, Row]] = field(default_factory=dict)
     malformed: list[tuple[str, str, str]] = field(default_factory=list)
-    """(table, key, what is wrong with it): not a table, not a row."""
+    """(table, key, problem): not a table, not a row."""
     yang: bool = False
-    """It was instance data of the YANG models: complete by definition."""
+    """Whether it was instance data of the YANG models, which is complete by definition."""
 
     @property
     def whole(self) -> bool:
-        """Not a fragment: what it does not have is not there."""
+        """Whether it is complete, not a fragment."""
         return self.yang or "PORT" in self.tables
 
     def rows(self, table: str) -> Mapping[str, Row]:
-        """The rows of a table; none if it is not there."""
+        """The rows of a table, or none."""
         return self.tables.get(table, {})
 
 
 def documents(value: Json, source: str) -> Iterator[ConfigDb]:
-    """The CONFIG_DBs of a JSON value: itself, or several by name, in any form."""
+    """The CONFIG_DBs in a JSON value: the value itself, or several by name, in any form."""
     top = as_rows(value)
     if any(map(_is_dumped, top)):
         top = _of_dump(top)
@@ -73,7 +73,7 @@ def _is_dumped(key: str) -> bool:
 
 
 def _of_dump(top: Mapping[str, Json]) -> dict[str, Json]:
-    """Tables of a dump: redis has one hash for each row, lists have an @ behind their name."""
+    """Tables of a dump: redis has one hash per row, and list fields end with an @."""
     tables: dict[str, Json] = {}
     for key, value in top.items():
         table, _, name = key.partition("|")
@@ -117,7 +117,7 @@ def _of_tables(top: Mapping[str, Json], source: str) -> ConfigDb:
 
 
 def _value(item: Json) -> str:
-    """A field; "[TABLE|name]", or several with commas, is how images before 202106 wrote references."""
+    """Removes the brackets of "[TABLE|name]", which images before 202106 used for references."""
     text = as_text(item)
     old = [_REFERENCE.fullmatch(part) for part in text.split(",")]
     names = [reference[1] for reference in old if reference]
@@ -154,7 +154,7 @@ def _add_yang(found: ConfigDb, table: str, child: str, rows: Json) -> None:
 
 
 def _yang_key(table: str, spec: Table, row: dict[str, Json]) -> tuple[str | None, str]:
-    """The key of a row of a list, whose leaves are taken out of it."""
+    """The key of a row of a list; its leaves are removed from the row."""
     renamed = {"DEVICE_NEIGHBOR": {"local_port": "peer_name"}}.get(table, {})
     for parts in sorted(spec.keys, key=len, reverse=True):
         names = [renamed.get(name, name) for name, _ in parts]

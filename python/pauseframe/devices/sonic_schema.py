@@ -1,7 +1,7 @@
-"""The tables of SONiC's CONFIG_DB that matter to a lossless fabric: keys, fields, limits, references.
+"""The tables of SONiC's CONFIG_DB that concern a lossless fabric: keys, fields, limits, references.
 
-Names and limits are those of SONiC's YANG models (sonic-net/sonic-buildimage, src/sonic-yang-models, 086b03b). Other
-tables are kept and left alone; `pauseframe lint --yang DIR` checks all of them with the operator's own models.
+Names and limits follow SONiC's YANG models (sonic-net/sonic-buildimage, src/sonic-yang-models, 086b03b). Other tables
+are ignored; `pauseframe lint --yang DIR` checks all with the operator's own models.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pauseframe.devices.files import whole_number
 
 Check = Callable[[str], str | None]
-"""Text to what is wrong with it, or None."""
+"""Maps a text to its problem, or None."""
 
 
 def number(low: int, high: int) -> Check:
@@ -28,7 +28,7 @@ def number(low: int, high: int) -> Check:
 
 
 def one_of(*names: str) -> Check:
-    """One of some words."""
+    """One of several words."""
     return lambda text: None if text in names else "one of " + ", ".join(names)
 
 
@@ -74,27 +74,27 @@ VLAN_NAME = like(r"Vlan(409[0-5]|40[0-8][0-9]|[1-3][0-9]{3}|[1-9][0-9]{2}|[1-9][
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a row (or a part of its key): limits, and the tables one of whose keys it names."""
+    """A field of a row (or a part of its key): its limits, and the tables whose keys it may refer to."""
 
     check: Check | None = None
     refers: tuple[str, ...] = ()
     also: frozenset[str] = frozenset()
-    """Words that are allowed besides the keys of `refers`."""
+    """Words allowed besides the keys of `refers`."""
     many: bool = False
-    """A list, or text with commas."""
+    """A list, or text separated by commas."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the parts of its key (alternatives by their number), its fields; `entries` for maps."""
+    """A table: the parts of its key (alternatives by number), its fields, and `entries` for maps."""
 
     keys: tuple[tuple[tuple[str, Field], ...], ...]
     fields: Mapping[str, Field] = field(default_factory=dict)
     mandatory: tuple[str, ...] = ()
     entries: tuple[tuple[str, Field], tuple[str, Field]] | None = None
-    """A map: each field is an entry, (name and limits of its key, of its value)."""
+    """For a map, each field is an entry: (name and limits of its key, of its value)."""
     open: bool = False
-    """It has further fields, which are left alone."""
+    """Whether further fields are allowed and ignored."""
 
 
 def _key(name: str, check: Check | None = None, *refers: str, also: str = "") -> tuple[str, Field]:
