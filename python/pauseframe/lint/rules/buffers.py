@@ -367,7 +367,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
 
 
 def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -> bool:
-    """Whether the memory, as the largest pool of the other direction tells it, holds pools and reserved bytes."""
+    """Whether the memory, estimated by the largest pool of the other direction, holds all pools and reserved bytes."""
     same = [other for other in switch.pools.values() if other.direction == pool.direction]
     memory = max((other.size or 0 for other in switch.pools.values() if other not in same), default=0)
     return sum((other.size or 0) + reserved[other.name] for other in same) <= memory
@@ -377,11 +377,10 @@ def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -
 def check_queues(reading: Reading) -> Iterator[Finding]:
     """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has none.
 
-    The egress limit of that profile is there to drop. A lossless queue needs a profile whose limit is never reached,
-    since its packets are accounted, and paused, at the ingress.
+    That profile's egress limit is meant to drop. A lossless queue needs a profile whose limit is never reached, because
+    its packets are accounted and paused at the ingress.
 
-    No incident behind it: it follows from the accounting of lossless packets at the ingress; SONiC's own templates are
-    made so.
+    No incident: this follows from the accounting of lossless packets at the ingress; SONiC's own templates follow it.
     """
     yield from _queues_without_row(reading)
     for switch, port in reading.fabric.ports():
@@ -402,7 +401,7 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
 
 
 def _queues_without_row(reading: Reading) -> Iterator[Finding]:
-    """Queues of paused priorities without a row in BUFFER_QUEUE, where those of other ports have one."""
+    """Queues of paused priorities without a row in BUFFER_QUEUE, if those of other ports have one."""
     for switch in reading.fabric.switches.values():
         if "BUFFER_QUEUE" not in switch.tables or not switch.whole:
             continue
@@ -428,15 +427,15 @@ def _queues_without_row(reading: Reading) -> Iterator[Finding]:
     "SONiC YANG models: sonic-trimming, sonic-buffer-profile",
 )
 def check_trimming(reading: Reading) -> Iterator[Finding]:
-    """Packet trimming is not set up, trims lossless traffic, or sends what is left into a lossless queue.
+    """Packet trimming is not set up, trims lossless traffic, or sends trimmed packets into a lossless queue.
 
-    A profile with `packet_discard_action` trim cuts a packet that finds no room to its header and sends that on, so
-    that the receiver learns of the loss at once. The size, DSCP and queue of the rest stand in SWITCH_TRIMMING; without
-    that row the packet is dropped as before. A lossless queue or group is never to discard, so its profile has nothing
-    to trim. And trimmed packets come from lossy traffic, which no pause slows down: in a lossless queue they take room
-    from those whose headroom was counted.
+    A profile with `packet_discard_action` trim cuts a packet without room to its header and forwards it, so that the
+    receiver learns of the loss at once. SWITCH_TRIMMING has the size, DSCP and queue of trimmed packets; without that
+    row the packet is dropped. A lossless queue or group must never discard, so its profile must not trim. Trimmed
+    packets come from lossy traffic, which no pause slows down, so in a lossless queue they take the room that others'
+    headroom relies on.
 
-    No incident behind it: it follows from SONiC's design of packet trimming.
+    No incident: this follows from SONiC's design of packet trimming.
     """
     for switch in reading.fabric.switches.values():
         trims = {name for name, profile in switch.profiles.items() if profile.trims}
@@ -509,10 +508,10 @@ def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
 def check_lookup(reading: Reading) -> Iterator[Finding]:
     """`pg_profile_lookup.ini` has no row for the speed and cable length of a port that pauses.
 
-    buffermgrd looks for exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile and
+    buffermgrd looks up exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile and
     no headroom.
 
-    No incident behind it: it follows from how buffermgrd looks up the table: by the exact pair.
+    No incident: this follows from the look-up of buffermgrd.
     """
     for switch in reading.fabric.switches.values():
         if not switch.lookup or switch.model == "dynamic":
@@ -537,9 +536,9 @@ def check_lookup(reading: Reading) -> Iterator[Finding]:
 def check_unused(reading: Reading) -> Iterator[Finding]:
     """A group has headroom, and no paused priority of the port uses it.
 
-    Either `pfc_enable` misses the priority, and what everybody takes for lossless is dropped, or memory is given away.
+    Either `pfc_enable` lacks the priority, and supposedly lossless traffic is dropped, or memory is wasted.
 
-    No incident behind it: it is the reverse of PF011: two tables that do not agree.
+    No incident: it is the reverse of PF011.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or "PORT_QOS_MAP" not in switch.tables:
