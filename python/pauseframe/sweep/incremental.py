@@ -1,6 +1,6 @@
-"""A sweep whose runs are decided as it goes: each call adds runs, and computes what neither folder nor store has.
+"""A sweep that grows: each call adds runs and computes those that neither folder nor store has.
 
-Workers, or the connection to a cluster, are kept between calls. Runs are kept in batches, as those of any sweep.
+Workers and connections to a cluster are kept between calls. Runs are stored in batches, as in any sweep.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pauseframe.sweep.results import Sweep
 
 LOOK_EVERY_S = 0.5
-"""Between looks for runs that other shards compute."""
+"""Seconds between two checks for runs of other shards."""
 SAY_AFTER_S = 30.0
-"""Of waiting for other shards, which may not have been started."""
+"""Seconds to wait for other shards, which may not have started."""
 
 
 class IncrementalSweep:
@@ -59,7 +59,7 @@ class IncrementalSweep:
         self.runs: dict[str, PlannedRun] = {}
         """All runs so far, by key."""
         self.computed = 0
-        """Runs that were computed by this process."""
+        """Number of runs that this process computed."""
         self._store = Store(Path(store) if store is not None else folder.absolute().parents[1] / STORE_NAME)
         self._target = Target(None, folder / BATCHES, threads or 1, plugins)
         self._jobs = jobs or core_count()
