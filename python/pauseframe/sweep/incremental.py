@@ -71,7 +71,7 @@ class IncrementalSweep:
         self._store.clean()
 
     def compute(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """The outcome of each run, as they come; those that are there come first."""
+        """The outcome of each run as it completes; existing ones come first."""
         fresh = {run.key: run for run in runs}
         self.runs |= fresh
         if any(CAPTURE in run.toml for run in fresh.values()):
@@ -91,7 +91,7 @@ class IncrementalSweep:
         yield from self._of_others([run for run in missing if run.key not in mine])
 
     def _share_of(self, keys: list[str]) -> set[str]:
-        """The runs of this shard; every shard divides the same list, whatever is there already."""
+        """The runs of this shard; every shard divides the same list, even if some runs exist."""
         return set(keys if self._shard is None else keys[self._shard[0] - 1 :: self._shard[1]])
 
     def _outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
@@ -108,7 +108,7 @@ class IncrementalSweep:
         yield from run_on(self._client or self._on, runs, self._target)
 
     def _of_others(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """Waits for the runs that the other shards compute into this folder."""
+        """Waits for the runs that other shards compute into this folder."""
         waiting = {run.key: run for run in runs}
         end = time.monotonic() + SAY_AFTER_S
         while waiting:

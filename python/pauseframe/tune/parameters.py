@@ -1,7 +1,7 @@
 """Parameters of a search: the keys that it sets, their ranges, and the values that it may try.
 
-A range is searched in the unit that the file writes it in. Values are rounded to three significant digits, so that the
-answer can be typed by hand and settings that differ by less are one setting.
+A range is searched in its unit in the file. Values are rounded to three significant digits, so that they are easy to
+type and settings that differ by less are equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANGE_KEYS = ("from", "to", "step", "scale")
 DIGITS = 3
 """Significant digits of a value."""
 WHOLE_UNITS = ("B", "segments", "packets")
-"""Units that come in whole numbers."""
+"""Units with integer values."""
 UNITS = {
     "B": 1.0,
     "KB": 1e3,
