@@ -71,6 +71,7 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
 EXIT = {
     "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
     "pauseframe run ring.toml": 3,
+    "pauseframe run deadlock.toml": 3,
     "pauseframe run python/pauseframe/experiments/bolt/ring.scenario.toml": 3,
     "pauseframe run python/pauseframe/experiments/bolt/ring_of_three.scenario.toml": 3,
 }

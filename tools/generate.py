@@ -354,21 +354,53 @@ def reference(rows: Options) -> str:
         "",
         f"{BY}",
         "",
-        "`pauseframe options WORD` finds a key; `pauseframe schema` writes the [JSON Schema](scenario.schema.json) by",
-        "which editors complete and check scenario files (`#:schema` in the first line, for TOML editors).",
+        "All keys, with type, default and meaning. `pauseframe options WORD` finds a key. `pauseframe schema` writes",
+        "the [JSON Schema](scenario.schema.json) with which editors complete and check scenario files (`#:schema` in",
+        "the first line, for TOML editors). Names in parentheses after a key are the kinds that have it.",
     ]
-    tables: dict[str, list[dict[str, str]]] = {}
+    tables: dict[str, Options] = {}
     for row in rows:
         tables.setdefault(row["path"].rpartition(".")[0], []).append(row)
+    written: dict[tuple[str, ...], str] = {}
     for table, keys in tables.items():
         lines += ["", f"## {f'[{table}]' if table else 'Above the first table'}", ""]
-        lines += ["| key | where | type | default | meaning | source |", "|---|---|---|---|---|---|"]
-        for row in keys:
-            when = row["when"].replace(f"{table}.", "") if table else row["when"]
-            cells = [f"`{row['path'].rpartition('.')[2]}`", when, row["type"], row["default"], row["doc"]]
-            cells.append(row["source"])
-            lines.append(table_row(cells).rstrip())
+        condition, *body = key_rows(table, keys)
+        if len(body) > 1 and (other := written.setdefault(tuple(body), table)) != table:
+            lines.append(f"The keys of `[{other}]`.")
+            continue
+        lines += [f"With {condition}.", ""] if condition else []
+        lines += ["| key | type | default | meaning |", "|---|---|---|---|", *body]
     return "\n".join(lines) + "\n"
+
+
+def key_rows(table: str, keys: Options) -> list[str]:
+    """The condition that all rows of a table have in common, and the rows; kinds that share a key share its row."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    parent = re.escape(table.partition(".")[0].removesuffix("[]"))
+    for row in keys:
+        when = row["when"].replace(f"{table}.", "") if table else row["when"]
+        # The kind of the parent is the same for the whole table.
+        when = re.sub(rf"^{parent}\.kind = (\w+) and ", "", when)
+        source = f" ({row['source']})" if row["source"] else ""
+        cells = row["path"].rpartition(".")[2], row["type"], row["default"], f"{row['doc']}{source}"
+        places.setdefault(cells, []).append(when)
+    conditions = [together(whens) for whens in places.values()]
+    outer = [one for one in dict.fromkeys(conditions) if one.startswith(f"{parent}.kind = ")]
+    common = outer[0] if len(outer) == 1 else ""
+    rows = []
+    for (key, *others), condition in zip(places, conditions, strict=True):
+        shown = condition.removeprefix("kind = ")
+        named = f"`{key}` ({shown})" if shown and condition != common else f"`{key}`"
+        rows.append(table_row([named, *others]).rstrip())
+    return [common, *rows]
+
+
+def together(whens: list[str]) -> str:
+    """Conditions that differ in their last value, as one: "kind = line, ring"."""
+    first = whens[0].rpartition(" = ")[0]
+    if first and all(when.rpartition(" = ")[0] == first for when in whens):
+        return f"{first} = {', '.join(dict.fromkeys(when.rpartition(' = ')[2] for when in whens))}"
+    return "; ".join(dict.fromkeys(whens))
 
 
 def with_columns(page: Path, columns: Options) -> str:

@@ -40,28 +40,37 @@ PAPERS = {
     "dctcp": "DCTCP (SIGCOMM 2010), recalled",
 }
 HANGING = """
-## What they hang on
+## What the verdicts depend on
 
-Experiments again with a key changed, medians of the same seeds with and without it: the parts of the claims in
-question, and every other part of the experiment that has another verdict then. `pauseframe reproduce EXPERIMENT
---set KEY=VALUE` does the same; `make switches` runs the list (`tools/switches.toml`).
+Each row repeats an experiment with one key changed, on the same seeds, and lists the parts whose verdict changes, with
+their medians before and after. `pauseframe reproduce EXPERIMENT --set KEY=VALUE` repeats one; `make switches` runs the
+list (`tools/switches.toml`).
 """
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
-# Beside the papers
+# Four papers, claim by claim
 
-Every claim of the papers has its bands in a table of their own (`python/pauseframe/experiments/claims.csv`), and there
-is [one rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds or more in its band,
-*shape only* is within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a
-claim has the verdict of its worst part. These are the verdicts at the reduced size, of the seeds from 1 on;
-those of DCTCP's own paper rest on numbers recalled, not read.
+This page counts which claims of the papers the simulator reproduces, and says for each of the others what differs and
+why. [One rule](../how-to/reproduce-papers.md#verdicts) judges all of them. A claim is *reproduced* if the median of at
+least five seeds lies in the band that `python/pauseframe/experiments/claims.csv` gives for it. It has the right *shape
+only* if the median is within a factor of 2 of the paper's number, with the same sign and on the same side of 1. A claim
+with several parts has the verdict of its worst part. The first table is for the reduced size of the experiments and the
+seeds from 1 on. The numbers of DCTCP's own paper are recalled, not read.
 """
 FULL = """
 ## At the papers' size
 
-The reduced size of an experiment is the papers' where those runs are short. The others are run with `--full`,
-piece by piece. The shares are of the claims that were judged at that size.
+Short experiments have the papers' size already. The others run at that size with `--full`, piece by piece.
+Percentages are of the claims judged at that size.
 """
+DIFFERING = """
+## What differs
+
+The numbers are those of the papers' size where the experiment has run at that size.
+
+| claim | paper | here | verdict |
+|---|---|---|---|"""
+FOLDED = '<details markdown="1"><summary>{}</summary>\n'
 
 
 def judged() -> list[Judged]:
@@ -75,8 +84,8 @@ def page(claims: list[Judged]) -> str:
     parts = [
         HEAD,
         *counts(claims, "quick"),
-        *full_size(claims),
         *differing(claims),
+        *full_size(claims),
         *hanging(),
         *scanned(),
         *edges(claims),
@@ -130,7 +139,7 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
         yield f"\nNot run at that size yet: {', '.join(names)}."
     refused = [f"{claim.id} ({few})" for _, claim, sizes in claims if (few := _too_few(sizes.get("full")))]
     if refused:
-        yield f"\nRun at that size and not judged: {', '.join(refused)}."
+        yield f"\nRun at that size but not judged: {', '.join(refused)}."
     changed = [one for one in claims if "full" in one[2] and verdict(one) != verdict(one, "full")]
     if changed:
         yield "\n| claim | reduced size | | papers' size | |\n|---|---|---|---|---|"
@@ -174,10 +183,12 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
         return
     last = [row["counts"]["reproduced"] for row in rows if row["stage"] == max(row["stage"] for row in rows)]
     yield (
-        f"Of {len(present['parts'])} parts the best of the last stage have {max(last)} in their bands "
-        f"({last.count(max(last))} of {len(last)} settings), this paper's present one "
-        f"{present['counts']['reproduced']} in stage {present['stage']}. Of the {len(rows)} settings with three seeds "
-        "or more:\n"
+        f"The best settings of the last stage have {max(last)} of {len(present['parts'])} parts in their bands "
+        f"({last.count(max(last))} of {len(last)} settings do); the present setting has "
+        f"{present['counts']['reproduced']}, in stage {present['stage']}.\n"
+    )
+    yield FOLDED.format(
+        f"The smallest and largest value of each part, over {len(rows)} settings with three or more seeds"
     )
     yield "| part | band | in the band | smallest | largest | present |\n|---|---|---|---|---|---|"
     parts = {f"{claim.id}.{n}": p for of in one.scored for claim in of.claims for n, p in enumerate(claim.parts, 1)}
@@ -186,6 +197,7 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
         held = sum(row["parts"][name] == "reproduced" for row in rows)
         shown = map(_number, (min(numbers, default=None), max(numbers, default=None), present["numbers"][name]))
         yield f"| {name} {_cell(part.title)} | {part.band_text} | {held} of {len(rows)} | {' | '.join(shown)} |"
+    yield "\n</details>"
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
@@ -198,8 +210,10 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
-            cells = claim.text, claim.claimed, here, known["verdict"], known["why"] or _too_few(known)
-            yield f"| {claim.id} {' | '.join(map(_cell, cells))} |"
+            yield f"| {claim.id} {' | '.join(map(_cell, (claim.text, claim.claimed, here, known['verdict'])))} |"
+            reasons.append(f"- **{claim.id}** {_cell(known['why'] or _too_few(known))}")
+    yield "\n### Why\n"
+    yield from reasons
 
 
 def hanging() -> Iterator[str]:
@@ -218,23 +232,29 @@ def edges(claims: list[Judged]) -> Iterator[str]:
             if found["at_edge"]:
                 low, high = found["interval"] or (None, None)
                 here = f"{_number(found['median'])} ({_number(low)} to {_number(high)})"
-                cells = f"{claim.id}.{number} {part.title}", here, str(len(found["by_seed"])), part.band_text
-                yield f"| {' | '.join(map(_cell, cells))} |"
+                cells = f"{claim.id}.{number} {part.title}", here, part.band_text
+                rows.append(f"| {' | '.join(map(_cell, cells))} |")
+    yield "\n## Close to the edge of a band\n"
+    yield f"{len(rows)} parts have a median close to an edge of the band: other seeds could change their verdict.\n"
+    yield FOLDED.format("The parts, with median, interval and band")
+    yield "| part | here | band |\n|---|---|---|"
+    yield from rows
+    yield "\n</details>"
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
     """Agreement of the verdicts of other seeds, and the verdicts that differ."""
     yield "\n## With other seeds\n"
-    yield "The same experiments at the reduced size, judged by five other seeds each. These runs are kept"
-    yield "(`tools/unseen.json`) as the simulator made them then: what it has changed since is in the verdicts above,"
-    yield "not in these, so a part may differ by either.\n"
-    yield "| seeds from | papers that were run | parts | with the verdict above | claims | with the verdict above |"
+    yield "Five other seeds each judge the same experiments at the reduced size. `tools/unseen.json` keeps their"
+    yield "verdicts as the simulator gave them then, so later changes of the simulator can also make a part differ.\n"
+    yield "| seeds from | papers | parts | same verdict | claims | same verdict |"
     yield "|---|---|---|---|---|---|"
-    others: list[str] = []
+    lists: list[str] = []
     for seed, found in json.loads(UNSEEN.read_text(encoding="utf-8")).items():
         parts: list[bool] = []
         whole: list[bool] = []
         papers: set[str] = set()
+        others: list[str] = []
         for experiment, claim, sizes in claims:
             if claim.id not in found or verdict((experiment, claim, sizes)) == "not run":
                 continue
@@ -245,12 +265,13 @@ def unseen(claims: list[Judged]) -> Iterator[str]:
             whole.append(sizes["quick"]["verdict"] == max(found[claim.id], key=VERDICTS.index))
             for number, (part, other) in enumerate(zip(known, found[claim.id], strict=True), start=1):
                 if part["verdict"] != other:
-                    edge = "at the edge" if part["at_edge"] else "**not listed above**"
-                    others.append(f"| {seed} | {claim.id}.{number} | {part['verdict']} | {other} | {edge} |")
+                    mark = "" if part["at_edge"] else "**"
+                    others.append(f"{mark}{claim.id}.{number} {part['verdict']} → {other}{mark}")
         shares = [f"{len(one)} | {sum(one)} ({sum(one) / len(one):.1%})" for one in (parts, whole)]
         yield f"| {seed} | {', '.join(key for key in PAPERS if key in papers)} | {' | '.join(shares)} |"
-    yield "\n| seeds from | part | above | by these | |\n|---|---|---|---|---|"
-    yield from others
+        lists.append(f"- Seeds from {seed}: {', '.join(others)}.")
+    yield "\nParts with another verdict; those in bold are not close to an edge:\n"
+    yield from lists
 
 
 def take_unseen(seed: str, files: list[str]) -> None:

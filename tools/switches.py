@@ -107,25 +107,31 @@ def experiment_of(switch: Switch) -> Experiment:
     return select(find_experiments(), switch.experiment)[0]
 
 
+FEW = 3
+"""Parts that a row names although their verdict stays."""
+
+
 def table() -> Iterator[str]:
     """The Markdown table, with one row for each part."""
     results, known = kept(), expected.read(shipped_experiments())
-    yield "| experiment, with | part | before | with it | verdict | |\n|---|---|---|---|---|---|"
+    yield "| experiment, with | parts whose verdict changes | what that shows |\n|---|---|---|"
     for switch in switches():
         if switch.key in results:
-            yield from _rows(switch, list(moved(switch, results[switch.key], known)))
+            yield _row(switch, list(moved(switch, results[switch.key], known)))
 
 
-def _rows(switch: Switch, rows: list[Moved]) -> Iterator[str]:
+def _row(switch: Switch, rows: list[Moved]) -> str:
     change = ", ".join(f"`{key} = {_shown(value)}`" for key, value in switch.set.items())
-    head, text = f"`{switch.experiment}`, {change}", switch.text
-    if not rows:
-        yield f"| {head} | no part | | | all as before | {text} |"
-    for row in rows:
-        verdict = row["verdicts"][1] if row["verdicts"][0] == row["verdicts"][1] else " → ".join(row["verdicts"])
-        before = "-" if row["before"] is None else f"{row['before']:.3g}"
-        yield f"| {head} | {row['part']} {row['title']} | {before} | {row['after']:.3g} | {verdict} | {text} |"
-        head, text = "", ""
+    changed = [_changed(row) for row in rows if row["verdicts"][0] != row["verdicts"][1]]
+    same = [row["part"] for row in rows if row["verdicts"][0] == row["verdicts"][1]]
+    if same:
+        changed.append(f"same verdict: {', '.join(same) if len(same) <= FEW else f'{len(same)} others'}")
+    return f"| `{switch.experiment}`, {change} | {'; '.join(changed) or 'none'} | {switch.text} |"
+
+
+def _changed(row: Moved) -> str:
+    before = "-" if row["before"] is None else f"{row['before']:.3g}"
+    return f"{row['part']} {row['title']}: {before} → {row['after']:.3g}, {' → '.join(row['verdicts'])}"
 
 
 def _shown(value: object) -> str:

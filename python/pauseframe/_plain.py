@@ -51,7 +51,7 @@ def to_plain(value: Any) -> Any:
 
 
 def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> P:
-    """The dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
+    """Builds the dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
     known = {f.name for f in fields(part) if f.metadata.get("plain", True)}
     tag = part._tag[0] if part._tag else None
     for f in fields(part):

@@ -243,7 +243,7 @@ def wide_console() -> Console:
 
 
 def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
-    """Names and numbers as lines of text, without loading rich.
+    """Formats names and numbers as lines of text without importing rich.
 
     >>> print(two_columns([("drops", "0"), ("wall time", "1.2 ms")], "incast, seed 1"))
     incast, seed 1

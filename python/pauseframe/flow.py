@@ -1,4 +1,4 @@
-"""Scenarios without packets: max-min fair rates and completion times.
+"""Runs scenarios at the flow level: max-min fair rates and completion times without packets.
 
 >>> import pauseframe as pf
 >>> text = '''

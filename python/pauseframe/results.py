@@ -1,4 +1,4 @@
-"""What came of a run: in memory, or read back from a results folder (docs/reference/results.md)."""
+"""The results of a run, in memory or read from a results folder (docs/reference/results.md)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Run:
     """The tables and the summary of a run.
 
     `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks` and
-    `timeline` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the
-    entries of `summary`, are described in docs/reference/results.md.
+    `timeline` are Arrow tables: polars, pandas, pyarrow and DuckDB read them without copying. docs/reference/results.md
+    describes their columns and the entries of `summary`.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Run:
         folder: Path | None,
     ) -> None:
         self.summary = summary
-        """What `pauseframe run --json` prints."""
+        """The object that `pauseframe run --json` prints."""
         self.status = status
-        """"complete", "deadlock" (the run ended there), "interrupted", or "running" for a folder whose run did not come
-        to its end."""
+        """"complete", "deadlock" (the run ended there), "interrupted", or "running" for a folder of an unfinished run.
+        """
         self.scenario_toml = scenario_toml
-        """The scenario with every default filled in; running it again gives the same results."""
+        """The scenario with every default; it gives the same results when run again."""
         self.folder = folder
         """The results folder, if there is one."""
         self._core_table = table
@@ -68,9 +68,9 @@ class Run:
 
     @property
     def deadlocked(self) -> bool:
-        """Whether queues waited for each other for good, even if the run went on after it.
+        """Whether a cycle of queues waited for ever, even if the run continued.
 
-        Not if a PFC watchdog broke the cycle such that every flow finished.
+        A cycle that a PFC watchdog broke does not count if every flow finished.
         """
         return has_deadlock(self.summary)
 
@@ -81,7 +81,7 @@ class Run:
 
     @cached_property
     def queries(self) -> Table:
-        """One row a partition-aggregate job."""
+        """One row per partition-aggregate job."""
         return self._table("queries")
 
     @cached_property
@@ -91,27 +91,27 @@ class Run:
 
     @cached_property
     def series(self) -> Table:
-        """Time lines in long form, one row a sample."""
+        """Time series, one row per sample."""
         return self._table("series")
 
     @cached_property
     def throughput(self) -> Table:
-        """What hosts received, one row an interval and workload; always recorded."""
+        """Bytes that hosts received, one row per interval and workload; always recorded."""
         return self._table("throughput")
 
     @cached_property
     def pause_tree(self) -> Table:
-        """Who paused whom and because of what, one row a pause (`record.pause_tree`)."""
+        """Pauses with their causes, one row per pause (`record.pause_tree`)."""
         return self._table("pause_tree")
 
     @cached_property
     def states(self) -> Table:
-        """The log that `pauseframe view` plays back, one row a change (`record.states`)."""
+        """The log for `pauseframe view`, one row per change (`record.states`)."""
         return self._table("states")
 
     @cached_property
     def deadlocks(self) -> Table:
-        """Queues that wait for each other for good, one row a queue."""
+        """Queues of deadlocks, one row per queue."""
         return self._table("deadlocks")
 
     @cached_property

@@ -1,18 +1,18 @@
-//! An application: what each of its ranks does, as a trace or a generator tells it.
+//! An application: the steps of its ranks, from a trace or a generator.
 
 use crate::algorithm::{Algorithm, Kind};
 use crate::replay::Fault;
 use pauseframe_units::Span;
 
-/// A request of a rank: the number that `isend` and `irecv` give and `wait` takes. Numbers are reused.
+/// A request of a rank: `isend` and `irecv` return it, `wait` takes it. Numbers are reused.
 pub type Slot = u32;
 
 /// One step of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Works without the network.
+    /// Computes.
     Compute(Span),
-    /// Sends a message. Without a request, the rank goes on when its buffer is free again.
+    /// Sends a message. Without a request, the rank continues when its buffer is free again.
     Send {
         /// World rank of the receiver.
         to: u32,
@@ -20,12 +20,12 @@ pub enum Op {
         tag: i32,
         /// Position of the communicator in [`Application::comms`].
         comm: u32,
-        /// For a send that does not block.
+        /// For a non-blocking send.
         request: Option<Slot>,
         /// Payload.
         bytes: u64,
     },
-    /// Receives a message. Without a request, the rank goes on when it is complete.
+    /// Receives a message. Without a request, the rank continues when it is complete.
     Receive {
         /// World rank of the sender; any, if `None`.
         from: Option<u32>,
@@ -33,14 +33,14 @@ pub enum Op {
         tag: Option<i32>,
         /// Position of the communicator in [`Application::comms`].
         comm: u32,
-        /// For a receive that does not block.
+        /// For a non-blocking receive.
         request: Option<Slot>,
-        /// Size of the buffer; `u64::MAX` where the trace does not say.
+        /// Size of the buffer; `u64::MAX` if the trace does not contain it.
         limit: u64,
     },
-    /// Goes on when this request is complete.
+    /// Waits until this request is complete.
     Wait(Slot),
-    /// Goes on when `count` requests are, from `first` on in [`Program::waits`].
+    /// Waits until `count` requests are complete, from `first` on in [`Program::waits`].
     WaitAll {
         /// Position of the first.
         first: u32,
@@ -51,30 +51,29 @@ pub enum Op {
     Collective {
         /// Position in [`Program::calls`].
         call: u32,
-        /// For one that does not block.
+        /// For a non-blocking operation.
         request: Option<Slot>,
     },
 }
 
-/// A collective operation, as one rank calls it.
+/// A call of a collective operation by one rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// Position of the communicator in [`Application::comms`].
     pub comm: u32,
-    /// World rank of the root, where there is one.
+    /// World rank of the root, if the operation has one.
     pub root: u32,
-    /// Payload: of the whole vector (bcast, reduce, allreduce, scan), of the block of one rank (gather,
-    /// scatter, allgather, reduce-scatter), for one rank (all-to-all). What the rank itself has, for the
-    /// variants with counts.
+    /// Payload: of the whole vector (bcast, reduce, allreduce, scan), of the block of one rank (gather, scatter,
+    /// allgather, reduce-scatter), or for one rank (all-to-all). For variants with counts, the rank's own block.
     pub bytes: u64,
-    /// A size for each member: what it gets (all-to-all-v, scatter-v at the root, reduce-scatter) or gives
+    /// A size per member that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or contributes
     /// (allgather-v); empty otherwise.
     pub counts: Box<[u64]>,
-    /// The how-many-eth it is on its communicator, where the steps of a rank have no order of their own.
+    /// Number of the call on its communicator, if the steps of a rank have no order.
     pub number: Option<u32>,
-    /// How it is carried out, where the application says so; by size otherwise.
+    /// The algorithm that the application prescribes; otherwise chosen by size.
     pub algorithm: Option<Algorithm>,
 }
 
@@ -90,26 +89,26 @@ impl Call {
 pub struct Program {
     /// In the order of the trace.
     pub ops: Vec<Op>,
-    /// Where each stands in its file, from 1; empty where there is no file.
+    /// Line of each step in its file, from 1; empty without a file.
     pub lines: Vec<u32>,
-    /// The requests of all `WaitAll`.
+    /// The requests of all `WaitAll` steps.
     pub waits: Vec<Slot>,
     /// The collective operations.
     pub calls: Vec<Call>,
-    /// What must come before what; `None` for one after the other.
+    /// Dependences of steps; `None` for sequential steps.
     pub order: Option<Dependences>,
 }
 
-/// Steps that are ordered by what they need, not by their place.
+/// Steps ordered by their dependences, not by their place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dependences {
-    /// The compute unit that a `Compute` occupies; one entry a step.
+    /// The compute unit that a `Compute` occupies; one entry per step.
     pub units: Vec<u16>,
     /// Pairs (earlier, later): the later step begins when the earlier one is complete.
     pub after_end: Vec<(u32, u32)>,
     /// Pairs (earlier, later): the later step begins when the earlier one has begun.
     pub after_start: Vec<(u32, u32)>,
-    /// Sends of any size leave at once and are complete when their last byte has left, whether or not a receive is posted.
+    /// Sends of any size leave at once and are complete when their last byte has left, even if no receive is posted.
     /// `false`: above the eager limit a send waits for its receive, as in MPI.
     pub asynchronous_sends: bool,
 }
@@ -145,20 +144,20 @@ impl Communicator {
 /// An application of several ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Application {
-    /// What it is called in tables: the name of its file or generator.
+    /// Its name in tables: the name of its file or generator.
     pub name: String,
     /// One for each rank.
     pub programs: Vec<Program>,
     /// Communicators; the first has all ranks.
     pub comms: Vec<Communicator>,
-    /// Names of its files, without their folders: one, or one for each rank; none where there is no file.
+    /// Names of its files without folders: one, or one per rank; empty without files.
     pub files: Vec<String>,
-    /// What the reader took note of: things it left out or understood in one of several ways.
+    /// Notes of the reader: what it ignored, or interpreted among several possibilities.
     pub notes: Vec<String>,
 }
 
 impl Program {
-    /// Appends a step that stands in `line` of its file (0: in none).
+    /// Appends a step from `line` of its file (0: from none).
     pub fn push(&mut self, op: Op, line: u32) {
         if line > 0 || !self.lines.is_empty() {
             self.lines.resize(self.ops.len(), 0);
@@ -181,17 +180,17 @@ impl Program {
         self.push(Op::WaitAll { first, count: slots.len() as u32 }, line);
     }
 
-    /// The requests that a `WaitAll` names.
+    /// The requests of a `WaitAll`.
     pub(crate) fn waited(&self, first: u32, count: u32) -> &[Slot] {
         &self.waits[first as usize..(first + count) as usize]
     }
 
-    /// Where a step stands in its file; 0 if in none.
+    /// Line of a step in its file; 0 if none.
     pub fn line(&self, step: usize) -> u32 {
         self.lines.get(step).copied().unwrap_or(0)
     }
 
-    /// A step in a few words, for time lines.
+    /// A short description of a step, for timelines.
     pub fn describe(&self, step: u32) -> String {
         match self.ops[step as usize] {
             Op::Compute(_) => "compute".to_owned(),
@@ -218,13 +217,13 @@ impl Program {
 }
 
 impl Application {
-    /// With these programs and the one communicator of all ranks.
+    /// An application with these programs and one communicator of all ranks.
     pub fn new(name: impl Into<String>, programs: Vec<Program>) -> Application {
         let world = Communicator::new((0..programs.len() as u32).collect());
         Application { name: name.into(), programs, comms: vec![world], files: Vec::new(), notes: Vec::new() }
     }
 
-    /// A fault, with the file and the line in which it is.
+    /// A fault with its file and line.
     pub fn describe(&self, fault: &Fault) -> String {
         let file =
             if self.files.len() > 1 { self.files.get(fault.rank as usize) } else { self.files.first() };
@@ -235,7 +234,7 @@ impl Application {
         }
     }
 
-    /// How many ranks it has.
+    /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.programs.len() as u32
     }

@@ -1,16 +1,16 @@
-//! What can be seen to be wrong with an application before it runs.
+//! Finds mistakes in an application before it runs.
 
 use crate::algorithm::Kind;
 use crate::application::{Application, Op, Program, Slot};
 use crate::replay::Fault;
 use pauseframe_units::Span;
 
-/// The largest message, and the longest computation, that leave room for sums.
+/// The largest message and the longest computation for which sums do not overflow.
 const BYTES_MAX: u64 = 1_000_000_000_000;
 const COMPUTE_MAX: Span = Span::from_secs(1_000_000);
 
-/// Finds the first mistake: a rank, communicator or request that there is not, a request that is begun or awaited twice or never
-/// awaited, a size beyond all use, a collective operation that its members do not agree on, steps that need each other.
+/// Finds the first mistake: an unknown rank, communicator or request; a request begun or awaited twice, or never
+/// awaited; an excessive size; a collective operation on which its members disagree; steps that depend on each other.
 ///
 /// # Errors
 /// Rank, line and reason.
@@ -81,7 +81,7 @@ fn check_steps(application: &Application, rank: u32, program: &Program) -> Resul
     }
 }
 
-/// The largest size that a step sends; what a receive would take says little.
+/// The largest size that a step sends; the size of a receive buffer does not count.
 fn bytes_of(program: &Program, op: &Op) -> Option<u64> {
     match *op {
         Op::Send { bytes, .. } => Some(bytes),
@@ -93,7 +93,7 @@ fn bytes_of(program: &Program, op: &Op) -> Option<u64> {
     }
 }
 
-/// How each request stands: the step that began it or waited for it last.
+/// State of each request: the step that began or awaited it last.
 struct Requests(Vec<State>);
 
 #[derive(Clone, Copy)]
@@ -103,7 +103,7 @@ enum State {
     Awaited(usize),
 }
 
-/// Where a step stands, for a reason that names a second place.
+/// Line of a step, for a reason that names a second place.
 fn place(program: &Program, step: usize) -> String {
     match program.line(step) {
         0 => format!("step {step}"),
@@ -150,7 +150,7 @@ fn has_root(kind: Kind) -> bool {
     matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Gatherv | Kind::Scatter | Kind::Scatterv)
 }
 
-/// Steps that need each other cannot begin: the first in the file is named.
+/// Steps that depend on each other cannot begin; the first in the file is reported.
 fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     let Some(order) = &program.order else { return Ok(()) };
     match first_in_cycle(program.ops.len(), order.after_end.iter().chain(&order.after_start)) {
@@ -225,7 +225,7 @@ fn check_collectives(application: &Application) -> Result<(), Fault> {
     Ok(())
 }
 
-/// In the order of their numbers, where they have some.
+/// In the order of their numbers, if they have some.
 fn calls(application: &Application, program: &Program) -> Calls {
     let mut calls: Calls = vec![Vec::new(); application.comms.len()];
     for (step, op) in program.ops.iter().enumerate() {

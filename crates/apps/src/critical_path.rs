@@ -1,9 +1,8 @@
-//! The critical path of an application on a network without contention: found in its text, not by running it.
+//! The critical path of an application on a network without contention, computed from its text without running it.
 //!
-//! Every moment of a rank and every arrival of a message is a node; what must come before it is an edge with a
-//! weight. Sends and receives are paired by their order, so receives from any source or with any tag have no static path. The
-//! longest way to the end is the time that a replay must take, exactly: the check of the replay, and the answer to the question of
-//! what bounds an application when the network is perfect.
+//! Every moment of a rank and every arrival of a message is a node; edges with weights are dependences. Sends and
+//! receives pair up by their order, so wildcard receives have no static path. The longest path is exactly the time of a
+//! replay: it checks the replay, and shows what limits an application on a perfect network.
 
 use crate::algorithm::{self, Round};
 use crate::application::{Application, Op, Program};
@@ -14,7 +13,7 @@ use pauseframe_units::{Bytes, Span};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What bounds an application without contention.
+/// The critical path without contention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CriticalPath {
     /// From the start to the end of the last rank.
@@ -23,7 +22,7 @@ pub struct CriticalPath {
     pub compute: Span,
     /// Network time on it.
     pub network: Span,
-    /// Messages on it, announcements and answers too.
+    /// Messages on it, including announcements and answers.
     pub messages: u32,
     /// The rank at its end.
     pub last_rank: u32,
@@ -35,7 +34,7 @@ pub enum PathError {
     /// A step whose partner depends on timing.
     #[error("{0}")]
     Dynamic(Fault),
-    /// A message that is sent and not received, or the other way round.
+    /// A message that is sent and not received, or vice versa.
     #[error("rank {from} sends {sends} message(s) to rank {to} with tag {tag}, which receives {receives}")]
     Unpaired {
         /// Sender.
@@ -52,14 +51,14 @@ pub enum PathError {
     /// Steps that wait for each other.
     #[error("{0} moments wait for each other")]
     Cycle(usize),
-    /// The order of two things depends on timing.
+    /// The order of two steps depends on timing.
     #[error("{0}")]
     Order(String),
 }
 
 type Node = u32;
 
-/// Edges `from -> to`, with how long it takes.
+/// Edges `from -> to` with their durations.
 struct Edge {
     from: Node,
     to: Node,
@@ -82,22 +81,22 @@ struct Half {
     /// When it is complete for its side.
     end: Node,
     bytes: u64,
-    /// Which rule a send follows.
+    /// The protocol of a send.
     protocol: Protocol,
 }
 
 /// How a message leaves its sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
-    /// At once; the sender goes on at once.
+    /// Eager: sent at once; the sender continues at once.
     Eager,
-    /// Announced first; the sender goes on when it has left.
+    /// Rendezvous: announced first; the sender continues when it has left.
     Rendezvous,
-    /// At once; the sender goes on when it has left.
+    /// Asynchronous: sent at once; the sender continues when it has left.
     Asynchronous,
 }
 
-/// What tells messages apart: sender, receiver, context, tag.
+/// The matching key of messages: sender, receiver, context, tag.
 type Key = (u32, u32, u32, i32);
 
 struct Builder<'a> {
@@ -110,16 +109,16 @@ struct Builder<'a> {
     halves: BTreeMap<Key, [Vec<Half>; 2]>,
     numbers: Vec<i32>,
     round: Round,
-    /// (rank, unit, begin, end) of computation in programs that go by dependences.
+    /// (rank, unit, begin, end) of computation in programs with dependences.
     computing: Vec<(u32, u16, Node, Node)>,
-    /// Whether the order of messages of this rank is that of its program.
+    /// Whether the messages of this rank follow the order of its program.
     in_turn: Vec<bool>,
 }
 
 /// Finds the critical path.
 ///
 /// # Errors
-/// Where the path depends on timing, or where the application cannot finish.
+/// If the path depends on timing, or the application cannot finish.
 pub fn critical_path(
     application: &Application,
     options: &Options,
@@ -158,7 +157,7 @@ impl Builder<'_> {
         self.edges.push(Edge { from, to, weight, kind });
     }
 
-    /// A node after another.
+    /// Adds a node after another.
     fn after(&mut self, from: Node, weight: Span, kind: Weight) -> Node {
         let to = self.node();
         self.edge(from, to, weight, kind);
@@ -176,7 +175,7 @@ impl Builder<'_> {
         both
     }
 
-    /// All steps of a rank; the moment of its end.
+    /// Adds all steps of a rank; returns the moment of its end.
     fn rank(&mut self, rank: u32, program: &Program) -> Result<Node, PathError> {
         match &program.order {
             None => self.in_turn(rank, program),
@@ -229,7 +228,7 @@ impl Builder<'_> {
         Ok(now)
     }
 
-    /// A step that begins at a moment; the moment at which it is complete.
+    /// Adds a step; returns the moment at which it is complete.
     fn step(&mut self, rank: u32, program: &Program, step: usize, at: Node) -> Result<Node, PathError> {
         let dynamic = |reason: &str| {
             let line = program.line(step);
@@ -253,7 +252,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The rule of MPI for a message of this size.
+    /// The protocol for a message of this size in MPI.
     fn protocol(&self, bytes: u64) -> Protocol {
         if bytes > self.options.eager_limit { Protocol::Rendezvous } else { Protocol::Eager }
     }
@@ -301,7 +300,7 @@ impl Builder<'_> {
         at
     }
 
-    /// The n-th send under a key meets its n-th receive.
+    /// The n-th send under a key matches its n-th receive.
     fn pair(&mut self) -> Result<(), PathError> {
         let by_key = std::mem::take(&mut self.halves);
         for (&(from, to, context, tag), [sends, receives]) in &by_key {

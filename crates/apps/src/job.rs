@@ -1,8 +1,8 @@
-//! A job: an application whose ranks sit on hosts, with one connection for each pair of ranks that talk.
+//! A job: an application whose ranks run on hosts, with one connection per communicating pair of ranks.
 //!
-//! The owner opens a connection when the first [`Transfer`] names it, keeps it, appends the bytes of every further one to
-//! it, and says when the last byte of each has come ([`Job::on_delivered`]) and, where the transfer asks for it, when all
-//! of it has been sent ([`Job::on_sent`]). Ranks on the same host exchange messages in no time.
+//! The owner opens a connection for its first [`Transfer`], keeps it, and appends the bytes of further transfers. It
+//! reports when the last byte of a transfer has arrived ([`Job::on_delivered`]) and, if requested, when all of it has
+//! been sent ([`Job::on_sent`]). Ranks on the same host exchange messages in no time.
 
 use crate::application::Application;
 use crate::rank::Message;
@@ -21,11 +21,11 @@ pub struct Transfer {
     pub from: u32,
     /// Host that receives.
     pub to: u32,
-    /// How many; at least one.
+    /// Number of bytes, at least one.
     pub bytes: u64,
-    /// Given back when they have come or gone.
+    /// Returned in the reports about it.
     pub token: u32,
-    /// Whether the job wants to know that they have gone.
+    /// Whether the job needs a report when the bytes have been sent.
     pub notify: bool,
 }
 
@@ -41,11 +41,11 @@ pub struct Job {
     out: Outbox,
     /// By the smaller and the larger rank.
     connections: BTreeMap<(u32, u32), u32>,
-    /// Messages under way: what still has to happen to each (come, gone).
+    /// Messages in flight, with the reports that each still expects (delivered, sent).
     under_way: Vec<(Message, u8)>,
     free: Vec<u32>,
     transfers: VecDeque<Transfer>,
-    /// Between ranks on the same host.
+    /// Messages between ranks on the same host.
     near: VecDeque<Message>,
     messages: u64,
     bytes: u64,
@@ -72,12 +72,12 @@ impl Job {
         }
     }
 
-    /// When it wants to be called next: its start, or the end of a computation.
+    /// Time of the next call: its start, or the end of a computation.
     pub fn next_time(&self) -> Option<Time> {
         if self.started { self.timers.peek().map(|Reverse(timer)| timer.at) } else { Some(self.start) }
     }
 
-    /// Does what is due.
+    /// Does everything due.
     pub fn on_time(&mut self, now: Time) {
         if !self.started && self.start <= now {
             self.started = true;
@@ -91,14 +91,14 @@ impl Job {
         }
     }
 
-    /// The last byte of a transfer is at its host.
+    /// Reports that the last byte of a transfer has arrived.
     pub fn on_delivered(&mut self, token: u32, now: Time) {
         let message = self.happened(token);
         self.replay.on_delivered(&message, now, &mut self.out);
         self.sort(now);
     }
 
-    /// All bytes of a transfer have been sent.
+    /// Reports that all bytes of a transfer have been sent.
     pub fn on_sent(&mut self, token: u32, now: Time) {
         let message = self.happened(token);
         self.replay.on_sent(&message, now, &mut self.out);
@@ -110,7 +110,7 @@ impl Job {
         self.transfers.pop_front()
     }
 
-    /// All ranks are through and no message is under way.
+    /// Whether all ranks have finished and no message is in flight.
     pub fn is_over(&self) -> bool {
         self.started && self.free.len() == self.under_way.len() && self.replay.is_finished()
     }
@@ -125,12 +125,12 @@ impl Job {
         &self.hosts
     }
 
-    /// When it begins.
+    /// Start time.
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// Messages and bytes that went over connections so far.
+    /// Messages and bytes sent over connections so far.
     pub fn sent(&self) -> (u64, u64) {
         (self.messages, self.bytes)
     }
@@ -149,7 +149,7 @@ impl Job {
         *message
     }
 
-    /// Sorts what the ranks want into timers and transfers; messages between ranks on one host are there at once.
+    /// Turns requests of ranks into timers and transfers; messages within a host arrive at once.
     fn sort(&mut self, now: Time) {
         loop {
             let mut out = std::mem::take(&mut self.out);

@@ -1,8 +1,8 @@
-//! Parallel applications as they are: MPI and collective traces, replayed message by message.
+//! Parallel applications: MPI and collective traces, replayed message by message.
 //!
-//! A reader or a generator makes an [`Application`]: what each rank computes, sends, receives and waits for. A [`Replay`]
-//! carries it out on a network that its owner provides: an ideal one ([`ideal::run`]) or the packet simulator.
-//! Nothing here knows packets, and nothing in the network knows MPI.
+//! A reader or a generator makes an [`Application`]: what each rank computes, sends, receives and waits for. A
+//! [`Replay`] runs it on a network of its owner: an ideal one ([`ideal::run`]) or the packet simulator. This crate
+//! knows no packets, and the network knows no MPI.
 
 mod algorithm;
 mod application;

@@ -1,24 +1,24 @@
-//! Which rank runs on which host.
+//! Places ranks on hosts.
 
-/// A rule that puts the ranks of jobs on hosts. Jobs are placed one after the other and share no place.
+/// A placement rule. Jobs are placed in sequence and share no place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// The next free hosts, in the order of the topology: a rack is filled before the next.
+    /// The next free hosts in the order of the topology: racks fill up one by one.
     Packed,
     /// Racks in turn.
     RoundRobin,
-    /// Free hosts by lot.
+    /// Random free hosts.
     Random,
-    /// These hosts, one for each rank; they may be shared.
+    /// These hosts, one per rank; hosts may repeat.
     Hosts(Vec<u32>),
 }
 
-/// Hosts and the ranks that they have taken. Jobs that put several ranks on a host share none with jobs that put another number.
+/// Hosts with the ranks on them. Jobs with several ranks per host share no host with jobs of another number.
 #[derive(Clone, Debug)]
 pub struct Rooms {
     /// Hosts by rack, in the order of the topology.
     racks: Vec<Vec<u32>>,
-    /// By host: how many ranks are there, and how many there may be since the first came.
+    /// By host: number of ranks, and the limit since the first came.
     taken: Vec<(u32, u32)>,
 }
 
@@ -31,7 +31,7 @@ impl Rooms {
     /// The hosts of `ranks` ranks, at most `per_host` on each; `below(n)` draws a number below n.
     ///
     /// # Errors
-    /// How many places there are, if they are too few.
+    /// Number of places, if there are too few.
     pub fn place(
         &mut self,
         rule: &Placement,
@@ -75,7 +75,7 @@ impl Rooms {
         }
     }
 
-    /// A host as often as a job with so many ranks a host can still use it.
+    /// A host, repeated by the number of ranks for which it still has room.
     fn free(&self, host: u32, per_host: u32) -> impl Iterator<Item = u32> + use<> {
         let (ranks, room) = self.taken[host as usize];
         let left = if ranks == 0 || room == per_host { per_host.saturating_sub(ranks) } else { 0 };

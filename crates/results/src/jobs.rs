@@ -84,35 +84,35 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
         job = dictionary(jobs, |job| job.workload, |w| names.workloads[w as usize].clone());
         /// Its trace or pattern
         application = text(|job| job.application.name.clone());
-        /// How many ranks it has
+        /// Number of ranks
         ranks = u32s(jobs.iter().map(|job| job.ranks.len() as u32));
-        /// When it began
+        /// Start time
         start_us = f64s(jobs.iter().map(|job| job.start.as_us_f64()));
-        /// When its last rank was through
+        /// When its last rank finished
         finish_us or null = optional(jobs.iter().map(|job| job.finish.map(Time::as_us_f64)));
         /// finish - start
         time_us or null = us(JobResult::time);
-        /// On ideal hardware (docs/models/applications.md)
+        /// Time on ideal hardware (docs/models/applications.md)
         ideal_us or null = us(|job| job.ideal);
         /// time / ideal
         slowdown or null = optional(jobs.iter().map(|job| ratio(job.time(), job.ideal)));
-        /// In this network without the other workloads, with `alone = true`
+        /// Time in this network without the other workloads, with `alone = true`
         alone_us or null = us(|job| job.alone);
         /// time / alone
         interference or null = optional(jobs.iter().map(|job| ratio(job.time(), job.alone)));
-        /// How long a rank was at work, the mean over the ranks
+        /// Compute time, mean over the ranks
         compute_us = mean(|totals| totals.compute);
-        /// How long it waited for others, the mean
+        /// Time spent waiting for other ranks, mean over the ranks
         waiting_us = mean(|totals| totals.waiting);
-        /// How long it waited for its own messages to be on their way, the mean
+        /// Time spent waiting for its own messages to leave, mean over the ranks
         sending_us = mean(|totals| totals.sending);
-        /// Messages over connections, announcements and envelopes included
+        /// Messages over connections, including announcements
         messages = u64s(jobs.iter().map(|job| job.messages));
-        /// Their bytes
+        /// Bytes of these packets or messages
         message_bytes = u64s(jobs.iter().map(|job| job.bytes));
-        /// Pairs of ranks that talked
+        /// Pairs of ranks that communicated
         connections = u32s(jobs.iter().map(|job| job.connections));
-        /// Of a job that did not finish: ranks, lines, and what they wait for. A trace that can finish nowhere is refused before the run
+        /// What the ranks of an unfinished job wait for, with lines of the trace
         waits_for = text(|job| job.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
     }
 }
@@ -141,15 +141,15 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
         job = dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone());
         /// Number of the rank
         rank = u32s(rows.iter().map(|row| row.rank));
-        /// Where it ran
+        /// Host of the rank
         host = dictionary(&rows, |row| NodeId(of(row).host), |node| names.node(node));
-        /// When it was through
+        /// When the rank finished
         finish_us or null = optional(rows.iter().map(|row| of(row).finished.map(Time::as_us_f64)));
-        /// How long it was at work; of a rank that is not through, times go to the end of the run
+        /// Compute time; times of an unfinished rank end with the run
         compute_us = us(|totals| totals.compute);
-        /// How long it waited for others
+        /// Time spent waiting for other ranks
         waiting_us = us(|totals| totals.waiting);
-        /// How long it waited for its own messages to be on their way
+        /// Time spent waiting for its own messages to leave
         sending_us = us(|totals| totals.sending);
     }
 }
@@ -172,15 +172,15 @@ pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
         job = dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone());
         /// Number of the rank
         rank = u32s(rows.iter().map(|row| row.rank));
-        /// compute, waiting (for others), sending (until its own messages are on their way)
+        /// compute, waiting (for other ranks), sending (until its own messages have left)
         activity = dictionary(&rows, |row| row.stretch.activity, |it| it.name().to_owned());
-        /// When it began with it
+        /// Start of the activity
         start_us = f64s(rows.iter().map(|row| row.stretch.start.as_us_f64()));
-        /// Until when; the last stretch of a rank that is not through goes to the end of the run
+        /// End of the activity; the last one of an unfinished rank ends with the run
         end_us = f64s(rows.iter().map(|row| row.stretch.end.as_us_f64()));
-        /// What its program says there, such as "receive from 3"
+        /// Step of its program, such as "receive from 3"
         step = steps(&rows);
-        /// Where that stands in its trace
+        /// Line of the trace
         line or null = Arc::new(lines);
     }
 }

@@ -165,11 +165,11 @@ impl Series {
         columns! {
             /// When the sample was taken
             time_us = Arc::new(Float64Array::from(time));
-            /// See below
+            /// See the text
             metric = self.metrics.column(metric, |metric| metric_name(metric).to_owned());
-            /// What the sample is of
+            /// Port and priority, or flow
             entity = self.entities.column(entity, |entity| names.entity(entity));
-            /// See below
+            /// See the text
             value = Arc::new(Float64Array::from(value));
         }
     }

@@ -47,17 +47,17 @@ pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let numbers: Int32Array = changes.iter().map(|change| cause(change).and_then(|_| next.next())).collect();
     let causes = DictionaryArray::<Int32Type>::try_new(numbers, Arc::clone(named.values()));
     columns! {
-        /// When; of backlog, load, marks and drops the end of the interval that they are about
+        /// Time of the change; for backlog, load, marks and drops the end of their interval
         time_us = f64s(changes.iter().map(|change| change.time.as_us_f64()));
-        /// See below
+        /// See the text
         kind = Arc::new(kinds.expect("every kind has a name"));
-        /// The egress port it is about
+        /// Egress port
         port = dictionary(changes, |change| change.port, |port| topology.port_name(port));
-        /// Its priority
+        /// Priority
         priority = u8s(changes.iter().map(|change| change.priority.code_point()));
-        /// See below; null for asked, paused and resumed
+        /// See the text; null for asked, paused and resumed
         value or null = optional(changes.iter().map(|change| value(change.state)));
-        /// For asked: the egress queue of the peer that holds most of what came from this port; null where a host asks
+        /// For asked: the egress queue of the peer that holds most packets from this port; null if a host asks
         because_of or null = Arc::new(causes.expect("every number is a position among the names"));
     }
 }

@@ -20,19 +20,19 @@ table! {
     pub struct ApplicationSpec {
         /// What the ranks do
         application: ApplicationSource = try_from(what(t, context).map(ApplicationSource));
-        /// Compute times are multiplied by this
+        /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
-        /// Messages of at most this size are sent without asking whether their receive is posted
+        /// Largest message that is sent without waiting for a posted receive
         eager_limit: Bytes = or_in(Bytes(65_536), Bytes::ZERO..=SIZE_MAX);
-        /// Bytes that go before each message; a message that asks or answers has only these
+        /// Header bytes of each message; announcements and requests consist of them only
         envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
-        /// Collective algorithms that do not go by size, as in ["allreduce = ring"]
+        /// Collective algorithms that replace the choice by size, as in ["allreduce = ring"]
         algorithms: Vec<String> = or(Vec::new());
         /// The same, understood
         choices: Choices = try_from(choices(t, &algorithms));
         /// Ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
-        /// Which rank runs where: hosts in order, a rack after the other in turn, by lot, or as hosts says
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
@@ -41,9 +41,9 @@ table! {
         };
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Run it alone as well, and tell how much longer it takes beside the others
+        /// Also run the application without the other workloads, and report the slowdown through them
         alone: bool = or(false);
-        /// Keep a time line of each rank: the table timeline, drawn by the report
+        /// Record the activities of each rank in the table timeline, which the report draws
         timeline: bool = or(false);
     }
     pub fn try_read(t, context: &Context);
@@ -92,7 +92,7 @@ fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
 
 fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
     let file: Option<String> =
-        t.source("hosts_file", "none: see hosts", "File with the name of a host in each line");
+        t.source("hosts_file", "none: see hosts", "File with one host name per line");
     let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
     if let Some(file) = file {
         match std::fs::read_to_string(context.base_dir.join(&file)) {

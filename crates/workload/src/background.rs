@@ -40,7 +40,7 @@ table! {
         };
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -48,7 +48,7 @@ table! {
 
 /// What the kind of sizes means.
 pub(crate) const SIZES_DOC: &str =
-    "Distribution; a text alone is short for a fixed size, or for the source of a cdf";
+    "Distribution; a text alone is a fixed size or the source of a cdf";
 
 kinds! {
     /// When background flows start
@@ -65,7 +65,7 @@ table! {
     /// Poisson arrivals such that hosts send this share of their link rate on average
     #[derive(Copy)]
     pub struct Load {
-        /// Offered load: share of its link rate that a host sends on average
+        /// Offered load of a host relative to its link rate
         load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
@@ -75,7 +75,7 @@ table! {
     /// Poisson arrivals, this many flows a second and host
     #[derive(Copy)]
     pub struct Rate {
-        /// Flows a second and host
+        /// Flows per second and host
         per_host: f64 = required_in(RATES);
     }
     pub fn try_read(t);
@@ -85,14 +85,14 @@ table! {
     /// Closed loop: every host keeps this many flows going
     #[derive(Copy)]
     pub struct Concurrency {
-        /// Flows that every host keeps going; the next starts when one ends
+        /// Concurrent flows per host; the next starts when one ends
         per_host: u32 = required_in(1..=100_000);
     }
     pub fn try_read(t);
 }
 
 fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {
-    ArrivalsSpec::read(t, "kind", None, "When flows start: Poisson by load or by rate, or in a closed loop")
+    ArrivalsSpec::read(t, "kind", None, "Arrival process: Poisson with a load or a rate, or a closed loop")
 }
 
 impl Source for BackgroundSpec {

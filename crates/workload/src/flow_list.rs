@@ -35,11 +35,11 @@ table! {
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
         // Lists without an order are recorded without the keys of an order.
-        /// What other flows name it by
+        /// Name by which after refers to the flow
         id: Option<String> = optional_if_given("none");
-        /// Ids of flows that must have finished before it starts
+        /// Ids of flows that must finish first
         after: Vec<String> = or_if_given(Vec::new());
-        /// From the end of those, or from start, to its first byte
+        /// Time from the end of those flows, or from start, to the first byte
         compute: Span = or_if_given_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);

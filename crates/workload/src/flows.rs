@@ -26,7 +26,7 @@ impl FlowsSpec {
     pub(crate) fn read(t: &mut Table, context: &Context) -> Option<FlowsSpec> {
         t.about("Flows", "Flows as listed, or read from `file` (CSV or Parquet)");
         let listed = t.rows("flows", "none: see file", "The flows themselves", |t| FlowEntry::read(t, context));
-        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a flow file of the HPCC simulator (.txt)";
+        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us and optionally id, after, compute_us; or a flow file of the HPCC simulator (.txt)";
         let file = t.source::<String>("file", "none: see flows", doc);
         let flows = match file {
             Some(file) if !t.has("flows") => from_file(t, &file, context)?,

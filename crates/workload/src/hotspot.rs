@@ -17,23 +17,23 @@ table! {
     /// Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)
     // cee Fig. 3: seven sources, 4 times the sink's capacity from 100 to 110 ms.
     pub struct HotspotSpec {
-        /// How many senders: the first hosts that are not the receiver
+        /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
-        /// Offered by all senders together before and after the burst, as a share of the receiver's link
+        /// Load of all senders together before and after the burst, relative to the receiver's link
         load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
-        /// What an application writes at a time, before and after the burst
+        /// Bytes that an application writes at a time, before and after the burst
         message: Bytes = or_in(Bytes::kb(15), SIZES);
-        /// Offered by all together in the burst, in link rates of the receiver
+        /// Load of all senders together during the burst, in link rates of the receiver
         overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));
-        /// When the burst begins
+        /// Start of the burst
         burst_start: Span = or_in(Span::from_ms(100), TIMES);
-        /// How long it lasts
+        /// Duration of the burst
         burst: Span = or_in(Span::from_ms(10), Span(1)..=TIME_MAX);
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);

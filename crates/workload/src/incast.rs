@@ -24,20 +24,20 @@ table! {
     /// Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second
     // The defaults are those of bolt §IV-A3: 200 jobs a second and host, ten servers, 2, 4 or 8 KB.
     pub struct IncastSpec {
-        /// Jobs a second and host, Poisson
+        /// Jobs per second and host (Poisson arrivals)
         rate: f64 = or_in(200.0, RATES);
-        /// Servers a job, drawn at random from the other hosts
+        /// Servers per job, drawn from the other hosts
         fan_in: u32 = or(10) => { others(t, "fan_in", fan_in, context); };
-        /// Response sizes; each job draws one for all its servers
+        /// Response sizes; each job draws one size for all its servers
         response: Vec<Bytes> = or_in(vec![Bytes::kb(2), Bytes::kb(4), Bytes::kb(8)], Each(SIZES)) => {
             let message = || "[] has no size".to_owned();
             t.check(!response.is_empty(), "response", message, "name one, as in [\"2 KB\"]");
         };
-        /// Size of the request; 0 B: the responses start by themselves when the job does
+        /// Size of the request; 0 B: responses start with the job
         request: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=SIZE_MAX);
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);

@@ -87,7 +87,7 @@ pub fn workload(
     taken: &mut Vec<String>,
     is_preset: fn(&str) -> bool,
 ) -> Partial {
-    let chosen = WorkloadKind::choose(t, "kind", None, "What it does");
+    let chosen = WorkloadKind::choose(t, "kind", None, "Kind of workload");
     let kind = chosen.unwrap_or("workload");
     let mut default = kind.to_owned();
     let mut why = Origin::Default;
@@ -98,8 +98,13 @@ pub fn workload(
         default = format!("{kind}_{count}");
         why = Origin::Computed("the kind, numbered".to_owned());
     }
-    let name: String =
-        t.or_because("name", default, why, "the kind, numbered if it occurs again", "Its name in the tables");
+    let name: String = t.or_because(
+        "name",
+        default,
+        why,
+        "the kind, numbered if it occurs again",
+        "Name of the workload in the tables",
+    );
     t.check(
         !name.is_empty() && name.len() <= 64,
         "name",

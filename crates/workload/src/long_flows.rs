@@ -10,7 +10,7 @@ use pauseframe_units::{Bytes, Span};
 table! {
     /// Flows that send all the time between their start and stop
     pub struct LongFlows {
-        /// Flows without an end of their own
+        /// Flows of unlimited size
         flows: Vec<LongFlowEntry> = try_rows("required", |t| LongFlowEntry::read(t, context)) => {
             let given = t.has("flows") || t.is_documenting();
             t.check(given, "flows", || "is required: list of tables".to_owned(), "");
@@ -32,7 +32,7 @@ table! {
         };
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// When it stops sending
+        /// When the flow stops sending
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "none: the end of the run") => {
             let message = || format!("start ({start}) is not before it");
             t.check(stop.is_none_or(|stop| start < stop), "stop", message, "");

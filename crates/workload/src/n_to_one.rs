@@ -11,7 +11,7 @@ use std::ops::Range;
 table! {
     /// Several hosts send to one, at once or `spread`; by default all others to the first
     pub struct NToOne {
-        /// How many senders: the first hosts that are not the receiver
+        /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
@@ -19,7 +19,7 @@ table! {
         size: Bytes = required_in(SIZES);
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Each flow starts at a random moment of this time after start; 0 s: all at once
+        /// Flows start at random within this time after start; 0 s: all at once
         spread: Span = or_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);

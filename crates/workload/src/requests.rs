@@ -20,11 +20,11 @@ table! {
     /// A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds
     // repro: 20 KB responses in sequence on a persistent connection.
     pub struct RequestsSpec {
-        /// Host that asks
+        /// Host that sends the requests
         client: String = try_by(asking, context);
-        /// Host that answers
+        /// Host that sends the responses
         server: Option<String> = optional("none: see servers");
-        /// Hosts that answer, all asked at once: the next round begins when the last response is in
+        /// Hosts that respond to the same request; the next round starts after the last response
         servers: Vec<String> = or(Vec::new()) => {
             check_servers(t, client.as_deref(), server.as_deref(), &servers, context);
         };
@@ -32,15 +32,15 @@ table! {
         request: Bytes = or_in(Bytes(100), SIZES);
         /// Size of a response
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// How many requests, one after the other
+        /// Number of consecutive requests
         count: u32 = or_in(1000, 1..=100_000_000);
-        /// From the end of a response to the next request
+        /// Time from the end of a response to the next request
         pause: Span = or_in(Span::ZERO, TIMES);
-        /// All on one connection, or each on its own
+        /// One connection for all requests, or one per request
         persistent: bool = or(true);
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// How long before that kept connections are opened, so that the first request needs no handshake
+        /// How early persistent connections are opened, so that the first request needs no handshake
         connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
             let message = || "needs connections that are kept".to_owned();
             let able = connect_ahead == Span::ZERO || persistent;
@@ -48,11 +48,11 @@ table! {
             let message = || format!("{connect_ahead} is more than start ({start})");
             t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
         };
-        /// From the request to one of several servers to that to the next
+        /// Time between the requests to two servers of a round
         spacing: Span = or_in(Span::ZERO, TIMES);
-        /// From a request to its response: see reply_law
+        /// Time from a request to its response, according to reply_law
         reply_delay: Span = or_in(Span::ZERO, TIMES);
-        /// What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
+        /// Meaning of reply_delay: constant, maximum of a uniform law, mean of an exponential law, or step from one
         /// server to the next (staggered)
         reply_law: ReplyLaw = or(ReplyLaw::Constant);
     }

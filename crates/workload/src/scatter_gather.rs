@@ -27,7 +27,7 @@ table! {
     pub struct ScatterGatherSpec {
         /// Hosts that launch queries
         aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
-        /// Hosts that answer; a query asks one of each rack, and that one all others of its rack
+        /// Hosts that respond; a query asks one host per rack, which asks all others of its rack
         servers: Option<Vec<String>> = by(some_hosts, context) => {
             check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
         };
@@ -40,7 +40,7 @@ table! {
         response: Bytes = or_in(Bytes::kb(20), SIZES);
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -85,7 +85,7 @@ table! {
 
 fn gaps(t: &mut Table) -> Option<GapsSpec> {
     let default = Some(("exponential", Origin::Default, "exponential"));
-    GapsSpec::read(t, "kind", default, "Law of the times between the queries of an aggregator")
+    GapsSpec::read(t, "kind", default, "Distribution of the time between two queries of an aggregator")
 }
 
 fn check_aggregators(t: &mut Table, aggregators: Option<&[String]>, context: &Context) {

@@ -23,27 +23,27 @@ table! {
     pub struct UdpSpec {
         /// Hosts that send
         sources: Option<Vec<String>> = by(sending, context);
-        /// Hosts that are sent to; each source (with bursts: each burst) takes one at random, never itself
+        /// Hosts that receive; each source (or each burst) picks a random one other than itself
         destinations: Option<Vec<String>> = by(some_hosts, context) => {
             check_destinations(t, sources.as_deref(), destinations.as_deref());
         };
-        /// Rate of a source while it sends, with all that the scenario counts on the wire
+        /// Rate of a source while it sends, including all overhead on the wire
         rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
         // The largest that an MTU of 1500 bytes takes.
         /// Application bytes of a datagram
         datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
-        /// Datagrams are ECN-capable (ECT(0)): markers mark them, and the source does not react
+        /// Datagrams are ECN-capable (ECT(0)) and get marked; the source does not react
         #[source = "RFC 8085 §3.1.7"]
         ecn: bool = or(false);
         /// The 802.1p priority of the datagrams
         priority: u8 = or_in(0, 0..=7);
-        /// Random on and off, or false: every source sends all the time
+        /// Random on-off bursts, or false: sources send continuously
         burst: Option<BurstSpec> = try_by(burst, context);
-        /// Application bytes that each source sends in all
+        /// Application bytes per source
         size: Option<Bytes> = optional_in(SIZES, "none: until stop");
         /// When the first flow can start
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);

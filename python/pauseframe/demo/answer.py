@@ -32,7 +32,7 @@ WIDE_ONLY = ("p50", "p99.9", "background", "timeouts", "pauses")
 
 @dataclass(frozen=True)
 class Pooled:
-    """The runs of one transport, all seeds together."""
+    """The runs of one transport with all seeds."""
 
     name: str
     incasts: pl.Series

@@ -1,4 +1,4 @@
-"""The demo on a terminal: the sentence, the chart, the table, then the claims."""
+"""Prints the demo on a terminal: sentence, chart, table, claims."""
 
 from __future__ import annotations
 

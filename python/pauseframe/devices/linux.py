@@ -1,4 +1,5 @@
-"""Linux hosts and bridges: folders of `collect.sh` (the output of ip, bridge, dcb, sysctl), and systemd-networkd files.
+"""Reads Linux hosts and bridges: folders of `collect.sh` (the output of ip, bridge, dcb, sysctl), and systemd-networkd
+files.
 
 A device with a VLAN-filtering bridge of at least two ports is a switch; every other device is a host.
 """

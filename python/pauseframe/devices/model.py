@@ -216,7 +216,7 @@ class FdbRow:
 class LookupRow:
     """A row of `pg_profile_lookup.ini`: the buffer of a port's lossless groups for this speed and cable.
 
-    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes there.
+    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes instead.
     """
 
     speed: int

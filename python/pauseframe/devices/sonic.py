@@ -44,7 +44,7 @@ _MAPS = {
 
 
 def switch_of(db: ConfigDb, name: str) -> Switch:
-    """The switch of a CONFIG_DB. `name` is used if DEVICE_METADATA has none."""
+    """The switch of a CONFIG_DB. `name` is the default for DEVICE_METADATA."""
     meta = db.rows("DEVICE_METADATA").get("localhost", {})
     switch = Switch(
         name=meta.get("hostname") or name,

@@ -1,4 +1,4 @@
-"""The tables of SONiC's CONFIG_DB that matter to a lossless fabric: keys, fields, limits, references.
+"""The tables of SONiC's CONFIG_DB that concern a lossless fabric: keys, fields, limits, references.
 
 Names and limits come from SONiC's YANG models (sonic-net/sonic-buildimage, src/sonic-yang-models, 086b03b). Other
 tables are kept but not checked; `pauseframe lint --yang DIR` checks all of them with the operator's own models.

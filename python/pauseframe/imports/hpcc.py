@@ -1,4 +1,4 @@
-"""The `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks as a scenario.
+"""Converts a `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks to a scenario.
 
 A line is a key and its values. Settings that a scenario cannot express become notes, so that nobody assumes equal runs.
 """

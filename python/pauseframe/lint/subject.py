@@ -1,4 +1,4 @@
-"""What several rules ask of a port: which group, queue and classes belong to a paused priority."""
+"""Look-ups that several rules share: group, queue and classes of a paused priority."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def classes_of(switch: Switch, port: Port, priority: int) -> set[int] | None:
 
 
 def lossless_code_points(switch: Switch, port: Port, kind: str) -> frozenset[int] | None:
-    """DSCP (`dscp_to_tc`) or 802.1p (`dot1p_to_tc`) values that get into a paused priority; None if nothing says."""
+    """DSCP (`dscp_to_tc`) or 802.1p (`dot1p_to_tc`) values that map to a paused priority; None if unknown."""
     name = getattr(port.qos, kind)
     found = switch.mapped(kind, name) if name else None
     if found is None:
@@ -44,6 +44,6 @@ def lossless_code_points(switch: Switch, port: Port, kind: str) -> frozenset[int
 
 
 def lossless_mtus(fabric: Fabric) -> dict[str, int]:
-    """The largest lossless packet by switch, where hosts that send losslessly are known: their MTU, everywhere."""
+    """The largest lossless packet by switch, if lossless hosts are known: the MTU of these hosts."""
     sizes = [nic.mtu for host in fabric.hosts.values() for nic in host.nics.values() if nic.pfc and nic.mtu]
     return dict.fromkeys(fabric.switches, max(sizes)) if sizes else {}

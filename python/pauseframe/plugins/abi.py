@@ -12,7 +12,7 @@ NEEDS_EXACT_ECN, PACES = 1, 2
 NUMBER, COUNT, FLAG, TIME = range(4)
 STATE_MAX, PARAMETERS_MAX = 65536, 32
 NOT_A_NUMBER = -(2**63)
-"""What the conversion of NaN to a whole number gives on common processors; the core knows it."""
+"""The result of converting NaN to an integer on common processors; the core knows it too."""
 
 WINDOW_FIELDS = ("cwnd", "ssthresh", "pacing_rate", "mss")
 ACK_FIELDS = ("acked", "ece", "snd_una", "snd_nxt", "now", "rtt", "srtt", "open")
@@ -69,5 +69,5 @@ class Algorithm(Structure):
 
 
 def address_of(structure: Algorithm) -> int:
-    """Where it is in memory."""
+    """The address in memory."""
     return ctypes.addressof(structure)

@@ -1,4 +1,7 @@
-"""`pauseframe cc check`: the contract of congestion controls, and a small standard set beside CUBIC and DCTCP."""
+"""`pauseframe cc check`:
+
+tests the contract of congestion controls, and compares them with CUBIC and DCTCP on a small standard set.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ RIVALS: dict[str, dict[str, Any]] = {"cubic": {"transport.preset": "cubic"}, "dc
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a check."""
+    """The result of a check."""
 
     rules: list[Check]
     runs: dict[str, dict[str, pf.Run]]
@@ -47,9 +50,8 @@ def check(
 ) -> Checked:
     """Checks every congestion control of `plugins`.
 
-    `out` is the file of the report, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP),
-    `tell` hears what is being done.
-    Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
+    `out` is the report's file, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), and
+    `tell` receives progress messages. Raises InputError if a file is not a plug-in, RunError if a run failed.
     """
     say = tell or (lambda _: None)
     names = [name for file in load(plugins) for name in file.names]
@@ -69,7 +71,7 @@ def check(
 
 
 def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every congestion control with its settings: a plug-in has those of DCTCP if it needs the exact echo of marks."""
+    """Every congestion control with its settings: a plug-in that needs the exact echo of marks gets those of DCTCP."""
     own: dict[str, dict[str, Any]] = {}
     for name in names:
         preset = "dctcp" if _needs_exact_ecn(name) else "cubic"
@@ -78,7 +80,7 @@ def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, d
 
 
 def _needs_exact_ecn(name: str) -> bool:
-    """The warning of the core tells: it is about a scenario without the exact echo."""
+    """The core warns about a scenario without the exact echo; that warning answers the question."""
     resolved = resolve(STANDARD / "one_flow.toml", set={"transport.congestion_control": name})
     return any("needs the exact echo of CE" in warning for warning in resolved.warnings)
 
@@ -110,7 +112,7 @@ def _about(scenario: str) -> str:
 
 
 def key_figures(run: pf.Run) -> dict[str, str]:
-    """The figures of a run that the terminal shows."""
+    """The figures of a run on the terminal."""
     from pauseframe._text import format_count, format_us
 
     summary = run.summary
@@ -128,7 +130,7 @@ def key_figures(run: pf.Run) -> dict[str, str]:
 
 
 def _goodput(run: pf.Run) -> str:
-    """Application bytes that arrived, by the time that the run took."""
+    """Application bytes that arrived, divided by the duration of the run."""
     import polars as pl
 
     table = pl.DataFrame(run.flows)

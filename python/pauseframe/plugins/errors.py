@@ -1,4 +1,4 @@
-"""What a plug-in raised: C functions cannot pass an exception on, so it waits here until the run has ended."""
+"""Keeps exceptions of plug-ins until the run has ended, because C functions cannot propagate them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def remember(error: BaseException) -> None:
 
 @contextmanager
 def plugin_errors() -> Iterator[None]:
-    """Adds what a plug-in raised to the error of a run. An interrupt in a plug-in's code is raised as such."""
+    """Adds a plug-in's exception to the error of a run. An interrupt in a plug-in's code is raised as such."""
     before = sys.unraisablehook
     sys.unraisablehook = _hear  # compiled code reports its exceptions there
     _raised.clear()

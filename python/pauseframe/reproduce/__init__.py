@@ -1,7 +1,7 @@
-"""Experiments of papers: run them, measure, and say for each claim what the paper says and what came out.
+"""Runs experiments of papers, measures, and judges each claim.
 
-An experiment is data (`experiments/PAPER/NAME.toml`): a scenario, its variants, metrics in SQL over the result
-tables, and the paper's claims as bands. One judge, the same for all, gives the verdicts.
+An experiment is data (`experiments/PAPER/NAME.toml`): a scenario, its variants, metrics in SQL over the result tables,
+and the paper's claims as bands. One judge decides all verdicts.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def run_reproduce(
 
 
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
-    """Puts the verdicts beside the experiments; where the reduced size is the papers', they are those of both."""
+    """Records the verdicts in the experiments' folder; where the reduced size is the papers', they count for both."""
     for outcome in outcomes:
         for size in get_args(Size) if outcome.experiment.has_one_size else (outcome.size,):
             expected.write(folder or shipped_experiments(), outcome.judgements, size, outcome.told)
@@ -80,7 +80,7 @@ def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
 
 
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
-    """A line for each verdict that is not the known one."""
+    """A line for each verdict that differs from the recorded one."""
     judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
     return expected.changes(expected.read(folder or shipped_experiments()), judgements, outcomes[0].size)
 
@@ -117,7 +117,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
 
 
 def measured(judgement: Judgement) -> str:
-    """The medians of a claim's parts, each with its band where it lies outside."""
+    """The medians of a claim's parts, each with its band if it is outside."""
     texts = []
     for part in judgement.parts:
         value = format_number(median(part.values), 3) if part.values else part.note

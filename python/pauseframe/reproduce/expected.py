@@ -1,4 +1,4 @@
-"""The verdicts that are known: `experiments/verdicts.json`, an entry a claim and size with what came out for each seed.
+"""The recorded verdicts: `experiments/verdicts.json`, an entry per claim and size with the results of each seed.
 
 `pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it.
 """
@@ -25,25 +25,25 @@ NAME = "verdicts.json"
 
 
 class KnownPart(TypedDict):
-    """Of a part of a claim."""
+    """The record of a part of a claim."""
 
     verdict: Verdict
     by_seed: dict[str, float]
     median: float | None
     interval: list[float] | None
     held: int
-    """In how many seeds it is in its band."""
+    """Number of seeds in its band."""
     at_edge: bool
     samples: int
 
 
 class Known(TypedDict):
-    """Of a claim at a size."""
+    """The record of a claim at a size."""
 
     verdict: Verdict
     parts: list[KnownPart]
     why: str
-    """With its numbers; empty of what is reproduced."""
+    """The reason with its numbers; empty for reproduced claims."""
 
 
 Verdicts = dict[str, dict[str, Known]]
@@ -51,7 +51,7 @@ Verdicts = dict[str, dict[str, Known]]
 
 
 def read(folder: Path) -> Verdicts:
-    """Empty where there is no such file."""
+    """Empty if the file does not exist."""
     path = folder / NAME
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -62,9 +62,9 @@ def read(folder: Path) -> Verdicts:
 
 
 def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mapping[str, str]) -> Path:
-    """Puts the judgements beside the experiments; other claims and the other size keep their entries.
+    """Records the judgements; other claims and the other size keep their entries.
 
-    `told` says of each claim why.
+    `told` has the reason for each claim.
     """
     known = read(folder)
     for judgement in judgements:
@@ -93,7 +93,7 @@ def _short(value: float) -> float:
 
 
 def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> list[str]:
-    """A line for each part whose verdict is not the known one of the same seeds, with the numbers then and now."""
+    """A line for each part whose verdict differs from the recorded one of the same seeds, with both numbers."""
     lines = []
     for judgement in judgements:
         before = known.get(judgement.claim.id, {}).get(size)
@@ -111,7 +111,7 @@ def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> lis
 
 
 def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
-    """Numbers of the seeds that both have; where they share none, the verdicts. `seeds`: those of the judgement."""
+    """Compares the numbers of common seeds, or the verdicts if no seed is common. `seeds`: those of the judgement."""
     shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
     if not now.by_seed and then["by_seed"] and seeds.isdisjoint(map(int, then["by_seed"])):
         return ""  # Nothing to compare in these seeds, then as now: a factor over nothing.
@@ -127,7 +127,7 @@ def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
 
 
 def stability(known: Verdicts, claim: str, size: Size) -> str:
-    """What is known of a claim, in words; empty if nothing is."""
+    """The record of a claim in words; empty without one."""
     if size not in known.get(claim, {}):
         return ""
     entry = known[claim][size]

@@ -1,4 +1,4 @@
-"""The kinds of which claims are made: each a class with its keys, the number that it takes from points, and its band.
+"""The kinds of claims: each a class with its keys, the number that it computes from points, and its band.
 
 | kind | number | band |
 |---|---|---|
@@ -12,10 +12,9 @@
 | crossover | where along the axis `along` `of` crosses `over` | `low`..`high` |
 | monotone | Spearman's rank correlation of the metric with `along` (`direction` rising or falling) | at least `least` |
 
-Where a number is made of several values, `across` says how; `at` picks points by their keys. `theirs` is the paper's
-number, or the two ends of its range: outside of the band the shape is right if the number is within a factor of 2 of
-it, with the same sign (a change) and on the same side of 1 (a factor). Where the paper has no number there is only the
-band.
+`across` reduces several values to one number; `at` selects points by their keys. `theirs` is the paper's number, or its
+range: outside the band, the shape is right if the number is within a factor of 2 of it, with the same sign (a change)
+and on the same side of 1 (a factor). Without a number of the paper only the band counts.
 """
 
 from __future__ import annotations
@@ -38,29 +37,32 @@ ACROSS: dict[str, Callable[[Sequence[float]], float]] = {
 Band = tuple[float, float]
 NOWHERE: Band = (math.inf, -math.inf)
 SHAPE = 2.0
-"""How far from the paper's number a number may be whose shape is right, as a factor."""
+"""Maximum ratio to the paper's number at which the shape is right."""
 
 
 class _Part(Model):
-    """What all kinds have."""
+    """Keys of all kinds."""
 
     metric: str
     name: str = ""
-    """What is measured, in words."""
+    """The measured quantity in words."""
     at: dict[str, JsonValue] = {}
     across: Literal["min", "max", "mean", "median"] | None = None
     theirs: float | list[float] | None = None
     """The paper's number, or its range."""
     instead: str = ""
-    """Why the band is not that of `claims.csv`, where it is not."""
+    """Why the band differs from `claims.csv`, if it does."""
 
     def number(self, points: Sequence[Point]) -> float | None:
-        """From the points of one seed; None where they have none. Raises ValueError without `across` for several."""
+        """The number from the points of one seed; None without points.
+
+        Raises ValueError for several points without `across`.
+        """
         raise NotImplementedError
 
     @property
     def band(self) -> Band:
-        """Where the number must lie."""
+        """The band of the number."""
         raise NotImplementedError
 
     @property
@@ -70,7 +72,7 @@ class _Part(Model):
 
     @property
     def shape(self) -> Band:
-        """In which the claim's shape is right: both ends are within a factor of 2 of the paper's number."""
+        """The range in which the shape is right: both ends are within a factor of 2 of the paper's number."""
         if self.theirs is None:
             return NOWHERE
         ends = sorted(abs(one) for one in self._range())
@@ -79,14 +81,14 @@ class _Part(Model):
 
     @property
     def is_order(self) -> bool:
-        """Whether the band says no more than which of two is larger."""
+        """Whether the band only states which of two is larger."""
         return False
 
     def _range(self) -> list[float]:
         return self.theirs if isinstance(self.theirs, list) else [self.theirs or 0.0]
 
     def who(self) -> list[Who]:
-        """Whatever names variants."""
+        """Kinds that name variants."""
         raise NotImplementedError
 
     @property
@@ -143,7 +145,7 @@ class Within(_Bounded):
 
 
 class Zero(_Part):
-    """The metric of a variant, which is to be 0."""
+    """The metric of a variant, which must be 0."""
 
     kind: Literal["zero"]
     variant: Who
@@ -191,7 +193,7 @@ class Factor(_Bounded):
 
     @property
     def shape(self) -> Band:
-        """On the claimed side of 1, too."""
+        """Requires the claimed side of 1, too."""
         low, high = super().shape
         ends = self._range()
         if min(ends) > 1:
@@ -203,7 +205,7 @@ class Factor(_Bounded):
 
 
 class Change(_Bounded):
-    """How much less (below 0) or more one variant's metric is than another's, as a share of that."""
+    """The relative difference of one variant's metric from another's; negative if it is less."""
 
     kind: Literal["change"]
     of: Who
@@ -217,7 +219,7 @@ class Change(_Bounded):
 
 
 class Explained(_Bounded):
-    """How much of the way from one number, `of`, to another, `over`, a third has gone already."""
+    """The part of the difference between `of` and `over` that a third number explains."""
 
     kind: Literal["explained"]
     of: Selected
@@ -308,7 +310,7 @@ class Crossover(_Bounded):
 
 
 class Monotone(_AtLeast):
-    """Whether a variant's metric rises, or falls, along an axis."""
+    """Whether a variant's metric rises or falls along an axis."""
 
     kind: Literal["monotone"]
     variant: str
@@ -335,7 +337,7 @@ Part = Annotated[
 
 
 def variants_named(part: Part) -> Iterator[str]:
-    """The variants that a part names, but for `best`."""
+    """The variants that a part names, without `best`."""
     for who in part.who():
         for one in who if isinstance(who, list) else [who]:
             name = one.variant if isinstance(one, Selected) else one
@@ -344,7 +346,7 @@ def variants_named(part: Part) -> Iterator[str]:
 
 
 def _pairs(points: Sequence[Point], of: Who, over: Who) -> list[tuple[float, float]]:
-    """Values of both at the places that both have."""
+    """Values of both at their common places."""
     first, second = curve(points, of), curve(points, over)
     return [(first[place], second[place]) for place in sorted(first.keys() & second.keys())]
 

@@ -118,7 +118,7 @@ def _scanned(row: scan.Row, present: Settings) -> ScanRow:
 
 
 def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:
-    """How far a joint scan has come; nothing of what is none."""
+    """The progress of a joint scan; empty for other experiments."""
     stages = experiment.spec.stages
     if not stages:
         return ""

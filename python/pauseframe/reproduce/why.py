@@ -1,4 +1,4 @@
-"""Numbers in the texts that say why a claim differs: they stand there by name and are filled in from results.
+"""Fills results into the texts that explain why a claim differs; the texts name the numbers.
 
 | in the text | what |
 |---|---|
@@ -6,7 +6,7 @@
 | `{B-M17.1 %}` | the same as a percentage |
 | `{medium_p99|dctcp|bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
 
-Medians over seeds, three digits. Numbers of claims of experiments that were not run now are the known ones.
+Numbers are medians over seeds with three digits. Claims that were not run now use their recorded numbers.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 NAMED = re.compile(r"\{([^{}]+)\}")
 PART = re.compile(r"([A-Z]-[A-Z]?\d+(?:-[\w-]+)?)\.(\d+)")
 UNKNOWN = "?"
-"""What stands where there is no number."""
+"""Replaces a missing number."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What texts may name."""
+    """The numbers that texts may name."""
 
     judgements: Mapping[str, Judgement]
     known: Verdicts
@@ -73,5 +73,5 @@ class Numbers:
 
 
 def names(text: str) -> list[str]:
-    """What a text names, without the form."""
+    """The name in a placeholder, without its format."""
     return [found.removesuffix(" %") for found in NAMED.findall(text)]

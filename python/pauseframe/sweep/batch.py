@@ -1,8 +1,8 @@
-"""Batches: files that hold many runs of a sweep, in the place of a folder for each.
+"""Batches: files that hold many runs of a sweep, instead of a folder per run.
 
-A batch has one writer, a process, and is only appended to. Each record has its own length and digest, so a reader takes
-what is whole and leaves what a killed process was in the middle of. A record holds a run (its manifest, and the tables
-that have rows, packed by the core) or the text of a scenario, which all runs share that differ by their seed only.
+A batch has one writing process and is only appended to. Each record has a length and a digest, so a reader finds the
+complete ones and skips what a killed process left. A record holds a run (its manifest and the tables with rows, packed
+by the core) or the text of a scenario shared by runs that differ only in their seed.
 
     record   magic (8 bytes), key (16), digest (16), length of the heading (4), length of the rest (8), heading, rest
     heading  JSON: the sections of the rest with their lengths; of a run also its scenario and its seed
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from pauseframe.types import Manifest
 
 BATCHES = "batches"
-"""The folder of a sweep's batches, within the sweep's; and that of a store's."""
+"""The folder of batches within a sweep or a store."""
 ENDING = ".runs"
 RUN, SCENARIO = b"pf-run\x01\n", b"pf-toml\x01"
 HEAD = struct.Struct("<8s16s16sIQ")
 DIGEST_BYTES = 16
 SYNC_EVERY_S = 1.0
-"""A power cut costs the runs of so long at most; a kill costs the runs under way."""
+"""Seconds between two syncs:
+
+a power failure loses at most the runs of this time; a kill loses only those in progress.
+"""
 
 
 class Entry(NamedTuple):
-    """Where a record is."""
+    """Position of a record."""
 
     path: Path
     key: str
@@ -49,13 +52,13 @@ class Entry(NamedTuple):
 
 
 class Record:
-    """A record that was read and is what was written."""
+    """A record whose digest was checked."""
 
     def __init__(self, entry: Entry, heading: bytes, rest: bytes) -> None:
         self.key = entry.key
         table = json.loads(heading)
         self.scenario: str = table.get("scenario", "")
-        """Key of the record that has the scenario."""
+        """Key of the record with the scenario."""
         self.seed: int = table.get("seed", 0)
         self._rest = rest
         self._places: dict[str, tuple[int, int]] = {}
@@ -65,7 +68,7 @@ class Record:
             begin += length
 
     def section(self, name: str) -> bytes | None:
-        """A section; None if the record has none of this name."""
+        """A section; None if the record has no such section."""
         place = self._places.get(name)
         return None if place is None else self._rest[slice(*place)]
 
@@ -76,7 +79,7 @@ class Record:
 
     @property
     def manifest(self) -> Manifest:
-        """What the manifest of a results folder would say."""
+        """The content of the manifest that a results folder would have."""
         return cast("Manifest", json.loads(self.section("manifest") or b"{}"))
 
 
@@ -86,7 +89,7 @@ def scenario_key(toml: str) -> str:
 
 
 def scenario_record(toml: str) -> bytes:
-    """The record of a scenario, its seed aside."""
+    """The record of a scenario without its seed."""
     return _record(SCENARIO, scenario_key(toml), {}, {"scenario": toml.encode()})
 
 
@@ -112,7 +115,7 @@ def _digest(*parts: bytes) -> bytes:
 
 
 class BatchWriter:
-    """A new batch of this process in a folder. The file appears with its first record."""
+    """A new batch of this process. The file appears with its first record."""
 
     def __init__(self, folder: Path) -> None:
         name = f"{HOST}+{os.getpid()}+{os.urandom(4).hex()}{ENDING}"
@@ -122,7 +125,7 @@ class BatchWriter:
         self._scenarios: set[str] = set()
 
     def add_scenario(self, toml: str, key: str) -> None:
-        """Adds a scenario with this key, unless it is there."""
+        """Adds a scenario with this key, unless it exists."""
         if key not in self._scenarios:
             self._scenarios.add(key)
             self.append(scenario_record(toml))
@@ -186,11 +189,11 @@ class Batches:
             begin = end
 
     def records_of(self, path: Path) -> list[Entry]:
-        """Where the records of a batch are."""
+        """Positions of the records."""
         return [entry for _, entry in self._entries(path)]
 
     def flaw(self, key: str) -> str | None:
-        """Why the run of this key cannot be taken from here; None if it can. Reads all of it."""
+        """Why the run of this key cannot be read; None if it can. Reads the whole record."""
         try:
             record = self.read(key)
             self.toml(record)
@@ -199,7 +202,7 @@ class Batches:
         return None
 
     def read(self, key: str) -> Record:
-        """The run of this key, which is here. Raises DamagedResultsError if it is damaged."""
+        """The run of this key, which must exist. Raises DamagedResultsError if it is damaged."""
         return self._read(self.runs[key])
 
     def _read(self, entry: Entry) -> Record:
@@ -231,7 +234,7 @@ def with_seed(toml: str, seed: int) -> str:
 
 
 def batch_files(folder: Path) -> list[Path]:
-    """The batches in a folder, the oldest names first."""
+    """The batches in a folder, sorted by name."""
     with suppress(OSError):
         return sorted(path for path in folder.iterdir() if path.suffix == ENDING)
     return []
@@ -244,7 +247,7 @@ def finished_in(folder: Path, process: int) -> set[str]:
 
 
 def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Puts batches of one folder into another as well: as links, or copies where the file system has none."""
+    """Adds batches of one folder to another by hard links, or by copies if the file system has none."""
     from pauseframe.sweep.store import link_file
 
     target.mkdir(parents=True, exist_ok=True)
@@ -253,7 +256,7 @@ def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
 
 
 def remove_runs(batches: Batches, keys: Iterable[str]) -> None:
-    """Writes the batches that have these runs anew, without these."""
+    """Rewrites the batches that contain these runs without them."""
     removed = {batches.runs[key] for key in keys}
     for path in sorted({entry.path for entry in removed}):
         writer = BatchWriter(batches.folder)

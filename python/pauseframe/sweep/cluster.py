@@ -1,8 +1,8 @@
 """Runs of a sweep on a Dask cluster (`pip install 'pauseframe[cluster]'`).
 
-Workers send the records of their runs, and the sweep writes them into a batch. Of runs that are kept as folders, a
-worker that sees the sweep's store, because they share a file system, writes its run there itself; any other sends the
-files, and they are written here. Dask gives the runs of a worker that died to others.
+Workers send the records of their runs, and the sweep writes them into a batch. If runs are kept as folders, a worker
+that shares the file system of the sweep's store writes its run there; others send the files. Dask repeats the runs of a
+worker that died.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOST = "the connection to the scheduler was lost; what is finished is kept, and 
 
 
 def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) -> Iterator[Outcome]:
-    """Computes the runs on a cluster, given by its scheduler's address or a client; yields outcomes as they come.
+    """Computes the runs on a cluster, given by its scheduler's address or a client; yields outcomes as they arrive.
 
     Raises RunError if the scheduler cannot be reached or is lost.
     """
@@ -89,7 +89,7 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterat
 
 
 class _Batch:
-    """Takes the records that workers send into a batch."""
+    """Writes the records of workers into a batch."""
 
     token = ""
 
@@ -98,7 +98,7 @@ class _Batch:
         self._writer = BatchWriter(target.batches or Path())
 
     def take(self, run: PlannedRun, answer: Answer) -> str | None:
-        """What a worker has computed."""
+        """Stores the result of a worker."""
         if "record" in answer:
             self._writer.add_scenario(run.toml, scenario_key(run.toml))
             self._writer.append(answer["record"])
@@ -110,7 +110,7 @@ class _Batch:
 
 
 class _Folders:
-    """Takes what workers send into a store, unless they see it and have written there themselves."""
+    """Writes the results of workers into a store, unless they have written there themselves."""
 
     def __init__(self, target: Target, store: Path) -> None:
         self.target = replace(target, store=store.absolute(), batches=None)
@@ -120,7 +120,7 @@ class _Folders:
         self.token = str(path)
 
     def take(self, run: PlannedRun, answer: Answer) -> str | None:
-        """What a worker has computed."""
+        """Stores the result of a worker."""
         error = answer.get("error")
         if "files" in answer:
             _write(self._store, run.key, answer["files"])
@@ -134,7 +134,7 @@ class _Folders:
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """What Dask raises, by the moment at which the scheduler went away."""
+    """The exceptions that Dask raises when the scheduler disappears, depending on the moment."""
     return (import_module("distributed.comm").CommClosedError, CancelledError, AsyncCancelledError)
 
 
@@ -151,12 +151,12 @@ def _outcome(future: Any, run: PlannedRun, receiver: _Batch | _Folders) -> Outco
     if future.status == "error":  # a worker died again and again with it
         reason = _while_connected(future.exception)
         return Outcome(run, f"{type(reason).__name__}: {reason}")
-    # "lost": its worker died before the record was fetched, and the scheduler gives the run to another worker
+    # "lost": the worker died before the record was fetched, and the scheduler repeats the run on another worker
     return Outcome(run, receiver.take(run, _while_connected(future.result)))
 
 
 def _appears(store: Store, key: str) -> bool:
-    """Waits for what another machine has written: a network file system may show it late."""
+    """Waits for a file of another machine, which a network file system may show late."""
     end = time.monotonic() + APPEARS_S
     while not store.has(key):
         if time.monotonic() > end:
@@ -179,12 +179,12 @@ class TaskThere(Task):
     """A task for another machine."""
 
     token: str
-    """A file that who shares the store can see; "" where records are sent."""
+    """A file visible to everyone who shares the store; "" if records are sent."""
     version: str
 
 
 def compute_there(task: TaskThere) -> Answer:
-    """On a worker of the cluster: computes a run into the store, or returns its files or its record."""
+    """Runs on a worker of the cluster: computes a run into the store, or returns its files or its record."""
     if task["version"] != __version__:
         return {"error": f"the worker has pauseframe {__version__}, the sweep {task['version']}"}
     if "store" not in task:

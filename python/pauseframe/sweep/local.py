@@ -1,14 +1,13 @@
 """Runs of a sweep on this machine: one worker process per core, each serving many runs.
 
-Workers are told tasks and give answers over pipes (worker.py), so that a worker that is killed costs one run's work
-and not the sweep, and none outlives it. No run is started that would not fit into memory by the measure of the
-largest so far; the start of the first ones is spread, since nothing is known about them. Short runs are handed out
-several at a time, and where they all are soon over there are fewer workers than cores: a process costs more to start
-than it would save.
+Workers receive tasks and answer over pipes (worker.py), so killing a worker costs the work of one run and not the
+sweep, and no worker outlives the sweep. A run starts only if it fits into memory, estimated by the largest run so far;
+the first starts are staggered, since no estimate exists yet. Short runs are sent in groups, and short sweeps use fewer
+workers than cores, because starting a process would cost more than it saves.
 
-Neither `concurrent.futures` nor loky: where a worker is killed both break, and all runs that are under way or waiting
-fail with it (loky 3.7: one of two workers killed, six of six jobs lost). What the pool promises beyond theirs is what
-is tested: `test_a_run_that_kills_its_workers_fails_alone`, `test_idle_workers_may_be_killed`,
+`concurrent.futures` and loky are unsuitable: if a worker is killed, both break, and all running and waiting runs fail
+(loky 3.7: one of two workers killed, six of six jobs lost). The tests of this pool's guarantees are
+`test_a_run_that_kills_its_workers_fails_alone`, `test_idle_workers_may_be_killed`,
 `test_kills_lose_and_duplicate_nothing`, `test_one_at_a_time_where_memory_is_short`, and `tests/sweep_kills.py`.
 """
 
@@ -38,19 +37,19 @@ if TYPE_CHECKING:
     from pauseframe.sweep.task import Answer, Target, Task
 
 FIRST_STARTS_S = 0.1
-"""Between the first starts, until one run has ended and its memory is known."""
+"""Seconds between the first starts, until one run has ended and its memory is known."""
 MEMORY_SHARE = 0.9
-"""How much of what the system calls available is given to runs."""
+"""Share of the available memory that runs may use."""
 TRIES = 2
 HANDED_OUT_S = 0.05
-"""So much work a worker gets at a time."""
+"""Seconds of work that a worker gets at a time."""
 HANDED_OUT_MAX = 64
 WORKER_PAYS_S = 0.2
-"""Another worker is started if the sweep is over so much sooner with it."""
+"""Another worker starts if the sweep then ends this many seconds sooner."""
 
 
 def core_count() -> int:
-    """The cores this process may use; batch systems and containers grant fewer than the machine has."""
+    """The cores that this process may use; batch systems and containers grant fewer than the machine has."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota = cores_of_quota(Path("/proc/self/cgroup").read_text(), Path("/sys/fs/cgroup"))
@@ -60,7 +59,7 @@ def core_count() -> int:
 
 
 def cores_of_quota(groups: str, root: Path) -> int | None:
-    """The cores that the quotas of control groups (version 2) amount to, by /proc/self/cgroup; None without a quota."""
+    """The cores that the quotas of control groups (version 2) allow, from /proc/self/cgroup; None without a quota."""
     path = next((line.removeprefix("0::/") for line in groups.splitlines() if line.startswith("0::/")), None)
     if path is None:
         return None
@@ -77,10 +76,10 @@ def cores_of_quota(groups: str, root: Path) -> int | None:
 
 
 def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator[Outcome]:
-    """Computes the runs into the target, `jobs` at a time; yields the outcome of each as it comes.
+    """Computes the runs into the target, `jobs` at a time; yields each outcome when it arrives.
 
-    Closing the iterator kills the workers. A run whose worker dies is done once more, by itself when all others are
-    through: most likely the system was out of memory.
+    Closing the iterator kills the workers. A run whose worker dies is repeated alone at the end: most likely the system
+    was out of memory.
     """
     pool = Pool(target, jobs)
     try:
@@ -105,14 +104,14 @@ def _spawned(needs_packages: bool) -> subprocess.Popen[bytes]:
 
 
 class _Worker:
-    """A worker process and the runs that it has been given."""
+    """A worker process and its runs."""
 
     def __init__(self, needs_packages: bool) -> None:
         self.process = Fork() if can_fork() else _spawned(needs_packages)
         self.runs: deque[PlannedRun] = deque()
-        """What it has been given and has not answered; it is busy with the first."""
+        """Runs without an answer yet; the worker computes the first."""
         self.ready = False
-        """Whether it has loaded what it needs."""
+        """Whether it has loaded the package."""
         self._scenarios: set[str] = set()
         self._has_plugins = False
         self._answer = b""
@@ -122,7 +121,7 @@ class _Worker:
         return cast("IO[bytes]", self.process.stdout)
 
     def begin(self, runs: Sequence[PlannedRun], target: Target) -> bool:
-        """Hands out runs; false if the worker is dead."""
+        """Sends runs; false if the worker is dead."""
         pipe = cast("IO[bytes]", self.process.stdin)
         try:
             pipe.write("".join(self._line(task_for(run, target)) for run in runs).encode())
@@ -133,7 +132,7 @@ class _Worker:
         return True
 
     def _line(self, task: Task) -> str:
-        """A task; each scenario is told once, and so are the plug-ins."""
+        """A task; scenarios and plug-ins are sent only once."""
         if self._has_plugins:
             task.pop("plugins", None)
         self._has_plugins = True
@@ -143,7 +142,7 @@ class _Worker:
         return json.dumps(task) + "\n"
 
     def read(self) -> tuple[list[Answer], bool]:
-        """The answers that are there, and whether the worker is alive."""
+        """The answers so far, and whether the worker is alive."""
         part = os.read(self.answers.fileno(), 1 << 16)
         *lines, self._answer = (self._answer + part).split(b"\n")
         return [json.loads(line) for line in lines], bool(part)
@@ -185,7 +184,7 @@ class Pool:
         self._selector = selectors.DefaultSelector()
 
     def outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """Until every run has one."""
+        """Blocks until every run has a worker."""
         waiting = self._waiting = deque(runs)
         while waiting or self._again or self._busy:
             while waiting and self._may_start():
@@ -196,7 +195,7 @@ class Pool:
                 yield from self._take(worker)
 
     def close(self) -> None:
-        """Kills all workers, with what they are doing."""
+        """Kills all workers and their runs."""
         for worker in self._idle + self._busy:
             worker.kill()
         self._idle, self._busy = [], []
@@ -218,14 +217,14 @@ class Pool:
         return fits(self._largest, sizes, idle, available_bytes())
 
     def _another_pays(self) -> bool:
-        """Whether all is over notably sooner with one more worker; as long as no run has ended, it is."""
+        """Whether one more worker ends the sweep notably sooner; assumed while no run has ended."""
         if not self._ended:
             return True
         left, workers = len(self._waiting) * self._spent_s / self._ended, len(self._busy)
         return left / workers - left / (workers + 1) > WORKER_PAYS_S
 
     def _portion(self) -> int:
-        """How many runs a worker gets at a time: one as long as none has ended."""
+        """Number of runs that a worker gets at a time: one while none has ended."""
         if not self._ended:
             return 1
         mean = max(self._spent_s / self._ended, 1e-6)
@@ -251,14 +250,14 @@ class Pool:
         worker.kill()
 
     def _answering(self, more_waiting: bool) -> list[_Worker]:
-        """The workers that have something to say, or died. Waits for one, or until another start may be tried."""
+        """The workers with answers, or that died. Waits for one, or until another start may be tried."""
         pause = None
         if more_waiting and len(self._busy) < self._jobs:
             pause = 0.5 if self._largest else FIRST_STARTS_S
         return [key.data for key, _ in self._selector.select(pause)]
 
     def _take(self, worker: _Worker) -> Iterator[Outcome]:
-        """The outcomes of the runs that a worker has answered; of one that died, what is to be said at once."""
+        """The outcomes of the runs that a worker has answered; for a dead worker, its errors."""
         answers, alive = worker.read()
         for answer in answers:
             if "ready" in answer:
@@ -297,10 +296,10 @@ class Pool:
 
 
 def fits(largest: int, busy: Sequence[int], idle: int, available: int) -> bool:
-    """Whether one more run fits beside those under way.
+    """Whether one more run fits into memory.
 
-    A run will need what the largest needed so far (`largest`, or the largest of those under way); what its worker
-    holds already, `busy` of those under way and `idle` of the one to be used, is no longer among the `available`.
+    A run is assumed to need as much as the largest so far (`largest`, or the largest of those running). Memory that its
+    worker already holds, `busy` of the running ones and `idle` of the one to use, is no longer in `available`.
     """
     need = max(largest, *busy, 0)
     promised = sum(need - size for size in busy)

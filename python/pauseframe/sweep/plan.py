@@ -1,7 +1,7 @@
-"""From a scenario and its axes to the list of runs, each validated before anything runs.
+"""Turns a scenario and its axes into the list of runs, all validated before the first run.
 
-The core resolves every combination once, and all mistakes of all of them are told together. A run is named twice: by
-its folder within the sweep (`transport.preset=dctcp/seed=3`), and by a key, the digest of all that decides its results.
+The core resolves every combination once, and one error reports all mistakes. A run has two names: its folder within the
+sweep (`transport.preset=dctcp/seed=3`), and its key, the digest of everything that decides its results.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from pauseframe.types import Problem
 
 NT_GNU_BUILD_ID = rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})"
-"""A note of elf(5): lengths of name and contents, type, name, contents."""
+"""A note in elf(5): lengths of name and contents, type, name, contents."""
 NAME_BYTES = 240
-"""What a folder's name may have on common file systems is 255."""
+"""Maximum length of a folder's name; common file systems allow 255."""
 
 
 class PlannedRow(TypedDict):
-    """A run as `sweep.json` lists it."""
+    """A run in `sweep.json`."""
 
     path: str
-    """Of its folder, relative to the sweep's."""
+    """Path of its folder, relative to the sweep's."""
     key: str
     axes: Settings
     seed: int
 
 
 class SweepManifest(TypedDict):
-    """What `sweep.json` holds."""
+    """The content of `sweep.json`."""
 
     program: str
     version: str
@@ -62,10 +62,10 @@ class PlannedRun:
     axes: Mapping[str, Value]
     seed: int
     path: str
-    """Of its folder, relative to the sweep's."""
+    """Path of its folder, relative to the sweep's."""
     key: str
     toml: str
-    """The resolved scenario, but for the seed; runs that differ by their seed share it."""
+    """The resolved scenario without the seed; runs that differ only in their seed share it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Plan:
     """The plug-ins that runs use."""
 
     def shard(self, index: int, count: int) -> list[PlannedRun]:
-        """Every `count`-th run, beginning at number `index` from 1."""
+        """Every `count`-th run, starting with number `index` (from 1)."""
         return self.runs[index - 1 :: count]
 
     def manifest(self) -> SweepManifest:
@@ -99,7 +99,7 @@ class Plan:
 
 @dataclass
 class Source:
-    """A scenario as text, and what is to be varied in it."""
+    """A scenario as text, and its axes."""
 
     text: str
     base_dir: str
@@ -114,7 +114,7 @@ class Source:
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
-        """From whatever `pauseframe.run` accepts; a `[sweep]` table in it is read."""
+        """Reads any input of `pauseframe.run`, including a `[sweep]` table in it."""
         if is_scenario(scenario):
             return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
         if isinstance(scenario, _core.Resolved):
@@ -127,7 +127,7 @@ class Source:
         return cls(text, base_dir, name, spec_from_table(table), {}, bool(table), search)
 
     def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
-        """Adds axes and replaces seeds, zip, exclude where they are given."""
+        """Adds axes, and replaces seeds, zip and exclude if given."""
         for path, values in (axes or {}).items():
             self.spec.add_axis(path, values)
         for name, value in rules.items():
@@ -160,7 +160,7 @@ class Source:
         return Plan(name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
 
     def resolve(self) -> _core.Resolved:
-        """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
+        """The scenario without the axes. Raises ScenarioError with every mistake in it."""
         return self.resolve_with({})
 
     def resolve_with(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
@@ -169,7 +169,10 @@ class Source:
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
     def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[str, int, list[str]]:
-        """Name and seed of the first scenario, and the warnings of all. None is kept: each has its fabric with it."""
+        """Name and seed of the first scenario, and the warnings of all.
+
+        The scenarios are not kept, because each contains its fabric.
+        """
         named: list[tuple[str, int]] = []
         warnings: dict[str, None] = {}
         wrong = []
@@ -187,7 +190,10 @@ class Source:
 
 
 def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
-    """The loaded plug-ins whose digest is in a scenario. Raises InputError for one that no other process can load."""
+    """The loaded plug-ins whose digests the scenario names.
+
+    Raises InputError for one that other processes cannot load.
+    """
     if not any("[plugins]" in text for text in texts):
         return ()
     from pauseframe.plugins.load import loaded_files
@@ -203,17 +209,17 @@ def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
 
 
 def run_key(toml: str, seed: int) -> str:
-    """The digest of a resolved scenario (its own seed aside), the seed, the version and the build of the core."""
+    """The digest of a resolved scenario (without its seed), the seed, the version and the build of the core."""
     text = "\n".join((_core.__version__, core_build(), str(seed), toml))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @cache
 def core_build() -> str:
-    """The compiled core's digest: who changes the simulator without changing the version gets new results.
+    """The digest of the compiled core, so that a changed simulator of the same version computes new results.
 
-    The linker's own digest of the library where there is one (the build ID of an ELF file): reading all of the library
-    takes as long as thirty small runs.
+    The linker's digest of the library, if it has one (the build ID of an ELF file): reading the whole library takes as
+    long as thirty small runs.
     """
     path = Path(str(_core.__file__))
     with path.open("rb") as file:
@@ -228,7 +234,7 @@ def run_folder(combination: Mapping[str, Any], seed: int) -> str:
 
 
 def _quoted(text: str, room: int) -> str:
-    """As Hive does, so that readers of partitions see the value; a very long one ends in its digest."""
+    """In Hive's format, so that readers of partitions see the value; very long values end in a digest."""
     quoted = quote(text, safe=",+")
     if len(quoted) <= room:
         return quoted
@@ -238,7 +244,7 @@ def _quoted(text: str, room: int) -> str:
 def _merged(
     wrong: Sequence[tuple[Mapping[str, Any], list[Problem]]], combinations: Sequence[Mapping[str, Any]]
 ) -> list[Problem]:
-    """Each problem once, with what the combinations that have it have in common."""
+    """Each problem once, with the values that all combinations with this problem share."""
     having: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     entries: dict[tuple[str, str, str], Problem] = {}
     for combination, problems in wrong:
@@ -256,7 +262,7 @@ def _merged(
 def _circumstances(
     having: Sequence[Mapping[str, Any]], combinations: Sequence[Mapping[str, Any]], entry: Problem
 ) -> str:
-    """' (with switch.pfc.xoff = "96 KB")' where a problem depends on more than the value that it names."""
+    """' (with switch.pfc.xoff = "96 KB")' if a problem depends on more than the value that it names."""
     common = {path: value for path, value in having[0].items() if all(other[path] == value for other in having)}
     matching = sum(all(one[path] == value for path, value in common.items()) for one in combinations)
     more = ""
@@ -268,5 +274,5 @@ def _circumstances(
 
 
 def _bare(path: str) -> str:
-    """Without numbers: "workload.size" and "workload.0.size" may be the same key."""
+    """Paths without numbers: "workload.size" and "workload.0.size" may be the same key."""
     return re.sub(r"\.\d+(?=\.)", "", path)

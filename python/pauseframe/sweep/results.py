@@ -1,4 +1,4 @@
-"""The tables of a sweep: those of its runs as one, with the axes as columns."""
+"""The tables of a sweep: the rows of all runs, with the axes as columns."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 MANIFEST = "sweep.json"
 AGAIN = "pauseframe sweep --resume computes its run again"
 PART_BYTES = 1 << 23
-"""So much of packed tables is decoded at a time."""
+"""Bytes of packed tables that are decoded at a time."""
 TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
-"""The tables that a finished sweep has as files: a row per run, and what runs have at their end. What is recorded over
-time (series, throughput, states) stays in the batches, since it may be much larger."""
+"""The tables of a finished sweep:
+
+one row per run, and the tables that runs have at their end. Time series (series, throughput, states) stay in the
+batches, because they may be much larger.
+"""
 
 
 class Failure(FailureEntry):
@@ -43,7 +46,7 @@ class Failure(FailureEntry):
 
 
 class Sweep:
-    """A sweep's folder. Runs that are not finished are not in its tables."""
+    """A sweep's folder. Its tables contain finished runs only."""
 
     def __init__(self, folder: Path, manifest: SweepManifest) -> None:
         self.folder = folder
@@ -59,34 +62,34 @@ class Sweep:
 
     @cached_property
     def batches(self) -> Batches:
-        """The runs that are kept in batches."""
+        """The runs in batches."""
         return Batches(self.folder / BATCHES)
 
     @cached_property
     def finished(self) -> list[PlannedRow]:
-        """Those of `planned` that are finished."""
+        """The finished ones of `planned`."""
         runs = self.batches.runs
         return [row for row in self.planned if row["key"] in runs or is_whole(self.folder / row["path"], row["key"])]
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """What the manifests of `finished` say."""
+        """The manifests of `finished`."""
         return [self.manifest(row) for row in self.finished]
 
     def manifest(self, row: PlannedRow) -> Manifest:
-        """What the manifest of a finished run says."""
+        """The manifest of a finished run."""
         if row["key"] in self.batches.runs:
             return self.record(row).manifest
         return open_results(self.folder / row["path"]).manifest
 
     def record(self, row: PlannedRow) -> Record:
-        """The record of a run that is in a batch. Raises DamagedResultsError if it is damaged."""
+        """The record of a run in a batch. Raises DamagedResultsError if it is damaged."""
         with _advice():
             return self.batches.read(row["key"])
 
     @cached_property
     def failures(self) -> list[Failure]:
-        """Runs that failed: path, axes, seed, message, command (which does it again)."""
+        """Failed runs: path, axes, seed, message, and the command that repeats the run."""
         entries = [(row["path"], read_failure(self.folder / row["path"])) for row in self.planned]
         return [Failure(path=path, **entry) for path, entry in entries if entry is not None]
 
@@ -103,7 +106,7 @@ class Sweep:
 
     @property
     def queries(self) -> pl.LazyFrame:
-        """One row a partition-aggregate job."""
+        """One row per partition-aggregate job."""
         return self.table("queries")
 
     @property
@@ -113,7 +116,7 @@ class Sweep:
 
     @property
     def series(self) -> pl.LazyFrame:
-        """Time lines in long form."""
+        """Time series, one row per sample."""
         return self.table("series")
 
     @cached_property
@@ -136,7 +139,7 @@ class Sweep:
         return {name: column + [None] * (count - len(column)) for name, column in columns.items()}
 
     def table(self, name: TableName) -> pl.LazyFrame:
-        """A table of all finished runs, read when it is collected."""
+        """A lazy table of all finished runs."""
         import polars as pl
 
         if not self.finished:
@@ -165,7 +168,7 @@ class Sweep:
         return frame.with_columns(columns)
 
     def _scan_batches(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
-        """Decodes some runs at a time, when the frame is collected."""
+        """Decodes some runs at a time when the frame is collected."""
         import polars as pl
         from polars.io.plugins import register_io_source
 
@@ -194,7 +197,7 @@ class Sweep:
         return register_io_source(read, schema=schema)
 
     def parts(self, name: TableName, rows: Sequence[PlannedRow]) -> Iterator[_core.Table]:
-        """A table of runs in batches, as many runs at a time as fit well into memory; the axes are columns."""
+        """A table of runs in batches, with as many runs at a time as fit into memory; the axes are columns."""
         packed: list[bytes] = []
         having: list[PlannedRow] = []
         size = 0
@@ -267,7 +270,7 @@ class Sweep:
         )
 
     def _repr_html_(self) -> str:
-        """What it is, and the summaries of its runs, for a notebook."""
+        """The sweep and the summaries of its runs, for a notebook."""
         from html import escape
 
         return f"<p>{escape(repr(self))}</p>{self.summaries._repr_html_()}"
@@ -275,7 +278,7 @@ class Sweep:
 
 @contextmanager
 def _advice() -> Iterator[None]:
-    """Adds what to do to an error about a damaged batch."""
+    """Adds the remedy to an error about a damaged batch."""
     try:
         yield
     except DamagedResultsError as error:
@@ -283,7 +286,7 @@ def _advice() -> Iterator[None]:
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """Reads a sweep's folder. Raises FileNotFoundError if it is none, DamagedResultsError if its list is damaged.
+    """Reads a sweep's folder. Raises FileNotFoundError if it is not one, DamagedResultsError if its list is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load_sweep("results/load-sweep").flows  # doctest: +SKIP
@@ -302,7 +305,7 @@ def load_sweep(folder: str | Path) -> Sweep:
 
 
 def _wrong(manifest: Any) -> str | None:
-    """What a sweep's list of runs lacks; None if it is whole."""
+    """What is missing in a sweep's list of runs; None if it is complete."""
     if not isinstance(manifest, dict):
         return "it is not a JSON object"
     kinds: dict[str, type] = {"name": str, "axes": dict, "seeds": list, "runs": list}
@@ -323,9 +326,9 @@ def _wrong(manifest: Any) -> str | None:
 
 
 def write_tables(sweep: Sweep) -> Sweep:
-    """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep as it is then.
+    """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep with them.
 
-    Begins anew where another process, with another share of the runs, has finished some meanwhile.
+    Starts again if another process with another shard has finished runs meanwhile.
     """
     while sweep.finished:
         with ExitStack() as files:
@@ -338,7 +341,7 @@ def write_tables(sweep: Sweep) -> Sweep:
 
 
 def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
-    """Reads every run once, for all tables."""
+    """Reads every run once for all tables."""
     summaries, *others = tables
     if all(
         row["key"] in sweep.batches.runs for row in sweep.finished
@@ -356,7 +359,7 @@ def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
 
 
 class _TableFile:
-    """A table that is being written. One without rows has no file."""
+    """A table while it is written. Tables without rows have no file."""
 
     def __init__(self, sweep: Sweep, file: str, files: ExitStack) -> None:
         self._sweep = sweep
@@ -386,7 +389,7 @@ class _TableFile:
         self._writer.write(table)
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the remaining rows."""
         if self._packed:
             self._flush()
         if self._writer is None:
@@ -400,7 +403,7 @@ class _TableFile:
 
 
 def read_plan(folder: Path) -> SweepManifest | None:
-    """What `sweep.json` of a folder says; None if there is none or it is damaged."""
+    """The content of `sweep.json` in a folder; None if it is absent or damaged."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError):
@@ -409,7 +412,7 @@ def read_plan(folder: Path) -> SweepManifest | None:
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
-    """Nested dicts as dotted paths; lists are left out.
+    """Nested dicts as dotted paths; lists are omitted.
 
     >>> flat({"fct_us": {"p50": 1.0}, "drops": 0, "warnings": []})
     {'fct_us.p50': 1.0, 'drops': 0}
@@ -424,7 +427,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
 
 
 def _kind(values: list[Any]) -> type:
-    """What a column of these values holds: numbers stay numbers, all else is text."""
+    """The type of a column with these values: numbers stay numbers, everything else is text."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return float

@@ -1,11 +1,10 @@
-"""Where the runs of sweeps are kept, so that what was computed once is not computed again.
+"""Stores the runs of sweeps, so that nothing is computed twice.
 
-The store holds the batches of sweeps (`batch.py`), and one folder for each run that is kept as a folder, named by the
-run's key. A run is written beside it under a name of its own, sealed,
-and renamed into place: a folder of the store is whole. The seal is in the manifest: the run's key, size and digest of
-each file, and a digest of the manifest itself, so that what was damaged or edited is noticed and computed again. A
-sweep's folder has hard links to the files of its runs (copies where the file system has no links), the manifest last.
-Deleting the store frees what no sweep refers to, and costs nothing else but the reuse.
+The store holds the batches of sweeps (`batch.py`), and a folder per run that is kept as a folder, named by the run's
+key. Each run is written under a temporary name, sealed, and renamed, so folders of the store are complete. The seal in
+the manifest has the run's key, size and digest of each file, and a digest of the manifest, so that damaged or edited
+runs are noticed and computed again. A sweep's folder has hard links to the files of its runs (copies if the file system
+has no links), the manifest last. Deleting the store frees what no sweep refers to; the only loss is reuse.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ _numbers = itertools.count()
 
 
 class FailureEntry(TypedDict):
-    """What `error.json` holds."""
+    """The content of `error.json`."""
 
     key: str
     axes: Settings
     seed: int
     message: str
     command: str
-    """Does the run again."""
+    """The command that repeats the run."""
 
 
 class Store:
@@ -65,11 +64,11 @@ class Store:
         return self.root / BATCHES
 
     def folder(self, key: str) -> Path:
-        """Where the run of this key is, or would be."""
+        """Path of the run of this key, existing or not."""
         return self.root / key[:2] / key
 
     def has(self, key: str) -> bool:
-        """Whether the run is there and, byte for byte, what was written."""
+        """Whether the run exists with unchanged bytes."""
         return flaw(self.folder(key), key) is None
 
     def scratch(self) -> Path:
@@ -81,7 +80,7 @@ class Store:
         return path
 
     def add(self, scratch: Path, key: str) -> None:
-        """Seals a finished run and puts it in its place; the same run that is there already wins."""
+        """Seals a finished run and moves it to its place; an existing equal run takes precedence."""
         _seal(scratch, key)
         target = self.folder(key)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +94,7 @@ class Store:
                 scratch.rename(target)
 
     def clean(self) -> None:
-        """Removes what processes of this machine left that were killed."""
+        """Removes leftovers of killed processes of this machine."""
         if not self.scratch_root.is_dir():
             return
         for path in self.scratch_root.iterdir():
@@ -105,7 +104,7 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
     def place(self, key: str, target: Path) -> None:
-        """Makes `target` the results folder of a run in the store; does what is missing."""
+        """Makes `target` the results folder of a run in the store by adding what is missing."""
         source = self.folder(key)
         target.mkdir(parents=True, exist_ok=True)
         (target / ERROR_FILE).unlink(missing_ok=True)
@@ -115,7 +114,7 @@ class Store:
 
 
 def is_whole(folder: Path, key: str) -> bool:
-    """Whether a folder has the complete run of this key, as far as that shows without reading its tables."""
+    """Whether a folder has the complete run of this key, without reading its tables."""
     return flaw(folder, key, contents=False) is None
 
 
@@ -139,7 +138,7 @@ def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
 
 
 def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -> str | None:
-    """Why a file is not the one that was sealed; None if it is."""
+    """Why a file differs from the sealed one; None if it does not."""
     try:
         size = path.stat().st_size
         if sealed is None or size != sealed["bytes"] or (contents and digest_of(path) != sealed["sha256"]):
@@ -150,7 +149,7 @@ def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -
 
 
 def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -> FailureEntry:
-    """Writes `error.json` and the scenario into a run's folder and returns what the former says."""
+    """Writes `error.json` and the scenario into a run's folder and returns the content of the former."""
     path = target / SCENARIO_FILE
     entry: FailureEntry = {
         "axes": dict(run.axes),
@@ -166,7 +165,7 @@ def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -
 
 
 def forget_failure(folder: Path, path: str) -> None:
-    """Removes what a failed run left in a sweep's folder: it is finished now, in a batch."""
+    """Removes the leftovers of a failed run that has now finished in a batch."""
     place = folder / path
     for name in (ERROR_FILE, SCENARIO_FILE):
         (place / name).unlink(missing_ok=True)
@@ -177,7 +176,7 @@ def forget_failure(folder: Path, path: str) -> None:
 
 
 def read_failure(target: Path) -> FailureEntry | None:
-    """What `error.json` in a run's folder says; None if there is none or it is damaged."""
+    """The content of `error.json` in a run's folder; None if it is absent or damaged."""
     entry = _read_object(target / ERROR_FILE)
     return (
         cast("FailureEntry", entry) if entry is not None and set(FailureEntry.__annotations__) <= set(entry) else None
@@ -185,13 +184,13 @@ def read_failure(target: Path) -> FailureEntry | None:
 
 
 def sealed_files(folder: Path) -> dict[str, SealedFile]:
-    """The files of a sealed folder by their names; none where its manifest is missing or damaged."""
+    """The files of a sealed folder by name; none if its manifest is missing or damaged."""
     manifest = _read_object(folder / MANIFEST)
     return {} if manifest is None else cast("Manifest", manifest).get("files", {})
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object from a file; None if there is none or it is damaged."""
+    """A JSON object from a file; None if it is absent or damaged."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -200,7 +199,7 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 
 
 def is_disk_full(error: BaseException | str) -> bool:
-    """Whether there is no room left (or none that this user may have): no run can succeed."""
+    """Whether the disk (or this user's quota) is full, so that no run can succeed."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     numbers = (errno.ENOSPC, errno.EDQUOT)
@@ -220,13 +219,13 @@ def _seal(folder: Path, key: str) -> None:
 
 
 def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
-    """Of all that it says but the seal itself; what a file means counts, not how it is laid out."""
+    """The digest of the manifest's values without the seal; their layout in the file does not matter."""
     text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def link_file(source: Path, target: Path) -> None:
-    """Makes `target` another name of a file; a copy where the file system has no links."""
+    """Makes `target` a hard link to a file, or a copy if the file system has no links."""
     if target.exists():
         if target.samefile(source):
             return

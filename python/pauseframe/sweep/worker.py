@@ -1,7 +1,7 @@
-"""`python -m pauseframe.sweep.worker`: a process that computes runs, one after another.
+"""`python -m pauseframe.sweep.worker`: a process that computes runs in sequence.
 
-Takes a task a line on standard input (JSON) and answers each with a line on standard output. It ends when its input
-does, even in the middle of a run: a worker does not outlive the sweep that was killed.
+Reads one task per line from standard input (JSON) and answers each with a line on standard output. It ends when its
+input ends, even during a run, so that it does not outlive a killed sweep.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Thread
 from pauseframe.sweep.task import Answer, Computer
 
 SAY_EVERY_S = 0.02
-"""Answers within so long of each other are told together."""
+"""Answers within this many seconds of each other are sent together."""
 
 
 def serve() -> None:

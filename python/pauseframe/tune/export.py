@@ -1,7 +1,7 @@
-"""From the answer to the switch: the tuned keys as files of devices, by the code of `pauseframe deploy`.
+"""Writes the tuned keys as configuration files of devices, using `pauseframe deploy`.
 
-The folder is a whole deployment of the scenario's topology. Beside each SONiC switch's tables, `tuned.patch` is a JSON
-patch (RFC 6902) of the fields that the search changed. Keys that no device file has are listed as notes.
+The folder is a complete deployment of the scenario's topology. For each SONiC switch, `tuned.patch` is a JSON patch
+(RFC 6902) of the fields that the search changed. Notes list keys that no device file has.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ OF_DEVICES = (
     *("switch.buffer.size", "switch.buffer.alpha", "switch.pfc.headroom", "host.mtu", "transport.preset"),
     *("transport.rto_min", "transport.initial_window", "transport.delayed_ack_segments"),
 )
-"""Keys that files of devices have a field for."""
+"""Keys with a field in device files."""
 
 
 def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Sequence[Path] = ()) -> dict[str, Any]:
     """Writes the deployment of the recommended setting into the folder `out`; returns its summary with `out`.
 
-    Raises InputError if there is nothing to export or the hosts' transport is none that `deploy` knows; DeployError.
+    Raises InputError if there is nothing to export or `deploy` does not know the hosts' transport; DeployError.
     """
     from pauseframe.deploy.write import write_deployment
     from pauseframe.routing import plan_routes, write_plan
@@ -68,7 +68,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
 
 
 def _settings(facts: Facts, target: str, tuned_keys: set[str]) -> tuple[Settings, list[str]]:
-    """What `deploy` is asked for, and what could not be said exactly."""
+    """The options for `deploy`, and notes on inexact values."""
     hosts = facts.values["transport.preset"].strip('"')
     if hosts not in HOSTS:
         raise InputError(f"--export: hosts run {hosts}, and deploy knows {', '.join(HOSTS)}: set transport.preset")
@@ -113,7 +113,7 @@ def _marks(facts: Facts, notes: list[str]) -> dict[str, int | None]:
 
 
 def _bytes(facts: Facts, path: str) -> int | None:
-    """A size, or so many packets of the MTU, in bytes."""
+    """A size, or a number of packets of the MTU, in bytes."""
     found = split_unit(facts.values.get(path, "").strip('"'))
     if found is not None and found[1] == "packets":
         return round(found[0] * (facts.mtu + FRAME))
@@ -121,7 +121,7 @@ def _bytes(facts: Facts, path: str) -> int | None:
 
 
 def _alpha_exponent(facts: Facts, notes: list[str]) -> int | None:
-    """SONiC writes alpha as a power of two: the next one below, so that no group holds more than was simulated."""
+    """SONiC writes alpha as a power of two: the next lower one, so that no group holds more than was simulated."""
     alpha = facts.number("switch.buffer.alpha")
     if alpha is None:
         return None
@@ -154,7 +154,7 @@ def _segments(facts: Facts) -> int:
 
 
 def _cable(facts: Facts) -> float:
-    """Metres of the longest link; the headroom is for it."""
+    """Length of the longest link in metres, for the headroom."""
     delays = [facts.size(f"topology.{link}.delay") for link in ("link", "fabric_link")]
     return max(1.0, math.ceil(max(delay or 0.0 for delay in delays) * LIGHT))
 
@@ -164,7 +164,7 @@ def _whole(value: float | None) -> int | None:
 
 
 def _write_patches(plan: Plan, settings: Settings, out: Path) -> None:
-    """The fields that differ from a deployment without the search, for each switch."""
+    """For each switch, the fields that differ from a deployment without the search."""
     from pauseframe.deploy import sonic
 
     usual = replace(settings, tuned=Tuned())

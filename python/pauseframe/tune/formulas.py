@@ -1,4 +1,4 @@
-"""Values of parameters that follow from a formula: they start the search, or bound it.
+"""Values of parameters from closed forms, which start the search or bound it.
 
 Each has its source. Rates are in bits per second, times in seconds, sizes in bytes.
 """
@@ -26,7 +26,7 @@ SIZE_KEYS = ("switch.marker.k", "switch.marker.min", "switch.marker.max")
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A value for a parameter in base units (bytes, seconds, or a plain number), and why."""
+    """A value for a parameter in base units (bytes, seconds, or a plain number), and its reason."""
 
     path: str
     value: float
@@ -38,21 +38,21 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the formulas need of a scenario."""
+    """Quantities of a scenario for the formulas."""
 
     values: dict[str, str]
     """Every key with its value, as `pauseframe show` prints it."""
     rate: float
-    """Of the slowest link of a host, bits per second."""
+    """Rate of a host's slowest link in bits per second."""
     base_rtt: float
-    """Of a full frame and its ACK over the longest shortest path in the idle network, seconds."""
+    """Time of a full frame and its ACK over the longest shortest path in the idle network, in seconds."""
     needed_headroom: float
-    """The most that a link needs, bytes; 0 without lossless classes."""
+    """The largest headroom of a link in bytes; 0 without lossless classes."""
     given_headroom: float
     headroom_ports: int
-    """Ports of the switch with the most."""
+    """Largest number of ports of a switch."""
     fan_in: int
-    """The most senders that a workload lets answer one host at once; 0 if it has none."""
+    """Maximum number of senders that a workload lets answer one host at once; 0 if it has none."""
     mtu: float
 
     @property
@@ -61,7 +61,7 @@ class Facts:
         return self.rate * self.base_rtt / 8
 
     def size(self, path: str) -> float | None:
-        """A size or a time of the scenario in its base unit; None where it is automatic or another kind of value."""
+        """A size or a time of the scenario in its base unit; None if it is automatic or another kind of value."""
         found = split_unit(self.values.get(path, "").strip('"'))
         return None if found is None or found[1] not in UNITS else found[0] * UNITS[found[1]]
 
@@ -74,7 +74,7 @@ class Facts:
 
 
 def facts_of(resolved: _core.Resolved) -> Facts:
-    """Reads them from a complete scenario."""
+    """Computes them from a resolved scenario."""
     values = {path: value for path, value, _ in resolved.explain()}
     topology = _core.Topology.of_scenario(resolved)
     links = topology.links()
@@ -103,7 +103,7 @@ def facts_of(resolved: _core.Resolved) -> Facts:
 
 
 def _base_rtt(links: list[tuple[str, str, int, float]], hosts: set[str], mtu: float, values: dict[str, str]) -> float:
-    """Store and forward of a full frame one way and of an ACK back, over the longest of the shortest paths."""
+    """Store and forward of a full frame and of the returning ACK over the longest of the shortest paths."""
     beside: dict[str, list[tuple[str, float]]] = {}
     for one, other, rate, delay_us in links:
         cost = 2 * delay_us * 1e-6 + (mtu + ETHERNET + ACK_FRAME) * 8 / rate
@@ -126,7 +126,7 @@ def _farthest(beside: dict[str, list[tuple[str, float]]], start: str, hosts: set
 
 
 def suggestions(facts: Facts, path: str, cable: float | None = None) -> list[Suggestion]:
-    """What formulas say of a key: none for most. `cable` in metres is what the headroom must suffice for."""
+    """Values from formulas for a key; none for most keys. The headroom must suffice for `cable` in metres."""
     known: dict[str, Callable[[Facts, str], list[Suggestion]]] = {
         **dict.fromkeys(SIZE_KEYS, _threshold),
         "switch.pfc.headroom": lambda facts, path: _headroom(facts, path, cable),

@@ -1,7 +1,7 @@
 """Parameters of a search: the keys that it sets, their ranges, and the values that it may try.
 
-A range is searched in the unit that the file writes it in. Values are rounded to three significant digits, so that the
-answer can be typed by hand and settings that differ by less are one setting.
+A range is searched in its unit in the file. Values are rounded to three significant digits, so that they are easy to
+type and settings that differ by less are equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANGE_KEYS = ("from", "to", "step", "scale")
 DIGITS = 3
 """Significant digits of a value."""
 WHOLE_UNITS = ("B", "segments", "packets")
-"""Units that come in whole numbers."""
+"""Units with integer values."""
 UNITS = {
     "B": 1.0,
     "KB": 1e3,
@@ -68,7 +68,7 @@ class Parameter:
         return not self.choices
 
     def value(self, number: float) -> Value:
-        """The value of the key for a number of the range, rounded and inside the range."""
+        """The value of the key for a number, rounded and limited to the range."""
         inside = min(max(self._round(number), self.low), self.high)
         if self.whole:
             inside = min(max(round(inside), math.ceil(self.low)), math.floor(self.high))
@@ -85,7 +85,7 @@ class Parameter:
         return float(f"{number:.{DIGITS}g}")
 
     def number(self, value: Any) -> float | None:
-        """The number of a value in this parameter's unit; None for another kind of value."""
+        """The number of a value in this parameter's unit; None for other kinds of values."""
         if self.unit:
             found = split_unit(value)
             if found is None or not _same_kind(found[1], self.unit):
@@ -103,7 +103,7 @@ class Parameter:
         return number / UNITS.get(self.unit, 1.0)
 
     def position(self, number: float) -> float:
-        """Where a number lies in the range: 0 at its low end, 1 at its high end, on the parameter's scale."""
+        """The position of a number in the range: 0 at its low end, 1 at its high end, on the parameter's scale."""
         if self.high == self.low:
             return 0.0
         if self.log:
@@ -118,14 +118,14 @@ class Parameter:
         return self.low + inside * (self.high - self.low)
 
     def narrowed(self, low: float | None = None, high: float | None = None) -> Parameter:
-        """The parameter within bounds, given in its own unit; rounded so that it stays within them."""
+        """The parameter with tighter bounds in its own unit, rounded inwards."""
         least = self.low if low is None else max(self.low, _round_up(low))
         most = self.high if high is None else min(self.high, -_round_up(-high))
         return replace(self, low=least, high=most)
 
 
 def read_parameter(path: str, value: Any) -> Parameter:
-    """A parameter from its entry in the file. Raises ValueError that says what it should be."""
+    """Parses a parameter. Raises ValueError with the expected form."""
     if isinstance(value, Mapping):
         return _range(path, value)
     if isinstance(value, str) or not isinstance(value, Sequence):

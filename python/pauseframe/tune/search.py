@@ -1,8 +1,8 @@
-"""The search: Optuna proposes settings, runs judge them, constraints and successive halving end bad ones early.
+"""The search: Optuna proposes settings, runs evaluate them, and constraints and successive halving end bad ones early.
 
-A search is a function of the scenario, the specification and the versions: batches of settings have a fixed size, and
-results are told in the order of trials. Resuming replays it: Optuna proposes the same settings again, and their runs
-are found in the folder. The journal beside them is for other programs, such as optuna-dashboard.
+A search is a function of the scenario, the specification and the versions: batches have a fixed size, and results are
+reported in the order of trials. Resuming replays it: Optuna proposes the same settings again, and their runs are found
+in the folder. The journal in the folder is for other programs, such as optuna-dashboard.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from pauseframe.tune.trials import Laboratory
 
 STARTUP = 10
-"""Random settings before TPE's model begins (Optuna's default)."""
+"""Random settings before TPE's model is used (Optuna's default)."""
 REFINE_FROM = 0.4
 """From this share of the trials on, three of four are steps from the best setting so far (with one objective)."""
 STEP_FIRST, STEP_LAST = 0.1, 0.01
 """Standard deviation of such a step, as a share of each range, at its first and at the last trial."""
 POPULATION = 16
-"""Of NSGA-II: a search of this size has few generations otherwise. With one parameter it is a random search."""
+"""Population of NSGA-II:
+
+a search of this size has few generations otherwise. With one parameter NSGA-II is a random search.
+"""
 UNKNOWN = 1e18
-"""Stands for an infinitely bad value: a journal cannot hold infinity."""
+"""Replaces an infinitely bad value, because a journal cannot store infinity."""
 
 
 @dataclass
@@ -46,33 +49,33 @@ class Trial:
     number: int
     setting: Setting
     origin: str
-    """"search", or where a start point comes from."""
+    """"search", or the origin of a start point."""
     state: str = ""
     """"complete", "pruned" (halving), "violates" (a constraint), "failed", or "refused" before any run."""
     values: list[float] = field(default_factory=list)
-    """The objectives over the seeds that it had."""
+    """The objectives over its seeds."""
     seeds: int = 0
     shortened: bool = False
-    """Whether it ended in the run that `first_stop` shortens: its values are of that run."""
+    """Whether it ended in the run shortened by `first_stop`, to which its values belong."""
 
 
 @dataclass
 class Outcome:
-    """What a search found."""
+    """The result of a search."""
 
     trials: list[Trial]
     scale: Scale
     search_s: float
-    """Wall time of the search itself: proposing and judging."""
+    """Wall time of proposing and evaluating, without the runs."""
 
     @property
     def complete(self) -> list[Trial]:
-        """Trials that have all seeds and keep all constraints, one for each setting."""
+        """Trials with all seeds that meet all constraints, one per setting."""
         return list({id(one.setting): one for one in reversed(self.trials) if one.state == "complete"}.values())[::-1]
 
 
 def optuna() -> Any:
-    """The library, loaded when a search begins."""
+    """The library, imported when a search begins."""
     try:
         found = import_module("optuna")
     except ImportError:
@@ -82,7 +85,7 @@ def optuna() -> Any:
 
 
 def rungs(seeds: int, factor: int) -> list[int]:
-    """How many seeds a setting has at each step of successive halving.
+    """Number of seeds of a setting at each step of successive halving.
 
     >>> rungs(9, 3), rungs(4, 3), rungs(5, 1)
     ([1, 3, 9], [1, 3, 4], [5])
@@ -95,7 +98,7 @@ def rungs(seeds: int, factor: int) -> list[int]:
 
 
 class Search:
-    """One search in a laboratory."""
+    """One search with one laboratory."""
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class Search:
         return Outcome(self._trials, self._scale, spent)
 
     def _numbers(self, changes: Settings) -> dict[str, Any]:
-        """A start point as Optuna takes it, inside the ranges; what it does not say is drawn."""
+        """A start point in Optuna's format, inside the ranges; missing values are drawn."""
         found: dict[str, Any] = {}
         for one in self._parameters:
             if one.path not in changes:
@@ -193,7 +196,7 @@ class Search:
             self._tell(trial, handle, "complete")
 
     def _rung(self, alive: list[Any], number: int) -> list[Any]:
-        """Measures settings at a step; those that break a constraint or fall behind end here."""
+        """Evaluates settings at a step; those that violate a constraint or fall behind end here."""
         count, short = self._rungs[number]
         seeds = self._seeds[:count]
         self._lab.measure([(trial.setting, seeds) for trial, _ in alive], short)
@@ -234,7 +237,7 @@ class Search:
         return found
 
     def _step_from_best(self) -> None:
-        """TPE's model is too wide to follow the edge of a constraint or a narrow valley; small random steps do."""
+        """TPE's model is too wide to follow the edge of a constraint or a narrow valley; small random steps can."""
         number, begin = len(self._trials), max(len(self._starts) + STARTUP, int(REFINE_FROM * self._count))
         complete = [one for one in self._trials if one.state == "complete"]
         if not self._steps_from_best or number < begin or not number % 4 or not complete:
@@ -273,7 +276,7 @@ class Search:
         return one.value(handle.suggest_float(one.path, one.low, one.high, step=one.step, log=one.log))
 
     def _tell(self, trial: Trial, handle: Any, state: str) -> None:
-        """Reports a trial's end. A setting that breaks a constraint is complete for Optuna, and infeasible."""
+        """Reports a trial's end. A setting that violates a constraint is complete for Optuna, and infeasible."""
         trial.state = state
         broken = violations(trial.setting, self._spec) if state in ("complete", "violates", "pruned") else {}
         handle.set_constraint("run", 1.0 if state in ("refused", "failed") else 0.0)

@@ -1,4 +1,7 @@
-"""What a search is about: the `[tune]` table of a scenario file, and the same from the command line and from Python."""
+"""The specification of a search:
+
+the `[tune]` table of a scenario file, and its equivalents on the command line and in Python.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ COUNTS = {
     "at_once": (4, 1),
     "search_seed": (1, 0),
 }
-"""Keys that are whole numbers: default, and the smallest that is allowed."""
+"""Integer keys: default, and the smallest allowed value."""
 KEYS = (
     *COUNTS,
     *("sampler", "halving", "first_stop", "sensitivity"),
@@ -36,20 +39,20 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric and which way is better."""
+    """A metric and its direction."""
 
     metric: Metric
     maximize: bool = False
 
     @property
     def sign(self) -> float:
-        """1 if smaller is better, -1 if larger is."""
+        """1 to minimise, -1 to maximise."""
         return -1.0 if self.maximize else 1.0
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A constraint on a metric that a run shows."""
+    """A constraint on a metric of a run."""
 
     metric: Metric
     bound: float
@@ -57,11 +60,11 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """As people write it."""
+        """In text form."""
         return f"{self.metric.text} {'>=' if self.at_least else '<='} {self.bound:g}"
 
     def violation(self, value: float) -> float:
-        """How far a value is beyond the bound, relative to it; 0 or less if the constraint is kept."""
+        """By how much a value exceeds the bound, relative to it; 0 or less if it does not."""
         excess = self.bound - value if self.at_least else value - self.bound
         return excess / max(abs(self.bound), 1.0)
 
@@ -76,7 +79,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Reference:
-    """A setting to compare with: the vendor's, a paper's."""
+    """A setting to compare with, such as the vendor's or a paper's."""
 
     name: str
     changes: Settings
@@ -85,7 +88,7 @@ class Reference:
 
 @dataclass
 class Spec:
-    """A search, checked as far as that needs no scenario."""
+    """A search, checked without its scenario."""
 
     parameters: dict[str, Parameter] = field(default_factory=dict)
     objectives: list[Objective] = field(default_factory=list)
@@ -93,28 +96,31 @@ class Spec:
     situations: list[Situation] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
     trials: int = 60
-    """Settings that are tried."""
+    """Number of settings."""
     seeds: int = 3
-    """Seeds of the search, from the scenario's own on."""
+    """Seeds of the search, starting with the scenario's own."""
     check_seeds: int = 10
-    """Further seeds that choose among the finalists."""
+    """Further seeds, which choose among the finalists."""
     held_out: int = 60
-    """Further seeds for the answer alone: the fewest tens with which 18 of 20 others lie in their range at 95 %."""
+    """Further seeds for the answer:
+
+    the smallest multiple of ten for which 18 of 20 new seeds lie in their range at 95 %.
+    """
     finalists: int = 4
     at_once: int = 4
-    """Settings that are tried side by side; the search depends on it, not on the number of cores."""
+    """Settings evaluated in parallel; the search depends on it, not on the number of cores."""
     search_seed: int = 1
     sampler: str = "tpe"
     halving: int = 3
-    """Of so many settings one gets the next share of seeds; 1 gives each all seeds."""
+    """Reduction factor of successive halving; 1 gives every setting all seeds."""
     first_stop: str = ""
     """Stop time of a first, shortened run of each setting; empty for none."""
     sensitivity: float = 0.05
-    """How much worse an objective may become at the ends of the range of a parameter; 0 leaves that out."""
+    """By how much an objective may worsen at the ends of a parameter's range; 0 skips the sensitivity."""
     buffer: str = ""
-    """Packet memory that the switches have; empty for no constraint."""
+    """Packet memory of the switches; empty for no constraint."""
     cable: str = ""
-    """Cable length that the headroom must suffice for; empty for that of the scenario."""
+    """Cable length for the headroom; empty for that of the scenario."""
     may_deadlock: bool = False
     problems: list[Problem] = field(default_factory=list)
 
@@ -124,12 +130,12 @@ class Spec:
 
     @property
     def metrics(self) -> list[Metric]:
-        """Every metric that is measured, once."""
+        """Every metric needed, once."""
         found = [one.metric for one in self.objectives] + [one.metric for one in self.limits]
         return list({metric.text: metric for metric in found}.values())
 
     def check(self) -> None:
-        """What is missing. To be called when everything is known."""
+        """Missing parts. Called when everything is known."""
         if not self.parameters and not self.problems:
             self.complain("parameters", "", 'names no key to tune; write "switch.marker.k" = { from = .., to = .. }')
         if not self.objectives and not self.problems:
@@ -138,7 +144,7 @@ class Spec:
             self.complain("first_stop", self.first_stop, "needs one objective and halving above 1", "leave it out")
 
     def as_table(self) -> dict[str, Any]:
-        """What decides the search, for the record in its folder."""
+        """The specification as recorded in the folder."""
         return {
             **{name: getattr(self, name) for name in COUNTS},
             **{name: getattr(self, name) for name in ("sampler", "halving", "first_stop", "sensitivity")},
@@ -152,7 +158,7 @@ class Spec:
 
 
 def spec_from_table(table: Mapping[str, Any]) -> Spec:
-    """Reads the `[tune]` table; what is wrong with it becomes a problem."""
+    """Reads the `[tune]` table and records its mistakes."""
     spec = Spec()
     readers = {
         "parameters": add_parameters,
@@ -170,7 +176,7 @@ def spec_from_table(table: Mapping[str, Any]) -> Spec:
 
 
 def set_value(spec: Spec, name: str, value: Any) -> None:
-    """Sets one of the keys that hold a number or a word."""
+    """Sets a key with a number or a word."""
     value = 0.0 if name == "sensitivity" and value is False else value
     rule = _rule(name, value)
     if rule is None:
@@ -182,7 +188,7 @@ def set_value(spec: Spec, name: str, value: Any) -> None:
 
 
 def _rule(name: str, value: Any) -> tuple[bool, str] | None:
-    """Whether a key may have a value, and what it must be; None for a key that there is not."""
+    """Whether a key may have a value, and its expected form; None for an unknown key."""
     if name in COUNTS:
         least = COUNTS[name][1]
         return type(value) is int and value >= least, f"must be a whole number of at least {least}"
@@ -238,7 +244,7 @@ def parse_constraint(text: str) -> dict[str, Any]:
     ({'fct_us.p99': {'at_most': 2000.0}}, {'cable': '40 m'})
     """
     for sign, word in (("<=", "at_most"), (">=", "at_least")):
-        # The last sign is the bound's: a filter may have others.
+        # The last operator belongs to the bound, because a filter may contain others.
         name, found, bound = text.rpartition(sign)
         if found and _is_number(bound):
             return {name.strip(): {word: float(bound)}}
@@ -309,7 +315,7 @@ def _add_references(spec: Spec, entries: Any) -> None:
 
 
 def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tuple[str, Settings, str]]:
-    """Entries with a name and changes, as far as they are right."""
+    """Entries with a name and changes, without the wrong ones."""
     found: list[tuple[str, Settings, str]] = []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         spec.complain(what, entries, f"must be a list of tables: [[tune.{what}]]")

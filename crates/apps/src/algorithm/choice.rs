@@ -1,4 +1,4 @@
-//! Which algorithm carries out which operation: by size, or as the user says.
+//! Chooses the algorithm of a collective operation: by size, or as the user requests.
 
 use crate::application::Call;
 use std::fmt;
@@ -11,7 +11,7 @@ macro_rules! named {
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
-            /// All of them.
+            /// All algorithms.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
             /// Its name in files.
@@ -38,39 +38,39 @@ macro_rules! named {
 named! {
     /// A collective operation.
     Kind {
-        /// Nobody goes on before all have come.
+        /// Barrier: no rank continues before all have arrived.
         Barrier = "barrier",
-        /// From one to all.
+        /// Broadcast: from one to all.
         Bcast = "bcast",
-        /// Sum to one.
+        /// Reduce: the sum to one.
         Reduce = "reduce",
-        /// Sum to all.
+        /// All-reduce: the sum to all.
         Allreduce = "allreduce",
-        /// A block from each to one.
+        /// Gather: a block from each to one.
         Gather = "gather",
-        /// The same with a size for each rank.
+        /// Gather with a size per rank.
         Gatherv = "gatherv",
-        /// A block to each from one.
+        /// Scatter: a block from one to each.
         Scatter = "scatter",
-        /// The same with a size for each rank.
+        /// Scatter with a size per rank.
         Scatterv = "scatterv",
-        /// A block from each to all.
+        /// All-gather: a block from each to all.
         Allgather = "allgather",
-        /// The same with a size for each rank.
+        /// All-gather with a size per rank.
         Allgatherv = "allgatherv",
-        /// A block from each to each.
+        /// All-to-all: a block from each to each.
         Alltoall = "alltoall",
-        /// The same with a size for each pair.
+        /// All-to-all with a size per pair.
         Alltoallv = "alltoallv",
-        /// A block of the sum to each.
+        /// Reduce-scatter: a block of the sum to each.
         ReduceScatter = "reduce_scatter",
-        /// The sum up to oneself.
+        /// Scan: the sum over all ranks up to this one.
         Scan = "scan",
     }
 }
 
 named! {
-    /// A way to carry out a collective operation.
+    /// An algorithm of a collective operation.
     Algorithm {
         /// Tokens at doubling distance.
         Dissemination = "dissemination",
@@ -84,26 +84,26 @@ named! {
         RecursiveHalving = "recursive_halving",
         /// Reduce-scatter, then gather or allgather.
         Rabenseifner = "rabenseifner",
-        /// Around the ring.
+        /// A ring.
         Ring = "ring",
         /// Log p rounds for any p.
         Bruck = "bruck",
-        /// A partner a round.
+        /// One partner per round.
         Pairwise = "pairwise",
         /// All messages at once.
         Direct = "direct",
     }
 }
 
-/// Algorithms that the user has chosen; the others go by size.
+/// Algorithms that the user has chosen; the others depend on the size.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices(Vec<(Kind, Algorithm)>);
 
 impl Choices {
-    /// `kind` is always carried out by `algorithm`; an earlier choice for it is replaced.
+    /// `algorithm` always carries out `kind`; this replaces an earlier choice.
     ///
     /// # Errors
-    /// The algorithms that `kind` has, if `algorithm` is none of them.
+    /// The algorithms of `kind`, if `algorithm` is not one of them.
     pub fn set(&mut self, kind: Kind, algorithm: Algorithm) -> Result<(), &'static [Algorithm]> {
         let known = algorithms(kind);
         if !known.contains(&algorithm) {
@@ -114,17 +114,17 @@ impl Choices {
         Ok(())
     }
 
-    /// The algorithms that `kind` has.
+    /// The algorithms of `kind`.
     pub fn known(&self, kind: Kind) -> &'static [Algorithm] {
         algorithms(kind)
     }
 
-    /// The algorithm for a call among `size` ranks: what the user has chosen, else what the application says, else by size.
+    /// The algorithm for a call among `size` ranks: the user's choice, else the application's, else by size.
     pub fn choose(&self, call: &Call, size: u32) -> Algorithm {
         let Call { kind, bytes, .. } = *call;
         let chosen = self.0.iter().find(|&&(other, _)| other == kind).map(|&(_, algorithm)| algorithm);
         match chosen.or(call.algorithm) {
-            // These two are defined for powers of two only; the other sizes have their closest kin.
+            // These two are defined for powers of two only; other sizes use the closest alternative.
             Some(Algorithm::RecursiveHalving) if !size.is_power_of_two() => Algorithm::Pairwise,
             Some(Algorithm::RecursiveDoubling) if kind == Kind::Allgather && !size.is_power_of_two() => {
                 Algorithm::Bruck
@@ -135,7 +135,7 @@ impl Choices {
     }
 }
 
-/// The algorithms for an operation, that for small sizes first.
+/// The algorithms for an operation, starting with that for small sizes.
 pub(crate) fn algorithms(kind: Kind) -> &'static [Algorithm] {
     use Algorithm::{
         Binomial, Bruck, Direct, Dissemination, Pairwise, Rabenseifner, RecursiveDoubling, RecursiveHalving,

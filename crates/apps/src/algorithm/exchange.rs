@@ -1,4 +1,4 @@
-//! Operations without a root that reduce nothing: barrier, allgather, all-to-all, and the pairwise reduce-scatter.
+//! Operations without a root and without reduction: barrier, allgather, all-to-all, and the pairwise reduce-scatter.
 
 use super::{Part, Round, doublings};
 
@@ -22,7 +22,7 @@ pub(super) fn ring_allgather(part: &Part, round: u32, into: &mut Round) -> bool 
     true
 }
 
-/// For powers of two: what one has doubles each round: log p alpha + (p - 1) n beta.
+/// For powers of two: the data of a rank double each round: log p alpha + (p - 1) n beta.
 pub(super) fn doubling_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= part.size.ilog2() {
         return false;
@@ -57,7 +57,7 @@ pub(super) fn bruck_all_to_all(part: &Part, round: u32, into: &mut Round) -> boo
     true
 }
 
-/// One partner a round: (p - 1) (alpha + n beta). For all-to-all and for reduce-scatter.
+/// One partner per round: (p - 1) (alpha + n beta). For all-to-all and for reduce-scatter.
 pub(super) fn pairwise(part: &Part, round: u32, into: &mut Round) -> bool {
     let step = round + 1;
     if step >= part.size {

@@ -1,10 +1,9 @@
 //! Collective operations as MPI libraries carry them out: rounds of sends and receives.
 //!
-//! An algorithm is a function from (communicator size, own position, sizes, round) to the messages of that
-//! round; a rank begins a round when all its messages of the one before are complete. Nothing is kept between rounds.
-//! Algorithms and the sizes at which libraries change between them: Thakur, Rabenseifner and Gropp, "Optimization of
-//! Collective Communication Operations in MPICH", IJHPCA 19(1), 2005; the ring for large reductions as in Open MPI.
-//! The time that a reduction takes on the CPU is not counted.
+//! An algorithm is a function from (communicator size, own position, sizes, round) to the messages of that round; a
+//! rank begins a round when all its messages of the previous one are complete. No state is kept between rounds.
+//! Algorithms and switching sizes: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
+//! in MPICH", IJHPCA 19(1), 2005; the ring for large reductions as in Open MPI. Reductions take no CPU time.
 
 mod choice;
 mod exchange;
@@ -14,12 +13,12 @@ mod rooted;
 
 pub use choice::{Algorithm, Choices, Kind};
 
-/// What one rank sends and receives in one round; peers are positions in the communicator.
+/// Messages of one rank in one round; peers are positions in the communicator.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Round {
-    /// (to, bytes), in the order in which they are sent.
+    /// (to, bytes), in sending order.
     pub sends: Vec<(u32, u64)>,
-    /// From whom, in the order in which they are posted.
+    /// Sources, in posting order.
     pub receives: Vec<u32>,
 }
 
@@ -64,35 +63,35 @@ impl Part<'_> {
         (relative + self.root) % self.size
     }
 
-    /// Rank `by` further on, around.
+    /// The rank `by` positions after this one, cyclically.
     fn up(&self, by: u32) -> u32 {
         (self.me + by) % self.size
     }
 
-    /// Rank `by` further back, around.
+    /// The rank `by` positions before this one, cyclically.
     fn down(&self, by: u32) -> u32 {
         (self.me + self.size - by % self.size) % self.size
     }
 
-    /// Bytes of blocks `from..to` when the vector is cut into `blocks` equal ones, to the byte.
+    /// Bytes of blocks `from..to` when the vector is divided into `blocks` equal ones.
     fn cut(&self, blocks: u32, from: u32, to: u32) -> u64 {
         let edge = |block: u32| (u128::from(self.bytes) * u128::from(block) / u128::from(blocks)) as u64;
         edge(to) - edge(from)
     }
 
-    /// The block of rank `of`: its count, or the size that all have.
+    /// The block of rank `of`: its count, or the common size.
     fn block(&self, of: u32) -> u64 {
         self.counts.get(of as usize).copied().unwrap_or(self.bytes)
     }
 }
 
-/// Rounds of a doubling distance that reach `size` ranks.
+/// Number of rounds of a doubling distance that reach `size` ranks.
 fn doublings(size: u32) -> u32 {
     size.next_power_of_two().trailing_zeros()
 }
 
-/// Puts the messages of round `round` into `into`; false when there is no such round. A round may be empty for a
-/// rank that waits for others.
+/// Puts the messages of round `round` into `into`; false without such a round. A round may be empty for a rank that
+/// waits for others.
 pub fn round(algorithm: Algorithm, kind: Kind, part: &Part, round: u32, into: &mut Round) -> bool {
     into.clear();
     if part.size < 2 {

@@ -2,7 +2,7 @@
 
 use super::{Part, Round, doublings};
 
-/// The distance to the parent in the binomial tree, or for the root that of a tree that holds all.
+/// The distance to the parent in the binomial tree; for the root, that of a tree with all ranks.
 fn reach(part: &Part) -> u32 {
     let me = part.relative();
     if me == 0 { part.size.next_power_of_two() } else { 1 << me.trailing_zeros() }
@@ -18,7 +18,7 @@ pub(super) fn scatter(part: &Part, round: u32, into: &mut Round) -> bool {
     downwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
 }
 
-/// Round 0: from the parent. Round r: to the child that is as far as half of the reach, a quarter …
+/// Round 0: from the parent. Round r: to the child at half of the distance, a quarter …
 fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -> u64) -> bool {
     let (me, reach) = (part.relative(), reach(part));
     if round == 0 {
@@ -38,7 +38,7 @@ fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32)
     true
 }
 
-/// The way back of a binomial bcast: children first.
+/// The reverse of a binomial bcast: children first.
 pub(super) fn reduce(part: &Part, round: u32, into: &mut Round) -> bool {
     upwards(part, round, into, |_, _| part.bytes)
 }
@@ -53,7 +53,7 @@ pub(super) fn reduce_and_bcast(part: &Part, round: u32, into: &mut Round) -> boo
     bcast(part, round - up, into)
 }
 
-/// The way back of a binomial scatter.
+/// The reverse of a binomial scatter.
 pub(super) fn gather(part: &Part, round: u32, into: &mut Round) -> bool {
     upwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
 }
@@ -74,7 +74,7 @@ fn upwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -
 /// A binomial scatter of the cut vector, then an allgather around the ring (van de Geijn):
 /// (log p + p - 1) alpha + 2 (p - 1)/p n beta.
 pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
-    // All ranks count the same rounds, so that the ring begins in the same one.
+    // All ranks count the same rounds, so that they start the ring in the same round.
     let before = doublings(part.size) + 1;
     if round < before {
         downwards(part, round, into, |from, to| part.cut(part.size, from, to));
@@ -90,7 +90,7 @@ pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bo
     true
 }
 
-/// Everybody sends to the root at once.
+/// All ranks send to the root at once.
 pub(super) fn gather_directly(part: &Part, round: u32, into: &mut Round) -> bool {
     if round > 0 {
         return false;
@@ -103,7 +103,7 @@ pub(super) fn gather_directly(part: &Part, round: u32, into: &mut Round) -> bool
     true
 }
 
-/// The root sends to everybody at once.
+/// The root sends to all ranks at once.
 pub(super) fn scatter_directly(part: &Part, round: u32, into: &mut Round) -> bool {
     if round > 0 {
         return false;

@@ -1,10 +1,10 @@
-//! Where a rank is in its program: at one step, or at several that depend on each other.
+//! The position of a rank in its program: one step, or several with dependences.
 
 use crate::application::{Dependences, Program, Slot};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How a request of the program stands.
+/// State of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
@@ -12,13 +12,13 @@ enum State {
     Done,
 }
 
-/// Steps one after the other.
+/// Sequential steps.
 #[derive(Debug)]
 pub(super) struct InTurn {
     /// The next step.
     pub(super) at: usize,
     slots: Vec<State>,
-    /// Requests that the rank waits for.
+    /// Requests for which the rank waits.
     awaited: u32,
     /// How many of these are not sends.
     awaited_receives: u32,
@@ -29,7 +29,7 @@ impl InTurn {
         InTurn { at: 0, slots: vec![State::Free; program.slots()], awaited: 0, awaited_receives: 0 }
     }
 
-    /// A request begins; false if its number is still in use.
+    /// Begins a request; false if its number is still in use.
     pub(super) fn begin(&mut self, slot: Slot, send: bool) -> bool {
         let state = &mut self.slots[slot as usize];
         let free = !matches!(state, State::Pending { .. });
@@ -37,7 +37,7 @@ impl InTurn {
         free
     }
 
-    /// The rank waits for a request that has no number.
+    /// The rank waits for a request without a number.
     pub(super) fn block(&mut self, send: bool) {
         self.awaited += 1;
         self.awaited_receives += u32::from(!send);
@@ -49,7 +49,7 @@ impl InTurn {
         self.awaited_receives -= u32::from(!send);
     }
 
-    /// The rank waits for a request; false if nothing has begun it.
+    /// The rank waits for a request; false if it was never begun.
     pub(super) fn wait(&mut self, slot: Slot) -> bool {
         let state = &mut self.slots[slot as usize];
         let known = *state != State::Free;
@@ -79,12 +79,12 @@ impl InTurn {
         self.awaited > 0
     }
 
-    /// Only sends hold the rank up.
+    /// Whether the rank waits for sends only.
     pub(super) fn waits_for_sends(&self) -> bool {
         self.awaited > 0 && self.awaited_receives == 0
     }
 
-    /// Whether a request that the rank waits for is open.
+    /// Whether a request for which the rank waits is open.
     pub(super) fn is_awaited(&self, slot: Slot) -> bool {
         matches!(self.slots[slot as usize], State::Pending { awaited: true, .. })
     }
@@ -93,17 +93,17 @@ impl InTurn {
 /// Steps in the order of their dependences.
 #[derive(Debug)]
 pub(super) struct ByDependence {
-    /// What each step still needs.
+    /// Number of open dependences of each step.
     needs: Vec<u32>,
     after_end: Edges,
     after_start: Edges,
-    /// Steps that may begin now.
+    /// Steps ready to begin.
     ready: BinaryHeap<Reverse<u32>>,
-    /// What each compute unit does, and what waits for it.
+    /// State of each compute unit, and the steps that wait for it.
     units: Vec<Unit>,
-    /// Steps that are not complete.
+    /// Number of incomplete steps.
     pub(super) left: u32,
-    /// Steps that are neither complete nor waiting for others: sends, and all else.
+    /// Incomplete steps that do not wait for others: sends, and all others.
     pub(super) open_sends: u32,
     pub(super) open: u32,
 }
@@ -198,7 +198,7 @@ impl ByDependence {
         }
     }
 
-    /// Takes a compute unit for a step; false if it is busy: the step then waits for it.
+    /// Assigns a compute unit to a step; false if it is busy, then the step waits for it.
     pub(super) fn occupy(&mut self, unit: u16, step: u32) -> bool {
         let unit = &mut self.units[usize::from(unit)];
         if unit.busy {
@@ -209,7 +209,7 @@ impl ByDependence {
         true
     }
 
-    /// A compute unit is free; the step that waited for it may begin.
+    /// Releases a compute unit; the step that waited for it may begin.
     pub(super) fn vacate(&mut self, unit: u16) {
         let unit = &mut self.units[usize::from(unit)];
         unit.busy = false;
@@ -222,7 +222,7 @@ impl ByDependence {
         self.units.iter().any(|unit| unit.busy)
     }
 
-    /// Steps that have not begun although nothing else will complete, and what they still need.
+    /// Steps that can never begin, and their open dependences.
     pub(super) fn unmet(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..).zip(self.needs.iter().copied()).filter(|&(_, needs)| needs > 0)
     }

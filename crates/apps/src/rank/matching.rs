@@ -1,10 +1,9 @@
-//! Which message goes to which receive, as MPI defines it (MPI 4.0 §3.5): communicator, source and tag must agree,
-//! messages of one sender do not overtake each other, a message takes the receive that was posted first, a
-//! receive takes the message that came first.
+//! Matches messages with receives as in MPI 4.0 §3.5: communicator, source and tag must agree; messages of one sender
+//! keep their order; a message takes the receive posted first; a receive takes the message that came first.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a receive takes.
+/// Matching criteria of a receive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// World rank of the sender; any, if `None`.
@@ -21,7 +20,7 @@ impl Wanted {
     }
 }
 
-/// Things in the order of their numbers, by (context, source).
+/// Items in order of their numbers, by (context, source).
 type Lines<T> = BTreeMap<(u32, u32), VecDeque<(u64, T)>>;
 
 /// Receives that wait for a message, and messages that wait for a receive; `M` is a message.
@@ -45,7 +44,7 @@ impl<M> Default for Matching<M> {
 }
 
 impl<M> Matching<M> {
-    /// The message that a new receive takes, if one has come.
+    /// The message for a new receive, if one has come.
     pub(super) fn take_early(&mut self, wanted: Wanted) -> Option<M> {
         let key = match wanted.from {
             Some(from) => (wanted.context, from),
@@ -60,7 +59,7 @@ impl<M> Matching<M> {
         taken.map(|(_, (_, message))| message)
     }
 
-    /// The line with the message that came first among those that a receive from any source may take.
+    /// The queue with the earliest message that a receive from any source may take.
     fn first_from_any(&self, wanted: Wanted) -> Option<(u32, u32)> {
         let of_context = (wanted.context, 0)..=(wanted.context, u32::MAX);
         let first = |line: &VecDeque<(u64, (i32, M))>| {
@@ -70,7 +69,7 @@ impl<M> Matching<M> {
         lines.filter_map(|(&key, line)| Some((first(line)?, key))).min().map(|(_, key)| key)
     }
 
-    /// A receive for which no message has come waits.
+    /// Stores a receive without a message.
     pub(super) fn post(&mut self, wanted: Wanted, request: u32) {
         self.count += 1;
         match wanted.from {
@@ -82,7 +81,7 @@ impl<M> Matching<M> {
         }
     }
 
-    /// The receive that takes a message that has come, if one waits.
+    /// The waiting receive for a message that has come, if there is one.
     pub(super) fn take_posted(&mut self, context: u32, from: u32, tag: i32) -> Option<u32> {
         let named = self.posted.get(&(context, from)).and_then(|line| {
             let takes =
@@ -110,13 +109,13 @@ impl<M> Matching<M> {
         self.posted_any.remove(at).map(|(_, _, request)| request)
     }
 
-    /// A message that no receive takes yet waits.
+    /// Stores a message without a receive.
     pub(super) fn keep(&mut self, context: u32, from: u32, tag: i32, message: M) {
         self.count += 1;
         self.early.entry((context, from)).or_default().push_back((self.count, (tag, message)));
     }
 
-    /// Messages that nobody has received.
+    /// Messages that were never received.
     pub(super) fn unreceived(&self) -> impl Iterator<Item = &M> {
         self.early.values().flatten().map(|(_, (_, message))| message)
     }

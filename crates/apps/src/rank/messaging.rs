@@ -1,4 +1,4 @@
-//! Sends and receives of a rank: eager and rendezvous, requests.
+//! Sends and receives of a rank: eager and rendezvous protocols, requests.
 
 use super::matching::Wanted;
 use super::{Early, Envelope, Message, NONE, Owner, Part, Rank, Request, World};
@@ -60,7 +60,7 @@ impl Rank {
         }
     }
 
-    /// A message or its announcement is here: to the receive that takes it, or kept.
+    /// A message or its announcement has arrived: passes it to its receive, or stores it.
     pub(super) fn arrive(&mut self, early: Early, world: World, out: &mut Outbox) {
         let Early { envelope: Envelope { context, tag, .. }, from, .. } = early;
         match self.matching.take_posted(context, from, tag) {
@@ -69,7 +69,7 @@ impl Rank {
         }
     }
 
-    /// A receive and its message have met: it is complete, or the message is asked for.
+    /// A receive has met its message: it is complete, or requests an announced message.
     fn accept(&mut self, request: u32, early: Early, world: World, out: &mut Outbox) {
         self.check_size(request, early.envelope.bytes, world);
         match early.announced {

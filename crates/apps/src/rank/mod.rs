@@ -1,12 +1,12 @@
-//! One rank: its program, its requests, the messages that reach it.
+//! One rank: its program, its requests, and its messages.
 //!
-//! A rank is told that time has passed, that a message has come, or that one has gone; it answers with messages and
-//! timers. It touches nothing but itself, so that ranks of different hosts can live in different threads.
+//! A rank learns that time has passed, that a message has arrived, or that one has left; it answers with messages and
+//! timers. It accesses only its own state, so that ranks of different hosts can run in different threads.
 //!
-//! Protocols: a message of at most `eager_limit` bytes goes at once with its envelope and its sender goes on. A
-//! larger one is announced; when its receive is posted, the receiver asks for it, and the sender goes on when it
-//! has gone (rendezvous). Programs with asynchronous sends announce nothing: a message of any size leaves at once.
-//! Messages of a rank to itself take no time.
+//! Protocols: a message of at most `eager_limit` bytes is sent at once with its envelope, and its sender continues. A
+//! larger one is announced; when its receive is posted, the receiver requests it, and the sender continues when it has
+//! left (rendezvous). Programs with asynchronous sends announce nothing: a message of any size leaves at once. Messages
+//! of a rank to itself take no time.
 
 mod cursor;
 mod matching;
@@ -34,27 +34,27 @@ pub struct Message {
     pub from: u32,
     /// World rank of the receiver.
     pub to: u32,
-    /// Bytes on the connection, envelope included.
+    /// Bytes on the connection, including the envelope.
     pub bytes: u64,
-    /// The request of the sender that is complete when this has gone.
+    /// The sender's request that is complete when this message has left.
     pub notify: Option<u32>,
     pub(crate) part: Part,
 }
 
-/// What a message is for.
+/// Purpose of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// A whole message that was not announced.
+    /// A whole message without announcement.
     Eager(Envelope),
-    /// A large message is announced.
+    /// The announcement of a large message.
     Announce { envelope: Envelope, sender: u32 },
-    /// The receiver is ready for it.
+    /// The receiver's request for an announced message.
     Clear { sender: u32, receiver: u32 },
-    /// Here it is.
+    /// The requested message.
     Data { receiver: u32 },
 }
 
-/// What matching looks at.
+/// The matching fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
     pub(crate) context: u32,
@@ -62,16 +62,16 @@ pub(crate) struct Envelope {
     pub(crate) bytes: u64,
 }
 
-/// Who waits for a request.
+/// The owner of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// The program, at the step that it is at.
+    /// The program's current step.
     Block,
-    /// The program, when it asks for this request.
+    /// The program, when it waits for this request.
     Slot(Slot),
-    /// A step of a program that goes by dependences.
+    /// A step of a program with dependences.
     Step(u32),
-    /// A collective operation under way.
+    /// A collective operation in progress.
     Run(u32),
 }
 
@@ -82,26 +82,26 @@ enum Request {
     Receive { owner: Owner, from: Option<u32>, tag: Option<i32>, limit: u64, step: u32 },
 }
 
-/// A message, or the announcement of one, that came before its receive.
+/// A message, or its announcement, that came before its receive.
 #[derive(Clone, Copy, Debug)]
 struct Early {
     envelope: Envelope,
     from: u32,
-    /// The request at the sender, if it is announced.
+    /// The sender's request, if the message is announced.
     announced: Option<u32>,
 }
 
-/// A collective operation under way.
+/// A collective operation in progress.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     owner: Owner,
     call: u32,
     step: u32,
     algorithm: Algorithm,
-    /// The how-many-eth on its communicator.
+    /// Number of the call on its communicator.
     number: i32,
     round: u32,
-    /// Messages of the round that are not complete.
+    /// Incomplete messages of the round.
     open: u32,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn context(comm: u32, collective: bool) -> u32 {
     comm * 2 + u32::from(collective)
 }
 
-/// What all ranks share and nobody changes.
+/// Immutable data shared by all ranks.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
     pub(crate) application: &'a Application,
@@ -133,7 +133,7 @@ pub(crate) struct Rank {
     runs: Vec<Option<Run>>,
     /// Collective operations begun on each communicator.
     numbers: Vec<i32>,
-    /// Requests that are complete and have not been told to their owner.
+    /// Completed requests whose owners have not been informed.
     complete: VecDeque<(Owner, bool)>,
     /// Messages to itself.
     own: VecDeque<Envelope>,
@@ -171,7 +171,7 @@ impl Rank {
         }
     }
 
-    /// A step that computed is over; `token` is what its timer was given.
+    /// A computation has ended; `token` identifies its timer.
     pub(crate) fn on_timer(&mut self, token: u32, now: Time, world: World, out: &mut Outbox) {
         match &mut self.cursor {
             Cursor::InTurn(_) => self.computing = false,
@@ -185,7 +185,7 @@ impl Rank {
         self.drive(now, world, out);
     }
 
-    /// A message has come.
+    /// A message has arrived.
     pub(crate) fn on_message(&mut self, message: &Message, now: Time, world: World, out: &mut Outbox) {
         match message.part {
             Part::Eager(envelope) => {
@@ -200,13 +200,13 @@ impl Rank {
         self.drive(now, world, out);
     }
 
-    /// A message with a `notify` has gone.
+    /// A message with a `notify` has left.
     pub(crate) fn on_sent(&mut self, request: u32, now: Time, world: World, out: &mut Outbox) {
         self.close(request);
         self.drive(now, world, out);
     }
 
-    /// Goes on as far as it can.
+    /// Continues as far as possible.
     pub(crate) fn drive(&mut self, now: Time, world: World, out: &mut Outbox) {
         loop {
             if let Some((owner, send)) = self.complete.pop_front() {
@@ -220,7 +220,7 @@ impl Rank {
         self.note_activity(now, world);
     }
 
-    /// Takes one step; false if there is none to take now.
+    /// Takes one step; false if none is possible now.
     fn advance(&mut self, now: Time, world: World, out: &mut Outbox) -> bool {
         let program = &world.application.programs[self.id as usize];
         let (step, by_dependence) = match &mut self.cursor {
@@ -278,7 +278,7 @@ impl Rank {
         }
     }
 
-    /// Who will be told that the request of a step is complete.
+    /// The owner of the request of a step.
     fn begin(&mut self, step: u32, slot: Option<Slot>, send: bool, free: bool, program: &Program) -> Owner {
         match (&mut self.cursor, slot) {
             (Cursor::ByDependence(cursor), _) => {
@@ -312,7 +312,7 @@ impl Rank {
         self.faults.push(Fault { rank: self.id, line: program.line(step as usize), step, reason });
     }
 
-    /// A request is complete: its owner is told.
+    /// Completes a request and informs its owner.
     fn tell(&mut self, owner: Owner, send: bool, world: World, out: &mut Outbox) {
         match (owner, &mut self.cursor) {
             (Owner::Block, Cursor::InTurn(cursor)) => cursor.unblock(send),

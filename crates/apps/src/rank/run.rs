@@ -1,4 +1,4 @@
-//! Collective operations of a rank: round after round.
+//! Collective operations of a rank, round by round.
 
 use super::matching::Wanted;
 use super::{Envelope, Owner, Rank, Run, World, context};
@@ -25,7 +25,7 @@ impl Rank {
         let call = &world.application.programs[self.id as usize].calls[at as usize];
         let size = world.application.comms[call.comm as usize].members().len() as u32;
         let algorithm = world.options.algorithms.choose(call, size);
-        // A program that goes by dependences may begin them in another order than its peers: the file's counts.
+        // A program with dependences may begin calls in another order than its peers, so the order of the file counts.
         let number = match call.number {
             Some(number) => number as i32,
             None => self.numbers[call.comm as usize],

@@ -1,15 +1,15 @@
-//! What a rank did when.
+//! The activities of a rank over time.
 
 use pauseframe_units::{Span, Time};
 
-/// What a rank does at a moment.
+/// An activity of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Activity {
     /// Works.
     Compute,
     /// Waits for a message or a collective operation.
     Waiting,
-    /// Waits for messages of its own to be on their way.
+    /// Waits for its own messages to leave.
     Sending,
 }
 
@@ -24,7 +24,7 @@ impl Activity {
     }
 }
 
-/// A rank did one thing from `start` to `end`.
+/// An activity from `start` to `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     /// What.
@@ -33,23 +33,23 @@ pub struct Stretch {
     pub start: Time,
     /// To.
     pub end: Time,
-    /// The step of the program that took this time.
+    /// The step of the program that caused it.
     pub step: u32,
 }
 
-/// What a rank has done since a moment, and still does.
+/// The current activity and its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ongoing {
     /// What.
     pub activity: Activity,
     /// Since when.
     pub start: Time,
-    /// The step of the program that takes this time.
+    /// The step of the program that causes it.
     pub step: u32,
 }
 
 impl Ongoing {
-    /// The stretch that it has been by `now`.
+    /// The activity until `now`.
     pub fn until(self, now: Time) -> Stretch {
         let Ongoing { activity, start, step } = self;
         Stretch { activity, start, end: now.max(start), step }
@@ -61,14 +61,14 @@ impl Ongoing {
 pub struct Totals {
     /// Worked.
     pub compute: Span,
-    /// Waited for others.
+    /// Waited for other ranks.
     pub waiting: Span,
     /// Waited for its own messages to leave.
     pub sending: Span,
 }
 
 impl Totals {
-    /// Counts a stretch.
+    /// Adds an activity.
     pub fn add(&mut self, stretch: Stretch) {
         let spent = stretch.end - stretch.start;
         match stretch.activity {
@@ -92,7 +92,7 @@ impl Timeline {
         Timeline { stretches: record.then(Vec::new), ..Timeline::default() }
     }
 
-    /// From now on the rank does something else, because of `step`; `None`: nothing.
+    /// Changes the activity, because of `step`; `None`: idle.
     pub(crate) fn change(&mut self, activity: Option<(Activity, u32)>, now: Time) {
         if activity == self.now.map(|now| (now.activity, now.step)) {
             return;

@@ -1,6 +1,6 @@
-//! The files of a trace, and the same as one text: a scenario that is sent to another machine carries its traces along.
+//! The files of a trace, and their packed text, with which a scenario can be sent to another machine.
 //!
-//! The text is base64 of zstd of the files one behind the other, each after its name and its length.
+//! The text is base64 of the zstd-compressed concatenation of the files, each after its name and length.
 
 use super::text::{ReadError, at_file};
 use super::{Format, ReadOptions, Source, files, open, parse, short};
@@ -38,7 +38,7 @@ impl Bundle {
         Bundle { name: name.to_owned(), sources: vec![source] }
     }
 
-    /// The application that the files tell.
+    /// Parses the files.
     ///
     /// # Errors
     /// File, line and reason.
@@ -46,7 +46,7 @@ impl Bundle {
         parse(&self.name, &self.sources, format, options)
     }
 
-    /// Calls `take` with all that the files are, in pieces.
+    /// Calls `take` with the content of all files, in pieces.
     pub fn digest(&self, mut take: impl FnMut(&[u8])) {
         for source in &self.sources {
             take(&(source.bytes.len() as u64).to_le_bytes());
@@ -54,14 +54,14 @@ impl Bundle {
         }
     }
 
-    /// The files as one text.
+    /// Packs the files into a text.
     ///
     /// # Errors
     /// If they cannot be packed.
     pub fn to_text(&self) -> Result<String, ReadError> {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
-            // File names without their folders: these are of another machine.
+            // File names without folders, because the text is for other machines.
             let name = short(text);
             all.extend((name.len() as u64).to_le_bytes());
             all.extend(name.as_bytes());
@@ -77,10 +77,10 @@ impl Bundle {
         Ok(STANDARD.encode(packed))
     }
 
-    /// The files out of a text that [`Bundle::to_text`] made.
+    /// Unpacks a text of [`Bundle::to_text`].
     ///
     /// # Errors
-    /// If it did not.
+    /// If the text was not made by it.
     pub fn from_text(text: &str) -> Result<Bundle, ReadError> {
         let wrong = || at_file("trace", "is not a packed trace, or cut short".to_owned());
         let packed = STANDARD.decode(text.trim()).map_err(|_| wrong())?;

@@ -1,17 +1,18 @@
-//! Chakra execution traces (MLCommons): for each rank a file of protobuf messages, each after its length: one `GlobalMetadata`,
-//! then `Node`s that depend on each other.
+//! Chakra execution traces (MLCommons): a file of length-prefixed protobuf messages per rank: one `GlobalMetadata`,
+//! then `Node`s with dependences.
 //!
-//! Sizes as ASTRA-sim takes them: of all-reduce, reduce and broadcast the whole vector, of all-gather, gather and scatter
-//! the block of one rank, of all-to-all and reduce-scatter what one rank has for all. Compute nodes take their
-//! duration; those with `is_cpu_op` occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
+//! Sizes are as in ASTRA-sim: for all-reduce, reduce and broadcast the whole vector; for all-gather, gather and scatter
+//! the block of one rank; for all-to-all and reduce-scatter the data of one rank for all. Compute nodes take their
+//! duration; those with `is_cpu_op` occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration
+//! too.
 //!
-//! In traces of PyTorch a control dependency names the caller of a node. Where control dependencies make a cycle that data
-//! dependencies alone do not, they are left out, as ASTRA-sim's feeder leaves out all of them.
+//! In PyTorch traces a control dependency names the caller of a node. Control dependencies that form a cycle, which
+//! data dependencies alone do not, are ignored; ASTRA-sim's feeder ignores all of them.
 //!
-//! Point-to-point nodes as in ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and complete when its data has
-//! left (`PacketSent`), a receive takes a message of its source and tag (`PacketReceived`). A collective node without
-//! `comm_type` has its kind in its name (`c10d::broadcast_`); one without `comm_size` is the call on the host whose
-//! kernel, a node of its own, communicates: it takes its duration.
+//! Point-to-point nodes follow ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and complete when its
+//! data have left (`PacketSent`), a receive takes a message with its source and tag (`PacketReceived`). The name of a
+//! collective node without `comm_type` gives its kind (`c10d::broadcast_`). A node without `comm_size` is the call on
+//! the host, which takes its duration; a separate node for its kernel communicates.
 
 use super::text::{ReadError, at_file};
 use super::{Source, rank_in_name};
@@ -31,7 +32,7 @@ pub(crate) struct GlobalMetadata {
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// `ChakraProtoMsg.Node`; inputs and outputs are left out.
+/// `ChakraProtoMsg.Node`; inputs and outputs are ignored.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Node {
     #[prost(uint64, tag = "1")]
@@ -50,7 +51,7 @@ pub(crate) struct Node {
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// `ChakraProtoMsg.AttributeProto`; lists and floating-point values are left out.
+/// `ChakraProtoMsg.AttributeProto`; lists and floating-point values are ignored.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Attribute {
     #[prost(string, tag = "1")]
@@ -109,7 +110,7 @@ const SEND: i32 = 5;
 const RECEIVE: i32 = 6;
 const COLLECTIVE: i32 = 7;
 
-/// Compute units: what happens on no unit takes no time.
+/// Compute units; steps without a unit take no time.
 const CPU: u16 = 0;
 const GPU: u16 = 1;
 const NOTHING: u16 = 2;
@@ -118,13 +119,13 @@ const MEMORY_UNIT: u16 = 3;
 /// Whether bytes begin like a Chakra trace: metadata with a version or a "schema" attribute.
 pub(super) fn recognise(bytes: &[u8]) -> bool {
     let mut rest = bytes;
-    // Text is no metadata, although some letters would be a length.
+    // Text is not metadata, although some letters would parse as a length.
     let plain = bytes.iter().take(64).all(|&byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let metadata = GlobalMetadata::decode_length_delimited(&mut rest);
     !plain && metadata.is_ok_and(|first| !first.version.is_empty() || !first.attributes.is_empty())
 }
 
-/// What the ranks of a trace share while they are read.
+/// Shared state while the ranks of a trace are read.
 #[derive(Default)]
 struct Notes {
     dangling: u64,
@@ -190,7 +191,7 @@ impl Node {
         self.attributes.iter().find(|attribute| attribute.name == name)?.value.as_ref()
     }
 
-    /// The first of these attributes that is there, as a number.
+    /// The first existing one of these attributes, as a number.
     fn number<T: TryFrom<i128>>(&self, names: &[&str]) -> Result<Option<T>, String> {
         let Some((name, value)) = names.iter().find_map(|name| Some((name, self.value(name)?))) else {
             return Ok(None);

@@ -328,7 +328,7 @@ const CLOCKS: &str = "real: frames that arrive at the same instant go in random 
 /// The scenario's name, which becomes part of the results folder's name and must not point outside of the
 /// parent folder.
 fn name(t: &mut Table, default: &str) -> String {
-    let name: String = t.or("name", default.to_owned(), "Names the results: no path, at most 200 bytes");
+    let name: String = t.or("name", default.to_owned(), "Name of the results: not a path, at most 200 bytes");
     let of_file = if t.has("name") { "" } else { ", the name of the file," };
     if let Some(flaw) = wrong_name(&name) {
         let hint = "choose a plain name, as in name = \"incast\"; --out names the folder of the results";

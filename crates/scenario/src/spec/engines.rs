@@ -35,7 +35,7 @@ const VLANS: std::ops::RangeInclusive<usize> = 1..=VLAN_MAX as usize;
 table! {
     /// How packets find their way
     pub struct LaneBudget as "Routing" {
-        /// Budget of virtual lanes: the most lossless priorities that the plan may use
+        /// Maximum number of virtual lanes (lossless priorities) of the plan
         lanes: usize = or_in(default, 1..=8);
     }
     pub fn read(t, default: usize);
@@ -44,7 +44,7 @@ table! {
 table! {
     /// How packets find their way
     pub struct VlanBudget as "Routing" {
-        /// VLAN budget: sets of routes, each an 802.1Q VLAN
+        /// Maximum number of VLANs (802.1Q), each a set of routes
         #[source = "IEEE 802.1Q"]
         vlans: usize = or_in(default, VLANS);
     }
@@ -54,7 +54,7 @@ table! {
 table! {
     /// How packets find their way
     pub struct Search as "Routing" {
-        /// How long to look for good orders of the switches
+        /// Search effort for good orders of the switches
         effort: EffortName = or(EffortName(Effort::Normal));
     }
     pub fn read(t);
@@ -63,7 +63,7 @@ table! {
 table! {
     /// How packets find their way
     pub struct Lots as "Routing" {
-        /// Draws the plan; it does not follow the seed of the scenario
+        /// Seed of the plan, independent of the scenario's seed
         seed: u64 = or(1);
     }
     pub fn read(t);
@@ -81,9 +81,9 @@ table! {
 table! {
     /// How packets find their way
     pub struct Trees as "Routing" {
-        /// The most trees (VLANs) of a virtual lane
-        trees_per_lane: Option<usize> = optional_in(VLANS, "automatic: as many as are found");
-        /// How edge-disjoint trees are found: Kruskal again and again, as many as there are, or as many and shallow
+        /// Maximum number of trees (VLANs) per virtual lane
+        trees_per_lane: Option<usize> = optional_in(VLANS, "automatic: all trees found");
+        /// How edge-disjoint trees are found: repeated Kruskal (random), the maximum number (exact), or the maximum number of shallow trees (hub_seeded)
         #[source = "Roskind and Tarjan 1985"]
         packing: TreePacking = or(TreePacking::Exact);
     }
@@ -93,9 +93,9 @@ table! {
 table! {
     /// How packets find their way
     pub struct Samples as "Routing" {
-        /// How many of the VLANs are on a random part of the links: longer routes, which cover failures
+        /// Number of VLANs on a random subset of the links: their longer routes cover failures
         sampled_vlans: usize = or(0);
-        /// That part of the links, per cent
+        /// Size of that subset, in per cent of the links
         sample_percent: u32 = or_in(60, 1..=100);
     }
     pub fn read(t);

@@ -31,7 +31,7 @@ impl PluginsSpec {
         let files = "Python files or shared libraries with congestion controls; the command line must load them: --plugin \
                      FILE, or --allow-plugins for all of these";
         let files = t.source::<Vec<String>>("files", "none", files).unwrap_or_default();
-        let sha256 = "SHA-256 of each of files: another content is refused";
+        let sha256 = "SHA-256 of each of files; other content is an error";
         let sha256 = t.source::<Vec<String>>("sha256", "not checked", sha256).unwrap_or_default();
         PluginsSpec { files, sha256 }
     }

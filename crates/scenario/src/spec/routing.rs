@@ -47,7 +47,7 @@ pub struct PlannedTables(pub Arc<Tables>);
 table! {
     /// How packets find their way
     pub struct OnTheSpot as "Routing" {
-        /// From a failure or a repair to new routes in all switches
+        /// Time from a failure or repair until all switches have new routes
         convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
     }
     pub fn read(t);
@@ -56,18 +56,18 @@ table! {
 table! {
     /// How packets find their way
     pub struct UseOfTables as "Routing" {
-        /// How a sender picks one of the VLANs with the shortest routes: at random, the less loaded of two random ones, the
-        /// least loaded of all (load: open flows), or as planned for the demand
+        /// How a sender picks among the VLANs with the shortest routes: at random, the less loaded of two random ones,
+        /// the least loaded (by open flows), or as planned for the demand
         choice: ChoiceName = or(ChoiceName::Random);
-        /// How often it picks
+        /// Whether a sender picks a VLAN per flow or per packet
         per: Per = or(Per::Flow) => {
             let message = || "only a random choice can be made for every packet: load is counted in flows".to_owned();
             let able = per == Per::Flow || choice == ChoiceName::Random;
             t.check(able, "per", message, "set choice = \"random\"");
         };
-        /// How many links longer than the shortest a route may be; worth it only if the choice looks at load
+        /// Maximum number of links by which a route may exceed the shortest; useful only if the choice depends on load
         slack: u16 = or_in(0, 0..=16);
-        /// What hosts send each other: src, dst, rate
+        /// Expected traffic: src, dst, rate
         demand: Vec<DemandEntry> = rows("[]", |t| DemandEntry::read(t, fabric)) => {
             let used = choice == ChoiceName::Demand;
             let message = || "is required for choice = \"demand\"".to_owned();
@@ -86,7 +86,7 @@ table! {
         src: String = try_by(known_host, fabric);
         /// Receiving host
         dst: String = try_by(known_host, fabric);
-        /// On average
+        /// Mean rate
         rate: BitRate = required_in(BitRate(1)..=BitRate(u64::MAX)) => {
             t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
         };
@@ -149,8 +149,8 @@ fn kinds() -> Vec<(&'static str, Kind)> {
 
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     t.about("Routing", "How packets find their way");
-    let doc = "Next hop among the shortest by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs by \
-               forwarding tables, which an engine plans or a file holds (plan)";
+    let doc = "Shortest paths, chosen by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs with \
+               forwarding tables from an engine or a file (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
         Some(Kind::OnTheSpot(kind)) => {

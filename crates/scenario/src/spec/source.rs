@@ -68,7 +68,7 @@ fn digest(t: &mut Table, text: &str) -> Option<String> {
         );
     }
     let origin = Origin::Computed("of the text".to_owned());
-    let doc = "SHA-256 of the text; if given, another text is refused";
+    let doc = "SHA-256 of the text; other text is an error";
     let wanted = t.or_because("digest", found.clone(), origin, "computed", doc);
     let message = || format!("the text has the digest {found}: it is not the one that was meant");
     t.check(wanted == found || t.is_documenting(), "digest", message, "restore the file, or remove digest");

@@ -35,17 +35,17 @@ table! {
         marker: Marker = section(|t| marker(t, demands.ecn.as_deref()));
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSpec> = by(pfc_or_none, demands);
-        /// Order of service within a priority, and which packet is dropped where there is no room
+        /// Order of service within a priority, and which packet a full queue drops
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
-        /// Packets that a lossy queue holds at most, however short
+        /// Maximum number of packets in a lossy queue, whatever their size
         #[source = "Linux: pfifo limit"]
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
         /// Which priority is served next
         scheduler: SchedulerSpec = section(scheduler);
-        /// The priority that hosts and switches give packets of a DSCP, as in [[10, 1], [46, 5]]
+        /// Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]
         #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
-        /// What holds for some priorities instead
+        /// Other settings for some priorities
         classes: Vec<(String, ClassSpec)> = by(classes);
     }
     pub fn read(t, demands: &Demands);
@@ -54,17 +54,17 @@ table! {
 table! {
     /// What holds for some priorities instead: their queue, marker, and part of a shared buffer
     pub struct ClassSpec as "SwitchClass" {
-        /// The priorities that it is about
+        /// The priorities of the class
         priorities: Vec<u8> = by(some_priorities);
         // Without a table of its own it is marked like the others.
         /// ECN marking
         marker: Option<Marker> = by(own_marker);
-        /// Order of service within a priority, and which packet is dropped where there is no room
+        /// Order of service within a priority, and which packet a full queue drops
         queue: Option<QueueDiscipline> = optional("as for all priorities");
-        /// A queue may hold alpha times what is free
+        /// Dynamic threshold: a queue may hold alpha times the free pool
         #[source = "Choudhury and Hahne 1998"]
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
-        /// Bytes that each (port, priority) owns beyond the pool
+        /// Bytes reserved for each (port, priority) besides the pool
         reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");
     }
     pub fn read(t);

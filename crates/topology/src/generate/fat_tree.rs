@@ -11,7 +11,7 @@ const FAMILY: &str = "fat_tree";
 table! {
     /// Three-tier fat tree of `k`-port switches: k^3/4 hosts
     pub struct FatTree {
-        /// Ports a switch, even; there are k^3/4 hosts
+        /// Ports per switch, even; the fabric has k^3/4 hosts
         k: u32 = required();
     }
     pub fn try_read(t);

@@ -25,7 +25,7 @@ table! {
         network_ports: u32 = required();
         /// Hosts at each switch
         hosts_per_switch: u32 = required();
-        /// Draws the links
+        /// Seed of the random links
         seed: u64 = or(1);
     }
     pub fn try_read(t);

@@ -9,7 +9,7 @@ const FAMILY: &str = "star";
 table! {
     /// One switch
     pub struct Star {
-        /// Hosts at the one switch
+        /// Hosts at the switch
         hosts: u32 = required();
     }
     pub fn try_read(t);

@@ -16,7 +16,7 @@ table! {
         m: Vec<u32> = required();
         /// Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1
         w: Vec<u32> = required();
-        /// Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources
+        /// Further hosts (ext0, ext1, ...) at each switch of the highest level, as the query sources in cee Fig. 2
         external: u32 = or_in(0, 0..=1_000_000);
     }
     pub fn try_read(t);

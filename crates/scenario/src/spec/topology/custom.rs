@@ -33,7 +33,7 @@ table! {
     pub struct CustomLink {
         /// The two nodes of the link
         ends: [String; 2] = required();
-        /// Rate, each way
+        /// Rate, per direction
         rate: BitRate = or_because_in(
             (of_kind(ends.as_ref(), hosts, links).rate, Origin::Default),
             RATES,
@@ -45,9 +45,9 @@ table! {
             DELAYS,
             "topology.link.delay at hosts, else topology.fabric_link.delay",
         );
-        /// Rate from the second end to the first, where it is another
+        /// Rate from the second end to the first, if different
         rate_back: Option<BitRate> = optional_in(RATES, "as rate");
-        /// Propagation delay from the second end to the first, where it is another
+        /// Propagation delay from the second end to the first, if different
         delay_back: Option<Span> = optional_in(DELAYS, "as delay");
     }
     pub fn try_read(t, hosts: &BTreeSet<String>, links: &Links);

@@ -90,7 +90,7 @@ pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
 fn fabric_link(t: &mut Table, host: LinkSpec) -> LinkSpec {
     t.about("Link", "Rate and one-way delay of a link, both directions");
     let same = |what: &str| Origin::Computed(format!("as topology.link.{what}"));
-    let doc = "Rate of the links between switches, each way";
+    let doc = "Rate of the links between switches, per direction";
     let rate = t.or_because_in("rate", (host.rate, same("rate")), RATES, "topology.link.rate", doc);
     let doc = "Propagation delay of the links between switches, one way";
     let delay = t.or_because_in("delay", (host.delay, same("delay")), DELAYS, "topology.link.delay", doc);

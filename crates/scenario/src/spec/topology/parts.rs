@@ -41,7 +41,7 @@ table! {
     /// Rate and one-way delay of a link, both directions
     #[derive(Copy)]
     pub struct LinkSpec {
-        /// Rate of the links at hosts, each way
+        /// Rate of the links at hosts, per direction
         rate: BitRate = or_in(BitRate::gbps(10), RATES);
         /// Propagation delay, one way
         delay: Span = or_in(Span::from_us(1), DELAYS);
