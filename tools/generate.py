@@ -374,12 +374,12 @@ def reference(rows: Options) -> str:
 
 
 def key_rows(table: str, keys: Options) -> list[str]:
-    """The condition that all rows of a table have in common, and the rows; kinds that share a key share its row."""
+    """The condition that all rows of a table share, and the rows; kinds with a common key share its row."""
     places: dict[tuple[str, ...], list[str]] = {}
     parent = re.escape(table.partition(".")[0].removesuffix("[]"))
     for row in keys:
         when = row["when"].replace(f"{table}.", "") if table else row["when"]
-        # The kind of the parent is the same for the whole table.
+        # The kind of the parent is the same in the whole table.
         when = re.sub(rf"^{parent}\.kind = (\w+) and ", "", when)
         source = f" ({row['source']})" if row["source"] else ""
         cells = row["path"].rpartition(".")[2], row["type"], row["default"], f"{row['doc']}{source}"
@@ -396,7 +396,7 @@ def key_rows(table: str, keys: Options) -> list[str]:
 
 
 def together(whens: list[str]) -> str:
-    """Conditions that differ in their last value, as one: "kind = line, ring"."""
+    """Merges conditions that differ only in their last value: "kind = line, ring"."""
     first = whens[0].rpartition(" = ")[0]
     if first and all(when.rpartition(" = ")[0] == first for when in whens):
         return f"{first} = {', '.join(dict.fromkeys(when.rpartition(' = ')[2] for when in whens))}"

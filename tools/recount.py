@@ -148,7 +148,7 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
 
 
 def _too_few(known: Known | None) -> str:
-    """Why a claim that was run was not judged; empty otherwise."""
+    """The reason why a claim that was run was not judged; otherwise empty."""
     if known is None or known["verdict"] != "not run":
         return ""
     samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
@@ -202,8 +202,8 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
 
 def differing(claims: list[Judged]) -> Iterator[str]:
     """Claims that are not reproduced, with reasons; at the papers' size where it was run."""
-    yield "\n## What is not reproduced, and why\n\nWith the numbers of the papers' size where there are any.\n"
-    yield "| claim | paper | here | verdict | why |\n|---|---|---|---|---|"
+    yield DIFFERING
+    reasons = []
     for _, claim, sizes in claims:
         known = sizes.get("full", sizes.get("quick"))
         if known is not None and known["verdict"] != "reproduced":
@@ -224,8 +224,7 @@ def hanging() -> Iterator[str]:
 
 def edges(claims: list[Judged]) -> Iterator[str]:
     """Numbers at the edge of a verdict, which other seeds may judge differently."""
-    yield "\n## At the edge\n\nAs many other seeds may well give these numbers of the reduced size another verdict.\n"
-    yield "| part | here | seeds | band |\n|---|---|---|---|"
+    rows = []
     for _, claim, sizes in claims:
         pairs = zip(claim.parts, sizes["quick"]["parts"] if "quick" in sizes else [], strict=False)
         for number, (part, found) in enumerate(pairs, start=1):
@@ -286,7 +285,7 @@ def take_unseen(seed: str, files: list[str]) -> None:
 
 def loosened(claims: list[Judged]) -> Iterator[str]:
     """Bands and measures that deviate from the standard table."""
-    yield "\n## Bands that are not the table's\n\n| part | band | why |\n|---|---|---|"
+    yield "\n## Bands that differ from claims.csv\n\n| part | band | why |\n|---|---|---|"
     for _, claim, _ in claims:
         for number, part in enumerate(claim.parts, start=1):
             if part.instead:

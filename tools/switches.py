@@ -108,7 +108,7 @@ def experiment_of(switch: Switch) -> Experiment:
 
 
 FEW = 3
-"""Parts that a row names although their verdict stays."""
+"""Maximum number of parts that a row names although their verdict stays."""
 
 
 def table() -> Iterator[str]:
