@@ -53,10 +53,12 @@ class Conditions:
 def other_causes(first: Conditions, other: Conditions) -> list[str]:
     """Short texts for the cell that compares `other` with `first`; empty if nothing else differs.
 
-    >>> lossy = Conditions("dctcp", 18, 16, 0, False, "per_port of 225 KB", 2e5) >>> bolt = Conditions("bolt", 18, 0, 3,
-    True, "per_port of 225 KB", 2.3e6) >>> other_causes(lossy, bolt) ['16 of 18 flows unfinished in dctcp', '3 SYNs
-    dropped by the marker', 'memory differs: 2.3 MB, dctcp 200 KB'] >>> brief_causes(lossy, bolt) ['flows unfinished',
-    'SYNs dropped', 'memory differs']
+    >>> lossy = Conditions("dctcp", 18, 16, 0, False, "per_port of 225 KB", 2e5)
+    >>> bolt = Conditions("bolt", 18, 0, 3, True, "per_port of 225 KB", 2.3e6)
+    >>> other_causes(lossy, bolt)
+    ['16 of 18 flows unfinished in dctcp', '3 SYNs dropped by the marker', 'memory differs: 2.3 MB, dctcp 200 KB']
+    >>> brief_causes(lossy, bolt)
+    ['flows unfinished', 'SYNs dropped', 'memory differs']
     """
     causes = [unfinished(other.unfinished, other.flows)] if other.unfinished else []
     if first.unfinished:

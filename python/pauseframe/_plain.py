@@ -69,7 +69,8 @@ def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> 
 def toml_value(value: Any) -> str:
     """A value in TOML syntax, on one line.
 
-    >>> toml_value(["1 KB", 2, True]) '["1 KB", 2, true]'
+    >>> toml_value(["1 KB", 2, True])
+    '["1 KB", 2, true]'
     """
     value = to_plain(value)
     if isinstance(value, bool):

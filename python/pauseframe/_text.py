@@ -53,7 +53,8 @@ def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
 def none_of(wrong: str, known: Iterable[str]) -> str:
     """The message about an unknown name, with the names that the user may have meant.
 
-    >>> none_of("bolt", ["dctcp", "tcp_bolt"]) "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
+    >>> none_of("bolt", ["dctcp", "tcp_bolt"])
+    "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
     """
     from pauseframe._core import term_hint
 
@@ -67,7 +68,8 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
 def format_number(value: float | None, digits: int = 3) -> str:
     """A number with three significant digits, no exponent, and narrow spaces between thousands.
 
-    >>> format_number(0.012345), format_number(12.345) ('0.0123', '12.3')
+    >>> format_number(0.012345), format_number(12.345)
+    ('0.0123', '12.3')
     """
     if value is None:
         return MISSING
@@ -93,7 +95,8 @@ def format_scaled(value: float | None, units: Iterable[tuple[float, str]]) -> st
 def format_duration(seconds: float | None) -> str:
     """A duration in a suitable unit: '240 µs', '1.24 ms', '3 min'.
 
-    >>> format_duration(0.00024), format_duration(90.0) ('240 µs', '1.5 min')
+    >>> format_duration(0.00024), format_duration(90.0)
+    ('240 µs', '1.5 min')
     """
     units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
     return format_scaled(seconds, units)
@@ -107,7 +110,8 @@ def format_us(microseconds: float | None) -> str:
 def format_bytes(count: float | None) -> str:
     """A size in bytes, such as '225 KB'; 1 KB is 1000 B.
 
-    >>> format_bytes(225_000) '225 KB'
+    >>> format_bytes(225_000)
+    '225 KB'
     """
     return format_scaled(count, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")))
 
@@ -115,7 +119,8 @@ def format_bytes(count: float | None) -> str:
 def format_count(count: float | None) -> str:
     """A count, written in full up to four digits.
 
-    >>> format_count(512), format_count(16_789), format_count(8_100_000) ('512', '16.8 k', '8.1 M')
+    >>> format_count(512), format_count(16_789), format_count(8_100_000)
+    ('512', '16.8 k', '8.1 M')
     """
     if count is None or abs(count) < 1e4:
         return format_number(count)
@@ -179,7 +184,8 @@ def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfin
 def percentiles_text(texts: Mapping[str, str], samples: int, unfinished: int) -> str:
     """Percentiles on one line, with a mark where samples are too few, and with the number of unfinished flows.
 
-    >>> percentiles_text({"p50": "592 µs", "p99": "6.3 ms"}, 216, 3) '592 µs / 6.3 ms ? (3 unfinished)'
+    >>> percentiles_text({"p50": "592 µs", "p99": "6.3 ms"}, 216, 3)
+    '592 µs / 6.3 ms ? (3 unfinished)'
     """
     from pauseframe._percentiles import SHARES, marked
 
@@ -196,8 +202,8 @@ def _fullest(summary: Summary) -> str:
 def buffers(scenario_toml: str) -> tuple[bool, str]:
     r"""True if any transport of a resolved scenario is lossless, and a text about the buffer of its switches.
 
-    >>> buffers('[switch.buffer]\npolicy = "per_port"\nsize = "225 KB"\n\n[transport]\nlossless = true') (True,
-    'per_port of 225 KB')
+    >>> buffers('[switch.buffer]\npolicy = "per_port"\nsize = "225 KB"\n\n[transport]\nlossless = true')
+    (True, 'per_port of 225 KB')
     """
     lossless = "\nlossless = true" in scenario_toml
     _, _, table = scenario_toml.partition("[switch.buffer]\n")
@@ -212,10 +218,11 @@ def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str
     Each run is a tuple: label, lossless or not, buffer, and peak occupancy of a switch. The text is empty if all runs
     have one pool of equal size for each switch.
 
-    >>> lossy, bolt = ("dctcp", False, "per_port of 225 KB", 2e5), ("bolt", True, "per_port of 225 KB", 2.3e6) >>>
-    lossless_caution([lossy, bolt]).splitlines()[0] 'Not the same memory: the fullest switch held 200 KB in dctcp
-    (lossy), 2.3 MB in bolt (lossless).' >>> lossless_caution([(label, lossless, "shared of 9 MB", held) for label,
-    lossless, _, held in (lossy, bolt)]) ''
+    >>> lossy, bolt = ("dctcp", False, "per_port of 225 KB", 2e5), ("bolt", True, "per_port of 225 KB", 2.3e6)
+    >>> lossless_caution([lossy, bolt]).splitlines()[0]
+    'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
+    >>> lossless_caution([(label, lossless, "shared of 9 MB", held) for label, lossless, _, held in (lossy, bolt)])
+    ''
     """
     if len({lossless for _, lossless, _, _ in runs}) < 2:
         return ""

@@ -4,8 +4,10 @@
 - `mellanox`: the formula of SONiC on NVIDIA switches, `buffer_headroom_mellanox.lua` of sonic-net/sonic-swss, revision
   of 2024 (#3235) with the compensations of 2026 (#4757, #4797), or the revision of 2021 (#1930).
 
->>> annex_o(100_000, 40, max_frame=9122).total 57650 >>> mellanox(100_000, 40, port_mtu=9100, lossless_mtu=1024,
-cell=144).xoff 121856
+>>> annex_o(100_000, 40, max_frame=9122).total
+57650
+>>> mellanox(100_000, 40, port_mtu=9100, lossless_mtu=1024, cell=144).xoff
+121856
 """
 
 from __future__ import annotations

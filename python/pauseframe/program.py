@@ -1,4 +1,4 @@
-"""Writes parallel applications in Python: a program per rank, whose loops are unrolled before the run.
+"""Parallel applications written in Python: one program per rank, whose loops are unrolled before the run.
 
 >>> import pauseframe as pf
 >>> def ring(rank: pf.Program, ranks: int) -> None:
@@ -63,11 +63,11 @@ class Program:
         self._step(f"recv {self._source(source)} any {_tag(tag)}")
 
     def isend(self, to: int, size: int, tag: int = 0) -> int:
-        """Starts to send."""
+        """Starts a send without waiting; returns a request for `wait`."""
         return self._begin("isend", f"{self._peer(to)} {_size(size)} {_sent(tag)}")
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> int:
-        """Posts a receive."""
+        """Posts a receive without waiting; returns a request for `wait`."""
         return self._begin("irecv", f"{self._source(source)} any {_tag(tag)}")
 
     def wait(self, *requests: int) -> None:
@@ -101,27 +101,27 @@ class Program:
         self._step(f"allreduce 0 {_size(size)}")
 
     def alltoall(self, size: int) -> None:
-        """All-to-all: `size` bytes from each to each."""
+        """All-to-all: `size` bytes from each rank to each rank."""
         self._step(f"alltoall 0 {_size(size)}")
 
     def allgather(self, size: int) -> None:
-        """All-gather: a block of `size` bytes from each to all."""
+        """All-gather: a block of `size` bytes from each rank to all ranks."""
         self._step(f"allgather 0 {_size(size)}")
 
     def gather(self, size: int, root: int = 0) -> None:
-        """Gather: a block of `size` bytes from each to `root`."""
+        """Gather: a block of `size` bytes from each rank to `root`."""
         self._step(f"gather 0 {self._peer(root)} {_size(size)}")
 
     def scatter(self, size: int, root: int = 0) -> None:
-        """Scatter: a block of `size` bytes from `root` to each."""
+        """Scatter: a block of `size` bytes from `root` to each rank."""
         self._step(f"scatter 0 {self._peer(root)} {_size(size)}")
 
     def reduce_scatter(self, size: int) -> None:
-        """Reduce-scatter: a block of `size` bytes of the sum to each."""
+        """Reduce-scatter: to each rank, a block of `size` bytes of the sum."""
         self._step(f"reduce_scatter 0 {_size(size)}")
 
     def text(self) -> str:
-        """The program as lines of a PMPI trace; ValueError if it never waits for one of its requests."""
+        """The program as lines of a PMPI trace; ValueError if the program never waits for one of its requests."""
         if self._open:
             raise ValueError(f"rank {self.rank} ends with request {min(self._open)} open: wait() takes all that are")
         return "\n".join([*self._lines, f"end {self._compute}"])

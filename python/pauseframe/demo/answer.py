@@ -125,8 +125,8 @@ def _whole(value: str) -> str:
 def _times(base: float, other: float) -> str:
     """Compares the time `other` with the time `base`.
 
-    >>> _times(6000, 800), _times(1.0, 2.0), _times(1.0, 1.001) ('7.5 times faster', '2 times slower', 'no faster and no
-    slower')
+    >>> _times(6000, 800), _times(1.0, 2.0), _times(1.0, 1.001)
+    ('7.5 times faster', '2 times slower', 'no faster and no slower')
     """
     ratio = base / other
     if 0.99 < ratio < 1.01:

@@ -42,7 +42,8 @@ def _chart(answer: Answer) -> Table:
 def _bar(share: float) -> str:
     """A bar of block characters, in steps of an eighth of a cell.
 
-    >>> _bar(0.0625), _bar(0.006) ('██▌', '▎')
+    >>> _bar(0.0625), _bar(0.006)
+    ('██▌', '▎')
     """
     eighths = max(round(share * BAR_CELLS * 8), 1 if share > 0 else 0)
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()

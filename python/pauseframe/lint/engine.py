@@ -42,7 +42,7 @@ class Report:
 
 
 def rules() -> dict[str, Rule]:
-    """All rules by code."""
+    """All lint rules by code."""
     for module in _MODULES:
         importlib.import_module(f"pauseframe.lint.rules.{module}")
     return dict(sorted(RULES.items()))

@@ -31,38 +31,38 @@ Who = str | Selected | list[str | Selected]
 
 @dataclass(frozen=True)
 class Point:
-    """One number of one run."""
+    """One measured number of one run."""
 
     variant: str
     seed: int
     metric: str
     value: float | None
     at: Keys = field(default_factory=dict)
-    """The other columns of the metric's row."""
+    """The key columns of the metric's row."""
     axes: Keys = field(default_factory=dict)
     """Values of the experiment's axes for this run."""
     samples: int = 1
     """Number of samples behind the value."""
     beyond: float | None = None
-    """Number of samples beyond the percentile; None if it is not a percentile."""
+    """Number of samples beyond the percentile; None if the value is not a percentile."""
 
     @property
     def keys(self) -> dict[str, JsonValue]:
-        """Axes and keys together."""
+        """The axes and the key columns together."""
         return {**self.axes, **self.at}
 
     def has(self, wanted: Keys) -> bool:
-        """Whether all these keys have these values."""
+        """True if all of these keys have these values."""
         keys = self.keys
         return all(keys.get(name) == value for name, value in wanted.items())
 
 
 Place = tuple[tuple[str, str], ...]
-"""Keys and their values as sorted text: the place of a value on a curve."""
+"""A position on a curve: keys and their values as sorted text."""
 
 
 def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
-    """Values by place; for a list, the values of all its entries, with the position in the list as part of the place."""
+    """Values by place; for a list of selections, the place includes the position in the list."""
     if isinstance(who, list):
         curves = enumerate(curve(points, one) for one in who)
         return {(*place, ("", str(index))): value for index, one in curves for place, value in one.items()}
@@ -73,8 +73,9 @@ def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
 
 
 def tails(points: Sequence[Point], who: Sequence[Who]) -> tuple[int, float | None]:
-    """The smallest number of samples, and of samples beyond a percentile, among these numbers; all seeds count
-    together.
+    """The smallest number of samples, and of samples beyond a percentile, in a group of numbers.
+
+    The samples of all seeds are added up.
     """
     samples: dict[tuple[str, Place], int] = {}
     beyond: dict[tuple[str, Place], float] = {}
@@ -96,13 +97,13 @@ def _is_of(point: Point, who: Who) -> bool:
 
 
 def along(points: Sequence[Point], who: str, axis: str) -> list[tuple[float, float]]:
-    """(place on the axis, value) of a variant, in the order of the axis."""
+    """(position on the axis, value) pairs of a variant, in the order of the axis."""
     mine = [point for point in points if point.variant == who]
     return sorted((number(point.keys[axis]), point.value) for point in mine if point.value is not None)
 
 
 def number(value: JsonValue) -> float:
-    """A value of an axis as a number; a text with a unit is converted: "10 KB" is less than "2 MB"."""
+    """An axis value as a number; texts with a unit are converted, so that "10 KB" is less than "2 MB"."""
     if isinstance(value, (int, float)):
         return float(value)
     digits, _, unit = str(value).partition(" ")

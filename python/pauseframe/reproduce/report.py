@@ -1,4 +1,7 @@
-"""Pages of `pauseframe reproduce`: one per paper, and an overview of all. Static HTML that needs no network."""
+"""Pages of `pauseframe reproduce`: one for each paper, and an overview.
+
+The pages are static HTML that works offline.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
 
 
 def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Every plot as `PAPER-NAME-1.pdf` and `.svg`. Raises RunError without matplotlib."""
+    """Saves every plot as `PAPER-NAME-1.pdf` and `.svg`. Raises RunError without matplotlib."""
     if find_spec("matplotlib") is None:
         raise RunError("--pdf needs matplotlib: pip install 'pauseframe[paper]'")
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 | in the text | what |
 |---|---|
 | `{B-M17.1}` | the number of the first part of B-M17 |
-| `{B-M17.1 %}` | the same as a percentage |
+| `{B-M17.1 %}` | that number as a percentage |
 | `{medium_p99|dctcp|bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
 
 Numbers are medians over seeds with three digits. Claims that were not run now use their recorded numbers.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAMED = re.compile(r"\{([^{}]+)\}")
 PART = re.compile(r"([A-Z]-[A-Z]?\d+(?:-[\w-]+)?)\.(\d+)")
 UNKNOWN = "?"
-"""Replaces a missing number."""
+"""Text that replaces a missing number."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Numbers:
     points: Sequence[Point]
 
     def fill(self, text: str) -> str:
-        """The text with its numbers."""
+        """Replaces the placeholders in a text by numbers."""
         return NAMED.sub(self._number, text)
 
     def _number(self, found: re.Match[str]) -> str:

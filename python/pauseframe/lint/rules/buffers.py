@@ -1,4 +1,4 @@
-"""Rules PF01x: whether buffers can hold what arrives after a pause."""
+"""Rules PF01x: buffers must hold the packets that arrive after a pause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IN_DOUBT = 1024
 
 
 def _groups(fabric: Fabric) -> Iterator[tuple[Switch, Port, int, int]]:
-    """(switch, port, paused priority, its group) of every lossless priority."""
+    """(switch, port, paused priority, priority group) of every lossless priority."""
     for switch, port in fabric.ports():
         for priority in sorted(port.lossless):
             yield switch, port, priority, group_of(switch, port, priority)
@@ -114,7 +114,7 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOperation, ...]:
-    """Raises xoff of the profile, and its reserved size if that contains the headroom (without a shared headroom pool)."""
+    """Raises xoff of the profile, and the reserved size if that contains xoff (without a shared headroom pool)."""
     profile = switch.profiles.get(port.groups.get(group) or "")
     if profile is None:
         return ()
@@ -177,14 +177,14 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
 
 
 def _not_made(port: Port, group: int) -> str | None:
-    """Why buffermgrd creates no profile for a group without a row."""
+    """The reason why buffermgrd creates no profile for a group without a row, or None."""
     if port.cable is None:
         return f"group {group} has no profile, and without a cable length none is made for it"
     return f"group {group} has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
 
 
 def _bound(switch: Switch, group: int) -> str | None:
-    """A port whose group of this number has headroom by a row: then buffermgrd creates none where a row is missing."""
+    """A port with a row that gives this group headroom; then buffermgrd creates no profile where a row is missing."""
     for port in switch.ports.values():
         name = port.groups.get(group)
         profile = switch.profiles.get(name) if name else None
@@ -367,7 +367,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
 
 
 def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -> bool:
-    """Whether the memory, estimated by the largest pool of the other direction, holds all pools and reserved bytes."""
+    """True if the memory, estimated by the largest pool of the other direction, holds all pools and reserved bytes."""
     same = [other for other in switch.pools.values() if other.direction == pool.direction]
     memory = max((other.size or 0 for other in switch.pools.values() if other not in same), default=0)
     return sum((other.size or 0) + reserved[other.name] for other in same) <= memory
@@ -401,7 +401,7 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
 
 
 def _queues_without_row(reading: Reading) -> Iterator[Finding]:
-    """Queues of paused priorities without a row in BUFFER_QUEUE, if those of other ports have one."""
+    """Queues of paused priorities without a row in BUFFER_QUEUE, if such queues of other ports have a row."""
     for switch in reading.fabric.switches.values():
         if "BUFFER_QUEUE" not in switch.tables or not switch.whole:
             continue

@@ -1,4 +1,4 @@
-"""Rules PF05x: whether the two ends of a link agree."""
+"""Rules PF05x: the two ends of a link must agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
-    """Links between two switches whose files are here."""
+    """Links between two switches that both have device files."""
     fabric = reading.fabric
     for link in fabric.links:
         a, b = fabric.port(link.a), fabric.port(link.b)
@@ -57,7 +57,7 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
 
 
 def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
-    """(link, NIC of a host, port of a switch, the host's end)."""
+    """Links of hosts: (link, NIC of the host, port of the switch, the host's end)."""
     for link in reading.fabric.links:
         for end, far in link.ends():
             nic, port = reading.fabric.nic(end), reading.fabric.port(far)
@@ -330,7 +330,7 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                     if mode != "tagged" and any(
                         other.members.get(far.port, "tagged") != "tagged" for other in two.vlans.values()
                     ):
-                        continue  # PF058 says which VLANs
+                        continue  # rule PF058 reports these VLANs
                     yield Finding(
                         "PF057",
                         Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),

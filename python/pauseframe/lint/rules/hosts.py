@@ -1,4 +1,4 @@
-"""Rules PF07x: whether hosts send what the fabric is configured for."""
+"""Rules PF07x: hosts must send the traffic that the fabric is configured for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 DCTCP_RTO_MIN_MS = 200.0
-"""Linux's default without an attribute of the route."""
+"""Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
 
 
 def _hosts(reading: Reading) -> Iterator[Host]:
@@ -117,7 +117,7 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
 
 
 def _expected(reading: Reading) -> dict[int, set[int]]:
-    """Priorities of VLANs: by their descriptions, else those of most hosts."""
+    """Priorities of VLANs, from their descriptions or else from most hosts."""
     expected: dict[int, set[int]] = {}
     for switch in reading.fabric.switches.values():
         for vlan in switch.vlans.values():

@@ -1,4 +1,4 @@
-"""Rules PF02x: whether traffic reaches the right class."""
+"""Rules PF02x: lossless traffic must reach a lossless class."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
 
 
 def _gets_something(switch: Switch, port: Port) -> bool:
-    """Whether some code point (or some class, if no map of code points is known) maps to a paused priority."""
+    """True if some code point (or some class, if no map of code points is known) maps to a paused priority."""
     points = [lossless_code_points(switch, port, kind) for kind in ("dscp_to_tc", "dot1p_to_tc")]
     if any(found is not None for found in points):
         return any(points)

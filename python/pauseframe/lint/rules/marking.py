@@ -1,4 +1,4 @@
-"""Rules PF03x: whether marking works, in time, and without drops."""
+"""Rules PF03x: queues must mark, early enough, and without drops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
         alpha, limit = profile.alpha, profile.static_th
     elif row is not None:
         pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
-        # Some platforms ship bytes (a static limit) where others ship the exponent of alpha.
+        # Some platforms ship a static limit in bytes where others ship the exponent of alpha.
         dynamic = -8 <= row.threshold <= 7
         alpha, limit = (2.0**row.threshold, None) if dynamic else (None, row.threshold)
     else:

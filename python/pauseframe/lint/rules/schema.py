@@ -1,4 +1,4 @@
-"""PF00x: whether each row is valid by itself."""
+"""PF00x: each row must be valid by itself."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 
 def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
-    """A lane, an alias or an index belongs to one port."""
+    """A lane, an alias or an index may belong to only one port."""
     for name in ("lanes", "alias"):
         owner: dict[str, str] = {}
         for key, row in database.rows("PORT").items():
@@ -354,9 +354,9 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
 
 
 def _mistyped(name: str, fields: Iterable[str]) -> str | None:
-    """The field for which a name is probably a typing mistake, compared word by word.
+    """The field that a misspelt name probably means, compared word by word.
 
-    `green_ecn_min_threshold` is not `green_min_threshold`: a further word has a meaning.
+    `green_ecn_min_threshold` does not mean `green_min_threshold`, because the extra word has a meaning.
     """
     words = name.split("_")
 
@@ -370,10 +370,11 @@ def _mistyped(name: str, fields: Iterable[str]) -> str | None:
 
 @rule("PF005", "malformed", _YANG)
 def check_form(reading: Reading) -> Iterator[Finding]:
-    """A table is not an object of rows, a row is not an object of fields, a key occurs twice, or a line of a table is
-    not a row.
+    """A table, row or line has the wrong form, or a key occurs twice.
 
-    The rest of the file was read and judged without it.
+    A table must be an object of rows, a row an object of fields, and each line of a text table a row.
+
+    The rest of the file is checked without the malformed part.
 
     No incident: these forms define CONFIG_DB and `pg_profile_lookup.ini`.
     """
