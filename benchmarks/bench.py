@@ -1,9 +1,9 @@
 """Speed and memory of the simulator on the scenarios in this folder.
 
 `make bench` runs every scenario several times, in alternation. The machines are noisy, so compare medians of one call,
-never numbers of two calls. It then counts instructions per packet hop with callgrind, as the difference between two run
-lengths, which cancels start-up. Large fabrics also run on several threads, in the same rounds. `--against DIR`
-alternates with another built checkout (`make build`) and prints ratios.
+never numbers of two calls. `make bench` then counts instructions per packet hop with callgrind, as the difference
+between two run lengths, which cancels start-up. Large fabrics also run on several threads, in the same rounds.
+`--against DIR` alternates with another built checkout (`make build`) and prints ratios.
 """
 
 import argparse

@@ -4,7 +4,7 @@ Also writes the package's file with the number of figures that support each pres
 
     python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 
-With names of scenarios, it only prints the rows of these scenarios and writes nothing.
+With names of scenarios, the script only prints the rows of these scenarios and writes nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Computes the figures of one run, of the kernel or of the simulator, and defines the band of each figure.
 
-Both sides are first converted into one form, `Recording`. The time windows are those of the reference runs: from 1 s
-on, or, in group d, while both flows are active. Bands: 5 % for medians and means, 15 % for tails and fractions, 50 %
-for counts (drops, timeouts, probes). Queues and windows are whole packets, so a difference of one packet is always
-inside the band.
+The data of kernel and simulator are first converted into one form, `Recording`. The time windows are those of the
+reference runs: from 1 s on, or, in group d, while both flows are active. Bands: 5 % for medians and means, 15 % for
+tails and fractions, 50 % for counts (drops, timeouts, probes). Queues and windows are whole packets, so a difference of
+one packet is always inside the band.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def build(about):
     # Other network namespaces may use only the congestion controls that the first namespace allows to all.
     run("sysctl", "-q", "-w", "net.ipv4.tcp_allowed_congestion_control=reno cubic dctcp")
     devices = {name: Device(name) for name in about["devices"]}
-    # Without IPv6, its own frames are not counted. A port that was up once keeps its qdisc; ports that stay up have an
-    # odd MTU.
+    # IPv6 is off, so that its frames are not counted. A port that was up once keeps its qdisc; ports that stay up have
+    # an odd MTU.
     lines: dict[str, list[str]] = {name: [] for name in devices}
     for host, (nic, mac) in about["macs"].items():
         lines[host] += [f"link set dev {nic} address {mac}"]

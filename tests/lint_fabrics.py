@@ -1,7 +1,7 @@
 """Generated fabrics for the linter: layer-3 Clos networks of SONiC switches, computed by this file.
 
-This file chooses the numbers of groups and profiles itself instead of using `pauseframe.deploy`, so that both cannot
-share a mistake.
+This file chooses the numbers of groups and profiles itself instead of using `pauseframe.deploy`, so that linter tests
+and deployment cannot share a mistake.
 """
 
 from __future__ import annotations

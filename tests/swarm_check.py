@@ -228,7 +228,7 @@ def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
     if set(map(tuple, ([str(f[k]) for k in key] for f in flows))) != set(
         map(tuple, ([str(f[k]) for k in key] for f in packets.flows))
     ):
-        return  # In a closed loop, other flow durations lead to other flows.
+        return  # in a closed loop, other durations lead to other flows
     if done != there and all(flow["status"] == "finished" for flow in packets.flows):
         yield f"flow level finishes {done.total()} flows, packets {there.total()}"
 

@@ -1,4 +1,7 @@
-"""Draws whole scenarios from a seed; any mechanisms can be combined. `swarm_kinds` lists those of a scenario."""
+"""Draws whole scenarios from a seed; any mechanisms can be combined.
+
+`swarm_kinds` lists the mechanisms of a scenario.
+"""
 
 import random
 from typing import Any

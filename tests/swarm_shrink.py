@@ -55,7 +55,7 @@ def _paths(table: Table) -> Iterator[tuple[str | int, ...]]:
 
 
 def shrunk(table: Table, holds: Callable[[Table], bool]) -> Table:
-    """Removes every part of the table that can be removed while `holds` stays true."""
+    """Removes every part of the table whose removal keeps `holds` true."""
     while less := next((less for less in smaller(table) if holds(less)), None):
         table = less
     return table

@@ -136,7 +136,7 @@ def test_both_forms_of_static_rows_are_the_same(tmp_path):
             as_new[f"{vlan}|{mac.replace('-', ':')}"] = {"port": row["port"]}
         assert as_new == new
     assert len(read_fabric([tmp_path / "out"]).fabric.switches[folder.name].fdb) == len(old)
-    # Without the file that turns learning and flooding off, the linter reports it.
+    # Without the file that turns learning and flooding off, the linter reports the VLANs.
     (folder / "no-flooding.json").unlink()
     assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF062", folder.name)}
 

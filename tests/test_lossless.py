@@ -82,7 +82,7 @@ def test_headroom_is_shown(tmp_path):
     file.write_text(example("pfc"))
     runner = CliRunner()
     rows = json.loads(runner.invoke(app, ["headroom", str(file), "--json"]).stdout)
-    assert sum(row["ports"] for row in rows) == 18  # 16 hosts plus the two ends of the middle link.
+    assert sum(row["ports"] for row in rows) == 18  # sixteen hosts plus two ends of the middle link
     assert all(row["needed_bytes"] == row["arriving_bytes"] + row["crossing_bytes"] for row in rows)
     assert "frame ahead" in runner.invoke(app, ["headroom", str(file)]).stdout
     short = runner.invoke(app, ["validate", str(file)]).stdout

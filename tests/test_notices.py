@@ -17,7 +17,7 @@ def test_direct_dependencies_are_named():
     assert {"arrow-array", "csv", "libm", "parquet", "pyo3", "rand_pcg", "serde_json", "toml", "zstd-sys"} <= {
         name for name, _ in named
     }
-    assert not {"proptest", "serde_derive"} & {name for name, _ in named}  # These crates are not in the wheel.
+    assert not {"proptest", "serde_derive"} & {name for name, _ in named}  # these crates are not part of the wheel
 
 
 def test_plotly_is_named():

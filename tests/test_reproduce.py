@@ -558,7 +558,7 @@ def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
 
 
 def test_a_constant_delayed_ack_is_shorter_than_the_timeout(planned):
-    """Otherwise a lone segment is retransmitted before its ACK: FreeBSD's 100 ms slowed IS of cee 1,074 times."""
+    """A delayed ACK after the timeout repeats a lone segment: FreeBSD's 100 ms slowed IS of cee 1,074 times."""
     unit = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
     def us(text):

@@ -229,7 +229,7 @@ pause = "10 ms"
 
 
 def test_probes_between_two_exchanges_belong_to_neither():
-    """The ACK of a response travels with the next request; a probe before that comes after the response is complete."""
+    """The ACK of a response travels with the next request; a probe is sent after a response that is complete."""
     run = pf.run(BETWEEN, progress=False)
     flows, ports = pl.DataFrame(run.flows), pl.DataFrame(run.ports)
     assert flows.filter(pl.col("status") == "finished").height == 20
@@ -250,7 +250,7 @@ def test_probes_count_until_the_job_is_complete():
     # In the first rounds there is no probe, because the client sends quick ACKs.
     assert 10 < first.filter(pl.col("loss_probes") == 1).height <= 20
     assert first["loss_probes"].equals(first["reply_loss_probes"].alias("loss_probes"))
-    # Here the client sends probes: the second server acknowledges a request only with its late response.
+    # In this run the client sends probes: the second server acknowledges a request only with its late response.
     assert (last["loss_probes"].sum() > 10, last["reply_loss_probes"].sum()) == (True, 0)
     assert flows["reply_retransmits"].sum() == first["retransmits"].sum() == first["loss_probes"].sum()
 

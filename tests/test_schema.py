@@ -1,4 +1,4 @@
-"""The JSON Schema in a standard validator, the generated files, and the number of files that an addition changes."""
+"""Tests of the JSON Schema in a standard validator, of the generated files, and of the number of files per addition."""
 
 import json
 import re

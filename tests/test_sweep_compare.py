@@ -247,7 +247,7 @@ def test_differences_in_words():
         return tables.format_difference(Cell(metric, (), "b", estimate(value), difference, ratio))
 
     assert words("fct_us.p99", [9.0, 10.0, 11.0], [10.0, 10.0, 10.0]) == "+0 % [-10 %, +10 %]"
-    assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # zero has no percentage
+    assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # from zero
     assert words("fct_us.p99", [1500.0], [0.0]) == "+1.5 ms"
 
 

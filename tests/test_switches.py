@@ -221,7 +221,8 @@ def test_other_actions(action, storms, tmp_path):
     assert result.summary["watchdog_storms"] == storms
     assert lost["t2"][1] == lost["bg"][1] == 0
     delivered = lost["t1"][0] - lost["t1"][1]
-    # The watchdog forwards from its poll at 400 ms on: 450 ms of 500 Mb/s. With the action alert, the queue waits.
+    # The watchdog forwards from its poll at 400 ms on: 450 ms of 500 Mb/s. With the action alert, the queue stays
+    # paused.
     assert (delivered > 18_000) == (action == "forward")
 
 

@@ -213,7 +213,7 @@ def test_first_stop_prunes_and_finds_the_same(sampler):
     (one, _), (other, trials) = (recommended(lab.spec, lab) for lab in labs)
     pruned = [trial for trial in trials if trial.state == "pruned"]
     assert sum(trial.shortened for trial in pruned) >= 20
-    # At the later steps, settings still fall behind the best.
+    # At the steps after the shortened run, settings still fall behind the best and are pruned.
     assert sum(trial.seeds == 1 and not trial.shortened for trial in pruned) >= 2
     assert 55 <= labs[1].short_runs <= 60  # The search may propose a setting twice.
     assert labs[1].runs < labs[0].runs * 0.8

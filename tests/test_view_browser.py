@@ -1,6 +1,6 @@
 """The player in a browser: it loads without errors, seeks, names the origin of a storm, and shows a deadlock's cycle.
 
-The test prints times but does not assert them. It needs Chromium, and says so where Chromium is missing.
+The test prints times but does not assert them. The test needs Chromium, and is skipped with a message without it.
 """
 
 import shutil
@@ -198,7 +198,7 @@ def test_keys_flows_and_clicks(pages, visit):
 def test_a_page_that_is_not_shown_says_nothing(pages, visit):
     """A hidden page has no size, and drawing on it caused a console error.
 
-    When the page is shown again, it is drawn.
+    The page is drawn when it is shown again.
     """
     page = visit(pages("folded", storm_text()))
     page.get_by_role("button", name="most pauses").click()

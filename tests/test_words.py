@@ -63,7 +63,7 @@ def test_the_words_of_the_field(pattern, word):
 
 
 def test_one_word_has_one_meaning():
-    """As in the glossary: a lane is a virtual lane (a slot is a port and a priority), a stream is of random draws."""
+    """As in the glossary, a lane is a virtual lane (a slot is a port and a priority), and a stream a random stream."""
     player = [path for path in FILES if ROOT / "python/pauseframe/view" in path.parents and "assets" not in path.parts]
     assert found(r"(?i)lane", player) == []
     docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
@@ -72,7 +72,7 @@ def test_one_word_has_one_meaning():
 
 
 def test_one_word_has_one_meaning_in_the_core():
-    """In the core too, only code about VLANs names a lane, and only random draws come in streams."""
+    """In the core, too, the word lane is used only for VLANs, and the word stream only for random draws."""
     core = [path for path in FILES if ROOT / "crates/fabric/src" in path.parents]
     lanes = found(r"(?i)(?<!p)lane", [path for path in core if path.name != "vlan.rs"])
     assert [line for line in lanes if ".vlans" not in line and "tables" not in line] == []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/pauseframe"
 FILES_MAX = 3
-CIRCLE_MAX = 6  # fabric/endpoint: connection, queue_pair and udp each call the host
+CIRCLE_MAX = 6  # in fabric/endpoint, connection, queue_pair and udp each call the host
 # Keys of at least two words that are not also a results column; other keys are also words for other things.
 ABOVE_MAX = 1 / 8
 NOT_COUNTED = [PACKAGE / part for part in ("reproduce", "devices", "deploy", "lint/rules", "tune", "imports")]

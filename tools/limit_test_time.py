@@ -2,7 +2,7 @@
 
     cargo test --config "target.'cfg(all())'.runner = ['python3', '.../limit_test_time.py', '300']"
 
-libtest has no time limit, but prints "test NAME has been running for over 60 seconds". With one test at a time, it
+libtest has no time limit, but prints "test NAME has been running for over 60 seconds". With one test at a time, libtest
 instead begins the line "test NAME ... " and leaves the line unfinished.
 """
 

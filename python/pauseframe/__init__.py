@@ -15,7 +15,7 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 """
 
 # ruff: noqa: F405 (_later.py declares all of these names in its __all__)
-from pauseframe import _interrupt as _interrupt  # comes first: handles Ctrl-C while the command loads
+from pauseframe import _interrupt as _interrupt  # must be first: handles Ctrl-C while the command loads
 from pauseframe import _table_names
 from pauseframe._core import (
     FabricError,

@@ -83,7 +83,7 @@ def _swap(new: Path, place: Path) -> None:
         new.rename(place)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=f".{ENDING}", dir=place.parent))
-    place.rename(old)  # onto an empty folder, which POSIX allows
+    place.rename(old)  # POSIX allows a rename onto an empty folder
     try:
         new.rename(place)
     except OSError:
@@ -117,7 +117,7 @@ def is_alive(process: int) -> bool:
     """True if a process of this machine runs; a zombie process counts as ended."""
     with suppress(OSError, IndexError):
         if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False  # a zombie: its parent has not waited for it yet
+            return False  # a zombie process, for which its parent has not waited yet
     try:
         os.kill(process, 0)
     except ProcessLookupError:

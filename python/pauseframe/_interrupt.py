@@ -1,8 +1,8 @@
 """Ctrl-C on the command line gives one line, exit code 130 and no traceback, at any moment.
 
-This module is imported first, so that the guard also works while the package and its libraries load. It uses only
-built-in modules of the interpreter, because an import from a file before the guard would be unprotected. Programs that
-import pauseframe keep their own signal handlers. A command that starts with Ctrl-C ignored (in the background of a
+This module is imported first, so that the guard also works while the package and its libraries load. The module uses
+only built-in modules of the interpreter, because an import from a file before the guard would be unprotected. Programs
+that import pauseframe keep their own signal handlers. A command that starts with Ctrl-C ignored (in the background of a
 script, or under nohup) continues to ignore it.
 """
 

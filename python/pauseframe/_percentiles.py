@@ -44,7 +44,7 @@ def is_unsure(samples: float, share: float) -> bool:
 
 
 def marked(text: str, samples: float | None, share: float) -> str:
-    """The text of a percentile with its mark. With None samples (unknown), adds no mark.
+    """The text of a percentile with its mark. If the number of samples is unknown (None), the text gets no mark.
 
     >>> marked("12.6 ms", 216, 0.999), marked("692 µs", 216, 0.9), marked("–", 0, 0.99)
     ('12.6 ms ?', '692 µs', '–')

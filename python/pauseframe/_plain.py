@@ -100,7 +100,7 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
         parts = [choice for choice in choices if isinstance(choice, type) and is_dataclass(choice)]
         if parts:
             return part_from_plain(_choose(parts, value, path), value, path)
-        if get_origin(choices[0]) is Sequence:  # a single workload without a list
+        if get_origin(choices[0]) is Sequence:  # a list with a single workload may be given without the list
             return (_from_plain(get_args(choices[0])[0], value, path),)
         items = next(get_args(choice)[1] for choice in choices if get_origin(choice) is Mapping)
         return {key: _from_plain(items, item, f"{path}.{key}") for key, item in value.items()}

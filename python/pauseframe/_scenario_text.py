@@ -47,7 +47,7 @@ def resolve_text(
     overrides: Sequence[tuple[str, str]] = (),
     seed: int | None = None,
 ) -> _core.Resolved:
-    """Fills in every default of a scenario; ScenarioError lists every mistake, including those in the arguments."""
+    """Fills in every default of a scenario; ScenarioError lists every mistake in scenario and arguments."""
     if seed is not None and not (_is_whole(seed) and 0 <= seed < 2**64):
         raise failure([problem("seed", str(seed), "must be a whole number from 0 to 2^64 - 1")])
     try:

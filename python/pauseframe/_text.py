@@ -18,7 +18,7 @@ MISSING = "–"
 
 
 def printable(text: str, breaks: str = "\n\t") -> str:
-    r"""`text` with control, invisible and reordering characters escaped, except those in `breaks`.
+    r"""`text` with control, invisible and reordering characters escaped, except the characters in `breaks`.
 
     >>> printable("a\x1b[2Jb\u202e")
     'a\\x1b[2Jb\\u202e'

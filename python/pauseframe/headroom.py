@@ -64,8 +64,8 @@ def annex_o(
 ) -> AnnexO:
     """Headroom by Annex O. `speed` is in Mb/s, `cable` in metres, `max_frame` in bytes without preamble.
 
-    With `reaction`, the peer takes the longest response time of the standard, otherwise none. `behind` is the number of
-    bytes by which a frame that delays the pause frame can exceed `max_frame` (a frame of another class).
+    With `reaction`, the peer takes the longest response time that the standard allows; without it, no time. `behind` is
+    the number of bytes by which a frame that delays the pause frame can exceed `max_frame` (a frame of another class).
     """
     from pauseframe import _core
 

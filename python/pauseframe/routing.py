@@ -115,7 +115,7 @@ def update_routes(
 
     Raises FabricError if no such tables exist.
 
-    `lanes` is the maximum number of lanes including those of `routes` (default: one more). `failed` means that the
+    `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
     missing links are already down. The plan is the same whether `routes` come from memory or from files.
     """
     update = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)

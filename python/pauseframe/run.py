@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = "Callable[[RunProgress], None]"
 Plugins: TypeAlias = "Sequence[str | Path | type] | bool"
-"""Plug-ins to load: files or classes; True loads those that the scenario names."""
+"""Plug-ins to load: files or classes; True loads the plug-ins that the scenario names."""
 
 
 def thread_count(threads: int | Literal["auto"] | None) -> int:
@@ -53,19 +53,19 @@ def run(
     existing one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error
     with its estimated size, unless `force_large=True`.
 
-    At most `threads` threads run the network, and fewer if more would not help; a warning then says so. None and "auto"
-    use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the choice.
-    `divide=True` uses exactly `threads`. The results do not depend on the number of threads. `progress` is called about
-    ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
+    At most `threads` threads run the network, and fewer if more would not help; a warning reports the reduction. None
+    and "auto" use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the
+    choice. `divide=True` uses exactly `threads`. The results do not depend on the number of threads. `progress` is
+    called about ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
     flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
-    `@pauseframe.congestion_control`; True loads those in `[plugins] files`. Loading a plug-in runs its code.
+    `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.
 
     Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds the results so far,
     its `interrupted` is true, and a note goes to stderr. While results are being written, Ctrl-C raises
-    KeyboardInterrupt, and the folder is marked as incomplete. This works in the main thread, where Python handles
-    signals.
+    KeyboardInterrupt, and the folder is marked as incomplete. Ctrl-C is handled only in the main thread, where Python
+    handles signals.
 
     Raises ScenarioError with every mistake in the scenario, RunError if the run failed.
 
@@ -133,7 +133,7 @@ def errors_of_plugins(scenario: _core.Resolved) -> AbstractContextManager[None]:
 
 
 def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins) -> None:
-    """Loads `plugins`; True loads those that the scenario names."""
+    """Loads `plugins`; True loads the plug-ins that the scenario names."""
     from pauseframe.plugins.load import files_of, load
 
     if isinstance(scenario, _core.Resolved):

@@ -1,7 +1,7 @@
 """The types of plain dicts that the simulator returns: summaries, progress, reports on routes.
 
-At run time these are dicts that JSON can represent; type checkers know their keys. Suffixes of keys are units: `_s`,
-`_us`, `_ns` times, `_bps` bits per second, `_bytes` bytes. docs/reference describes the keys.
+At run time the values are dicts that JSON can represent; type checkers know their keys. Suffixes of keys are units:
+`_s`, `_us`, `_ns` times, `_bps` bits per second, `_bytes` bytes. docs/reference describes the keys.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DropsByReason(TypedDict):
 
 
 class Summary(TypedDict):
-    """What `pauseframe run --json` prints (docs/reference/results.md)."""
+    """The summary that `pauseframe run --json` prints (docs/reference/results.md)."""
 
     name: str
     seed: int
@@ -282,14 +282,14 @@ Route = TypedDict("Route", {"from": str, "to": str, "vlan": int, "ports": list[s
 
 
 class Pairs(TypedDict):
-    """Number of pairs of hosts, with the first pairs."""
+    """A number of pairs of hosts, and the first of these pairs."""
 
     count: int
     examples: list[Pair]
 
 
 class RoutesFound(TypedDict):
-    """Number of routes, with the first routes."""
+    """A number of routes, and the first of these routes."""
 
     count: int
     examples: list[Route]
@@ -327,7 +327,7 @@ class SwitchRows(TypedDict):
 
 
 class RowsFound(TypedDict):
-    """Number of switches, with the first switches."""
+    """A number of switches, and the first of these switches."""
 
     count: int
     examples: list[SwitchRows]

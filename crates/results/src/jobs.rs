@@ -1,4 +1,4 @@
-//! The tables `jobs`, `ranks` and `timeline`: applications, and what each of their ranks did when.
+//! The tables `jobs`, `ranks` and `timeline`: applications, and the activities of their ranks over time.
 
 use super::column::{Columns, dictionary, f64s, optional, u32s, u64s};
 use super::rows::Names;
@@ -31,7 +31,7 @@ pub struct JobResult {
     pub bytes: u64,
     /// Number of connections that were opened.
     pub connections: u32,
-    /// For each unfinished rank: what the rank waits for.
+    /// The message or operation that each unfinished rank waits for.
     pub waits_for: Vec<Fault>,
     /// The results of the ranks, one for each.
     pub ranks: Vec<RankResult>,

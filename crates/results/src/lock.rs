@@ -3,7 +3,7 @@
 //! The lock is a lock of the operating system (`flock`, `LockFileEx`) on a file in the folder. The system
 //! releases the lock when the process ends, even by a kill, so a killed run blocks nobody. Only the holder of
 //! the lock removes the file; a process that has locked a file which was removed meanwhile tries again. On a
-//! file system without locks, nothing is locked.
+//! file system without file locks, the folder is not locked.
 
 use super::RunError;
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -53,8 +53,8 @@ fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError>
     writer.into_inner()
 }
 
-/// Joins the rows of several packed tables with the same columns, and returns the row count of each. Without
-/// any packed table, the result is the empty table `name`.
+/// Joins the rows of several packed tables with the same columns, and returns the row count of each table.
+/// Without any packed table, the result is the empty table `name`.
 ///
 /// # Errors
 /// [`RunError::Packed`] if no table has this name, or a part is damaged.

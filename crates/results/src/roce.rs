@@ -1,7 +1,7 @@
 //! `RoCEv2` packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP
 //! and ICRC.
 //!
-//! These frames are not cut and have a payload of zeros, because the ICRC is at their end.
+//! Captured RoCE frames are not cut and have a payload of zeros, because the ICRC is at the end of the frame.
 
 use super::pcapng::{ecn_field, ipv4, link_header, tcp_ports};
 use etherparse::{EtherType, IpDscp, IpNumber, Ipv4Header, UdpHeader};

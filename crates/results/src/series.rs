@@ -20,8 +20,8 @@ const FILE: &str = "series.parquet";
 struct Numbers<K> {
     of: BTreeMap<K, i32>,
     in_order: Vec<K>,
-    /// For each value, the value that followed it last time. Samples repeat their order, so the same value
-    /// nearly always follows again.
+    /// For each value, the value that followed it last time, because samples repeat their order: the same
+    /// value nearly always follows again.
     after: Vec<i32>,
     last: i32,
 }

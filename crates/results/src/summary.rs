@@ -8,7 +8,7 @@ use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// How a run ended, or that it has not ended.
+/// The state of a run: its kind of end, or that it has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -54,7 +54,7 @@ pub struct RunFacts {
     /// Time at which the series reached its row limit, so that later samples are missing; `None` if the
     /// series is complete.
     pub series_full: Option<Time>,
-    /// How the run ended.
+    /// The kind of end of the run.
     pub status: RunStatus,
     /// Findings that the user should check before trusting the results.
     pub warnings: Vec<String>,

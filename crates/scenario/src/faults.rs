@@ -57,8 +57,8 @@ fn storms<'a>(
     })
 }
 
-/// True if a deadlock ends the run. By default it does, except with a PFC watchdog, which needs time to break
-/// the deadlock.
+/// True if a deadlock ends the run. By default a deadlock ends the run, unless a PFC watchdog, which needs
+/// time, can break the deadlock.
 pub(crate) fn ends_at_deadlock(scenario: &Scenario) -> bool {
     let guarded = scenario.switch.pfc.as_ref().is_some_and(|pfc| pfc.watchdog.is_some());
     scenario.stop.on_deadlock.unwrap_or(!guarded)

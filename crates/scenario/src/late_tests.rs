@@ -92,8 +92,8 @@ workload = [{ kind = "incast", rate = 13557.483731019522, fan_in = 4 }]
     assert!(results.summary.packet_hops > 3_000);
 }
 
-/// Misrouted lossless packets returned over the link that they came from, and the resume frame that they
-/// caused left on the same wire at the same time, which scheduled an event in the past.
+/// Misrouted lossless packets returned over the link on which they had arrived. The resume frame for them
+/// left on the same link at the same time, which scheduled an event in the past.
 #[test]
 fn nothing_is_scheduled_in_the_past() {
     let text = r#"

@@ -1,7 +1,7 @@
 //! Transport presets: a preset is a row of values that the file's own values override, never a copy of code.
 //!
-//! The stack below a preset (`stacks.rs`) supplies every value that the preset does not set. That stack is
-//! Linux, unless the file or the preset names another stack.
+//! The stack below a preset (`stacks.rs`) supplies every value that the preset does not set. The default
+//! stack is Linux; the file or the preset may name another stack.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 

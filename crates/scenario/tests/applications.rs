@@ -492,7 +492,7 @@ fn jobs_have_the_ranks_they_were_given() {
     );
     let ranks = results.jobs.column_by_name("ranks").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!((ranks, results.ranks.num_rows()), (8, 8));
-    // Ranks on the same host do not use the network: this holds for 4 of 28 pairs.
+    // Ranks on the same host do not use the network: 4 of the 28 pairs of ranks share a host.
     let connections =
         results.jobs.column_by_name("connections").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!(connections, 24);

@@ -159,8 +159,8 @@ workload = { kind = "permutation", size = "1 MB" }
         + far.last_frame_ns
         + far.delay_ns;
     assert!((sum - (1233.6 + 67.2 + 10_000.0 + 1000.0 + 1233.6 + 10_000.0)).abs() < 1e-9);
-    // In 23534.4 ns arrive 29418 bytes and a part of one more; of 1542 bytes on the wire, 1522 belong to the
-    // frame.
+    // In 23534.4 ns, 29418 bytes and a part of one more byte arrive; of the 1542 bytes of a frame on the
+    // wire, buffers count 1522.
     assert_eq!(far.arriving_bytes, (29_419_u64 * 1522).div_ceil(1542));
     assert_eq!((far.crossing_bytes, far.needed_bytes), (1521, far.arriving_bytes + 1521));
     assert_eq!(far.given_bytes, far.needed_bytes);

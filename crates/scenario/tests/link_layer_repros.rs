@@ -199,10 +199,11 @@ fn lanes_that_a_pause_stops_together_prove_nothing() {
         let routing = format!("{{ kind = \"{kind}\" }}");
         assert!(read(WHOLE_LINK, &[("routing", &routing)]).unwrap_err().contains("whole_link"), "{kind}");
     }
-    // With a single lane, lanes cannot prevent a deadlock, so there is a warning, as without `whole_link`.
+    // With a single lane, lanes cannot prevent a deadlock, so the resolver warns, as it does without
+    // `whole_link`.
     let warned = read(WHOLE_LINK, &[("routing", "{ kind = \"shortest_path\" }")]).unwrap();
     assert!(warned.warnings.iter().any(|text| text.contains("can deadlock")), "{:?}", warned.warnings);
-    // A single lane that is deadlock-free stays so, and PFC pauses lane by lane.
+    // Routes that are deadlock-free in a single lane stay so if PFC pauses lane by lane.
     assert!(read(WHOLE_LINK, &[("routing", "{ kind = \"up_down\" }")]).unwrap().warnings.is_empty());
     assert!(read(WHOLE_LINK, &[("switch.pfc.whole_link", "false")]).is_ok());
     // The detector finds queues that wait for a whole link when the link stops.

@@ -80,7 +80,7 @@ def _plain(value: Any, param: Any, descriptor: Any) -> Any:
 
 def _one(value: Any, annotation: Any, info: Any) -> Any:
     if isinstance(annotation, type) and isinstance(value, annotation) and info.parser is None:
-        return value  # a default value, or a text
+        return value  # the value is a default, or a text
     read = info.parser or READERS.get(annotation)
     if read is None or not isinstance(value, str):
         return NOT_PLAIN

@@ -51,7 +51,7 @@ class Tables(StrEnum):
 
 
 class Effort(StrEnum):
-    """How long to search for good orders."""
+    """Amount of time for the search for good orders."""
 
     fast = "fast"
     normal = "normal"

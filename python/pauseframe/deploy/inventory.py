@@ -34,16 +34,16 @@ class Inventory:
     macs: dict[str, str] = field(default_factory=dict)
     nics: dict[str, str] = field(default_factory=dict)
     ports: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(device, port in the plan) to the port name on the device."""
+    """Map from (device, port in the plan) to the port name on the device."""
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(device, port name) to the SerDes lanes of the port."""
+    """Map from (device, port name) to the SerDes lanes of the port."""
     given: bool = False
     """True if an inventory was read; without one, the files contain placeholders."""
     seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
-    """(device, other device) to the LLDP data of the first about its links to the other."""
+    """Map from (device, other device) to the first device's LLDP data about its links to the other device."""
 
     def links(self, one: str, other: str) -> list[tuple[str, str, str]]:
-        """The links between two devices: (port of the one, port of the other, MAC address of the latter).
+        """The links between two devices: (port of the first, port of the second, MAC address of the second port).
 
         Each device knows its own ports best: SONiC announces aliases, Linux MAC addresses. Raises DeployError if there
         are several links and the data of the two devices do not match.

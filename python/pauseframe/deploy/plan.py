@@ -226,8 +226,8 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 def _add_lanes(plan: Plan, known: Inventory) -> None:
     """Sets the lanes of all ports, because SONiC's models require them, and wrong lanes take a port down.
 
-    Without an inventory the lanes are placeholder numbers, good only for inspection. Raises DeployError if an inventory
-    lacks some lanes.
+    Without an inventory the lanes are placeholder numbers, which serve only to inspect the files. Raises DeployError if
+    an inventory lacks some lanes.
     """
     missing = []
     for switch in plan.switches:
@@ -409,7 +409,7 @@ def _rows(plan: Plan, rows: list[dict[str, object]], names: dict[tuple[str, str]
 
 
 def folder_names(names: list[str]) -> Iterator[tuple[str, str]]:
-    """(name, folder name for it); no folder name leads out of the deployment folder."""
+    """Names with their folder names; no folder name leads out of the deployment folder."""
     used: set[str] = set()
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:100] or "_"

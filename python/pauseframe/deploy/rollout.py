@@ -1,8 +1,8 @@
 """An order of changes to devices in which no intermediate state can deadlock or lose frames, verified step by step.
 
-First every switch gets its tables, while no host sends in the new VLANs. Then the hosts, rack by rack, learn to receive
-in them. Last the hosts begin to send, rack by rack. After each step the verifier checks the installed rows and the
-possible traffic; the undo is the same list in reverse order.
+First every switch gets its tables, while no host sends in the new VLANs. Then the hosts, rack by rack, are configured
+to receive in the new VLANs. Last the hosts begin to send, rack by rack. After each step the verifier checks the
+installed rows and the possible traffic; the undo is the same list in reverse order.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
         where = f"line {error.lineno} column {error.colno}"
         hint = "the file may be cut off" if error.pos >= len(text.rstrip()) - 1 else "not JSON from here on"
         raise DeviceFileError(f"{shown(source)}: {where}: {error.msg.lower()}: {hint}") from None
-    except ValueError:  # int() refuses numbers with too many digits
+    except ValueError:  # Python's int() refuses numbers with too many digits
         message = "a number of thousands of digits: no device has such a value: not read"
         raise DeviceFileError(f"{shown(source)}: {message}") from None
     return value

@@ -356,7 +356,7 @@ class Host:
 
     @property
     def congestion_controls(self) -> set[str]:
-        """The congestion controls in use: the default and those of routes."""
+        """The congestion controls that the host uses, by default or on a route."""
         default = self.sysctl.get("net.ipv4.tcp_congestion_control")
         return {name for name in (default, *(route.congctl for route in self.routes)) if name}
 

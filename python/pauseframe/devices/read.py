@@ -31,7 +31,7 @@ class Reading:
     databases: dict[str, ConfigDb] = field(default_factory=dict)
     """The CONFIG_DB of each switch, by name."""
     malformed: list[tuple[str, str]] = field(default_factory=list)
-    """(file, fault) for files of which the rest was read."""
+    """Faults as (file, fault), for files of which the remainder was read."""
     files: int = 0
     _wires: list[wiring.Wire] = field(default_factory=list)
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)

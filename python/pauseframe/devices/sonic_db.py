@@ -1,7 +1,8 @@
 """CONFIG_DB in the form of its files: tables, rows and fields, all text.
 
 The input is a `config_db.json`, a part of one, a dump of the database (`sonic-db-dump -n CONFIG_DB`: keys
-"PORT|Ethernet0"), or instance data of the YANG models (`sonic-port:sonic-port` …). All become the same tables.
+"PORT|Ethernet0"), or instance data of the YANG models (`sonic-port:sonic-port` …). All of these forms are converted
+into the same tables.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ConfigDb:
     """Key of the document in its file, if the file has several documents."""
     tables: dict[str, dict[str, Row]] = field(default_factory=dict)
     malformed: list[tuple[str, str, str]] = field(default_factory=list)
-    """(table, key, fault) of values that are not a table or not a row."""
+    """Faults as (table, key, fault): values that are not a table or not a row."""
     yang: bool = False
     """True for instance data of the YANG models, which is complete by definition."""
 

@@ -40,7 +40,7 @@ def of_minigraph(text: str, source: str) -> list[Wire]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """LLDP data of one link end; `far` is the neighbour's announced port, `mac` the same if it is a MAC address."""
+    """LLDP data of one link end; `far` is the neighbour's announced port, `mac` that port if it is a MAC address."""
 
     port: str
     device: str

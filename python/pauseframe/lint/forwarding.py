@@ -40,11 +40,11 @@ class Forwarding:
 
     switches: list[str]
     hosts: list[tuple[End, str]]
-    """(switch port, MAC address) of each destination host."""
+    """Destination hosts as (switch port, MAC address)."""
     edges: list[tuple[End, End]]
     rates: dict[End, int]
     rows: dict[int, list[tuple[str, str, str]]] = field(default_factory=dict)
-    """(switch, MAC address, port) rows by VLAN."""
+    """Forwarding rows by VLAN, as (switch, MAC address, port)."""
     outside: list[str] = field(default_factory=list)
     """Devices without files that rows lead to and that have several addresses behind them, so presumably switches."""
 
@@ -196,7 +196,7 @@ def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[st
 def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
     """Priorities of each VLAN, and whether any is known.
 
-    They come from hosts, else from descriptions; else they are all paused priorities.
+    The priorities come from the hosts, or else from descriptions, or else are all paused priorities.
     """
     priorities: dict[int, set[int]] = defaultdict(set)
     for host in fabric.hosts.values():

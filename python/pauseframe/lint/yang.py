@@ -15,7 +15,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET  # for writing, not for reading untrusted XML
+from xml.etree import ElementTree as ET  # for writing XML; reading untrusted XML needs another parser
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.sonic_schema import TABLES

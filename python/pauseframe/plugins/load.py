@@ -89,7 +89,7 @@ def _load_path(path: Path, base_dir: Path) -> LoadedFile:
 
 def _keep(file: LoadedFile) -> LoadedFile:
     for key in [key for key, other in _loaded.items() if set(other.names) & set(file.names)]:
-        del _loaded[key]  # the new plug-in is a newer version
+        del _loaded[key]  # the loaded plug-in is an older version
     _loaded[f"{Path(file.path).name} {file.sha256}"] = file
     return file
 
@@ -216,5 +216,5 @@ def _described(description: Description, functions: dict[str, Any]) -> abi.Algor
 def _address(function: Any) -> int | None:
     import ctypes
 
-    address = getattr(function, "address", None)  # address of a Numba function
+    address = getattr(function, "address", None)  # functions compiled by Numba have an address
     return address if address is not None else ctypes.cast(function, ctypes.c_void_p).value

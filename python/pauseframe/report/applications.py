@@ -111,7 +111,7 @@ class Section:
     """True if some job also ran alone."""
     tables: list[JobTable]
     stuck: list[tuple[Job, list[str]]]
-    """Unfinished jobs, and what their ranks wait for."""
+    """Unfinished jobs, with the operations that their ranks wait for."""
     references: list[tuple[str, int]]
     clocks: list[tuple[str, int]]
     lines: list[tuple[str, int, int]]

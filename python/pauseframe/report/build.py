@@ -67,7 +67,7 @@ class Check:
     rule: str
     demand: str
     broken: str | None
-    """How the rule was violated; None if it holds."""
+    """Description of the violation; None if the rule holds."""
 
 
 @dataclass

@@ -261,7 +261,7 @@ def ports_by_number(run: RunData) -> pl.DataFrame:
 def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | None = None) -> list[str]:
     """The entities with the highest peaks in any run, among names that match the glob `pattern`.
 
-    At most `count` ports or flows; a port includes all priorities, because runs may use different ones.
+    Returns at most `count` ports or flows; a port includes all its priorities, because runs may use different ones.
     """
     peaks = pl.concat(
         [

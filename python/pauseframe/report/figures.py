@@ -174,7 +174,7 @@ class HeatMaps(TypedDict):
 
 
 HEAT_METRICS: dict[str, tuple[str, str]] = {
-    # column: (label, plotly number format)
+    # label and plotly number format of each column
     "utilisation": ("utilisation", ".0%"),
     "backlog_max_bytes": ("largest backlog (bytes)", ".3s"),
     "paused": ("share of time paused", ".1%"),
@@ -200,7 +200,7 @@ LINES_IN_FIGURE = 64
 MUCH_LONGER = 4
 PALE = 0.35
 """Opacity of values from too few samples."""
-FIRST_KIND_COLOUR = 5  # differs from the colours of the first runs
+FIRST_KIND_COLOUR = 5  # the colour differs from those of the first runs
 LINE_POINTS_IN_ALL = 90_000
 
 

@@ -124,9 +124,9 @@ class GroupPage:
     lines: list[tuple[str, str, Named]]
     """Title and note of a sampled metric, and its figures."""
     pauses: list[tuple[str, int, int]]
-    """By run: the depth of pauses over time, and the tree of pauses."""
+    """For each run: figures of the depth of pauses over time and of the tree of pauses."""
     drops: int | None
     timeouts: int | None
     heat: Markup | None
     busiest: list[tuple[str, list[list[str]]]]
-    """By run: its busiest ports, with a text per column."""
+    """For each run: its busiest ports, with a text per column."""

@@ -1,4 +1,4 @@
-"""How pauses spread: the number of pauses at each depth over time, and the tree of causes at the worst instant.
+"""Figures of the spread of pauses: their number at each depth over time, and the tree of causes at the worst instant.
 
 Depth 0 is a root: a queue that was simply too full. A pause at depth n was requested because a pause at depth n - 1
 held back packets (docs/reference/results.md, pause_tree).
@@ -21,7 +21,7 @@ POINTS = 300
 TREE_NODES = 200
 LABELLED = 80
 """Maximum number of ports with names in the tree."""
-FIRST_DEPTH_COLOUR = 5  # differs from the colours of the first runs
+FIRST_DEPTH_COLOUR = 5  # the colour differs from those of the first runs
 
 
 def intervals(run: RunData) -> pl.DataFrame:
@@ -60,7 +60,7 @@ def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], d
 def worst_instant(pauses: pl.DataFrame) -> float:
     """The instant at which pauses have spread furthest.
 
-    That is the instant with the largest sum of depths, then the one with the most pauses, then the earliest.
+    It is the instant with the largest sum of depths, then the one with the most pauses, then the earliest.
     """
     depth = pl.col("depth").cast(pl.Int64)
     steps = pl.concat(

@@ -140,7 +140,7 @@ def _trace(
     return trace | {
         "mode": "lines+markers",
         "marker": figures.greyed(unsure),
-        "cliponaxis": False,  # a dot at 0 is drawn whole
+        "cliponaxis": False,  # draws the whole dot of a median of 0
         "error_y": {
             "type": "data",
             "symmetric": False,

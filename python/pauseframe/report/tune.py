@@ -113,7 +113,7 @@ def _beside(record: dict[str, Any], number: int) -> Figure:
         names: list[Any] = []
         for name, entry in shown:
             low, high = entry[key]["low"], entry[key]["high"]
-            if low is not None or high is not None:  # skips intervals with an infinite end
+            if low is not None or high is not None:  # intervals with an infinite end are not drawn
                 ends += [(min(known) if low is None else low) * scale, (max(known) if high is None else high) * scale]
                 ends, names = [*ends, None], [*names, *[name] * 3]
         line = figures._line(0, title, figures.short(ends), names, "%{x:.4s}" + axis["ticksuffix"])

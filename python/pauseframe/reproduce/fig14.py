@@ -3,8 +3,8 @@
 The paper gives 64-port switches, bisections of 1:1, 1:2 and 1:5, up to 7,200 servers and 20 random permutations. The
 paper does not say how the ports are split. In reading B, the ratio of network ports to host ports equals the bisection.
 Reading A uses Bollobás' bound for the bisection of a random regular graph (1988), n (r / 4 - sqrt(r ln 2) / 2) = n h /
-2 / ratio. Both have about 7,200 hosts. Throughput is the sum of max-min fair rates; every value is the mean over
-permutations. A seed draws graph, plans and permutations.
+2 / ratio. Both readings give about 7,200 hosts. Throughput is the sum of max-min fair rates; every value is the mean
+over permutations. A seed draws graph, plans and permutations.
 """
 
 from __future__ import annotations

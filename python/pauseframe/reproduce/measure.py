@@ -1,8 +1,8 @@
 """Metrics of runs: SQL over the tables of one results folder, executed by polars.
 
-`flows` and `queries` have two additional columns: `age_us` and `slowdown_or_age`. They hold the completion time and
-slowdown of finished rows, and the time so far of rows that had not finished when the run ended. Excluding unfinished
-rows would favour the slowest transport. `summary` is one row; nested names are joined by an underscore.
+`flows` and `queries` have two additional columns: `age_us` and `slowdown_or_age`. These columns hold the completion
+time and slowdown of finished rows, and the time so far of rows that had not finished when the run ended. Excluding
+unfinished rows would favour the slowest transport. `summary` is one row; nested names are joined by an underscore.
 
 The SQL query selects samples, and `take` reduces the samples with equal keys to one number. Each number therefore
 carries its number of samples, and a percentile the number of samples beyond it.

@@ -30,7 +30,7 @@ SIZES: tuple[Size, ...] = ("full", "quick")
 
 
 def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
-    """Writes `PAPER.html` for each paper and `index.html`, and returns the path of the latter."""
+    """Writes `PAPER.html` for each paper and `index.html`; returns the path of `index.html`."""
     papers = {outcome.experiment.key: outcome.experiment.paper for outcome in outcomes}
     of_paper = {key: [outcome for outcome in outcomes if outcome.experiment.key == key] for key in papers}
     for key, paper in papers.items():

@@ -164,7 +164,7 @@ def reproduce(
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
     cells = {one.id: plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else [] for one in experiments}
     store = Store(out / STORE)
-    store.root.mkdir(parents=True, exist_ok=True)  # even without runs, because the store identifies the folder later
+    store.root.mkdir(parents=True, exist_ok=True)  # identifies the store, even without runs
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
     found = [
         _halved(one, size, store, jobs, progress)
@@ -262,7 +262,7 @@ def _halved(experiment: Experiment, size: Size, store: Store, jobs: int | None, 
         scan.write(store.root.parent / f"{experiment.key}-{experiment.name}.json", rows)
         settings = [row["axes"] for row in found[: stage.keep]]
         if experiment.spec.present and experiment.spec.present not in settings:
-            settings.append(experiment.spec.present)  # the present setting is measured like the best ones
+            settings.append(experiment.spec.present)  # the present setting is measured like the best settings
     seeds = list(range(1, 1 + max(stage.seeds for stage in stages)))
     return Outcome(experiment, size, seeds, [], [], failures, {}, rows)
 

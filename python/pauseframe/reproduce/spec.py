@@ -89,7 +89,7 @@ class Metric(Model):
     columns are keys.
     """
     take: Take | dict[Size, Take] = "value"
-    """How values with the same keys are reduced; by size, if a reduced run has too few samples."""
+    """Reduction of values with the same keys; given by size if a reduced run has too few samples."""
     label: str = ""
     unit: str = ""
 
@@ -266,7 +266,7 @@ def shipped_experiments() -> Path:
 
 
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
-    """All experiments of a folder, or those in the package, by paper and name.
+    """All experiments of a folder, or of the package, sorted by paper and name.
 
     Raises ScenarioError with every mistake in every file, InputError if there is no experiment.
     """

@@ -137,7 +137,7 @@ class BatchWriter:
             left = memoryview(record)
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError:  # on a full disk, cuts off the partial record
+        except OSError:  # cuts off the partial record after a full disk
             os.ftruncate(self._file, begin)
             raise
         if time.monotonic() - self._synced > SYNC_EVERY_S:
@@ -181,7 +181,7 @@ class Batches:
             magic, key, _, heading, rest = HEAD.unpack_from(content, begin)
             end = begin + HEAD.size + heading + rest
             if magic not in (RUN, SCENARIO) or end > len(content):
-                return  # an incomplete record of a killed process
+                return  # a killed process left an incomplete record
             yield magic, Entry(path, key.hex(), begin, end)
             begin = end
 

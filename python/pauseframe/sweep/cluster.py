@@ -84,7 +84,7 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterat
             future.release()
     finally:
         receiver.close()
-        with suppress(*_losses()):  # without a scheduler, cancelling fails
+        with suppress(*_losses()):  # cancelling fails without a scheduler
             client.cancel(list(futures))
 
 

@@ -70,7 +70,7 @@ def cores_of_quota(groups: str, root: Path) -> int | None:
         try:
             quota, _, period = (folder / "cpu.max").read_text().partition(" ")
             cores.append(max(int(quota) // int(period), 1))
-        except (OSError, ValueError):  # no quota: the root has no file, others have "max"
+        except (OSError, ValueError):  # without a quota, the root has no file and other groups have "max"
             continue
     return min(cores, default=None)
 
@@ -282,7 +282,7 @@ class Pool:
             return
         self._busy.remove(worker)
         kept = set() if self._target.batches is None else finished_in(self._target.batches, worker.process.pid)
-        while worker.runs and worker.runs[0].key in kept:  # its answer did not arrive
+        while worker.runs and worker.runs[0].key in kept:  # the worker finished the run but could not answer
             yield Outcome(worker.runs.popleft())
         if not worker.runs:
             return

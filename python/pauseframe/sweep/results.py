@@ -45,7 +45,7 @@ class Failure(FailureEntry):
 
 
 class Sweep:
-    """A sweep's folder. Its tables contain finished runs only."""
+    """A sweep's folder. The tables of a sweep contain only finished runs."""
 
     def __init__(self, folder: Path, manifest: SweepManifest) -> None:
         self.folder = folder

@@ -150,7 +150,7 @@ def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Set
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        _core.resolve(text, file_name=file_name)  # reports the mistake with its line
+        _core.resolve(text, file_name=file_name)  # the core reports the mistake with its line
         raise failure([problem(file_name, "", str(error))]) from None
     if name not in document:
         return text, {}
@@ -165,7 +165,7 @@ def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Set
     blanked = "\n".join(kept)
     if _loads(blanked) == document:
         return blanked, table
-    import tomli_w  # for other forms: sweep.seeds = 10, or inline tables
+    import tomli_w  # needed for other forms: sweep.seeds = 10, or inline tables
 
     return tomli_w.dumps(document), table
 
@@ -263,7 +263,7 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
         numbers = [math.exp(math.log(first) + share * (math.log(last) - math.log(first))) for share in shares]
     else:
         numbers = [first + share * (last - first) for share in shares]
-    tidy = [float(f"{number:.12g}") for number in numbers]  # gives 0.3 instead of 0.30000000000000004
+    tidy = [float(f"{number:.12g}") for number in numbers]  # rounding gives 0.3 instead of 0.30000000000000004
     whole = all(number.is_integer() for number in tidy)
     if unit:
         return [f"{int(number) if whole else number} {unit}" for number in tidy]

@@ -76,7 +76,7 @@ class Store:
         """A new folder for a run that is about to begin."""
         self.scratch_root.mkdir(parents=True, exist_ok=True)
         path = self.scratch_root / f"{HOST}+{os.getpid()}+{next(_numbers)}"
-        shutil.rmtree(path, ignore_errors=True)  # left by a process with the same number before a restart
+        shutil.rmtree(path, ignore_errors=True)  # a process with the same number left it before a restart
         path.mkdir()
         return path
 

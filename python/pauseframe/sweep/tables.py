@@ -209,7 +209,7 @@ def as_text(value: Any) -> Any:
 
 
 def is_number(text: str) -> bool:
-    """Whether a label is a number."""
+    """True if a label is a number."""
     try:
         float(text)
     except ValueError:

@@ -78,7 +78,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs are stored, and how they are computed."""
+    """The stores of a sweep's runs, and the options of their computation."""
 
     store: Path | None = None
     """The store of runs kept as folders."""

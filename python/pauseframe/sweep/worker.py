@@ -1,7 +1,7 @@
 """`python -m pauseframe.sweep.worker`: a process that computes runs in sequence.
 
-Reads one task per line from standard input (JSON) and answers each with a line on standard output. It ends when its
-input ends, even during a run, so that it does not outlive a killed sweep.
+Reads one task per line from standard input (JSON) and answers each with a line on standard output. The process ends
+when its input ends, even during a run, so that it does not outlive a killed sweep.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def serve() -> None:
     answer, said = Answer(ready=True), 0.0
     while True:
         answers.write(json.dumps(answer) + "\n")
-        if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # groups the answers of short runs
+        if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # answers of short runs are sent in groups
             answers.flush()
             said = time.monotonic()
         answer = computer.compute(json.loads(tasks.get()))

@@ -337,7 +337,7 @@ def _edge(
         worst = max(one.ratios, default=math.inf) - 1
         if not fine:
             if not one.kept or not math.isfinite(worst):
-                return last, False  # no interpolation possible: the last good point
+                return last, False  # interpolation is impossible, so the last good point counts
             return last + (one.position - last) * (tolerance - excess) / (worst - excess), False
         last, excess = one.position, worst
     return last, last in (0.0, 1.0) or bool(beside)

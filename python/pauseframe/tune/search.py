@@ -1,8 +1,8 @@
 """The search: Optuna proposes settings, runs evaluate them, and constraints and successive halving end bad ones early.
 
 A search depends only on the scenario, the specification and the versions, because batches have a fixed size, and
-results are reported in the order of trials. Resuming replays it: Optuna proposes the same settings again, and their
-runs are found in the folder. The journal in the folder is for other programs, such as optuna-dashboard.
+results are reported in the order of trials. A resumed search is replayed: Optuna proposes the same settings again, and
+their runs are found in the folder. The journal in the folder is for other programs, such as optuna-dashboard.
 """
 
 from __future__ import annotations

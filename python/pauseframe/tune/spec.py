@@ -101,8 +101,8 @@ class Spec:
     held_out: int = 60
     """Number of further seeds for the answer.
 
-    This is the smallest multiple of ten for which 18 of 20 new seeds lie in the values' range with a probability of 95
-    %.
+    The default is the smallest multiple of ten for which 18 of 20 new seeds lie in the range of the values with a
+    probability of 95 %.
     """
     finalists: int = 4
     at_once: int = 4

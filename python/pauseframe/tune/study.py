@@ -159,8 +159,8 @@ def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -
                 source.resolve_with({one.path: value})
             except _core.ScenarioError as error:
                 wrong.append(error.problems[0])
-        # A range may include values that other keys forbid, such as XOFF above a small buffer; those settings are
-        # rejected later.
+        # A range may include values that other keys forbid, such as XOFF above a small buffer; settings with such
+        # values are rejected later.
         if wrong and (not one.is_range or len(wrong) == len(values)):
             item = wrong[0]
             other = "" if item["path"] == one.path else f"{item['path']}: "
@@ -220,7 +220,8 @@ def _starts(
 ) -> list[tuple[str, Settings]]:
     """The start points of a search.
 
-    They are the scenario's own values inside the ranges, then the first formula of each key, then the second.
+    The start points are the scenario's own values inside the ranges, then the first formula of each key, then the
+    second.
     """
     inside = {
         one.path: default[one.path] for one in parameters if one.path in default and _contains(one, default[one.path])
@@ -248,7 +249,7 @@ def _contains(parameter: Parameter, value: Any) -> bool:
 
 
 def _in_unit(parameter: Parameter, value: float, facts: Facts) -> float:
-    """Converts bytes to segments or packets if the parameter uses those."""
+    """Converts bytes to segments or packets if the parameter has such a unit."""
     if parameter.unit in ("segments", "packets"):
         return max(1.0, value / (facts.mtu - 40 if parameter.unit == "segments" else facts.mtu))
     return parameter.from_base_unit(value)

@@ -1,7 +1,7 @@
 """Settings and their measurements; all runs of a search are runs of a sweep.
 
-A setting assigns values to the parameters. It has one run per scenario and seed; each run is computed once, stored in
-the search's folder, and reused when the search resumes.
+A setting assigns values to the parameters. A setting has one run per scenario and seed; each run is computed once,
+stored in the search's folder, and reused when the search resumes.
 """
 
 from __future__ import annotations

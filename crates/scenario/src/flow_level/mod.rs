@@ -35,7 +35,7 @@ use source::Workloads;
 use std::path::Path;
 use std::time::Instant;
 
-/// The routing of the flows.
+/// The routing of the flows in a flow-level run.
 #[derive(Clone, Copy, Debug)]
 pub enum Ways<'a> {
     /// Equal-cost multi-path: a hash selects a shortest path for each flow.

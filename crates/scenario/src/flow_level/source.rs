@@ -31,7 +31,7 @@ const UNRESPONSIVE: f64 = 1e-3;
 /// Size of the IPv4 and UDP headers, in bytes.
 const DATAGRAM_HEADERS: u32 = 28;
 
-/// How the flows of a workload send: as connections or as datagrams.
+/// The way in which the flows of a workload send: as connections or as datagrams.
 #[derive(Clone, Copy, Debug)]
 enum Sender {
     /// A connection sends as fast as the network allows, up to the read rate of the receiver.
@@ -97,7 +97,7 @@ impl<'a> Router<'a> {
     fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, PathError> {
         match self {
             Router::Ecmp { topology, hops, seed } => {
-                // Each flow has its own random stream, so other flows never change its draw.
+                // Each flow has its own random stream, so other flows never change a flow's draw.
                 let mut rng = pauseframe_engine::stream(*seed, "flow_level/ecmp", flow as u64);
                 hops.ecmp_path(topology, pair.from, pair.to, rng.next_u64(), |node| u64::from(node.0), path);
                 Ok(None)

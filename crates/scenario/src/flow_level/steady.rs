@@ -32,8 +32,8 @@ enum Router<'a> {
     Tables(Imported<'a>, VlanChoice),
 }
 
-/// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also bounds
-/// the rate of any routing to this relative gap.
+/// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also
+/// computes bounds on the rate of the best routing, to this relative gap.
 ///
 /// # Errors
 /// If the routing or the demand does not fit the topology, or `watch` stops the computation.

@@ -3,8 +3,9 @@
 //!
 //! The keys of each table are declared in `spec` and `workload`; the reference of all keys comes from the
 //! same declarations ([`options`]). This module sets the order of reading, which follows the dependences
-//! between tables: switches depend on the transports in use, and these on the workloads. It also calls the
-//! checks that involve several tables. It does not read `[sweep]`, so that table is an unknown key here.
+//! between tables: switches depend on the transports in use, and the transports in use on the workloads. The
+//! module also calls the checks that involve several tables. It does not read `[sweep]`, so a `[sweep]` table
+//! is an unknown key here.
 
 mod checks;
 mod explain;
@@ -191,8 +192,8 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     Ok(Resolved { scenario, warnings, large, topology, entries })
 }
 
-/// The error for a part that is missing although no reader reported a mistake. Such a gap is a bug in the
-/// readers, but no reason to panic.
+/// The error for a part that is missing although no reader reported a mistake. A missing part without a
+/// reported mistake is a bug in the readers, but no reason to panic.
 fn incomplete(file_name: &str) -> Problem {
     Problem {
         path: String::new(),

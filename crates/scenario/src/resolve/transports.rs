@@ -88,9 +88,9 @@ pub(super) fn settle_priority(
     }
 }
 
-/// Sets `TCP_NODELAY` for an application that passes messages, as Open MPI, NCCL and gRPC do. Otherwise the
-/// end of a message would wait for the delayed ACK of the previous message. A value in the file takes
-/// precedence.
+/// Sets `TCP_NODELAY` for an application that passes messages, as Open MPI, NCCL and gRPC do. With Nagle's
+/// algorithm the end of a message would wait for the delayed ACK of the previous message. A value in the file
+/// takes precedence.
 pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
     let Named { path, spec, keeps_small_segments, .. } = transport;
     if !*keeps_small_segments && spec.small_segments == SmallSegmentsName::Nagle {

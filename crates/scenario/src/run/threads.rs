@@ -33,7 +33,7 @@ pub(super) struct ThreadChoice {
     pub(super) warning: Option<String>,
 }
 
-/// How well a network can be parallelised.
+/// The number of threads that a network can use well.
 pub(super) trait Network {
     /// Number of threads that shorten a run on the given number of cores.
     fn paying(&self, cores: usize) -> usize;

@@ -41,7 +41,8 @@ fn the_estimate_is_what_a_run_records() {
     let series = "[record.series]\nevery = \"50 us\"\n[transport]\npreset = \"tcp_bolt\"\n";
     let text = text("20 ms", series)
         .replace("stop = \"20 ms\"", "stop = { time = \"20 ms\", when_finished = false }");
-    // Eight ports and 400 samples; backlog, throughput, paused share and ingress account.
+    // The series has 400 samples of eight ports with four metrics: backlog, throughput, paused share and
+    // ingress account.
     let rows = packets(&text.replace("10 KB", "100 MB")).series.num_rows();
     assert_eq!(rows, 400 * 8 * 4);
 }

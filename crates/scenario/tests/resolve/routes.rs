@@ -22,7 +22,7 @@ fn refused(text: &str, overrides: &[(&str, &str)]) -> String {
     }
 }
 
-/// GOOD with a ring topology instead of a triangle, and with these routes.
+/// The scenario GOOD with a ring topology and the given routes.
 fn ring(routing: &str, switch: &str) -> String {
     format!(
         "[topology]\nkind = \"ring\"\nswitches = 6\nhosts_per_switch = 2\n[routing]\n{routing}\n[switch]\n{switch}\n\

@@ -87,8 +87,8 @@ def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Findi
 def check_size(reading: Reading) -> Iterator[Finding]:
     """A port channel has no members, or fewer usable ones than `min_links`: it stays down.
 
-    With exactly `min_links` members it goes down with the first failed link; this is reported only if other channels of
-    the switch have spare members.
+    With exactly `min_links` members a channel goes down with the first failed link; the rule reports that only if other
+    channels of the switch have spare members.
 
     No incident: this follows from the meaning of `min_links`.
     """

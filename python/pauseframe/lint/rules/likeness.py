@@ -51,8 +51,8 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
     """One switch or port has another value than all similar ones: a typing mistake, or an incomplete change.
 
     Switches are similar if model, role and the speeds of their ports are equal; ports, if they are on one switch, have
-    one speed and cable, and lead to the same kind of device. At least four must exist, and exactly one must differ. A
-    field with a finding of another rule is not repeated.
+    one speed and cable, and lead to the same kind of device. At least four similar devices or ports must exist, and
+    exactly one of them must differ. A field with a finding of another rule is not repeated.
 
     No incident: fabrics are configured from templates, so a single difference was edited there.
     """

@@ -75,8 +75,8 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
 def check_threshold(reading: Reading) -> Iterator[Finding]:
     """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
 
-    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above that, a single port is
-    paused repeatedly and its senders never see a mark.
+    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above this limit, a single
+    port is paused repeatedly and its senders never see a mark.
 
     Incident: sonic-swss#4718, where the thresholds of marking and dropping were equal.
     """

@@ -58,7 +58,7 @@ def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _needs(switch: Switch) -> dict[str, list[tuple[int, BufferProfile | None]]]:
-    """(headroom, profile that a row names, if any) of every group, by pool."""
+    """Headroom of every group by pool, as (headroom, profile that a row names, if any)."""
     needs: dict[str, list[tuple[int, BufferProfile | None]]] = defaultdict(list)
     for port in switch.ports.values():
         for name in port.groups.values():

@@ -61,7 +61,7 @@ def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
     try:
         checked = forwarding.check(lanes, senders_of(fabric, forwarding))
     except FabricError:
-        return  # rule PF061 reports it
+        return  # rule PF061 reports the fault
     if checked.report["can_deadlock"]:
         arcs = checked.report["shortest_cycle"]
         number = arcs[0]["held"]["lane"]
@@ -339,7 +339,8 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 set learn modes of
     ports and miss actions of the switch by `swssconfig` (`no-flooding.json` of `pauseframe deploy`).
 
-    No incident: the proof of a plan holds for its rows only. SONiC#2468 proposes the fields.
+    No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes the
+    fields.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}

@@ -29,14 +29,14 @@ def _rows(reading: Reading) -> Iterator[tuple[str, ConfigDb, str, Table, str, Ro
 
 
 def _parts(spec: Table, key: str) -> list[tuple[str, Field, str]] | None:
-    """(name, limits, text) of the parts of a key; None if no form has this number of parts."""
+    """The parts of a key as (name, limits, text); None if no form has this number of parts."""
     texts = key.split("|")
     form = next((parts for parts in spec.keys if len(parts) == len(texts)), None)
     return None if form is None else [(name, field, text) for (name, field), text in zip(form, texts, strict=True)]
 
 
 def _cells(spec: Table, row: Row) -> Iterator[tuple[str, Field, str]]:
-    """(field, limits, value) of the fields of a row; each entry of a map counts twice, as key and as value."""
+    """The fields of a row as (field, limits, value); each entry of a map gives two, for its key and its value."""
     for name, value in row.items():
         if spec.entries is not None:
             (_, of_key), (_, of_value) = spec.entries
@@ -54,8 +54,8 @@ def _items(limits: Field, text: str) -> list[str]:
 def check_values(reading: Reading) -> Iterator[Finding]:
     """A value is out of range, not in its list of words, or missing although SONiC's models require it.
 
-    SONiC's daemons read such a row, log a line and ignore it: the port keeps its previous setting. An image that
-    validates (`config apply-patch`) rejects the whole change.
+    SONiC's daemons read a row with such a value, log a line and ignore the row: the port keeps its previous setting. An
+    image that validates (`config apply-patch`) rejects the whole change.
 
     No incident: the limits are those of SONiC's YANG models.
     """
