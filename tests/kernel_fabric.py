@@ -65,7 +65,7 @@ class Device:
         return threading.get_native_id()
 
     def start(self, what, *arguments, **more):
-        """Starts a function in the namespaces of this device; `result()` of the returned future waits for it."""
+        """Starts a function in the device's namespaces; `result()` of the returned future waits for the function."""
         return self._thread.submit(what, *arguments, **more)
 
     def do(self, what, *arguments, **more):

@@ -26,7 +26,7 @@ from swarm_kinds import ALL, kinds_of
 
 THREADS = (1, 2, 3, 4, 8)
 EVENTS_MAX = 2_000_000
-"""A run with more events than this is not repeated on several threads."""
+"""A run with more events than this limit is not repeated on several threads."""
 ATTEMPTS = 12
 """Maximum number of draws for one seed if `resolve` refuses the scenarios."""
 OPEN_ENDED = {"incast", "background", "scatter_gather", "hotspot", "udp"}

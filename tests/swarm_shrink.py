@@ -37,7 +37,7 @@ def wrong(text: str, threads: int) -> set[str]:
 
 
 def smaller(table: Table) -> Iterator[Table]:
-    """The scenarios that lack one part of this scenario, with the largest parts removed first."""
+    """The scenarios that lack one part of the given scenario, with the largest parts removed first."""
     for path in sorted(_paths(table), key=len):
         less = copy.deepcopy(table)
         inside: Any = less

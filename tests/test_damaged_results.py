@@ -194,7 +194,7 @@ def call(arguments: list[str]) -> tuple[int, str]:
 
 
 def without_seals(folder: Path) -> None:
-    """The folder as an older version wrote it, without digests in the manifest."""
+    """The results folder as an older version wrote it, without digests in the manifest."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["files"]

@@ -532,7 +532,7 @@ def test_scripts_can_run_twice_and_take_all_back(tmp_path, kind, name):
     assert f"dcb pfc set dev {port} prio-pfc 0:off 1:on 2:off" in logs[2]
     assert f"ip link set dev {port} mtu 1500 down" in logs[2]
     assert any(line.startswith("sysctl -q -p") for line in logs[2]) == (kind == "hosts")
-    assert logs[3] == []  # No change is left to undo.
+    assert logs[3] == []  # A second undo finds no change to revert.
     assert list((tmp_path / "state").iterdir()) == []
 
 

@@ -97,5 +97,5 @@ def test_backups_are_for_what_they_are_asked_for(fabric, tmp_path, protect):
         "groups": [{"links": links} for links in groups],
     }[protect]
     before, after = ([follower.lost(**failure) for failure in failures] for follower in (bare, backed))
-    # Pairs that fit in no lane of these orders stay lost: measured, 212 of 4,321 pairs of links and 1 of 31 groups.
+    # Pairs that fit in no lane of the plan's orders stay lost: 212 of 4,321 pairs of links and 1 of 31 groups.
     assert sum(after) * {"link": 1000, "switch": 1000, "two_links": 10, "groups": 10}[protect] < sum(before)

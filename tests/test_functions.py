@@ -37,7 +37,7 @@ def slow_on_two(size: Size, seeds: Sequence[int]) -> list[Point]:
 
 @pytest.fixture
 def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
-    """The seeds that were computed, in this order."""
+    """The seeds that the function has computed, in the order of the computations."""
     path = tmp_path / "noted"
     monkeypatch.setenv("NOTED", str(path))
     return lambda: [int(line) for line in path.read_text().split()]

@@ -38,7 +38,7 @@ def test_transports_differ_in_what_the_figures_are_about(path):
     }
     for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
         assert {key: transport[key] for key in TRANSPORT} == want
-        if path.name != "stalls.scenario.toml":  # varies which timer fires first
+        if path.name != "stalls.scenario.toml":  # the order of delayed ACK and RTO varies
             assert (transport["rto_min"], transport["delayed_ack_timeout"]) == ("5 ms", "1 ms")
 
 

@@ -100,7 +100,7 @@ def deployed(root: Path, name: str, topology: str, engine: str, lanes: int, vlan
     pf.write_plan(routes, fabric, root / f"{name}-plan")
     write_deployment(root / f"{name}-plan", root / name, Settings(sonic_release="next"))
     write_deployment(root / f"{name}-plan", root / f"{name}-old", Settings())
-    for file in (root / f"{name}-old").rglob("fdb.json"):  # The folder has both forms, so that they can disagree.
+    for file in (root / f"{name}-old").rglob("fdb.json"):  # with both forms, the two can disagree
         shutil.copy(file, root / name / file.relative_to(root / f"{name}-old"))
     return root / name
 

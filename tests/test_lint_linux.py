@@ -75,7 +75,7 @@ def test_hosts_and_their_switch(tmp_path, of_host, of_leaf, found):
     assert [str(link.b) for link in report.reading.fabric.links] == ["leaf:Ethernet0"]
     codes = {finding.code for finding in report.findings}
     assert found <= codes
-    assert codes <= found | {"PF011"}  # The leaf has no groups, which this test does not check.
+    assert codes <= found | {"PF011"}  # rules about missing groups are not tested here
 
 
 def test_what_is_read_of_a_host(tmp_path):

@@ -1,4 +1,7 @@
-"""Third-party notices name every component of a wheel. `tools/check_dist.py` checks that packages have the file."""
+"""Third-party notices name every component of a wheel.
+
+`tools/check_dist.py` checks that the wheel and the source distribution contain the notices.
+"""
 
 import re
 import runpy

@@ -315,7 +315,7 @@ def test_what_was_computed_once_is_not_computed_again(tmp_path, monkeypatch):
     assert one.samefile(other)
     assert again.flows.collect().height == 4, "the batch has runs of the other sweep as well"
     shutil.rmtree(tmp_path / ".pauseframe-store")
-    assert len(pf.load_sweep(first.folder).finished) == 4  # The sweeps keep their own files.
+    assert len(pf.load_sweep(first.folder).finished) == 4  # Both sweeps keep their own result files.
 
 
 def test_what_was_computed_as_folders_once_is_not_computed_again(tmp_path, monkeypatch):
@@ -328,7 +328,7 @@ def test_what_was_computed_as_folders_once_is_not_computed_again(tmp_path, monke
     name = "transport.preset=newreno/seed=1/flows.parquet"
     assert (again.folder / name).samefile(first.folder / name)
     shutil.rmtree(tmp_path / ".pauseframe-store")
-    assert len(pf.load_sweep(first.folder).finished) == 4  # The sweeps keep their own files.
+    assert len(pf.load_sweep(first.folder).finished) == 4  # Both sweeps keep their own result files.
 
 
 def test_another_seed_scenario_or_version_is_another_run(monkeypatch):
@@ -512,7 +512,7 @@ def test_a_damaged_batch_costs_what_was_damaged(place, tmp_path, capsys):
     said = capsys.readouterr().err
     assert ("is not what was written; it is replaced" in said) == (place not in ("begin", "key"))
     assert again.batches.flaw(first.planned[2]["key"]) is None
-    fresh = pf.sweep(TINY, seeds=5, out=tmp_path / "another")  # The repair also repaired the store.
+    fresh = pf.sweep(TINY, seeds=5, out=tmp_path / "another")  # Repairing the sweep also repaired the shared store.
     assert len(fresh.finished) == 5
     assert fresh.flows.collect().equals(flows)
     capsys.readouterr()
@@ -647,8 +647,8 @@ def test_memory_bounds_the_runs_under_way():
     gb = 1 << 30
     assert fits(2 * gb, [2 * gb], 0, 3 * gb)
     assert not fits(2 * gb, [2 * gb], 0, 2 * gb)
-    assert not fits(2 * gb, [1 * gb, 1 * gb], 0, 4 * gb)  # Running runs will still grow.
-    assert fits(2 * gb, [2 * gb], 2 * gb, 0)  # The idle worker already holds this memory.
+    assert not fits(2 * gb, [1 * gb, 1 * gb], 0, 4 * gb)  # Memory of running runs will still grow.
+    assert fits(2 * gb, [2 * gb], 2 * gb, 0)  # The idle worker already holds the memory of the next run.
     assert not fits(0, [4 * gb], 0, 3 * gb)  # No run has ended yet, so the largest running one counts.
 
 

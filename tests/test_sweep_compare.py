@@ -123,7 +123,7 @@ def test_folders_with_one_another(done, tmp_path):
     both = compare([done.folder, other.folder])
     assert both.variants == ["mixed-sweep", "jumbo"]
     assert list(both.axes) == list(AXES)
-    assert {cell.difference.n for cell in both.cells if cell.difference} == {2}  # Only the seeds that both have.
+    assert {cell.difference.n for cell in both.cells if cell.difference} == {2}  # seeds that both folders have
     with pytest.raises(pf.RunError, match="different axes"):
         compare([done.folder, folders[0]])
     with pytest.raises(pf.RunError, match=r"fct_us\.p99"):
@@ -148,7 +148,7 @@ def test_tables(done, tmp_path):
     assert len(rows) == 8
     assert {row["n"] for row in rows} == {"3"}
     latex = paths[1].read_text()
-    assert latex.count(r"\\") == 4 + 2  # Rows, title and heads.
+    assert latex.count(r"\\") == 4 + 2  # The LaTeX table has rows, a title and headings.
     assert r"tcp\_bolt" in latex
     body = "\n".join(line for line in latex.splitlines() if not line.startswith("% "))
     assert not re.search(r"(?<!\\)[%_#]", body)
@@ -290,7 +290,7 @@ def test_no_text_is_a_formula(begin, done):
 def test_numbers_stay_numbers(done):
     rows = list(csv.DictReader(io.StringIO(tables.csv_text(compare([done.folder], metrics=["fct_us.p99"])))))
     differences = [float(row["difference_median"]) for row in rows if row["difference_median"]]
-    assert min(differences) < 0  # A minus sign, and no apostrophe.
+    assert min(differences) < 0  # A negative number keeps a minus sign and gets no apostrophe.
     assert {row["workload.arrivals.load"] for row in rows} == {"0.2", "0.5"}
     assert tables.as_text("-0.5") == "-0.5"
 

@@ -22,7 +22,7 @@ SIZE = (3.2, 1.9)
 """Size of a thumbnail in inches."""
 COLOURS = {"compute": "#3a78b5", "waiting": "#f0b429", "paused": "#d62728", "link": "#8a94a6", "switch": "#3a78b5"}
 GBPS = 8e-3
-"""Gb/s per byte per microsecond."""
+"""Conversion factor from bytes per microsecond to Gb/s."""
 Numbers = dict[str, Any]
 
 

@@ -30,9 +30,9 @@ BASES = {"Transport": "Constants", "File": "FromNetworkx"}
 DEFAULTS = {("Scenario", "workload"): "()"}
 # The names of unions, with the class and key that use them.
 UNIONS = {"AnyTopology": ("Scenario", "topology"), "AnyWorkload": ("Scenario", "workload")}
-# Classes of tables with more keys than this take their keys by name only.
+# Classes with more keys than this limit take their keys by name only.
 POSITIONAL_MAX = 7
-# A key that at least this many kinds share is inherited, and taken by name only.
+# A key that at least this number of kinds share is inherited, and taken by name only.
 COMMON_MIN = 4
 WIDTH = 120
 

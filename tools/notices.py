@@ -1,4 +1,4 @@
-"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs it.
+"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs this script.
 
 The file covers the compiled crates of Cargo.lock, with the licence texts from their folders; uPlot, which is part of
 the package and of every page of the player; and plotly.js, which the Python package plotly puts into every report.

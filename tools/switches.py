@@ -63,7 +63,7 @@ def switches() -> list[Switch]:
 
 
 def kept() -> Kept:
-    """The results so far."""
+    """The results that tools/switches.json stores."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
 
 

@@ -18,7 +18,7 @@ P = TypeVar("P", bound="Part")
 Value = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
 """A value of a scenario key, as in TOML and JSON; None means not set."""
 Settings = dict[str, Value]
-"""Values by the path of their keys."""
+"""Values of scenario keys, by the path of the key."""
 
 
 @dataclass(frozen=True)

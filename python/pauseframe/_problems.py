@@ -19,7 +19,7 @@ def problem(path: str, value: str, message: str, hint: str = "") -> Problem:
 
 
 def failure(problems: Iterable[Problem]) -> _core.ScenarioError:
-    """The ScenarioError with these problems."""
+    """The ScenarioError that lists the given problems."""
     listed = list(problems)
     error = _core.ScenarioError(printable("\n".join(map(_line, listed))))
     error.problems = listed

@@ -71,7 +71,7 @@ class ResultsFolder:
         return text
 
     def has_table(self, name: str) -> bool:
-        """True if the run wrote this table."""
+        """True if the run wrote the table `name`."""
         file = f"{name}.parquet"
         return file in self._seals if self._seals else _is_there(self.path / file)
 

@@ -71,7 +71,7 @@ class Program:
         return self._begin("irecv", f"{self._source(source)} any {_tag(tag)}")
 
     def wait(self, *requests: int) -> None:
-        """Waits until these requests are complete, or all open ones if none is named."""
+        """Waits until the given requests are complete, or all open requests if none is given."""
         names = requests or tuple(sorted(self._open))
         unknown = [request for request in names if request not in self._open]
         if unknown:
@@ -85,7 +85,7 @@ class Program:
             self._free.append(request)
 
     def barrier(self) -> None:
-        """Waits until all ranks have reached this step."""
+        """Waits until all ranks have reached the same barrier."""
         self._step("barrier 0")
 
     def bcast(self, size: int, root: int = 0) -> None:

@@ -52,7 +52,7 @@ class Run:
         self.status = status
         """"complete", "deadlock" (a deadlock ended the run), "interrupted", or "running" if the run has not ended."""
         self.scenario_toml = scenario_toml
-        """The scenario with every default; it gives the same results when run again."""
+        """The scenario with every default; running this scenario again gives the same results."""
         self.folder = folder
         """Path of the results folder, or None for a run in memory."""
         self._core_table = table
@@ -200,7 +200,7 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
 
 
 def load(folder: str | Path) -> Run:
-    """Reads a results folder. Raises FileNotFoundError without results, DamagedResultsError for a damaged file.
+    """Reads a results folder. Raises FileNotFoundError if it is missing, DamagedResultsError if a file is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load("results/incast-7").flows  # doctest: +SKIP

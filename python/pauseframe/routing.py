@@ -113,7 +113,7 @@ def update_routes(
 ) -> Update:
     """Plans tables for a changed topology that are close to `routes`, the tables of the old topology.
 
-    Raises FabricError if no such tables exist.
+    Raises FabricError if no tables for the changed topology exist.
 
     `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
     missing links are already down. The plan is the same whether `routes` come from memory or from files.
@@ -157,7 +157,8 @@ def _write_steps(update: Update, folder: Path) -> None:
     # name would stand for other hosts than in the plan.
     for tables, rows in ((update["routes"], added), (update["old"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
-    # In a VLAN that keeps its number, only rows for added or removed hosts differ, and no host sends to these.
+    # In a VLAN that keeps its number, only rows for added or removed hosts differ, and no host sends to added or
+    # removed hosts.
     before, after = (
         {row for row in _host_rows(update[state], update["union"]) if int(row[1]) in kept}
         for state in ("before", "after")

@@ -49,7 +49,7 @@ def run(
     """Runs a scenario to its end and returns its tables and summary.
 
     `scenario` is a `Scenario`, the path of a scenario file, or the text of a scenario (a str with line breaks). `set`
-    changes keys by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well; an
+    changes keys, given by path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well; an
     existing one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error
     with its estimated size, unless `force_large=True`.
 

@@ -78,7 +78,7 @@ impl Columns {
         RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
     }
 
-    /// The reference's entries for these columns.
+    /// The reference's entries for the columns of this table.
     pub fn reference(&self) -> Vec<ColumnDoc> {
         let doc = |column: &Column| {
             let null = if column.nullable { ", null" } else { "" };

@@ -26,7 +26,7 @@ pub enum RunError {
     InUse {
         /// Path of the output folder.
         path: PathBuf,
-        /// The process that holds the lock, as far as it is known.
+        /// The process that holds the lock on the folder, as far as that process is known.
         holder: String,
     },
     /// The scenario would record more data than the limit allows.

@@ -65,7 +65,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// The parameters that connections with these settings negotiate.
+    /// The parameters that connections negotiate with the settings `config`.
     pub fn of(config: &Config, dscp: u8) -> Agreement {
         // RFC 7323 §2.3: the smallest shift with which the window fits in 16 bits, at most 14.
         let largest = match config.receive_buffer {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// The run has not ended. A folder with this status whose process is gone is partial.
+    /// The run has not ended. If a folder has this status but its process is gone, the folder is partial.
     Running,
     /// The run reached the end that the scenario sets.
     Complete,

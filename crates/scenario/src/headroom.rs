@@ -26,7 +26,7 @@ pub struct HeadroomRow {
     pub rate_back_bps: u64,
     /// Transmission time of a full frame that the pause frame waits for.
     pub frame_ahead_ns: f64,
-    /// Transmission time of the pause frames: this one and one of each other lossless class.
+    /// Transmission time of the pause frames, one for each lossless class.
     pub pause_frames_ns: f64,
     /// Propagation delay of the pause frame.
     pub delay_back_ns: f64,
@@ -40,7 +40,7 @@ pub struct HeadroomRow {
     pub jitter_back_ns: f64,
     /// Largest delay that jitter adds to data.
     pub jitter_ns: f64,
-    /// Bytes that arrive during the sum of these times.
+    /// Bytes that arrive during the sum of the delays above.
     pub arriving_bytes: u64,
     /// Size of the frame that crosses XOFF, less one byte.
     pub crossing_bytes: u64,
@@ -54,7 +54,7 @@ pub struct HeadroomRow {
     pub pool_suffices_for: u64,
     /// Pause threshold (XOFF); with a shared buffer, the largest value that it can take.
     pub xoff_bytes: u64,
-    /// Resume threshold (XON): resume at or below it.
+    /// Resume threshold (XON): the switch resumes traffic at or below this account.
     pub xon_bytes: u64,
 }
 

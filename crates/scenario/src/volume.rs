@@ -125,7 +125,7 @@ struct Flows {
     samples: f64,
 }
 
-/// The queueing time is computed for at most this load.
+/// Largest load for which the queueing time is computed.
 const LOAD_MAX: f64 = 0.95;
 /// Round-trip times from the SYN to the last FIN, in addition to the transmission of the data.
 const ROUND_TRIPS: f64 = 4.0;

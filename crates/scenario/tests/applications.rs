@@ -175,7 +175,8 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     assert_eq!(results.summary.fct_us.p99, None);
 }
 
-/// A scenario with these links and stacks, headers of 40 bytes only, and ACKs that wait to travel with data.
+/// A scenario with the given links and stacks, headers of 40 bytes only, and ACKs that wait to travel with
+/// data.
 fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) -> RunResults {
     let text = format!(
         "name = \"exact\"\nstop = \"100 ms\"\n[topology]\n{topology}\nlink = {{ rate = \"{rate}\", delay = \"{delay}\" }}\n\

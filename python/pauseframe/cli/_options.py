@@ -36,7 +36,7 @@ class PlainGroup(TyperGroup):
 
 
 class PlainTyper(typer.Typer):
-    """A Typer application made of these groups and commands."""
+    """A Typer application whose groups and commands convert plain options without an adapter."""
 
     def command(self, name: str | None = None, **keys: Any) -> Callable[[Any], Any]:
         """Adds a command to the application."""

@@ -1,6 +1,6 @@
 """A plan for Linux switches: a bridge with VLAN filtering and static rows, no learning, flooding or spanning tree.
 
-`setup.sh` sets this up; the JSON files beside it hold the expected output of `ip -j`, `bridge -j` and `dcb -j`.
+`setup.sh` sets up the bridge; the JSON files beside it hold the expected output of `ip -j`, `bridge -j` and `dcb -j`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Tuned:
     mark_percent: int | None = None
     """Percentage of packets marked just below `mark_max`."""
     alpha_exponent: int | None = None
-    """A priority group may hold 2 to this power times the free bytes of the pool."""
+    """The power of 2 that, times the free bytes of the pool, limits a priority group (exponent of alpha)."""
     headroom: int | None = None
     """Headroom of each lossless priority group in bytes, never below the need of the link."""
     rto_min: str | None = None
@@ -100,7 +100,7 @@ class Plan:
     senders: dict[int, set[tuple[str, str]]] = field(default_factory=dict)
     """Pairs of switches that may use each VLAN; all pairs may use a VLAN without an entry."""
     used: dict[int, set[tuple[str, str]]] = field(default_factory=dict)
-    """For each VLAN: pairs (switch, host) such that frames from that switch reach the host and may be sent."""
+    """For each VLAN, pairs (switch, host): frames from that switch reach the host and may be sent."""
     notes: list[str] = field(default_factory=list)
     placeholders: list[str] = field(default_factory=list)
     """Hosts whose MAC address is unknown."""

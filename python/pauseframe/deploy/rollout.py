@@ -35,7 +35,7 @@ class Step:
 
 
 def steps(plan: Plan) -> list[Step]:
-    """The steps in their order."""
+    """The steps of the roll-out in their order."""
     racks: dict[str, list[str]] = {}
     for host in plan.hosts:
         racks.setdefault(host.switch, []).append(host.name)
@@ -47,8 +47,9 @@ def steps(plan: Plan) -> list[Step]:
 def check(plan: Plan, order: list[Step]) -> int:
     """Verifies the state after each step; returns the number of checked states. DeployError names the first unsafe one.
 
-    For a plan so large that this takes minutes, only the last state of each kind of step is verified. An earlier state
-    has a subset of its rows and senders, hence no additional buffer dependency and no additional route.
+    If the plan is so large that the verification of all states takes minutes, only the last state of each kind of step
+    is verified. An earlier state has a subset of its rows and senders, hence no additional buffer dependency and no
+    additional route.
     """
     rows = sum(map(len, plan.rows.values()))
     last = {step.kind: step for step in order}

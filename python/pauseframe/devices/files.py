@@ -67,12 +67,12 @@ def shown(text: object) -> str:
 
 
 def as_rows(value: Json) -> Mapping[str, Json]:
-    """The value if it is a JSON object, else an empty one."""
+    """The value itself if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Json]:
-    """The value if it is a JSON list, else an empty one."""
+    """The value itself if it is a JSON list, else an empty list."""
     return value if isinstance(value, list) else []
 
 

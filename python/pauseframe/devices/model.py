@@ -120,7 +120,7 @@ class PortQos:
     pfc_to_queue: str | None = None
     pfc_to_pg: str | None = None
     key: str = ""
-    """Key of the row with these settings: the port's name, or "global"."""
+    """Key of the row that sets the port's maps: the port's name, or "global"."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,7 @@
-"""Converts CONFIG_DB to the device model. Skips values that the schema forbids; `pauseframe.lint` reports them."""
+"""Converts CONFIG_DB to the device model.
+
+Values that the schema forbids are skipped; `pauseframe.lint` reports them.
+"""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Forwarding:
         return edge(source, source_port, self._switch[target.device], number, self.rates.get(target))
 
     def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> Checked:
-        """The verifier's report on these VLANs.
+        """The verifier's report on the VLANs in `lanes`.
 
         `lanes` maps a VLAN to its lanes; `senders` maps a VLAN to the pairs of switches whose hosts use it (all pairs
         for a VLAN without an entry).
@@ -178,7 +178,7 @@ def topology_of(nodes: list[dict[str, str]], edges: list[dict[str, str]]) -> _co
 def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
     """For each VLAN, pairs of switches between which hosts send, since they have static neighbour entries.
 
-    VLANs in which no host has such entries are left out, because their senders are unknown.
+    VLANs in which no host has static neighbour entries are left out, because their senders are unknown.
     """
     homes = {mac: end.device for end, mac in forwarding.hosts}
     peers = fabric.peers()

@@ -29,7 +29,7 @@ def plugin_errors() -> Iterator[None]:
     An interrupt in a plug-in's code is raised as KeyboardInterrupt.
     """
     before = sys.unraisablehook
-    sys.unraisablehook = _hear  # compiled code reports its exceptions to this hook
+    sys.unraisablehook = _hear  # compiled code reports exceptions to sys.unraisablehook
     _raised.clear()
     try:
         yield

@@ -96,7 +96,7 @@ def build_report(
     """Writes the report of `groups` to the file `out` and returns its path. The report is one file that works offline.
 
     `checks` are placed above the runs. `lines` is a glob over the names of ports and flows to draw over time
-    ("leaf0:*"). A report with an `answer` opens with it and folds the groups away.
+    ("leaf0:*"). A report with an `answer` starts with the answer and collapses the groups of runs.
     """
     html = render_report(
         groups,

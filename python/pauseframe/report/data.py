@@ -62,7 +62,7 @@ class RunData:
     jobs: pl.LazyFrame | None = None
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
-    """The next six tables are None in folders without them."""
+    """The following six tables are None if the folder does not have them."""
 
     def check_unchanged(self) -> None:
         """Raises RunError if the folder's results have changed, because the data may then mix two runs."""
@@ -175,7 +175,7 @@ def finished_queries(run: RunData) -> pl.DataFrame:
 
 
 def busy_until(run: RunData, share: float = 0.995) -> float:
-    """Time in seconds when this share of all bytes had arrived: the idle end of a run is not shown."""
+    """Time in seconds at which the given share of all bytes has arrived; figures do not show the idle end of a run."""
     end: float = run.summary["sim_time_s"]
     steps = received(run)
     if steps.is_empty():

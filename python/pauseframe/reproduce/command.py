@@ -117,7 +117,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
 
 
 def measured(judgement: Judgement) -> str:
-    """The medians of a claim's parts, each with its band if it is outside."""
+    """The median of each part of a claim, followed by the part's band if the median lies outside the band."""
     texts = []
     for part in judgement.parts:
         value = format_number(median(part.values), 3) if part.values else part.note

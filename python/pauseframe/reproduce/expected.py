@@ -114,7 +114,7 @@ def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
     """Compares the values of common seeds, or the verdicts without any; `seeds` are the seeds of the judgement."""
     shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
     if not now.by_seed and then["by_seed"] and seeds.isdisjoint(map(int, then["by_seed"])):
-        return ""  # Both then and now, the values in these seeds are undefined ratios with a zero denominator.
+        return ""  # in both recordings, these seeds give a ratio with denominator 0
     if not shared:
         return "" if then["verdict"] == now.verdict else f"was {then['verdict']}, is now {now.verdict}"
     before = statistics.median(then["by_seed"][str(seed)] for seed in shared)

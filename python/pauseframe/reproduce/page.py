@@ -48,7 +48,7 @@ class ScanRow:
 
     axes: str
     present: bool
-    """True if this is the setting of the paper's experiments."""
+    """True if the setting is the one that the paper's experiments use."""
     stage: int
     counts: dict[str, int]
     parts: dict[str, Verdict]

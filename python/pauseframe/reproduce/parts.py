@@ -51,7 +51,7 @@ class _Part(Model):
     theirs: float | list[float] | None = None
     """The paper's number, or its range."""
     instead: str = ""
-    """The reason why the band differs from `claims.csv`, if it does."""
+    """The reason for a band that differs from the band in `claims.csv`."""
 
     def number(self, points: Sequence[Point]) -> float | None:
         """The number from the points of one seed; None without points.
@@ -253,7 +253,7 @@ class Order(_Part):
             return None
         steps = list(itertools.pairwise(mean for mean in means if mean is not None))
         if (0.0, 0.0) in steps:
-            return None  # two zeros have no order: the metric is too coarse, or the effect did not occur
+            return None  # two zeros have no order: the metric may be too coarse
         ratios = [b / a for a, b in steps if a]
         return min(ratios) if ratios else math.nextafter(math.inf, 0)  # all values after a zero are in order
 

@@ -17,7 +17,7 @@ class Model(BaseModel):
 
 
 class Selected(Model):
-    """Selects points of a variant, or of any, with these keys: `{ variant = "a", at = { cc = "x" } }`."""
+    """Selects points of a variant, or of any variant, by keys: `{ variant = "a", at = { cc = "x" } }`."""
 
     variant: str | None = None
     at: dict[str, JsonValue] = {}
@@ -26,7 +26,7 @@ class Selected(Model):
 BEST = "best"
 """The best of all variants, at each place."""
 Who = str | Selected | list[str | Selected]
-"""A variant, a selection of points, or a list of these, which pairs up with another list."""
+"""A variant, a selection of points, or a list of selections, which is paired with another list."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Point:
         return {**self.axes, **self.at}
 
     def has(self, wanted: Keys) -> bool:
-        """True if all of these keys have these values."""
+        """True if all of the wanted keys have the wanted values."""
         keys = self.keys
         return all(keys.get(name) == value for name, value in wanted.items())
 

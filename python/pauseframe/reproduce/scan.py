@@ -83,7 +83,7 @@ def merged(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
 
 
 def read(path: Path) -> list[Row]:
-    """The recorded results of a scan; none if it never ran."""
+    """The recorded results of a scan; empty if the scan never ran."""
     return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
 
 

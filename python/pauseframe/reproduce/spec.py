@@ -98,7 +98,7 @@ class Metric(Model):
         return self.take if isinstance(self.take, str) else self.take[size]
 
     def title(self, size: Size) -> str:
-        """The label, with the reduction if it depends on the size."""
+        """The label of the metric, with the reduction if that depends on the size."""
         return self.label if isinstance(self.take, str) else f"{self.taken(size)} of {self.label}"
 
 

@@ -6,7 +6,8 @@
 | `{B-M17.1 %}` | that number as a percentage |
 | `{medium_p99|dctcp|bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
 
-Numbers are medians over seeds with three digits. Claims that were not run now use their recorded numbers.
+Numbers are medians over seeds with three digits. For claims that the current call did not run, the texts show recorded
+numbers.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def _constants() -> frozenset[str]:
 class Constants(Part):
     """A table with `constants`, additional keys that are written into the same table of the file.
 
-    `constants={"cubic_hystart": False}`; `pauseframe options transport` lists them.
+    Example: `constants={"cubic_hystart": False}`. `pauseframe options transport` lists all constants.
     """
 
     constants: Mapping[str, float | bool | str] | None = field(default=None, metadata={"keys": _constants})

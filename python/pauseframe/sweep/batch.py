@@ -1,8 +1,8 @@
 """A batch is a file that holds many runs of a sweep, instead of a folder per run.
 
-Only one process writes a batch, and it only appends records. Each record has a length and a digest, so a reader finds
-the complete records and skips the remains of a killed process. A record holds a run (its manifest and the tables with
-rows, packed by the core) or the text of a scenario shared by runs that differ only in their seed.
+Only one process writes to a batch, and this process only appends records. Each record has a length and a digest, so a
+reader finds the complete records and skips the remains of a killed process. A record holds a run (its manifest and the
+tables with rows, packed by the core) or the text of a scenario shared by runs that differ only in their seed.
 
     record   magic (8 bytes), key (16), digest (16), length of the heading (4), length of the rest (8), heading, rest
     heading  JSON: the sections of the rest with their lengths; of a run also its scenario and its seed
@@ -199,7 +199,10 @@ class Batches:
         return None
 
     def read(self, key: str) -> Record:
-        """The record of the run with this key, which must exist. Raises DamagedResultsError if it is damaged."""
+        """The record of the run with this key, which must exist.
+
+        Raises DamagedResultsError if the record is damaged.
+        """
         return self._read(self.runs[key])
 
     def _read(self, entry: Entry) -> Record:
@@ -214,7 +217,10 @@ class Batches:
         return Record(entry, heading, rest)
 
     def toml(self, record: Record) -> str:
-        """The complete scenario of a run, with its seed. Raises DamagedResultsError if it is missing or damaged."""
+        """The complete scenario of a run, with its seed.
+
+        Raises DamagedResultsError if the scenario's record is missing or damaged.
+        """
         text = self._texts.get(record.scenario)
         if text is None:
             entry = self._scenarios.get(record.scenario)
@@ -253,7 +259,7 @@ def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
 
 
 def remove_runs(batches: Batches, keys: Iterable[str]) -> None:
-    """Rewrites the batches that contain these runs without them."""
+    """Removes the runs with the given keys from their batches, by rewriting the batches."""
     removed = {batches.runs[key] for key in keys}
     for path in sorted({entry.path for entry in removed}):
         writer = BatchWriter(batches.folder)

@@ -126,7 +126,7 @@ class Comparison:
     cut_short: int
     """Number of runs with unfinished flows, which make FCTs look better."""
     syns_dropped: int
-    """SYNs that markers dropped because they are not ECN-capable, in all runs."""
+    """Number of SYNs in all runs that markers dropped because SYNs are not ECN-capable."""
     level: float
     folders: list[Path]
     memory: list[tuple[str, bool, str, float | None]]

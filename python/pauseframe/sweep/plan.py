@@ -266,7 +266,7 @@ def _circumstances(
     common = {path: value for path, value in having[0].items() if all(other[path] == value for other in having)}
     matching = sum(all(one[path] == value for path, value in common.items()) for one in combinations)
     more = ""
-    if matching > len(having):  # some combinations with these values are valid
+    if matching > len(having):  # some combinations with equal values are valid
         common, more = dict(having[0]), f" and {len(having) - 1} more" if len(having) > 1 else ""
     shown = {path: toml_value(value) for path, value in common.items() if _bare(path) != _bare(entry["path"])}
     text = ", ".join(f"{path} = {value}" for path, value in shown.items())

@@ -358,7 +358,7 @@ def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
 
 
 class _TableFile:
-    """A table while it is written. Tables without rows have no file."""
+    """A table that is being written. Tables without rows have no file."""
 
     def __init__(self, sweep: Sweep, file: str, files: ExitStack) -> None:
         self._sweep = sweep
@@ -426,7 +426,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
 
 
 def _kind(values: list[Any]) -> type:
-    """The type of a column with these values: numbers stay numbers, everything else is text."""
+    """The type of a column with the given values: numbers stay numbers, and all other values become text."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return float

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 CAPTURE = "[record.packets]"
-"""A scenario with this table captures packets into a file, so its runs keep their folders."""
+"""A scenario with the table [record.packets] captures packets into a file, so its runs keep their folders."""
 
 
 def carry_out(

@@ -34,7 +34,7 @@ class Task(TypedDict):
     scenario: str
     """Key of the scenario."""
     toml: NotRequired[str]
-    """The scenario without its seed; omitted if the worker has it."""
+    """The scenario without its seed; omitted if the worker already has this scenario."""
     plugins: NotRequired[list[ShippedPlugin]]
     """Plug-ins to load before the scenario is read; omitted if the worker has already loaded them."""
     threads: int
@@ -48,7 +48,7 @@ class ShippedPlugin(TypedDict):
     """A plug-in file for a worker that has not loaded it."""
 
     path: str
-    """Path from which the sweep read it."""
+    """Path from which the sweep read the plug-in."""
     sha256: str
     content: str
     """Content of the file in Base64."""
@@ -91,7 +91,7 @@ class Target:
 
     @property
     def needs_packages(self) -> bool:
-        """True if workers need more packages than this one: a Python plug-in may import any package, Numba first."""
+        """True if workers need more packages than pauseframe: a Python plug-in may import any package, often Numba."""
         return any(plugin.path.endswith(".py") for plugin in self.plugins)
 
 

@@ -41,7 +41,7 @@ class Facts:
     """Quantities of a scenario for the formulas."""
 
     values: dict[str, str]
-    """Every key with its value, as `pauseframe show` prints it."""
+    """Every key of the scenario with its value, in the format of `pauseframe show`."""
     rate: float
     """Rate of the slowest host link in bits per second."""
     base_rtt: float

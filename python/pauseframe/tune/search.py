@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 STARTUP = 10
 """Number of random settings before TPE's model is used (Optuna's default)."""
 REFINE_FROM = 0.4
-"""Share of the trials after which three of four are steps from the best setting so far (with one objective)."""
+"""Share of the trials after which three of four trials modify the best setting so far (with one objective)."""
 STEP_FIRST, STEP_LAST = 0.1, 0.01
-"""Standard deviation of such a step as a share of each range, at the first and at the last step."""
+"""Standard deviation of a step from the best setting, as a share of each range, at the first and the last step."""
 POPULATION = 16
 """Population of NSGA-II, small because a search of this size has few generations.
 

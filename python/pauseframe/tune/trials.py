@@ -38,7 +38,7 @@ class Setting:
     """A setting: values of keys, and the metrics of its runs."""
 
     changes: Settings
-    """Values by path of their key; empty for the unchanged scenario."""
+    """Values of the setting by the path of the key; empty for the unchanged scenario."""
     refused: str = ""
     """The reason why the setting is refused; empty if it may run."""
     readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
@@ -75,11 +75,11 @@ class Laboratory(Protocol):
     spec: Spec
 
     def prepare(self, changes: Settings) -> Setting:
-        """The setting with these changes, refused if it cannot run; returns the same object for equal changes."""
+        """The setting with the given changes, refused if it cannot run; equal changes return the same object."""
         ...
 
     def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]], short: bool = False) -> None:
-        """Measures settings for these seeds."""
+        """Measures settings for the given seeds."""
         ...
 
 

@@ -98,7 +98,8 @@ class Playback:
 def from_folder(folder: Path) -> Playback:
     """Reads a results folder.
 
-    Raises FileNotFoundError without results, InputError without a log of states, DamagedResultsError for damage.
+    Raises FileNotFoundError if there are no results, InputError if the run has no log of states, and
+    DamagedResultsError if a file is damaged.
     """
     results = open_results(folder)
     if not results.has_table("states"):

@@ -18,7 +18,7 @@ pub enum Demand {
     AllToAll,
     /// The given number of hosts send to one host.
     NToOne(usize),
-    /// Every host sends to one other host, drawn by Zipf's law with this exponent.
+    /// Every host sends to one other host, drawn by Zipf's law with the given exponent.
     Skewed(f64),
 }
 

@@ -58,7 +58,7 @@ pub struct FlowOptions<'a> {
     pub ways: Option<Ways<'a>>,
     /// A static demand that replaces the workloads.
     pub demand: Option<Demand>,
-    /// For a static demand: compute the bound over all routings to this relative gap.
+    /// For a static demand: the relative gap to which the bound over all routings is computed.
     pub bound: Option<f64>,
     /// The output folder; `None` keeps the tables in memory.
     pub out: Option<&'a Path>,

@@ -33,7 +33,7 @@ enum Router<'a> {
 }
 
 /// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also
-/// computes bounds on the rate of the best routing, to this relative gap.
+/// computes bounds on the rate of the best routing; `bound` is their relative gap.
 ///
 /// # Errors
 /// If the routing or the demand does not fit the topology, or `watch` stops the computation.

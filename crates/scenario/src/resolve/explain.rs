@@ -10,7 +10,7 @@ use pauseframe_schema::row::Row;
 pub struct Explained {
     /// Key of `[transport]`.
     pub key: String,
-    /// The value as TOML, or a description of it.
+    /// The value as TOML, or a description of the value.
     pub value: String,
     /// Layer that sets the value: "preset dctcp", "stack linux" or "default".
     pub origin: String,

@@ -11,13 +11,13 @@ use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
 use pauseframe_units::{Span, Time};
 
-/// A flow is starved if it got less than this part of its max-min share.
+/// A flow is starved if it got less than this fraction of its max-min share.
 const PART: f64 = 0.1;
-/// A flow must last at least this many times its minimum RTO to be judged.
+/// Minimum duration of a judged flow, as a multiple of its minimum RTO.
 const TIMEOUTS: u64 = 5;
-/// A flow must last at least this many round-trip times to be judged.
+/// Minimum duration of a judged flow, in round-trip times.
 const ROUND_TRIPS: u64 = 100;
-/// A flow must last at least this long to be judged.
+/// Minimum duration of a judged flow.
 const LEAST: Span = Span::from_ms(10);
 /// Maximum number of flows in a checked run; the shares of more flows would take too long to compute.
 const FLOWS_MAX: usize = 20_000;

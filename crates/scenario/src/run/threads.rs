@@ -24,7 +24,7 @@ pub(super) struct Load {
     pub(super) busy: usize,
 }
 
-/// The number of threads, and the reason for it.
+/// The number of threads of a run, and the reason for that number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ThreadChoice {
     pub(super) threads: usize,

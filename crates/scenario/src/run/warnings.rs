@@ -10,8 +10,8 @@ use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
 
-/// Warns of links that stay down to the end although flows have not finished. Queues that wait for such a
-/// link are not deadlocked, but look so in the tables.
+/// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
+/// that is down are not deadlocked, but look deadlocked in the tables.
 pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
     let down = network.links_down();
     let unfinished = |record: &FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);

@@ -3,7 +3,7 @@
 use crate::{GOOD, resolve_as};
 use std::fmt::Write;
 
-/// The errors of the scenario GOOD with `addition` appended and with these overrides.
+/// The errors of the scenario GOOD with the text `addition` appended and with the given overrides.
 fn errors(addition: &str, overrides: &[(&str, &str)]) -> String {
     errors_of(&format!("{GOOD}{addition}"), overrides)
 }

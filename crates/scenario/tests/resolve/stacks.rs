@@ -139,7 +139,7 @@ fn every_row_is_read_and_explained() {
                     continue;
                 }
                 let row = row.unwrap_or_else(|| panic!("{}: {} is no key", stack.name, value.key));
-                // pFabric has no fast retransmit, so it cannot use RACK.
+                // pFabric has no fast retransmit, so pFabric cannot use RACK.
                 if row.origin.starts_with("computed: it needs ") {
                     assert_eq!((preset.name, row.value.as_str()), ("pfabric", "false"));
                     continue;

@@ -99,7 +99,7 @@ fn a_dscp_gives_the_priority() {
     let why = ("5".to_owned(), "computed: switch.priority_of_dscp for DSCP 10".to_owned());
     assert_eq!(explained(&resolved, "transport.priority"), why);
     assert_eq!(resolved.scenario.transport.priority, 5);
-    // Another DSCP keeps its previous priority.
+    // A packet with another DSCP keeps its previous priority.
     assert_eq!(good(text, &[("transport.dscp", "11")]).scenario.transport.priority, 0);
     assert_eq!(
         errors(&format!("{text}priority = 2\n")),
