@@ -1,8 +1,8 @@
-//! The border to Python: a panic becomes an error that names its place, and Ctrl-C is heard within a second.
+//! The boundary to Python: a panic becomes an error with its place, and Ctrl-C takes effect within a second.
 //!
-//! What may take long is computed on a thread of its own while the caller's looks for signals. A computation that asks
-//! its [`Watch`] stops by itself; one that does not is left behind, and its result is dropped when it ends. One that gets
-//! better as it goes on is told at the first Ctrl-C that it is enough, and stopped at the second.
+//! Long computations run on a separate thread while the caller's thread checks for signals. A computation that checks
+//! its [`Watch`] stops by itself; others are abandoned, and their result is dropped. A computation that improves over
+//! time returns its best result at the first Ctrl-C, and is stopped at the second.
 
 use crate::RunError;
 use pauseframe_scenario::panics::{Panic, caught};
@@ -15,14 +15,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks at Ctrl-C and calls of the progress display.
+/// Time between two checks for Ctrl-C and calls of the progress display.
 pub(crate) const DISPLAY_EVERY: Duration = Duration::from_millis(100);
-/// How long a computation has to stop by itself.
+/// Time that a computation has to stop by itself.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// As much as a main thread has.
+/// Stack size of a main thread.
 const STACK: usize = 8 << 20;
 
-/// Does `work`; a panic in it is an internal error.
+/// Runs `work`; a panic in it becomes an internal error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     caught(work).unwrap_or_else(|panic| Err(internal(&panic)))
 }
@@ -34,7 +34,7 @@ fn internal(panic: &Panic) -> PyErr {
     ))
 }
 
-/// What a computation came to, and the exception that asked it to stop, if one did.
+/// The result of a computation, and the exception that requested its stop, if any.
 pub(crate) type Computed<T> = PyResult<(T, Option<PyErr>)>;
 
 /// Computes with the GIL released; `progress` is called about ten times a second with stage, done, of and best.
@@ -46,7 +46,7 @@ pub(crate) fn compute<T: Send + 'static>(
     compute_while(py, progress, false, work)
 }
 
-/// The same; with `gets_better` the first Ctrl-C asks for what there is, and is no exception.
+/// The same; with `gets_better` the first Ctrl-C requests the best result so far, without an exception.
 fn compute_while<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -56,7 +56,7 @@ fn compute_while<T: Send + 'static>(
     let state = Arc::new(State::default());
     let mut watch = Watched(Arc::clone(&state));
     let (send, receive) = mpsc::channel();
-    // Nobody may be there any more to take the result.
+    // The receiver may have gone.
     let compute = move || drop(send.send(caught(|| work(&mut watch))));
     let thread = std::thread::Builder::new().name("pauseframe".to_owned()).stack_size(STACK);
     thread.spawn(compute)?;
@@ -84,7 +84,7 @@ fn compute_while<T: Send + 'static>(
     }
 }
 
-/// The same for what either has a result or is not wanted any more.
+/// The same for computations that return a result or are cancelled.
 pub(crate) fn compute_or_stop<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -96,7 +96,7 @@ pub(crate) fn compute_or_stop<T: Send + 'static>(
     }
 }
 
-/// The same for what gets better as it goes on.
+/// The same for computations that improve over time.
 pub(crate) fn compute_or_leave_it<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -108,7 +108,7 @@ pub(crate) fn compute_or_leave_it<T: Send + 'static>(
     }
 }
 
-/// What the two threads tell each other.
+/// The shared state of the two threads.
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
@@ -135,7 +135,7 @@ impl Watch for Watched {
     }
 }
 
-/// Shows the progress and raises what a signal or the display raises.
+/// Shows the progress and raises exceptions of signals or of the display.
 fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, state: &State) -> PyResult<()> {
     let now = *lock(&state.progress);
     if let (Some(show), Some((stage, done, of))) = (progress, now) {

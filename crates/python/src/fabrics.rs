@@ -169,7 +169,7 @@ impl Topology {
         let (mut graph, mut labels) = ((*self.graph).clone(), (*self.labels).clone());
         for switch in self.graph.switches() {
             let name = self.graph.nodes()[switch].name.clone();
-            // A further port shall not change what the others are called.
+            // An additional port must not change the names of the others.
             for port in &self.graph.nodes()[switch].ports {
                 labels.name_port(*port, self.labels.port_or_default(&self.graph, *port));
             }

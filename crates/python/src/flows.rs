@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What came of a scenario at flow level.
+/// The result of a scenario at the flow level.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct FlowRun {
     results: FlowResults,
@@ -45,7 +45,7 @@ impl FlowRun {
     }
 }
 
-/// How the VLANs of tables are chosen, if there are tables.
+/// The choice among the VLANs of tables, if there are tables.
 fn choice_of(has_tables: bool, choice: &str, slack: usize) -> PyResult<VlanChoice> {
     let choice = match choice {
         "random" => VlanChoice::Random,
@@ -67,7 +67,7 @@ fn ways(tables: Option<&Tables>, choice: VlanChoice, slack: usize) -> Option<Way
     tables.map(|tables| Ways::Tables { tables, choice, slack })
 }
 
-/// Whether tables for `one` mean the same on `other`.
+/// Whether tables for `one` have the same meaning on `other`.
 fn is_same_fabric(one: &Graph, other: &Graph) -> bool {
     let names = |graph: &Graph| graph.nodes().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     let ends = |graph: &Graph| graph.links().iter().map(|link| link.ends).collect::<Vec<_>>();
@@ -111,7 +111,7 @@ fn run_flows(
     Ok(FlowRun { results })
 }
 
-/// Ctrl-C keeps what there is; other exceptions of the display go to the caller.
+/// Ctrl-C keeps the results so far; other exceptions of the display are raised.
 fn finish(
     py: Python<'_>,
     (results, raised): (Result<FlowResults, results::RunError>, Option<PyErr>),

@@ -1,6 +1,6 @@
 //! The Python extension module `pauseframe._core`: convert, call, convert back. Documented in `_core.pyi`.
 
-// PyO3's macros take what they are given by value, and generate items without documentation.
+// PyO3's macros take their arguments by value, and generate items without documentation.
 #![expect(clippy::needless_pass_by_value, reason = "the shape of a PyO3 module")]
 
 mod border;
@@ -147,7 +147,7 @@ impl Resolved {
     }
 }
 
-/// What came of a run.
+/// The results of a run.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct Run {
     results: pauseframe_scenario::RunResults,
@@ -320,7 +320,7 @@ fn run(
     Ok(Run { results: results.map_err(|error| run_error(py, error))? })
 }
 
-/// What a run raises: the caller's mistake, or a failure on the way.
+/// The exception of a failed run: for wrong input, or for a failure during the run.
 pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     match error {
         results::RunError::TooLarge(problem) | results::RunError::Refused(problem) => {
@@ -334,7 +334,7 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     }
 }
 
-/// Shows the progress, and says stop after Ctrl-C. Whatever else the display raises goes to the caller.
+/// Shows the progress, and stops after Ctrl-C. Other exceptions of the display are raised.
 fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<Control> {
     let shown = progress.map_or(Ok(()), |show| show.call1(py, (progress_dict(py, now)?,)).map(|_| ()));
     match shown.and_then(|()| py.check_signals()) {
@@ -356,7 +356,7 @@ fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// What to say of a term of the field that is none of `known`.
+/// The error about an unknown name, with the list `known`.
 #[pyfunction]
 fn term_hint(word: &str, known: Vec<String>) -> Option<String> {
     pauseframe_scenario::term_hint(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
@@ -427,7 +427,7 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// Transport presets: name to one line about it.
+/// Transport presets: name to a one-line description.
 #[pyfunction]
 fn preset_docs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -437,7 +437,7 @@ fn preset_docs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// Every value of a transport preset above a stack, its own if none is named: key, value, origin, source.
+/// Every value of a transport preset on a stack (default: its own): key, value, origin, source.
 #[pyfunction]
 #[pyo3(signature = (preset, stack = None))]
 fn explain_transport<'py>(
@@ -460,7 +460,7 @@ fn explain_transport<'py>(
     rows.into_iter().map(row).collect()
 }
 
-/// Stacks: name to one line about it.
+/// Stacks: name to a one-line description.
 #[pyfunction]
 fn stacks(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);

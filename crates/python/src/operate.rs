@@ -1,4 +1,4 @@
-//! What the linter asks of the core: the headroom of one link, and whether shortest paths can deadlock. Documented in
+//! Functions for the linter: the headroom of one link, and whether shortest paths can deadlock. Documented in
 //! `_core.pyi`.
 
 use crate::fabrics::{Topology, wrong};

@@ -1,4 +1,4 @@
-//! Congestion controls that are loaded when the program runs. Documented in `_core.pyi`.
+//! Congestion controls loaded at run time. Documented in `_core.pyi`.
 
 #![expect(unsafe_code, reason = "takes the address of a description")]
 
@@ -9,7 +9,7 @@ use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
 
-/// Adds the congestion control that the `pauseframe_cc` at `address` describes.
+/// Adds the congestion control described by the `pauseframe_cc` at `address`.
 #[pyfunction]
 #[pyo3(signature = (module, address, *, file, sha256, text=None, interpreted=false))]
 fn register_plugin(
@@ -23,7 +23,8 @@ fn register_plugin(
     guarded(|| {
         plugin::install_trap_handler();
         let source = PluginSource { file, sha256, text, interpreted };
-        // SAFETY: whoever loads a plug-in trusts it to keep to `pauseframe_cc.h`, and `pauseframe.plugins` keeps it loaded.
+        // SAFETY: loading a plug-in means trusting it to follow `pauseframe_cc.h`, and `pauseframe.plugins` keeps it
+        // loaded.
         let code = unsafe { plugin::register(module, address, source) };
         let code = code.map_err(InputError::new_err)?;
         pauseframe_scenario::resolve::explore_again();
@@ -37,7 +38,7 @@ fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
     plugin::loaded().into_iter().map(|code| (code.name, code.doc)).collect()
 }
 
-/// The contract of congestion controls, judged for one: rule, what it demands, and how it was broken, if it was.
+/// The contract of congestion controls, checked for one: rule, requirement, and violation, if any.
 #[pyfunction]
 fn congestion_control_contract(
     py: Python<'_>,
@@ -50,7 +51,7 @@ fn congestion_control_contract(
     Ok(py.detach(|| RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()))
 }
 
-/// A plug-in that fails panics; the other rules are judged all the same.
+/// A plug-in that fails panics; the other rules are checked nevertheless.
 fn violation(rule: &Rule, config: &CongestionControlConfig) -> Option<String> {
     match caught(|| (rule.check)(config)) {
         Ok(Ok(())) => None,

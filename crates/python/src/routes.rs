@@ -1,4 +1,4 @@
-//! Forwarding tables for Python: planned, read, checked and changed. Documented in `_core.pyi`.
+//! Forwarding tables for Python: plan, read, check and change them. Documented in `_core.pyi`.
 
 use crate::border::{compute_or_leave_it, compute_or_stop, guarded, plain};
 use crate::fabrics::{Topology, wrong};

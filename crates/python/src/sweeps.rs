@@ -21,7 +21,7 @@ use std::iter::repeat_n;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A column: the first kind that all its values are.
+/// A column of the most specific type that fits all its values.
 #[derive(FromPyObject)]
 enum Values {
     Bool(Vec<Option<bool>>),
@@ -42,7 +42,7 @@ impl Values {
         }
     }
 
-    /// The column with each value as often as `counts` say. A column of missing values only is one of missing numbers.
+    /// The column with each value repeated as in `counts`. A column without values becomes one of missing numbers.
     fn repeated(&self, counts: &[usize]) -> ArrayRef {
         match self {
             Values::Bool(values) if values.iter().all(Option::is_none) => {
@@ -82,7 +82,7 @@ fn names(values: &[Option<String>], counts: &[usize]) -> ArrayRef {
 
 type Columns = Vec<(String, Values)>;
 
-/// `batch` with further columns, whose values stand for as many rows as `counts` say.
+/// `batch` with further columns, whose values apply to as many rows as in `counts`.
 fn with_columns(batch: Option<&RecordBatch>, more: &Columns, counts: &[usize]) -> PyResult<RecordBatch> {
     let mut fields: Vec<Arc<Field>> = Vec::new();
     let mut columns: Vec<ArrayRef> = Vec::new();
@@ -102,7 +102,7 @@ fn with_columns(batch: Option<&RecordBatch>, more: &Columns, counts: &[usize]) -
         .map_err(|error| RunError::new_err(error.to_string()))
 }
 
-/// What a results folder would say of the run.
+/// The content of the manifest of a results folder.
 pub(crate) fn manifest_json(run: &RunResults) -> PyResult<String> {
     serde_json::to_string(&Manifest::ended(&run.summary).with_plugins(&run.plugins))
         .map_err(|error| RunError::new_err(error.to_string()))
