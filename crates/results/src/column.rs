@@ -1,4 +1,4 @@
-//! Columns: what a table says is declared once, where the table is made ([`columns!`](crate::columns)); from the declaration come the
+//! Columns: each is declared once, where its table is made ([`columns!`](crate::columns)). The declaration gives the
 //! table in Arrow's memory layout and its part of the reference.
 //!
 //! Names are dictionary-encoded, in the order of their first row.
@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// A column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// What it is called, its unit last.
+    /// Its name, ending with the unit.
     pub name: &'static str,
-    /// A value a row.
+    /// One value per row.
     pub values: ArrayRef,
-    /// Whether a row may have none.
+    /// Whether a row may have no value.
     pub nullable: bool,
-    /// What it means, in one line; the space that the comment begins with is still there.
+    /// Its meaning in one line, with the leading space of the comment.
     pub doc: &'static str,
 }
 
@@ -29,7 +29,7 @@ pub struct Column {
 #[derive(Debug)]
 pub struct Columns(pub Vec<Column>);
 
-/// Declares the columns of a table in their order: what one means, its name, whether a row may have none, and its values.
+/// Declares the columns of a table in order: meaning, name, whether a row may have no value, and the values.
 ///
 /// ```
 /// use pauseframe_results::column::{optional, u64s};
@@ -59,14 +59,14 @@ macro_rules! columns {
     (@nullable null) => { true };
 }
 
-/// What the reference says of a column.
+/// The reference entry of a column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnDoc {
     /// Its name.
     pub name: &'static str,
-    /// Its type in Arrow's words, such as "uint64" and "float64, null".
+    /// Its type in Arrow's terms, such as "uint64" and "float64, null".
     pub kind: String,
-    /// What it means, in one line.
+    /// Its meaning in one line.
     pub doc: &'static str,
 }
 
@@ -77,7 +77,7 @@ impl Columns {
         RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
     }
 
-    /// What the reference says of them.
+    /// The reference entries of the columns.
     pub fn reference(&self) -> Vec<ColumnDoc> {
         let doc = |column: &Column| {
             let null = if column.nullable { ", null" } else { "" };
@@ -112,7 +112,7 @@ pub fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-/// A column of numbers.
+/// A column of numbers with gaps.
 pub fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
@@ -122,7 +122,7 @@ pub fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
 }
 
-/// A dictionary-encoded column of texts: each thing is named once.
+/// A dictionary-encoded column of texts: each item is named once.
 pub fn dictionary<R, K: Ord + Copy>(
     rows: &[R],
     key: impl Fn(&R) -> K,
@@ -131,7 +131,7 @@ pub fn dictionary<R, K: Ord + Copy>(
     dictionary_of(rows.iter().map(key), name)
 }
 
-/// The same of the things themselves.
+/// A dictionary-encoded column of the items themselves.
 pub fn dictionary_of<K: Ord + Copy>(keys: impl Iterator<Item = K>, name: impl Fn(K) -> String) -> ArrayRef {
     let mut numbers = BTreeMap::new();
     let mut names = Vec::new();

@@ -1,18 +1,18 @@
-//! What can go wrong with a run that its scenario is not to blame for.
+//! Errors of a run that are not mistakes in its scenario.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The run could not be carried out, or its results not kept.
+/// The run failed, or its results could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The folder for the results has something in it, and nobody asked to replace it.
+    /// The results folder is not empty, and replacing was not requested.
     #[error("the results folder {} is not empty: name another one, or replace its results with --force", .path.display())]
     OutputExists {
         /// The folder.
         path: PathBuf,
     },
-    /// Replacing was asked for, but what is there is not ours.
+    /// Replacing was requested, but the folder is not a results folder.
     #[error(
         "the folder {} holds files but no manifest of pauseframe: it is left as it is, name another one",
         .path.display()
@@ -21,21 +21,21 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
     },
-    /// Another process is writing there.
+    /// Another process is writing to the folder.
     #[error("{holder} is writing results to the folder {}: wait for its end, or name another folder", .path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
-        /// Who is writing, as far as it is known.
+        /// The writing process, if known.
         holder: String,
     },
-    /// What is to be recorded is more than anybody is likely to want.
+    /// The amount to record is excessive.
     #[error("{0}")]
     TooLarge(Box<pauseframe_schema::error::Problem>),
-    /// An application cannot be carried out.
+    /// An application cannot run.
     #[error("{0}")]
     Refused(Box<pauseframe_schema::error::Problem>),
-    /// Somebody did not want to wait until the results were written.
+    /// The caller stopped the writing of results.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {
         /// What has been written before and stays.
@@ -46,13 +46,13 @@ pub enum RunError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         #[source]
         cause: io::Error,
         /// What has been written before and stays.
         left: String,
     },
-    /// An assertion of ours failed: the results would be wrong.
+    /// An internal assertion failed: the results would be wrong.
     #[error(
         "internal error in scenario {scenario:?}, seed {seed}, at simulated time {time}: {message}. This is a bug of \
          pauseframe; reproduce it with: pauseframe run scenario.resolved.toml --seed {seed}"
@@ -67,7 +67,7 @@ pub enum RunError {
         /// What was violated, and where.
         message: String,
     },
-    /// A plug-in returned what makes no sense.
+    /// A plug-in returned an invalid value.
     #[error("{message}. The run of scenario {scenario:?} with seed {seed} ended at simulated time {time}")]
     Plugin {
         /// Name of the scenario.
@@ -76,7 +76,7 @@ pub enum RunError {
         seed: u64,
         /// When it happened.
         time: pauseframe_units::Time,
-        /// Which plug-in, which flow, and what it did.
+        /// The plug-in, the flow, and the value.
         message: String,
     },
     /// The network could not be built.
@@ -85,7 +85,7 @@ pub enum RunError {
     /// A table of a sweep could not be packed or unpacked.
     #[error("a table of a sweep cannot be read or written: {cause}")]
     Packed {
-        /// What is wrong with it.
+        /// The problem.
         cause: String,
     },
     /// A file could not be read.
@@ -93,7 +93,7 @@ pub enum RunError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         cause: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The `flows` table of a run, made when somebody reads it: its rows take three times the memory of the records.
+//! The `flows` table of a run, made on reading: its rows take three times the memory of the records.
 
 use super::rows::Names;
 use super::tables::flows;
@@ -8,7 +8,7 @@ use pauseframe_topology::Topology;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What came of each flow, and the names that the table shows.
+/// The result of each flow, and the names in the table.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
     records: Arc<FlowRecords>,
@@ -33,7 +33,7 @@ impl FlowTable {
         }
     }
 
-    /// How many flows there are.
+    /// Number of flows.
     pub fn num_rows(&self) -> usize {
         self.records.len()
     }

@@ -1,9 +1,9 @@
-//! The results folder: created, filled and closed such that a reader never takes half a result for a whole.
+//! The results folder, written such that no reader takes a partial result for a complete one.
 //!
-//! Every file is written under a temporary name in the folder, synced, and renamed. The manifest is the first
-//! file to be written (`running`) and the last (`complete`, `interrupted`), so a process that is killed at any
-//! moment leaves a folder that is complete or says that it is not, with whole tables only. Meanwhile the folder is
-//! locked, and every file in it is made anew: nothing is written through a link that somebody has put there.
+//! Every file is written under a temporary name in the folder, synced, and renamed. The manifest is written first
+//! (`running`) and last (`complete`, `interrupted`), so that a killed process leaves a folder marked as incomplete,
+//! with whole tables only. The folder is locked meanwhile, and every file is created anew, so nothing is written
+//! through a link in it.
 
 use super::lock::{self, FolderLock};
 use super::parquet_file::io_error;
@@ -23,11 +23,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
-/// Rows between two looks at whether to go on: some milliseconds.
+/// Rows between two checks for a stop: some milliseconds.
 const PART: usize = 1 << 16;
 
-/// All that a results folder may hold, and all that replacing one removes. `pauseframe report`, `view` and `export` write
-/// the last three.
+/// All files of a results folder, which replacing removes. `pauseframe report`, `view` and `export` write the last
+/// three.
 const FILES: [&str; 18] = [
     MANIFEST,
     "scenario.resolved.toml",
@@ -49,10 +49,10 @@ const FILES: [&str; 18] = [
     "trace.perfetto-trace",
 ];
 
-/// What `manifest.json` says.
+/// The content of `manifest.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Manifest {
-    /// Always "pauseframe": tells our folders from others.
+    /// Always "pauseframe": distinguishes results folders from others.
     program: &'static str,
     version: String,
     name: String,
@@ -65,10 +65,10 @@ pub struct Manifest {
     summary: Option<Summary>,
 }
 
-/// A congestion control that was loaded for a run.
+/// A congestion control loaded for a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PluginRecord {
-    /// As scenarios name it: "mine:swift".
+    /// Its name in scenarios: "mine:swift".
     pub name: String,
     /// The name of its file.
     pub file: String,
@@ -79,7 +79,7 @@ pub struct PluginRecord {
 }
 
 impl Manifest {
-    /// Of a run that has yet to end.
+    /// The manifest of a run in progress.
     pub fn running(name: &str, seed: u64) -> Manifest {
         Manifest {
             program: "pauseframe",
@@ -93,13 +93,13 @@ impl Manifest {
         }
     }
 
-    /// The same, with the plug-ins of the run.
+    /// The same with the plug-ins of the run.
     #[must_use]
     pub fn with_plugins(self, plugins: &[PluginRecord]) -> Manifest {
         Manifest { plugins: plugins.to_vec(), ..self }
     }
 
-    /// Of the run that `summary` is about.
+    /// The manifest of the run in `summary`.
     pub fn ended(summary: &Summary) -> Manifest {
         Manifest {
             fingerprint: Some(summary.fingerprint.clone()),
@@ -110,14 +110,14 @@ impl Manifest {
     }
 }
 
-/// Size and digest of a file, so that a reader notices damage before it decodes anything.
+/// Size and digest of a file, so that a reader notices damage before decoding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Seal {
     bytes: u64,
     sha256: String,
 }
 
-/// A manifest and the seals of the files that it is about.
+/// A manifest and the seals of its files.
 #[derive(Serialize)]
 struct Sealed<'a, M> {
     #[serde(flatten)]
@@ -126,29 +126,29 @@ struct Sealed<'a, M> {
     files: &'a BTreeMap<String, Seal>,
 }
 
-/// A folder that results are being written to.
+/// A results folder during writing.
 #[derive(Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
-    /// Files in place, for messages.
+    /// Completed files, for messages.
     written: Vec<String>,
-    /// The same without the manifest, with what the manifest says of each.
+    /// The same without the manifest, with the seal of each.
     seals: BTreeMap<String, Seal>,
     _lock: FolderLock,
 }
 
 impl ResultsFolder {
-    /// Creates the folder, or takes an empty one, and marks it with `manifest`. With `force` the results in
-    /// it are replaced, a report about them included; files that are not ours stay.
+    /// Creates the folder, or takes an empty one, and marks it with `manifest`. `force` replaces the results in it,
+    /// including a report about them; other files stay.
     ///
     /// # Errors
-    /// [`RunError::OutputExists`], [`RunError::ForeignFolder`] and [`RunError::InUse`] before anything is changed;
+    /// [`RunError::OutputExists`], [`RunError::ForeignFolder`] and [`RunError::InUse`] before any change;
     /// [`RunError::Write`] if the system refuses.
     pub fn create(path: &Path, force: bool, manifest: &impl Serialize) -> Result<ResultsFolder, RunError> {
         fs::create_dir_all(path).map_err(|cause| failure(path, "", cause, &[]))?;
         check_free(path, force)?;
         let lock = FolderLock::take(path)?;
-        // Another process may have been at work until the lock was ours.
+        // Another process may have written until the lock was acquired.
         check_free(path, force)?;
         let mut folder = ResultsFolder {
             path: path.to_path_buf(),
@@ -158,7 +158,7 @@ impl ResultsFolder {
         };
         let temporary = path.join(temporary_name(MANIFEST));
         remove_if_there(&temporary).map_err(|cause| folder.failure(MANIFEST, cause))?;
-        // The mark first: the old tables are never without it.
+        // Writes the mark first, so that old tables never lack it.
         folder.write_manifest(manifest)?;
         for name in FILES {
             let old = (name != MANIFEST).then(|| path.join(name));
@@ -174,10 +174,10 @@ impl ResultsFolder {
         &self.path
     }
 
-    /// Writes a table, `name` being "flows.parquet" or the like. `go_on` is asked a few times a second.
+    /// Writes a table with a name such as "flows.parquet". `go_on` is called a few times per second.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then; [`RunError::Interrupted`].
+    /// [`RunError::Write`], with the content of the folder; [`RunError::Interrupted`].
     pub fn write_table(
         &mut self,
         name: &str,
@@ -218,18 +218,18 @@ impl ResultsFolder {
         self.commit_table(file)
     }
 
-    /// Begins a table that is written in parts; it appears in the folder by [`ResultsFolder::commit_table`].
+    /// Begins a table written in parts; [`ResultsFolder::commit_table`] adds it to the folder.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with the content of the folder.
     pub fn begin_table(&self, name: &str, schema: SchemaRef) -> Result<TableWriter, RunError> {
         TableWriter::new(self.begin(name)?, schema).map_err(|cause| self.failure(name, cause))
     }
 
-    /// Puts a finished table in its place.
+    /// Moves a finished table to its place.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with the content of the folder.
     pub fn commit_table(&mut self, table: TableWriter) -> Result<(), RunError> {
         let TableWriter { name, writer } = table;
         let file = writer.into_inner().map_err(|error| self.failure(&name, io_error(error)))?;
@@ -239,34 +239,34 @@ impl ResultsFolder {
     /// Writes a text file.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with the content of the folder.
     pub fn write_text(&mut self, name: &str, text: &str) -> Result<(), RunError> {
         self.write_bytes(name, text.as_bytes())
     }
 
-    /// Writes a file of our own making.
+    /// Writes a file with custom code.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with the content of the folder.
     pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         let mut file = self.begin(name)?;
         file.write_all(bytes).map_err(|cause| self.failure(name, cause))?;
         self.commit(file)
     }
 
-    /// Begins a file that is written bit by bit; it appears in the folder by [`ResultsFolder::commit`].
+    /// Begins a file written in parts; [`ResultsFolder::commit`] adds it to the folder.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with the content of the folder.
     pub fn begin(&self, name: &str) -> Result<PendingFile, RunError> {
         assert!(FILES.contains(&name), "{name} is not a file of the results folder");
         PendingFile::create(&self.path, name).map_err(|cause| self.failure(name, cause))
     }
 
-    /// Puts a finished file in its place.
+    /// Moves a finished file to its place.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with the content of the folder.
     pub fn commit(&mut self, file: PendingFile) -> Result<(), RunError> {
         let name = file.name.clone();
         let seal = file.commit().map_err(|cause| self.failure(&name, cause))?;
@@ -277,10 +277,10 @@ impl ResultsFolder {
         Ok(())
     }
 
-    /// Closes the folder: from here on it is what `manifest` says, with the size and digest of every file.
+    /// Closes the folder with `manifest`, which gets the size and digest of every file.
     ///
     /// # Errors
-    /// [`RunError::Write`]; the folder then still says `running`.
+    /// [`RunError::Write`]; the folder then remains `running`.
     pub fn finish(mut self, manifest: &impl Serialize) -> Result<(), RunError> {
         self.write_manifest(manifest)
     }
@@ -302,7 +302,7 @@ fn failure(folder: &Path, name: &str, cause: io::Error, written: &[String]) -> R
     RunError::Write { path: folder.join(name), cause, left: left(written) }
 }
 
-/// What a folder with these files holds.
+/// Text about a folder with these files.
 fn left(written: &[String]) -> String {
     let tables: Vec<&str> = written.iter().map(String::as_str).filter(|name| *name != MANIFEST).collect();
     match (written.is_empty(), tables.is_empty()) {
@@ -312,7 +312,7 @@ fn left(written: &[String]) -> String {
     }
 }
 
-/// A file of the results that is not in place yet. Dropped before that, it leaves nothing.
+/// A temporary file of the results; dropping it removes it.
 #[derive(Debug)]
 pub struct PendingFile {
     name: String,
@@ -326,7 +326,7 @@ pub struct PendingFile {
 impl PendingFile {
     fn create(folder: &Path, name: &str) -> io::Result<PendingFile> {
         let path = folder.join(temporary_name(name));
-        // The folder is ours alone: what is there was put there by nobody who should.
+        // The folder is locked, so an existing temporary file is a leftover.
         remove_if_there(&path)?;
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let file = BufWriter::with_capacity(1 << 18, file);
@@ -363,7 +363,7 @@ impl Write for PendingFile {
 impl Drop for PendingFile {
     fn drop(&mut self) {
         if !self.committed {
-            // Nothing can be done about a second failure; the name marks the file as partial.
+            // A second failure is ignored; the name marks the file as partial.
             let _ = fs::remove_file(self.folder.join(temporary_name(&self.name)));
         }
     }
@@ -382,7 +382,7 @@ fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
     }
 }
 
-/// Whether the folder holds nothing, or only what a process left that was killed before its first file.
+/// Whether the folder is empty, or contains only leftovers of a process killed before its first file.
 fn is_blank(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
@@ -407,12 +407,12 @@ fn remove_if_there(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a rename in `folder` last (POSIX: a directory is synced like a file; elsewhere the system sees to it).
+/// Makes a rename in `folder` durable (POSIX: sync the directory; elsewhere the system does it).
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// A Parquet file of the results that is being written.
+/// A Parquet file of the results during writing.
 pub struct TableWriter {
     name: String,
     writer: ArrowWriter<PendingFile>,
@@ -427,7 +427,7 @@ impl TableWriter {
     /// Appends rows.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn write(&mut self, rows: &RecordBatch) -> io::Result<()> {
         self.writer.write(rows).map_err(io_error)
     }

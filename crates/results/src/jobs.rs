@@ -10,63 +10,63 @@ use pauseframe_apps::{Application, Fault, Program, Stretch, Totals};
 use pauseframe_units::{NodeId, Span, Time};
 use std::sync::Arc;
 
-/// What came of an application.
+/// The result of an application.
 #[derive(Clone, Debug)]
 pub struct JobResult {
     /// Position of its workload.
     pub workload: u16,
-    /// What it did.
+    /// Its trace or pattern.
     pub application: Arc<Application>,
-    /// When it began.
+    /// Start time.
     pub start: Time,
-    /// When its last rank was through.
+    /// When its last rank finished.
     pub finish: Option<Time>,
-    /// On ideal hardware: lossless, no stacks, NICs that share nothing with others (cee §IV-D).
+    /// Time on ideal hardware: lossless, without stacks and shared NICs (cee §IV-D).
     pub ideal: Option<Span>,
-    /// In the same network without the other workloads, if that was asked for.
+    /// Time in the same network without the other workloads, if requested.
     pub alone: Option<Span>,
     /// Messages over connections.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Connections that were opened.
+    /// Number of connections.
     pub connections: u32,
-    /// What the ranks that are not through wait for.
+    /// What unfinished ranks wait for.
     pub waits_for: Vec<Fault>,
-    /// One for each rank.
+    /// One entry per rank.
     pub ranks: Vec<RankResult>,
 }
 
-/// What came of a rank.
+/// The result of a rank.
 #[derive(Clone, Debug)]
 pub struct RankResult {
     /// Node number of its host.
     pub host: u32,
-    /// When it was through.
+    /// When it finished.
     pub finished: Option<Time>,
     /// Its time by activity, up to the end of the run.
     pub totals: Totals,
 }
 
-/// What the ranks of an application did when.
+/// The activities of an application's ranks over time.
 #[derive(Debug)]
 pub struct JobTimeline<'a> {
     /// Position of its workload.
     pub workload: u16,
-    /// What it did.
+    /// Its trace or pattern.
     pub application: &'a Application,
-    /// For each rank its stretches, and the one that the end of the run cut off.
+    /// The activities of each rank, and the one that the end of the run interrupted.
     pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,
 }
 
 impl JobResult {
-    /// How long it took.
+    /// Its duration.
     pub fn time(&self) -> Option<Span> {
         self.finish.map(|finish| finish - self.start)
     }
 }
 
-/// The `jobs` table: a row an application.
+/// The `jobs` table: one row per application.
 pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
     let us = |value: fn(&JobResult) -> Option<Span>| {
         optional(jobs.iter().map(move |job| value(job).map(Span::as_us_f64)))
@@ -128,7 +128,7 @@ struct Row<'a> {
     rank: u32,
 }
 
-/// The `ranks` table: a row a rank of each application.
+/// The `ranks` table: one row per rank of each application.
 pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     let rows: Vec<Row> =
         jobs.iter().flat_map(|job| (0..job.ranks.len() as u32).map(move |rank| Row { job, rank })).collect();
@@ -154,7 +154,7 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     }
 }
 
-/// A rank did one thing for a while.
+/// An activity of a rank.
 struct Slice<'a> {
     workload: u16,
     program: &'a Program,
@@ -162,7 +162,7 @@ struct Slice<'a> {
     stretch: Stretch,
 }
 
-/// The `timeline` table: a row for each stretch of time that a rank spent on one thing, rank by rank.
+/// The `timeline` table: one row per activity, rank by rank.
 pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
     let rows: Vec<Slice> = jobs.iter().flat_map(slices).collect();
     let lines = rows.iter().map(|row| row.program.line(row.stretch.step as usize));
@@ -194,7 +194,7 @@ fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {
     })
 }
 
-/// Steps in words; most occur many times.
+/// Steps as texts; most occur many times.
 fn steps(rows: &[Slice]) -> ArrayRef {
     let mut steps = StringDictionaryBuilder::<Int32Type>::new();
     for row in rows {

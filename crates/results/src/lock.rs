@@ -1,20 +1,20 @@
-//! One process at a time writes to a results folder.
+//! Ensures that only one process writes to a results folder.
 //!
-//! The lock is the operating system's (`flock`, `LockFileEx`) on a file in the folder: it goes when the process does,
-//! however that ends, so a killed run is in nobody's way. Only the holder removes the file, and who has locked a file
-//! that is not in its place any more begins anew. Where a file system has no locks, there is none.
+//! The lock is the operating system's (`flock`, `LockFileEx`) on a file in the folder; it ends with the process, so a
+//! killed run blocks no other. Only the holder removes the file; a process that has locked a removed file starts again.
+//! File systems without locks are not protected.
 
 use super::RunError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// The file, while results are being written.
+/// The lock file, which exists during writing.
 pub(super) const NAME: &str = ".lock";
-/// So often another process can have removed the file between opening and locking it.
+/// Maximum number of times that another process may remove the file between opening and locking it.
 const TRIES: u32 = 100;
 
-/// Held while results are being written.
+/// Held during writing.
 #[derive(Debug)]
 pub(super) struct FolderLock {
     path: PathBuf,
@@ -59,16 +59,16 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Elsewhere it stays: without file numbers nobody could tell that it is not in its place any more.
+        // On other systems the file stays: without file numbers a removed file could not be recognised.
         if cfg!(unix) {
-            // A file that stays is taken for what a killed run has left.
+            // A file that remains looks like that of a killed run.
             let _ = fs::remove_file(&self.path);
         }
         let _ = self.file.unlock();
     }
 }
 
-/// The file, new or as another process has left it; never what a link in its place leads to.
+/// Opens the file, new or existing, but never the target of a link.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -85,7 +85,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether `file` is what stands at `path`: not removed meanwhile, and not reached by a link.
+/// Whether `file` is the one at `path`: neither removed nor reached by a link.
 #[cfg(unix)]
 fn is_in_place(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -110,7 +110,7 @@ fn sign(file: &mut File) -> io::Result<()> {
     file.write_all(format!("process {}{on}", std::process::id()).as_bytes())
 }
 
-/// Who holds the lock, as it has signed.
+/// The holder of the lock, from the file's content.
 fn holder(file: File) -> Option<String> {
     let mut text = String::new();
     file.take(300).read_to_string(&mut text).ok()?;

@@ -1,7 +1,7 @@
-//! Tables as bytes, for sweeps: many runs share a file, and a run's tables are parts of it.
+//! Tables as bytes, for sweeps, in which many runs share a file.
 //!
-//! A packed table is an Arrow IPC stream of one batch, compressed with Zstandard. Level 1 costs less than the simulation of
-//! a small run; higher levels gain a few per cent on tables of repeated names and times.
+//! A packed table is an Arrow IPC stream of one batch, compressed with Zstandard. Level 1 costs less than the
+//! simulation of a small run; higher levels gain a few per cent on tables with repeated names and times.
 
 use super::RunError;
 use super::column::Columns;
@@ -35,15 +35,16 @@ pub fn pack(table: &RecordBatch) -> Result<Vec<u8>, RunError> {
 }
 
 thread_local! {
-    /// Reused for all tables of a thread: to make and clear its working memory costs more than to compress a small table.
+    /// Reused for all tables of a thread, because creating its working memory costs more than compressing a small
+    /// table.
     static COMPRESSOR: Cell<Option<Compressor<'static>>> = const { Cell::new(None) };
     static STREAM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Of a large table the memory is not kept for the next one.
+/// The memory for a large table is released.
 const KEPT: usize = 1 << 22;
 
-/// The stream, written into a vector that may hold another one.
+/// The stream, written into a reused vector.
 fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError> {
     into.clear();
     let mut writer = StreamWriter::try_new(into, &table.schema())?;
@@ -51,13 +52,13 @@ fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError>
     writer.into_inner()
 }
 
-/// The rows of several packed tables of one kind, one after another, and how many rows each has. Of no tables, the empty
-/// table `name`.
+/// The rows of several packed tables of one kind, concatenated, and the number of rows of each. Without tables, the
+/// empty table `name`.
 ///
 /// # Errors
 /// [`RunError::Packed`] if there is no such table, or a part is damaged.
 pub fn unpack(name: &str, parts: &[impl AsRef<[u8]>]) -> Result<(RecordBatch, Vec<usize>), RunError> {
-    // The decoder asserts what damaged bytes do not keep.
+    // The decoder panics on damaged bytes.
     let read = caught(|| {
         let batches = parts.iter().map(|part| batch(part.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let Some(first) = batches.first() else { return Ok(None) };
@@ -134,7 +135,7 @@ mod tests {
         for byte in 0..packed.len() {
             let mut damaged = packed.clone();
             damaged[byte] ^= 0x55;
-            // Some flips only change a value: the digest of the record finds those. None may panic.
+            // Some flips only change a value, which the digest of the record detects. None may panic.
             let _ = unpack("flows", &[damaged]);
         }
         assert!(unpack("flows", &[&packed[..packed.len() / 2]]).is_err());

@@ -1,4 +1,4 @@
-//! Parquet files as all tables are written: Zstandard, with the types of Arrow.
+//! Parquet files with the settings of all tables: Zstandard, Arrow types.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -17,14 +17,14 @@ pub(super) fn begin<W: Write + Send>(file: W, schema: SchemaRef) -> io::Result<A
     ArrowWriter::try_new(file, schema, Some(properties)).map_err(io_error)
 }
 
-/// A Parquet file that is written in parts, outside of a results folder. The caller sees to it that it appears whole.
+/// A Parquet file written in parts, outside of a results folder. The caller ensures that it appears whole.
 pub struct ParquetFile(ArrowWriter<BufWriter<File>>);
 
 impl ParquetFile {
-    /// Creates the file, which must not be there.
+    /// Creates the file, which must not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn create(path: &Path, schema: SchemaRef) -> io::Result<ParquetFile> {
         let file = File::options().write(true).create_new(true).open(path)?;
         Ok(ParquetFile(begin(BufWriter::with_capacity(1 << 18, file), schema)?))
@@ -33,15 +33,15 @@ impl ParquetFile {
     /// Appends rows.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn write(&mut self, rows: &RecordBatch) -> io::Result<()> {
         self.0.write(rows).map_err(io_error)
     }
 
-    /// Writes what is left, to the disk.
+    /// Writes the rest and syncs it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn finish(self) -> io::Result<()> {
         let file = self.0.into_inner().map_err(io_error)?;
         file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
@@ -54,7 +54,7 @@ impl fmt::Debug for ParquetFile {
     }
 }
 
-/// What the system said, out of what the Parquet library made of it.
+/// The system's error inside the Parquet library's error.
 pub(super) fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -1,12 +1,12 @@
-//! Captured frames as real packets in a pcapng file, for Wireshark and its like: Ethernet, IEEE 802.1Q tag on
-//! priorities above 0 and in VLANs, IPv4, TCP with its options, UDP, PFC frames (IEEE 802.1Qbb), PAUSE (IEEE 802.3
-//! Annex 31B) and CNMs (IEEE 802.1Qau). One interface a port.
+//! Writes captured frames as real packets into a pcapng file, for Wireshark and similar tools: Ethernet, IEEE 802.1Q
+//! tag on priorities above 0 and in VLANs, IPv4, TCP with its options, UDP, PFC frames (IEEE 802.1Qbb), PAUSE (IEEE
+//! 802.3 Annex 31B) and CNMs (IEEE 802.1Qau). One interface per port.
 //!
-//! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept)
-//! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
-//! 02:00:00 and n, and the IPv4 address 10 and n, in their last three bytes; a name resolution block names the hosts.
-//! Not simulated, so not there: TTL changes, IP identification (RFC 6864: 0 is right with DF), and the values of
-//! the timestamps option (in milliseconds, with the real echo).
+//! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept) and
+//! without FCS; times are nanoseconds since the start of the run. Node n has the MAC address 02:00:00 and n, and the
+//! IPv4 address 10 and n, in their last three bytes; a name resolution block names the hosts. Not simulated are TTL
+//! changes, IP identification (RFC 6864: 0 is right with DF), and the values of the timestamps option (in milliseconds,
+//! with the real echo).
 
 use crate::roce;
 use etherparse::{
@@ -32,10 +32,10 @@ use std::time::Duration;
 
 /// Smallest Ethernet frame without its FCS, bytes.
 const MIN_FRAME: usize = 60;
-/// Longest that a frame can be: far above every MTU.
+/// Maximum length of a frame: far above every MTU.
 const SNAP_LENGTH: u32 = 65_535;
 const NANOSECONDS: u8 = 9;
-/// `epb_flags`: the interface sent it. (A frame that comes in is one that the port at the other end sends.)
+/// `epb_flags`: sent by the interface. (The port at the other end captures received frames.)
 const OUTBOUND: u32 = 0b10;
 /// IEEE 802.1Qbb: destination, type and opcode of a PFC frame.
 const PFC_DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
@@ -43,12 +43,12 @@ const MAC_CONTROL: EtherType = EtherType(0x8808);
 const PFC_OPCODE: u16 = 0x0101;
 /// IEEE 802.3 Annex 31B: opcode of PAUSE, for the whole link.
 const PAUSE_OPCODE: u16 = 0x0001;
-/// IEEE 802.1Q clause 33.4: the type of a CNM PDU. (0x22E9 is that of the CN-TAG, which is not simulated.)
+/// IEEE 802.1Q clause 33.4: the type of a CNM PDU. (0x22E9 is the CN-TAG, which is not simulated.)
 const CNM: EtherType = EtherType(0x22e7);
-/// Zeros to compute checksums over.
+/// Zeros for checksums.
 static PAYLOAD: [u8; SNAP_LENGTH as usize] = [0; SNAP_LENGTH as usize];
 
-/// What the two ends of a connection have agreed on, as far as it shapes headers.
+/// Parameters agreed by the two ends of a connection that shape headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agreement {
     /// Every segment carries the timestamps option.
@@ -62,9 +62,9 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// What connections with these settings agree on.
+    /// The agreement of connections with these settings.
     pub fn of(config: &Config, dscp: u8) -> Agreement {
-        // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
+        // RFC 7323 §2.3: the smallest shift with which the window fits into 16 bits, at most 14.
         let largest = match config.receive_buffer {
             ReceiveBuffer::Fixed => config.receive_window,
             ReceiveBuffer::Linux { max, .. } | ReceiveBuffer::Freebsd { max, .. } => max,
@@ -85,7 +85,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
     /// Begins a file with an interface for each of `ports`.
     ///
     /// # Errors
-    /// What `out` says.
+    /// The error of `out`.
     pub fn new(out: W, topology: &'a Topology, ports: &[PortId]) -> io::Result<PacketWriter<'a, W>> {
         let program = Cow::Owned(format!("pauseframe {}", super::VERSION));
         let section = SectionHeaderBlock {
@@ -115,13 +115,13 @@ impl<'a, W: Write> PacketWriter<'a, W> {
         Ok(PacketWriter { out, topology, interfaces })
     }
 
-    /// Appends a frame; frames come in the order of their times. `agreement` is asked for the flow of a segment.
+    /// Appends a frame; frames are ordered by time. `agreement` is called for the flow of a segment.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     ///
     /// # Panics
-    /// If the frame's port is none of the file's.
+    /// If the frame's port is not in the file.
     pub fn write(
         &mut self,
         frame: &CapturedFrame,
@@ -147,7 +147,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
         self.append(frame.port, frame.time, &bytes, length)
     }
 
-    /// Ends the file and gives the output back.
+    /// Finishes the file and returns the output.
     pub fn into_inner(self) -> W {
         self.out.into_inner()
     }
@@ -164,7 +164,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
     }
 }
 
-/// The names of the hosts beside their addresses, so that readers need no resolver.
+/// Names of hosts with their addresses, so that readers need no resolver.
 fn host_names(topology: &Topology) -> NameResolutionBlock<'_> {
     let record = |host: NodeId| {
         let names = vec![Cow::Borrowed(topology.nodes()[host].name.as_str())];
@@ -173,7 +173,7 @@ fn host_names(topology: &Topology) -> NameResolutionBlock<'_> {
     NameResolutionBlock { records: topology.hosts().map(record).collect(), options: Vec::new() }
 }
 
-/// A frame of which nothing is left out, and its length.
+/// A complete frame and its length.
 fn whole(bytes: Vec<u8>) -> (Vec<u8>, usize) {
     let length = bytes.len();
     (bytes, length)
@@ -200,7 +200,7 @@ fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, us
     bytes.extend(tcp.to_bytes());
     let length = (bytes.len() + segment.len as usize).max(MIN_FRAME);
     if segment.len == 0 {
-        // Nothing to leave out: the frame with its padding.
+        // No part to omit: the frame with its padding.
         bytes.resize(length, 0);
     }
     (bytes, length)
@@ -372,8 +372,8 @@ fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
     (bytes, length)
 }
 
-/// Ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other one; no two of
-/// the first 270 million flows have the same pair.
+/// Ports of the opening side (ephemeral: RFC 6335 §6) and of the other one; the first 270 million flows have distinct
+/// pairs.
 pub(super) fn tcp_ports(flow: u32) -> (u16, u16) {
     let client = 49_152 + (flow & 0x3fff);
     let server = 20_000 + ((flow >> 14) & 0x3fff);

@@ -1,4 +1,4 @@
-//! The files are judged by tshark, where it is installed.
+//! tshark checks the files, where it is installed.
 
 use super::*;
 use pauseframe_topology::{Channel, NodeKind};
@@ -114,8 +114,8 @@ pub(crate) fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempD
     (folder, path)
 }
 
-/// What tshark says about the frames that `filter` lets through: their `fields`, separated by commas, a line
-/// a frame. `None` without tshark.
+/// tshark's output for the frames that match `filter`: their `fields`, separated by commas, one line per frame. `None`
+/// without tshark.
 pub(crate) fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(path).args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
@@ -164,7 +164,7 @@ fn tshark_finds_nothing_malformed() {
         let all = tshark(&path, "frame", &["frame.number"]).unwrap();
         assert_eq!(all.len(), conversation().len());
 
-        // The filter does catch what is wrong: the first 60 bytes of a SYN that says it has 74.
+        // The filter detects errors: the first 60 bytes of a SYN with a length of 74.
         let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
         let mut writer = PacketWriter::new(file, &topology, &[UP]).unwrap();
         let syn = &conversation()[0];
@@ -280,7 +280,7 @@ fn flows_have_ports_of_their_own() {
     assert!(seen.iter().all(|(client, server)| *client >= 49_152 && (20_000..49_152).contains(server)));
 }
 
-/// IEEE 802.1Q: the tag of a VLAN is there whatever the priority; without a VLAN only above priority 0.
+/// IEEE 802.1Q: a VLAN has a tag with any priority; without a VLAN only priorities above 0 have one.
 #[test]
 fn frames_in_vlans_carry_their_number() {
     let header = |priority, vlan| {

@@ -1,4 +1,4 @@
-//! Reading tables back.
+//! Reads tables.
 
 use super::RunError;
 use arrow_array::RecordBatch;
@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 
-/// Rows that are decoded at a time, whatever the file says about itself.
+/// Rows decoded at a time, regardless of the file's own values.
 const BATCH: usize = 1 << 20;
 
 /// Reads a Parquet file whole.
@@ -17,7 +17,7 @@ const BATCH: usize = 1 << 20;
 /// # Errors
 /// [`RunError::Read`] if the file is missing, unreadable or not Parquet.
 pub fn read_table(path: &Path) -> Result<RecordBatch, RunError> {
-    // The decoder asserts what damaged files do not keep.
+    // The decoder panics on damaged files.
     let read = caught(|| decode(path));
     let read = read.unwrap_or_else(|panic| Err(format!("the file is damaged: {}", panic.message).into()));
     read.map_err(|error| RunError::read(path, error.as_ref()))

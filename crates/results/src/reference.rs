@@ -1,4 +1,4 @@
-//! The columns of all tables, for the reference: found by making each table of no rows.
+//! The columns of all tables for the reference, from tables without rows.
 
 use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
@@ -15,7 +15,7 @@ pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
     empty_tables().into_iter().map(|(name, columns)| (name, columns.reference())).collect()
 }
 
-/// The table `name` without a row.
+/// The table `name` without rows.
 pub(super) fn empty_table(name: &str) -> Option<Columns> {
     empty_tables().into_iter().find(|(known, _)| *known == name).map(|(_, columns)| columns)
 }

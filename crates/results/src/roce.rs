@@ -1,6 +1,6 @@
 //! `RoCEv2` packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP and ICRC.
 //!
-//! These frames are whole, with a payload of zeros: the ICRC stands at their end.
+//! These frames are complete, with a payload of zeros, because the ICRC is at their end.
 
 use super::pcapng::{ecn_field, ipv4, link_header, tcp_ports};
 use etherparse::{EtherType, IpDscp, IpNumber, Ipv4Header, UdpHeader};
@@ -11,7 +11,7 @@ use pauseframe_rdma::{Opcode, Packet};
 /// UDP destination port (IANA).
 const PORT: u16 = 4791;
 const DEFAULT_PARTITION: u16 = 0xffff;
-/// BECN, which a CNP has.
+/// The BECN bit of a CNP.
 const BECN: u8 = 0x40;
 /// Bytes of the invariant CRC.
 const ICRC: usize = 4;
@@ -42,7 +42,7 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
     ip.dscp = IpDscp::try_new(dscp).expect("a DSCP has six bits");
     ip.ecn = ecn_field(ecn);
     ip.header_checksum = ip.calc_header_checksum();
-    // The source port is the flow's entropy; a checksum of 0 is none.
+    // The source port is the flow's entropy; a checksum of 0 means none.
     let (from, _) = tcp_ports(flow);
     let udp = UdpHeader { source_port: from, destination_port: PORT, length: length as u16, checksum: 0 };
     let check = icrc(&ip, &udp, &transport);
@@ -54,12 +54,12 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
     frame
 }
 
-/// BTH, what follows it, payload and pad.
+/// BTH, further headers, payload and pad.
 fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, telemetry: u16) -> Vec<u8> {
     let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
-    // Both ends of a flow have a number of their own.
+    // The two ends of a flow have different numbers.
     let destination = (flow * 2 + u32::from(forward)) & 0xff_ffff;
     let mut out = vec![opcode as u8, (padding as u8) << 4];
     out.extend(DEFAULT_PARTITION.to_be_bytes());
@@ -160,7 +160,7 @@ mod tests {
             captured(Opcode::WriteFirst, 1, 1024, Syndrome::Ack),
             captured(Opcode::WriteMiddle, 2, 1024, Syndrome::Ack),
             captured(Opcode::WriteLast, 3, 949, Syndrome::Ack),
-            // Of a SEND of 10 zero bytes tshark guesses another protocol, and finds that malformed.
+            // For a SEND of 10 zero bytes tshark guesses another protocol and reports a malformed packet.
             captured(Opcode::SendOnly, 4, 101, Syndrome::Ack),
             captured(Opcode::Acknowledge, 5, 0, Syndrome::Ack),
             captured(Opcode::Acknowledge, 6, 0, Syndrome::SequenceError),

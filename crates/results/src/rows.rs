@@ -1,10 +1,10 @@
-//! What the tables need beyond the network's own reports: names, and drops by their names.
+//! Data of the tables beyond the network's reports: names, and drops by reason.
 
 use pauseframe_fabric::{DropReason, LossReason, Metric, PortReport};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
-/// Where the tables take names from.
+/// The source of names in tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// Names of nodes and ports.
@@ -15,22 +15,22 @@ pub struct Names<'a> {
     pub transports: &'a [String],
 }
 
-/// Packets dropped, by reason. (A destination that cannot be reached is refused at load, never dropped.)
+/// Packets dropped, by reason. (An unreachable destination is an error at load, never a drop.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DropsByReason {
-    /// A lossy packet found no room in the buffer.
+    /// A lossy packet without room in the buffer.
     pub buffer_full: u64,
-    /// A lossless packet found the headroom used up.
+    /// A lossless packet without room in the headroom.
     pub headroom_exceeded: u64,
-    /// A packet that is not ECN-capable met a queue above its marking threshold.
+    /// A packet without ECN at a queue above its marking threshold.
     pub not_ect: u64,
-    /// A lossless packet found the headroom used up that all (port, priority) of its switch share.
+    /// A lossless packet without room in the headroom pool of its switch.
     pub headroom_pool: u64,
-    /// A packet was on, waited for, or was bound for a link that was down.
+    /// A packet on, waiting for, or arriving for a link that was down.
     pub link_down: u64,
-    /// A frame arrived damaged, pause frames included.
+    /// A damaged frame, including pause frames.
     pub corrupted: u64,
-    /// The PFC watchdog had taken the queue out of service.
+    /// A packet in a queue that the PFC watchdog had taken out of service.
     pub watchdog: u64,
 }
 
@@ -42,7 +42,7 @@ impl DropsByReason {
         drops
     }
 
-    /// Adds those of one port and priority.
+    /// Adds the drops of one port and priority.
     pub fn add(&mut self, report: &PortReport) {
         for (reason, count) in DropReason::ALL.into_iter().zip(report.drops) {
             *match reason {
@@ -73,7 +73,7 @@ impl DropsByReason {
     }
 }
 
-/// What the `metric` column says.
+/// The name of a metric in the `metric` column.
 pub(super) fn metric_name(metric: Metric) -> &'static str {
     match metric {
         Metric::Backlog => "backlog_bytes",
@@ -90,7 +90,7 @@ pub(super) fn metric_name(metric: Metric) -> &'static str {
     }
 }
 
-/// A port and priority that did nothing, for tests to change.
+/// An idle port and priority, for tests to change.
 #[cfg(test)]
 pub(super) fn idle_report(port: u32) -> PortReport {
     PortReport {

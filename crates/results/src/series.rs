@@ -1,4 +1,4 @@
-//! The `series` table, filled while the run goes on: at its end there is little left to do, however long it is.
+//! The `series` table, filled during the run, so that little is left to do at its end.
 
 use super::column::Columns;
 use super::rows::{Names, metric_name};
@@ -11,16 +11,16 @@ use pauseframe_units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows that go to the file at a time: a row group.
+/// Rows written at a time: a row group.
 const PART: usize = 1 << 20;
 const FILE: &str = "series.parquet";
 
-/// Things by the number of their first row.
+/// Items by the number of their first row.
 #[derive(Debug)]
 struct Numbers<K> {
     of: BTreeMap<K, i32>,
     in_order: Vec<K>,
-    /// By number: what came after it last time. Samples repeat their order, so this is nearly always what comes next.
+    /// By number: the item that followed it last time. Samples repeat their order, so it is nearly always the next one.
     after: Vec<i32>,
     last: i32,
 }
@@ -53,7 +53,7 @@ impl<K: Ord + Copy> Numbers<K> {
     }
 }
 
-/// The samples of a run, a column each.
+/// The samples of a run by column.
 #[derive(Debug)]
 pub struct Series {
     time_us: Vec<f64>,
@@ -62,9 +62,9 @@ pub struct Series {
     value: Vec<f64>,
     metrics: Numbers<Metric>,
     entities: Numbers<Entity>,
-    /// Rows that are kept.
+    /// Number of rows kept.
     limit: usize,
-    /// When the first row beyond the limit came.
+    /// Time of the first row beyond the limit.
     full: Option<Time>,
     file: Option<(TableWriter, usize)>,
 }
@@ -110,10 +110,10 @@ impl Series {
         }
     }
 
-    /// Writes what makes whole row groups.
+    /// Writes complete row groups.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn write_parts(&mut self, names: &Names) -> std::io::Result<()> {
         self.write(names, PART)
     }
@@ -121,7 +121,7 @@ impl Series {
     /// Writes the rest.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn write_rest(&mut self, names: &Names) -> std::io::Result<()> {
         self.write(names, 1)
     }
@@ -137,12 +137,12 @@ impl Series {
         Ok(())
     }
 
-    /// The file, to be put in its place.
+    /// The finished file, to be moved to its place.
     pub fn take_file(&mut self) -> Option<TableWriter> {
         self.file.take().map(|(file, _)| file)
     }
 
-    /// When rows began to be left out.
+    /// Time from which rows are missing.
     pub fn full(&self) -> Option<Time> {
         self.full
     }
@@ -173,7 +173,7 @@ impl Series {
         }
     }
 
-    /// The whole table: a row a sample.
+    /// The whole table: one row per sample.
     pub fn into_columns(mut self, names: &Names) -> Columns {
         let [time, value] = [&mut self.time_us, &mut self.value].map(std::mem::take);
         let [metric, entity] = [&mut self.metric, &mut self.entity].map(std::mem::take);
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(times.values(), &[0.0, 2.5, 10.0]);
     }
 
-    /// Written in parts, with names that turn up later: the file is the table.
+    /// The table is the file, because it is written in parts with names that appear later.
     #[test]
     fn the_file_is_the_table() {
         let (home, topology) = (tempfile::tempdir().unwrap(), topology());

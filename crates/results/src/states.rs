@@ -1,4 +1,4 @@
-//! The `states` table: the log that a run is played back from.
+//! The `states` table: the log for playing back a run.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s};
 use super::rows::Names;
@@ -31,7 +31,7 @@ fn value(state: State) -> Option<f64> {
     }
 }
 
-/// A row a change, in the order of time.
+/// One row per change, in order of time.
 pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let topology = names.topology;
     let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));

@@ -1,4 +1,4 @@
-//! The run in one object: what `--json` prints and the manifest keeps.
+//! The summary of a run, which `--json` prints and the manifest contains.
 
 use super::VERSION;
 use super::rows::DropsByReason;
@@ -8,21 +8,21 @@ use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Not at its end: a folder that says so after the process is gone is partial.
+    /// Not finished: a folder with this status is partial after the process has ended.
     Running,
-    /// At the end that the scenario asked for.
+    /// Finished as the scenario defines.
     Complete,
-    /// Stopped by a signal: what was recorded until then is kept.
+    /// Stopped by a signal, with the records until then.
     Interrupted,
-    /// Ended by a deadlock before the end that the scenario asked for.
+    /// Ended early by a deadlock.
     Deadlock,
 }
 
-/// What only the runner knows.
+/// Data that only the runner has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunFacts {
     /// Name of the scenario.
@@ -33,11 +33,11 @@ pub struct RunFacts {
     pub fingerprint: u64,
     /// When the run ended.
     pub sim_time: Time,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub wall_s: f64,
-    /// Threads that it ran on.
+    /// Number of threads.
     pub threads: usize,
-    /// Why so many.
+    /// Reason for that number.
     pub threads_reason: String,
     /// Events handled.
     pub events: u64,
@@ -45,17 +45,17 @@ pub struct RunFacts {
     pub packet_hops: u64,
     /// Deadlocks found.
     pub deadlocks: u64,
-    /// SYNs among the packets dropped for not being ECN-capable.
+    /// SYNs among the packets dropped for lack of ECN.
     pub syn_drops_not_ect: u64,
-    /// The switch that held the most bytes at once, and how many.
+    /// The switch that held the most bytes at once, and the number of bytes.
     pub fullest_switch: Option<(String, u64)>,
-    /// How NICs queue what their host sends.
+    /// The queueing of NICs.
     pub nic_queue: &'static str,
-    /// When the series met its row limit: later samples are missing. `None` if it is whole.
+    /// When the series reached its row limit; later samples are missing. `None` if it is complete.
     pub series_full: Option<Time>,
-    /// How it ended.
+    /// How the run ended.
     pub status: RunStatus,
-    /// What the user should look at before trusting the results.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// The results folder.
     pub out: Option<PathBuf>,
@@ -79,7 +79,7 @@ pub struct Slowdowns {
     pub p99: Option<f64>,
 }
 
-/// The summary; docs/reference/results.md says what each field means.
+/// The summary; docs/reference/results.md explains each field.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/reference/results.md")]
 pub struct Summary {
@@ -94,7 +94,7 @@ pub struct Summary {
     pub events: u64,
     pub packet_hops: u64,
     pub packet_hops_per_s: f64,
-    /// Null where the system does not tell.
+    /// Null where the system does not report it.
     pub peak_rss_bytes: Option<u64>,
     pub flows_total: u64,
     pub flows_finished: u64,
@@ -115,7 +115,7 @@ pub struct Summary {
     pub fullest_switch: Option<String>,
     pub switch_held_max_bytes: u64,
     pub nic_queue: &'static str,
-    /// Null if the series is whole.
+    /// Null if the series is complete.
     pub series_full_at_s: Option<f64>,
     pub datagrams_sent: u64,
     pub datagrams_lost: u64,
@@ -128,7 +128,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums up a run: all its flows, queries, ports and priorities, recorded as tables or not.
+    /// Summarises a run: all its flows, queries, ports and priorities, whether recorded as tables or not.
     pub fn new(
         facts: RunFacts,
         flows: &FlowRecords,
@@ -206,11 +206,11 @@ pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let low = sorted[position.floor() as usize];
     let high = sorted[position.ceil() as usize];
     let weight = position - position.floor();
-    // From the nearer end, so that the result is monotone in p.
+    // Computed from the nearer end, so that the result is monotone in p.
     Some(if weight < 0.5 { low + (high - low) * weight } else { high - (high - low) * (1.0 - weight) })
 }
 
-/// The most memory that this process has held, where the system tells (Linux: `VmHWM` of proc(5)).
+/// Peak memory of this process, where the system reports it (Linux: `VmHWM` of proc(5)).
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -11,7 +11,7 @@ use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The `flows` table: a row a flow, for the flows of some numbers.
+/// The `flows` table: one row per flow, for a range of flows.
 pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
     let numbers = rows.start as u32..rows.end as u32;
     let all = || records.range(rows.clone());
@@ -89,7 +89,7 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
     }
 }
 
-/// The `queries` table: a row a partition-aggregate job.
+/// The `queries` table: one row per partition-aggregate job.
 pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     let us = |value: fn(&QueryRecord) -> Option<f64>| optional(records.iter().map(value));
     columns! {
@@ -118,7 +118,7 @@ pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     }
 }
 
-/// The `throughput` table of a run that ended at `end`: a row an interval of length `every` and workload.
+/// The `throughput` table of a run that ended at `end`: one row per interval of length `every` and workload.
 pub fn throughput<'a>(
     every: Span,
     intervals: impl Iterator<Item = &'a [u64]>,
@@ -145,12 +145,12 @@ pub fn throughput<'a>(
     }
 }
 
-/// The `ports` table after a run of length `run`: a row a report.
+/// The `ports` table after a run of length `run`: one row per report.
 pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
     let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
     let drops = |value: fn(DropsByReason) -> u64| u64s(reports.iter().map(|r| value(DropsByReason::of(r))));
     let topology = names.topology;
-    // Of a run of no length every share is 0.
+    // In a run of length 0 every share is 0.
     let share = |part: Span| if run == Span::ZERO { 0.0 } else { part.0 as f64 / run.0 as f64 };
     columns! {
         /// "edge0:3": node, colon, port number at the node
@@ -226,7 +226,7 @@ impl Names<'_> {
         }
     }
 
-    /// What a port connects, as its transmitter sees it.
+    /// What a port connects, from the transmitter's side.
     pub fn tier(&self, port: PortId) -> &'static str {
         let kind = |node| self.topology.nodes()[node].kind;
         match (kind(self.topology.owner(port)), kind(self.topology.peer(port))) {
@@ -237,8 +237,8 @@ impl Names<'_> {
     }
 }
 
-/// How long a finished flow took. Connections of applications have no time of their own, and no ideal one: they are
-/// open as long as their application.
+/// Completion time of a finished flow. Connections of applications have neither completion time nor ideal time, because
+/// they are open as long as their application.
 pub(super) fn completion_time(record: &FlowRecord) -> Option<Span> {
     let has_one = record.status == FlowStatus::Finished && record.ideal > Span::ZERO;
     has_one.then(|| record.end - record.spec.start)
@@ -254,7 +254,7 @@ pub(super) fn flow_slowdown(record: &FlowRecord) -> Option<f64> {
     completion_time(record).and_then(|time| ratio(time, record.ideal))
 }
 
-/// How long a finished job took.
+/// Duration of a finished job.
 pub(super) fn query_time(record: &QueryRecord) -> Option<Span> {
     record.finish.map(|finish| finish - record.start)
 }
@@ -267,12 +267,12 @@ fn finish_us(record: &FlowRecord) -> Option<f64> {
     matches!(record.status, FlowStatus::Finished | FlowStatus::Stopped).then(|| record.end.as_us_f64())
 }
 
-/// A long flow has no size of its own.
+/// A long flow has no size.
 fn asked_size(record: &FlowRecord) -> Option<u64> {
     (record.spec.size != u64::MAX).then_some(record.spec.size)
 }
 
-/// What the tables call a status.
+/// The name of a status in tables.
 pub fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Finished => "finished",

@@ -1,4 +1,4 @@
-//! From a complete scenario to an idle network: the spec's words in the terms of the fabric.
+//! Builds an idle network from a resolved scenario.
 
 mod rdma;
 mod switches;
@@ -34,16 +34,16 @@ const HEADERS: u64 = 40;
 /// The timestamps option with its padding, bytes (RFC 7323).
 const TIMESTAMPS: u64 = 12;
 
-/// A scenario turned into its running parts.
+/// A built scenario.
 #[derive(Debug)]
 pub(crate) struct Built {
-    /// The graph, for names.
+    /// The topology, for names.
     pub(crate) topology: Arc<Topology>,
-    /// The shortest paths in it.
+    /// Its shortest paths.
     pub(crate) routes: Arc<NextHops>,
     /// The idle network.
     pub(crate) network: Network,
-    /// What was told to it.
+    /// The settings.
     pub(crate) settings: Arc<Settings>,
     /// Times in the idle network.
     pub(crate) ideal: IdealTime,
@@ -51,17 +51,17 @@ pub(crate) struct Built {
     pub(crate) transports: Vec<String>,
 }
 
-/// Builds the network of a scenario, on the graph that it was checked with.
+/// Builds the network of a scenario on the topology used for its checks.
 ///
 /// # Errors
-/// A text that says what is wrong, if hosts cannot reach each other (`resolve` refuses such scenarios before).
+/// An error if hosts cannot reach each other (`resolve` rejects such scenarios earlier).
 pub(crate) fn build(resolved: &Resolved) -> Result<Built, String> {
     let topology = resolved.topology();
     let routes = Arc::new(NextHops::shortest(topology).map_err(|error| error.to_string())?);
     build_on(&resolved.scenario, topology, &routes, None)
 }
 
-/// A network like one that is there, with one workload at work: the others keep their places and do nothing.
+/// A copy of a network with one active workload; the others keep their indices and are idle.
 pub(crate) fn build_only(scenario: &Scenario, like: &Built, only: usize) -> Result<Built, String> {
     build_on(scenario, &like.topology, &like.routes, Some(only))
 }
@@ -130,12 +130,12 @@ fn build_on(
     Ok(Built { topology, routes, network, settings, ideal, transports })
 }
 
-/// All transports, without their initial windows, which follow from the network.
+/// All transports without initial windows, which depend on the network.
 pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
     scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
-/// The same, with those of datagrams behind them.
+/// The same, followed by those of datagrams.
 pub(crate) fn all_transports(scenario: &Scenario) -> Vec<Transport> {
     let mut all = transports(scenario);
     let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
@@ -143,7 +143,7 @@ pub(crate) fn all_transports(scenario: &Scenario) -> Vec<Transport> {
     all
 }
 
-/// The workloads without connections; each has a transport of its own in the network.
+/// The workloads without connections; each has its own transport in the network.
 fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
     scenario.workload.iter().filter_map(|spec| match &spec.kind {
         WorkloadKind::Udp(udp) => Some((spec, udp)),
@@ -151,14 +151,14 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
     })
 }
 
-/// The TCP settings of `like` stand there without a use.
+/// `like`'s TCP settings are placeholders; UDP ignores them.
 fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
     let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
 }
 
-/// What packets cost on the wire; where they travel in VLANs, each has a tag.
+/// Overhead of packets on the wire; packets in VLANs have a tag.
 pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
     let plain = match scenario.host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
@@ -221,7 +221,7 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
     }
 }
 
-/// The tables, with a priority for each lane. Without PFC lanes mean nothing: every packet keeps its priority.
+/// The tables, with a priority per lane. Without PFC every packet keeps its priority.
 fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
     let spec = scenario.routing.vlans.as_ref()?;
     let tables = Tables::clone(&spec.tables.0);
@@ -400,7 +400,7 @@ fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
     }
 }
 
-/// Whether any workload sends in a lossy class: without, the headroom needs no room for automatic jitter.
+/// Whether any workload uses a lossy class; otherwise the headroom needs no room for automatic jitter.
 fn sends_lossy(scenario: &Scenario) -> bool {
     let Some(pfc) = &scenario.switch.pfc else { return true };
     let priority = |workload: &WorkloadSpec| {
@@ -429,9 +429,8 @@ fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
     }
 }
 
-/// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest
-/// shortest path, in whole packets on the wire, rounded up. With forwarding tables it is the longest of the shortest
-/// routes that they have.
+/// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest shortest
+/// path, rounded up to whole packets on the wire. With forwarding tables it uses the longest of their shortest routes.
 fn initial_window(
     spec: &TransportSpec,
     index: u16,
@@ -461,7 +460,7 @@ fn slowest_host_link(topology: &Topology) -> BitRate {
     rates.min().unwrap_or_default()
 }
 
-/// Two hosts that are as far apart as any: the first of each switch stands for all of its hosts.
+/// Two hosts at maximum distance; the first host of each switch represents the others.
 fn longest_pair(
     topology: &Topology,
     routes: &NextHops,

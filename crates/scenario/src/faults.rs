@@ -1,4 +1,4 @@
-//! From the words of a scenario to failures, bad wires, the watchdog and the deadlock detector of the network.
+//! Adds the scenario's failures, corruption, watchdog and deadlock detector to the network.
 
 use crate::spec::lookup::ports_matching;
 use crate::spec::{CorruptionSpec, PauseStormSpec, PfcSpec, Scenario, WatchdogActionName, WatchdogSpec};
@@ -6,11 +6,11 @@ use pauseframe_fabric::{ErrorModel, Failure, Network, PauseStorm, Watchdog, Watc
 use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span, Time};
 
-/// Tells the network what will go wrong, and who looks out for it.
+/// Configures faults and their detection.
 pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
     let mut plan = Vec::new();
     for failure in &scenario.failure {
-        // `resolve` has refused what cannot be found.
+        // `resolve` has rejected unknown names.
         let what = failure.links(topology).unwrap_or_default();
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
         plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
@@ -38,7 +38,7 @@ pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     }
 }
 
-/// A storm of each port that sends.
+/// A storm per sending port.
 fn storms<'a>(
     spec: &'a PauseStormSpec,
     pfc: &'a PfcSpec,
@@ -56,7 +56,7 @@ fn storms<'a>(
     })
 }
 
-/// What `stop.on_deadlock` comes to: a watchdog is there to break deadlocks, so it gets the time.
+/// The effective `stop.on_deadlock`: a watchdog gets the time to break deadlocks.
 pub(crate) fn ends_at_deadlock(scenario: &Scenario) -> bool {
     let guarded = scenario.switch.pfc.as_ref().is_some_and(|pfc| pfc.watchdog.is_some());
     scenario.stop.on_deadlock.unwrap_or(!guarded)

@@ -1,4 +1,4 @@
-//! The headroom of every link of a scenario, with the terms of its arithmetic, before anything runs.
+//! The headroom of every link of a scenario before it runs, term by term.
 
 use crate::build;
 use crate::resolve::Resolved;
@@ -10,22 +10,22 @@ use pauseframe_units::Bytes;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Links that are alike: same rates and delays, so the same headroom. Sizes are in bytes, times in nanoseconds.
+/// Equal links: same rates and delays, so the same headroom. Sizes are in bytes, times in nanoseconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HeadroomRow {
-    /// The first such port, by name: it sends to a switch.
+    /// The first such port by name; it sends to a switch.
     pub port: String,
-    /// How many such ports there are.
+    /// Number of such ports.
     pub ports: u64,
     /// The lossless priority.
     pub priority: u8,
     /// Rate of the data, bits per second.
     pub rate_bps: u64,
-    /// Rate of the pause frames' way back, bits per second.
+    /// Rate in the direction of pause frames, bits per second.
     pub rate_back_bps: u64,
     /// A full frame in service on the way back.
     pub frame_ahead_ns: f64,
-    /// Pause frames: this one and one of each other lossless class.
+    /// Pause frames: this one and one per other lossless class.
     pub pause_frames_ns: f64,
     /// Propagation of the pause frame.
     pub delay_back_ns: f64,
@@ -35,29 +35,30 @@ pub struct HeadroomRow {
     pub last_frame_ns: f64,
     /// Propagation of the data.
     pub delay_ns: f64,
-    /// The most by which jitter makes the pause frame late.
+    /// Maximum delay of the pause frame by jitter.
     pub jitter_back_ns: f64,
-    /// The most by which jitter makes data late.
+    /// Maximum delay of data by jitter.
     pub jitter_ns: f64,
-    /// What arrives in the sum of these times.
+    /// Bytes that arrive in the sum of these times.
     pub arriving_bytes: u64,
-    /// The frame that crosses XOFF, but for a byte.
+    /// The frame that crosses XOFF, less one byte.
     pub crossing_bytes: u64,
-    /// Arriving and crossing bytes: what the link needs.
+    /// Arriving and crossing bytes: the need of the link.
     pub needed_bytes: u64,
-    /// What the switch gives.
+    /// The headroom that the switch provides.
     pub given_bytes: u64,
-    /// The pool that the headroom of a switch comes from; 0 where each (port, priority) has its own. Of several switches the first.
+    /// Size of the switch's headroom pool; 0 if each (port, priority) has its own headroom. The first of several
+    /// switches.
     pub pool_bytes: u64,
-    /// For how many (port, priority) of the switch the pool suffices at once.
+    /// Number of (port, priority) for which the pool suffices at once.
     pub pool_suffices_for: u64,
-    /// Pause above; with a shared buffer at the latest.
+    /// Pause level; with a shared buffer, the maximum.
     pub xoff_bytes: u64,
-    /// Resume at or below.
+    /// Resume level.
     pub xon_bytes: u64,
 }
 
-/// The headroom of all links with lossless classes, links that are alike together.
+/// The headroom of all links with lossless classes; equal links together.
 pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     let topology = resolved.topology();
     let Some(plan) = plan(&resolved.scenario, topology) else { return Vec::new() };
@@ -80,8 +81,7 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     kinds.iter().map(|(report, links, count)| row(topology, report, *links, (*count, pool(report)))).collect()
 }
 
-/// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
-/// goes on would be no shared buffer.
+/// Warnings about the headroom; an error if it leaves nothing of a shared buffer.
 pub(crate) fn warnings(
     scenario: &Scenario,
     topology: &Arc<Topology>,

@@ -1,4 +1,4 @@
-//! The applications of a run beside their references: the ideal network, before it, and the same network alone, after it.
+//! Reference times of applications: on an ideal network before the run, and alone in the same network after it.
 
 use crate::build::{Built, build_only};
 use crate::faults;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The time of applications on ideal hardware, by position of the workload.
 pub(crate) type References = BTreeMap<usize, Span>;
 
-/// So many ranks of a trace that is refused are told.
+/// Maximum number of listed ranks of a rejected trace.
 const TOLD: usize = 10;
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
@@ -35,11 +35,11 @@ fn job(network: &Network, index: usize) -> Option<&Job> {
     Some(&workload.job)
 }
 
-/// The time of each application on ideal hardware, by workload. A trace that cannot finish there finishes nowhere, and is refused
-/// before the run; one that takes messages from anybody is given the benefit of the doubt, as it may go otherwise in another network.
+/// The ideal time of each application, by workload. A trace that cannot finish on the ideal network is an error; one
+/// with wildcard receives is accepted, because it may match differently on another network.
 ///
 /// # Errors
-/// File, line and what its ranks wait for, of the first application that cannot finish or breaks the rules of MPI.
+/// File, line and waiting ranks of the first application that cannot finish or violates the rules of MPI.
 pub(crate) fn references(
     scenario: &Scenario,
     built: &Built,
@@ -68,7 +68,7 @@ pub(crate) fn references(
     Ok(references)
 }
 
-/// What is told of a trace that is refused: every rank up to a limit.
+/// The error about a trace, with up to a limited number of ranks.
 fn refusal(scenario: &Scenario, index: usize, application: &Application, error: &ReplayError) -> Problem {
     let faults = error.faults();
     let mut told: Vec<String> = faults.iter().take(TOLD).map(|fault| application.describe(fault)).collect();
@@ -92,7 +92,8 @@ fn refusal(scenario: &Scenario, index: usize, application: &Application, error: 
     }
 }
 
-/// The applications of a run that is over by `now`. Those that ask for it are run again, alone, as long as `go_on` says so.
+/// The results of the applications of a run that ended at `now`. Applications with `alone` run again alone, unless
+/// `go_on` stops them.
 pub(crate) fn results(
     scenario: &Scenario,
     built: &Built,
@@ -126,7 +127,7 @@ pub(crate) fn results(
     specs(scenario).filter_map(result).collect()
 }
 
-/// A rank that is not through still does something.
+/// An unfinished rank has a current activity.
 fn totals(report: &RankReport, now: Time) -> Totals {
     let mut totals = report.totals;
     if let Some(last) = report.last {
@@ -135,14 +136,14 @@ fn totals(report: &RankReport, now: Time) -> Totals {
     totals
 }
 
-/// Ideal hardware: the NICs of the hosts at their rate; the latency of links and switches comes with each pair.
+/// Ideal hardware: the hosts' NICs at their rate, and the latency of links and switches per pair.
 fn ideal_hardware(hosts: &[u32], built: &Built) -> Option<IdealNetwork> {
     let topology: &Topology = &built.topology;
     let rate = |&host: &u32| topology.channel(topology.nodes()[NodeId(host)].ports[0]).rate;
     Some(IdealNetwork { latency: Span::ZERO, rate: hosts.iter().map(rate).min()?, sharing: Sharing::Nics })
 }
 
-/// How long the application takes when nothing else happens; its ranks are where they were. Nothing, if it is stopped.
+/// The time of the application alone, with the same placement. Nothing if it is stopped.
 fn alone(scenario: &Scenario, like: &Built, index: usize, go_on: &mut dyn FnMut() -> bool) -> Option<Span> {
     if !go_on() {
         return None;
@@ -158,7 +159,7 @@ fn alone(scenario: &Scenario, like: &Built, index: usize, go_on: &mut dyn FnMut(
     job.replay().finish().map(|finish| finish - job.start())
 }
 
-/// What a person should know about applications that did not come to their end, or broke a rule.
+/// Warnings about unfinished applications and violations of rules.
 pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, _) in specs(scenario) {
@@ -179,7 +180,7 @@ pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
     warnings
 }
 
-/// The time lines of all applications that keep one, up to `now`.
+/// The timelines of all recorded applications up to `now`.
 pub(crate) fn timelines<'a>(scenario: &'a Scenario, network: &'a Network, now: Time) -> Vec<JobTimeline<'a>> {
     let timeline = |(index, spec): (usize, &'a ApplicationSpec)| {
         let ranks = job(network, index)?.replay().ranks();

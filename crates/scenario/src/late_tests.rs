@@ -1,4 +1,4 @@
-//! Scenarios found from outside in which packets outlived their flows, each with what went wrong.
+//! Scenarios from users in which packets outlived their flows, each with the former bug.
 
 use crate::build::{Built, build};
 use crate::{Control, Input, RunOptions, RunResults, resolve, run};
@@ -21,7 +21,7 @@ fn go(text: &str) -> Result<RunResults, RunError> {
     run(&read(text), RunOptions::default(), |_| Control::Continue)
 }
 
-/// Segments that came to a host, and those of them that were for another one.
+/// Segments that arrived at a host, and the misdelivered ones among them.
 fn misrouted(text: &str) -> (usize, usize) {
     let resolved = read(text);
     let Built { topology, mut network, .. } = build(&resolved).unwrap();
@@ -37,7 +37,8 @@ fn misrouted(text: &str) -> (usize, usize) {
     (to_host.len(), to_host.iter().filter(|(to, destination)| to != destination).count())
 }
 
-/// A quarter of all packets came to the wrong host: SYNs and ACKs that were repeated long before they could be answered.
+/// Bug: a quarter of all packets reached the wrong host: retransmitted SYNs and ACKs sent long before an answer could
+/// arrive.
 #[test]
 fn repeated_syns_come_to_their_own_host() {
     let text = r#"
@@ -55,7 +56,7 @@ response = "1 B"
     assert!(packets >= 70 && wrong == 0, "{wrong} of {packets}");
 }
 
-/// Among half a million packets of a loaded fabric one took a way of another flow.
+/// Bug: one of half a million packets in a loaded fabric took another flow's path.
 #[test]
 fn duplicates_under_load_come_to_their_own_host() {
     let text = r#"
@@ -74,8 +75,8 @@ kind = "incast"
     assert!(packets > 100_000 && wrong == 0, "{wrong} of {packets}");
 }
 
-/// 302 drops in shared buffers of 16 MB in which no queue was longer than 3.6 KB: packets that left a switch which had never
-/// held them took its account below zero.
+/// Bug: 302 drops in shared buffers of 16 MB although no queue exceeded 3.6 KB. Packets that left a switch which had
+/// never held them took its account below zero.
 #[test]
 fn a_shared_pool_gets_back_what_it_gave() {
     let text = r#"
@@ -90,8 +91,8 @@ workload = [{ kind = "incast", rate = 13557.483731019522, fan_in = 4 }]
     assert!(results.summary.packet_hops > 3_000);
 }
 
-/// Misrouted lossless packets went back where they came from, with the resume frame that they caused on the same wire at the
-/// same time: an event in the past.
+/// Bug: misrouted lossless packets returned with the resume frame that they caused, on the same wire at the same time:
+/// an event in the past.
 #[test]
 fn nothing_is_scheduled_in_the_past() {
     let text = r#"
@@ -107,8 +108,8 @@ arrivals = { kind = "concurrency", per_host = 2 }
     assert!(go(text).unwrap().summary.events > 1_000);
 }
 
-/// The byte arrives after a millisecond and the ACK would after two more: the sender gives up at three, and the flow is
-/// finished all the same. One that is given up before its data are in has failed.
+/// The byte arrives after a millisecond and its ACK would take two more. The sender gives up at three, and the flow is
+/// finished nevertheless. A flow given up before its data arrived has failed.
 #[test]
 fn a_flow_is_finished_or_has_a_failure() {
     let text = |rto: &str| {

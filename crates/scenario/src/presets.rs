@@ -1,13 +1,13 @@
-//! Transport presets: a variant is a row of values below the file's own, never a copy of code.
+//! Transport presets: a variant is a set of values that the file can override, never a copy of code.
 //!
-//! What a row does not name comes from the stack below it (`stacks.rs`): that of Linux, unless the file or the row itself
-//! names another one.
+//! Values that a preset does not set come from its stack (`stacks.rs`): Linux, unless the file or the preset names
+//! another one.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
 const BOLT_WINDOW: RowValue = set("initial_window", "bdp", "bolt §III: no slow start, at least one BDP");
 const BOLT_CLASS: RowValue = set("lossless", "true", "bolt §III: a PFC class (802.1Qbb)");
-// Linux announces 64 KB at first and keeps little unsent data, which would cut such a start short.
+// Linux initially announces 64 KB and keeps little unsent data, which would limit such a start.
 const BOLT_RECEIVER: RowValue = set("receive_buffer", "fixed", "bolt §III: the receiver takes a BDP at once");
 const BOLT_SENDER: RowValue = set("send_buffer", "unlimited", "bolt §III: the sender has a BDP at once");
 const RENO: RowValue = set("congestion_control", "newreno", "RFC 5681, RFC 6582");
@@ -19,7 +19,7 @@ const DCTCP_ACKS: RowValue =
 /// bolt §IV-A2 (claim B-P09); the paper has 45 us with its 15 us round trip.
 const PFABRIC_RTO: &str = "600 us";
 
-/// The presets that there are; the first is the default.
+/// All presets; the first is the default.
 pub const PRESETS: &[Row] = &[
     Row {
         name: "cubic",
@@ -110,9 +110,9 @@ pub const PRESETS: &[Row] = &[
 
 const QCN_MIN_RATE: RowValue = set("min_rate", "100 Kbps", "cee Table I");
 
-/// The presets of `[qcn]`: below its keys as those above are below the keys of `[transport]`. What cee Table I has beyond
-/// these values is as in the standard: w 2, samples and byte counter 150 KB, timer 15 ms, five cycles, 5 and 50 Mb/s,
-/// factor 0.5, extra fast recovery. Its "Gd 0.5" is read as the largest cut, `g_d` times 63 (docs/models/qcn.md).
+/// The presets of `[qcn]`. Other values of cee Table I equal the standard's: w 2, samples and byte counter 150 KB,
+/// timer 15 ms, five cycles, 5 and 50 Mb/s, factor 0.5, extra fast recovery. Its "Gd 0.5" is read as the largest cut,
+/// `g_d` times 63 (docs/models/qcn.md).
 pub const QCN_PRESETS: &[Row] = &[
     Row { name: "standard", doc: "Defaults of IEEE 802.1Q", row: &[] },
     Row {

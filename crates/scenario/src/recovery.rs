@@ -1,4 +1,4 @@
-//! The keys of `[transport]` for loss recovery beyond RFC 5681, 6582 and 6675 as settings of the transport.
+//! Converts the keys of `[transport]` for loss recovery beyond RFC 5681, 6582 and 6675 to settings of the transport.
 
 use crate::spec::{IdleRestartName, RtoGrowthName, TransportSpec};
 use pauseframe_transport::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};

@@ -1,4 +1,4 @@
-//! From a complete scenario to results: build, run, record, write.
+//! Runs a resolved scenario: build, run, record, write.
 
 mod outcome;
 mod suspicious;
@@ -28,47 +28,47 @@ use pauseframe_units::{PortId, Time};
 use std::path::Path;
 use std::time::Instant;
 
-/// The watcher is called after so many events: a few milliseconds.
+/// Events between two calls of the watcher: a few milliseconds.
 pub(crate) const WATCH_EVERY: u64 = 1 << 15;
 
-/// Where the results go.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions<'a> {
-    /// The folder, or none: the tables stay in memory.
+    /// The results folder, or none to keep the tables in memory.
     pub out: Option<&'a Path>,
-    /// Replace results that are there.
+    /// Whether to replace existing results.
     pub force: bool,
-    /// Record whatever is asked for, however large it is ([`Resolved::large`]).
+    /// Whether to record any amount ([`Resolved::large`]).
     pub force_large: bool,
-    /// Maximum number of threads; 0: one for each idle core. Uses fewer if more would not help. Results do not depend on it.
+    /// Maximum number of threads; 0: one per idle core. Uses fewer if more would not help. Results do not depend on it.
     pub threads: usize,
-    /// Take so many threads even where they do not pay off.
+    /// Use exactly this many threads, even if that is slower.
     pub divide: bool,
 }
 
-/// How far a run has come, for people.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunProgress {
     /// Simulated time.
     pub now: Time,
     /// Simulated time at which the run ends at the latest.
     pub stop: Option<Time>,
-    /// Since the start, in seconds.
+    /// Seconds since the start.
     pub wall_s: f64,
     /// Events so far.
     pub events: u64,
     /// Packet hops so far.
     pub packet_hops: u64,
-    /// Flows that have started, and those that have finished.
+    /// Flows started, and flows finished.
     pub flows: (u64, u64),
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct RunResults {
-    /// The run in one object.
+    /// The summary.
     pub summary: Summary,
-    /// The congestion controls that were loaded for it.
+    /// The congestion controls loaded for it.
     pub plugins: Vec<PluginRecord>,
     /// The tables of docs/reference/results.md.
     pub flows: FlowTable,
@@ -113,11 +113,11 @@ impl RunResults {
     }
 }
 
-/// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
-/// while the results are written, it leaves whole tables and a folder that says that the run is not complete.
+/// Runs a scenario. `watch` is called every few milliseconds and may stop the run; the records until then are kept. A
+/// stop during writing leaves whole tables and a folder marked as incomplete.
 ///
 /// # Errors
-/// If more is to be recorded than `options` allow, the results cannot be written, or an assertion of ours fails.
+/// If the records exceed what `options` allow, the results cannot be written, or an internal assertion fails.
 pub fn run(
     resolved: &Resolved,
     options: RunOptions,
@@ -156,7 +156,7 @@ pub fn run(
     Ok(results)
 }
 
-/// Who watches a run, through all that belongs to it: whoever has said stop is not asked to go on with the next part.
+/// The progress callback across all phases of a run; after a stop no further phase starts.
 struct Watch<'a> {
     ask: &'a mut dyn FnMut(RunProgress) -> Control,
     last: RunProgress,
@@ -170,12 +170,12 @@ impl Watch<'_> {
         if self.stopped { Control::Stop } else { Control::Continue }
     }
 
-    /// Asked where no simulated time passes.
+    /// Called while no simulated time passes.
     fn goes_on(&mut self) -> bool {
         !self.stopped && self.ask(self.last) == Control::Continue
     }
 
-    /// What was recorded is to be kept: only who says stop once more does not want to wait until it is written.
+    /// The records are kept; only a second stop aborts their writing.
     fn is_patient(&mut self) -> bool {
         (self.ask)(self.last) == Control::Continue
     }
@@ -188,7 +188,7 @@ impl RunProgress {
     }
 }
 
-/// The network in as many partitions as there are threads, and how that number was chosen.
+/// The network with one partition per thread, and the reason for their number.
 fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
     let choice = match (threads, built.network.reacts_before()) {
@@ -285,7 +285,7 @@ fn simulate(
     Ok((Finished { built, ending, series, wall_s }, packets.map(PacketWriter::into_inner)))
 }
 
-/// Turns a failed assertion into an error that names scenario, seed and simulated time.
+/// Turns a failed assertion into an error with scenario, seed and simulated time.
 fn guarded(
     scenario: &Scenario,
     network: &mut Network,
@@ -301,7 +301,7 @@ fn guarded(
     })
 }
 
-/// A plug-in that does not return would hold the run for ever.
+/// A plug-in that does not return would block the run for ever.
 fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::Watchdog>, RunError> {
     if scenario.plugins().is_empty() {
         return Ok(None);
@@ -321,7 +321,7 @@ fn sample_plan(spec: &SeriesSpec, scenario: &Scenario, topology: &Topology) -> S
     }
 }
 
-/// Both directions of the links of the ports that a glob names.
+/// Both directions of the links whose ports match a glob.
 fn begin_capture<'a>(
     spec: &PacketsSpec,
     topology: &'a Topology,

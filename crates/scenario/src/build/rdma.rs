@@ -1,4 +1,4 @@
-//! The queue pairs of a transport in the terms of the fabric.
+//! The queue pairs of a transport as settings of the fabric.
 
 use crate::spec::{EcnName, RdmaControlName, TransportKindName, TransportSpec};
 use pauseframe_fabric::RdmaSettings;
@@ -8,7 +8,7 @@ use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
 use pauseframe_units::{Priority, Span};
 
-/// Requesters ask for an acknowledgement at least every so many packets (Linux `rxe_param.h`).
+/// Interval in packets at which requesters request an acknowledgement (Linux `rxe_param.h`).
 const ACK_REQUEST_EVERY: u32 = 64;
 
 /// `None` for TCP.
@@ -32,7 +32,7 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
             delay: spec.rdma_cnp_delay,
         }),
         telemetry_bytes: if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 },
-        // The host sets these three as it opens a queue pair.
+        // The host sets these three when it opens a queue pair.
         link_overhead: 0,
         line: 1,
         control: Control::None,
@@ -55,7 +55,7 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
     })
 }
 
-/// HPCC divides by the round trip of the longest path in the idle network; the target delay of Swift grows with its links.
+/// HPCC divides by the idle round-trip time of the longest path; Swift's target delay grows with its number of links.
 pub(super) fn set_longest_path(
     settings: &mut RdmaSettings,
     rtt: impl FnOnce() -> Span,

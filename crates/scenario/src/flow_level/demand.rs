@@ -7,18 +7,18 @@ use pauseframe_units::NodeId;
 use std::fmt;
 use std::str::FromStr;
 
-/// Who sends to whom, all the time.
+/// A demand whose flows always have data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Demand {
-    /// Every host to one other, and from one other.
+    /// Every host sends to one other and receives from one other.
     Permutation,
-    /// All hosts of a switch to those of one other switch.
+    /// All hosts of a switch send to those of one other switch.
     RackPermutation,
-    /// Every host to every other.
+    /// Every host sends to every other.
     AllToAll,
-    /// This many hosts to one.
+    /// This many hosts send to one.
     NToOne(usize),
-    /// Every host to one other, drawn by Zipf's law with this exponent.
+    /// Every host sends to one other, drawn by Zipf's law with this exponent.
     Skewed(f64),
 }
 

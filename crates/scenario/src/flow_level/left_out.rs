@@ -1,12 +1,12 @@
-//! What a scenario says and flows do not have: refused where flows would end another way, named in a warning where
-//! only their times or the records differ.
+//! Keys without a meaning at the flow level: errors if they decide which flows finish, warnings if only times or
+//! records differ.
 
 use crate::spec::{Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
 use std::collections::BTreeSet;
 
 /// # Errors
-/// The keys that decide which flows finish and have no meaning here.
+/// Keys that decide which flows finish.
 pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
     let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
     if let Some(workload) = scenario.workload.iter().find(is_application) {
@@ -37,7 +37,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
 }
 
-/// A warning about what changes nothing at flow level, if there is any. A static demand has no workloads either.
+/// A warning about keys without effect at the flow level, if any. A static demand ignores workloads too.
 pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
     let record = &scenario.record;
     let priorities: BTreeSet<u8> = scenario.transport_specs().map(|spec| spec.priority).collect();

@@ -1,12 +1,11 @@
-//! A scenario at flow level: its topology, routing and workloads without packets.
+//! A scenario at the flow level: its topology, routing and workloads without packets.
 //!
-//! Two questions. With the scenario's workloads: when does each flow end, if the links are shared max-min fairly
-//! at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand in their place: which rate has each
-//! pair ([`pauseframe_flowlevel::MaxMin`]), and what could any routing give
-//! ([`pauseframe_flowlevel::ConcurrentFlow`])? Left out, of the scenario: transports, queues, buffers, pauses,
-//! headers, delays; bytes are those of the application. Sources of datagrams send at their rate and before all others,
-//! and what finds no room is lost; slow receivers and slow readers are limits. Left out of routing: packet spraying. A
-//! scenario with failures, or with hosts that do not answer, is refused (`left_out.rs`).
+//! With the scenario's workloads it computes when each flow ends if links are always shared max-min fairly
+//! ([`pauseframe_flowlevel::simulate`]). With a static demand it computes the rate of each pair
+//! ([`pauseframe_flowlevel::MaxMin`]), and the best rate of any routing ([`pauseframe_flowlevel::ConcurrentFlow`]). It
+//! ignores transports, queues, buffers, pauses, headers and delays; bytes are application bytes. Sources of datagrams
+//! send at their rate, before all others, and the excess is lost; slow receivers and slow readers are limits. Packet
+//! spraying, failures, and hosts that do not answer are errors (`left_out.rs`).
 
 mod demand;
 mod left_out;
@@ -34,45 +33,45 @@ use source::Workloads;
 use std::path::Path;
 use std::time::Instant;
 
-/// By which ways flows go.
+/// The routing of flows.
 #[derive(Clone, Copy, Debug)]
 pub enum Ways<'a> {
     /// Equal-cost multi-path, a shortest path by hash for each flow.
     Ecmp,
     /// The VLANs of forwarding tables.
     Tables {
-        /// The tables, made for the same topology.
+        /// The tables for the same topology.
         tables: &'a Tables,
-        /// How each flow's VLAN is chosen.
+        /// How each flow chooses its VLAN.
         choice: VlanChoice,
-        /// How many links a route may have more than the shortest of any VLAN.
+        /// Maximum number of links beyond the shortest route of any VLAN.
         slack: usize,
     },
 }
 
-/// What to compute, and where the results go.
+/// Options of the computation and its results.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions<'a> {
-    /// The ways; without, those of the scenario.
+    /// The routing; by default the scenario's.
     pub ways: Option<Ways<'a>>,
-    /// A static demand in place of the workloads.
+    /// A static demand instead of the workloads.
     pub demand: Option<Demand>,
-    /// For a static demand: bound what any routing could do to this relative gap.
+    /// For a static demand: the relative gap of the bound for any routing.
     pub bound: Option<f64>,
-    /// The folder, or none: the tables stay in memory.
+    /// The results folder, or none to keep the tables in memory.
     pub out: Option<&'a Path>,
-    /// Replace results that are there.
+    /// Whether to replace existing results.
     pub force: bool,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct FlowResults {
-    /// All in one object.
+    /// The summary.
     pub summary: FlowSummary,
-    /// A row a flow.
+    /// One row per flow.
     pub flows: RecordBatch,
-    /// A row a link and direction.
+    /// One row per link direction.
     pub links: RecordBatch,
 }
 
@@ -103,11 +102,10 @@ impl<'a> FlowManifest<'a> {
     }
 }
 
-/// Runs a scenario at flow level. `watch` may stop it; what has been simulated until then is kept.
+/// Runs a scenario at the flow level. `watch` may stop it; the results until then are kept.
 ///
 /// # Errors
-/// If the scenario asks for what flows cannot have (spraying), a pair has no route, or the results cannot be
-/// written.
+/// If the scenario needs features that flows lack (spraying), a pair has no route, or the results cannot be written.
 pub fn run_flow_level(
     resolved: &Resolved,
     options: FlowOptions,
@@ -142,7 +140,7 @@ pub fn run_flow_level(
     results.summary.warnings.extend(left_out::warning(scenario, options.demand.is_some()));
     if let Some(mut folder) = folder {
         let was_stopped = results.summary.status == RunStatus::Interrupted;
-        // Who has stopped the simulation wants what there is of it.
+        // After a stop, the results so far are returned.
         let mut go_on = || was_stopped || watch.step("writing the results", 0, 1).is_ok();
         if scenario.record.flows {
             folder.write_table("flows.parquet", &results.flows, &mut go_on)?;
@@ -153,7 +151,7 @@ pub fn run_flow_level(
     Ok(results)
 }
 
-/// The ways of a scenario. A choice by demand is the best-informed one here, where all flows are known.
+/// The routing of a scenario. A choice by demand becomes the best-informed one, since all flows are known.
 fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
     match &routing.vlans {
         Some(spec) if spec.use_of.per == Per::Packet => {

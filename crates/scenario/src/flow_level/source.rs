@@ -1,7 +1,7 @@
 //! The workloads of a scenario as flows of the fluid model.
 //!
-//! A flow with a reply is two in turn: the request, then the reply the other way. Starts are whole picoseconds,
-//! so what starts because something ended starts at most a picosecond later.
+//! A flow with a reply is two flows in sequence: the request, then the reply. Starts are whole picoseconds, so a
+//! dependent flow starts at most a picosecond late.
 
 use super::Ways;
 use crate::build::overhead;
@@ -20,10 +20,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// What stands for "without end": 2^53 bytes take 5 hours at 4 Tbps, and their bits are exact enough in a float.
+/// Size of an unlimited flow: 2^53 bytes take 5 hours at 4 Tbps, and their bits are exact enough in a float.
 const ENDLESS: u64 = 1 << 53;
 
-/// Weight of a source of datagrams for each bit per second: it does not give way to a connection, whose weight is 1.
+/// Weight of a datagram source per bit per second: it does not yield to connections, whose weight is 1.
 const UNRESPONSIVE: f64 = 1e-3;
 /// IPv4 and UDP headers, bytes.
 const DATAGRAM_HEADERS: u32 = 28;
@@ -31,9 +31,9 @@ const DATAGRAM_HEADERS: u32 = 28;
 /// How the flows of a workload send.
 #[derive(Clone, Copy, Debug)]
 enum Sender {
-    /// As fast as the network lets them, up to what the receiver reads.
+    /// As fast as the network allows, up to the receiver's reading rate.
     Connection { read: Option<BitRate> },
-    /// At this rate of application bits, whatever becomes of them.
+    /// At this rate of application bits, regardless of losses.
     Datagrams { rate: BitRate },
 }
 
@@ -51,7 +51,8 @@ impl Sender {
         Sender::Connection { read: named.map_or(&scenario.transport, |(_, spec)| spec).read_rate }
     }
 
-    /// One way of a flow. Datagrams end when the last of them is sent, not when the network has carried as many bytes.
+    /// One direction of a flow. Datagram flows end when the last datagram is sent, not when the network has carried all
+    /// bytes.
     fn arrival(self, start: Time, size: u64, stop: Option<Time>) -> Arrival {
         let plain = Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
         match self {
@@ -65,7 +66,7 @@ impl Sender {
     }
 }
 
-/// Gives each flow its path.
+/// Assigns a path to each flow.
 #[derive(Debug)]
 pub(super) enum Router<'a> {
     Ecmp { topology: &'a Topology, hops: NextHops, seed: u64 },
@@ -93,7 +94,7 @@ impl<'a> Router<'a> {
     fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, PathError> {
         match self {
             Router::Ecmp { topology, hops, seed } => {
-                // One draw a flow, whatever else happens.
+                // One draw per flow, independent of all else.
                 let mut rng = pauseframe_engine::stream(*seed, "flow_level/ecmp", flow as u64);
                 hops.ecmp_path(topology, pair.from, pair.to, rng.next_u64(), |node| u64::from(node.0), path);
                 Ok(None)
@@ -119,24 +120,24 @@ impl<'a> Router<'a> {
 pub(super) struct Record {
     pub(super) spec: FlowSpec,
     pub(super) status: FlowStatus,
-    /// Seconds; of a flow under way, when the run ended.
+    /// End in seconds; for an active flow, the end of the run.
     pub(super) end: f64,
     pub(super) delivered: f64,
-    /// Alone in the network, seconds; 0 for what has none.
+    /// Ideal time in seconds; 0 if it has none.
     pub(super) ideal: f64,
     pub(super) vlan: Option<u16>,
-    /// Links between switches, of the request or of the only way.
+    /// Links between switches on the path of the request, or of the only direction.
     pub(super) hops: u32,
 }
 
-/// A fluid flow's place: its record, and whether it is the reply.
+/// Index of a fluid flow: its record, and whether it is the reply.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     record: u32,
     is_reply: bool,
 }
 
-/// All workloads of a scenario, pulled in the order of starts.
+/// All workloads of a scenario in the order of starts.
 #[derive(Debug)]
 pub(super) struct Workloads<'a> {
     topology: &'a Topology,
@@ -153,7 +154,7 @@ pub(super) struct Workloads<'a> {
 
 impl<'a> Workloads<'a> {
     pub(super) fn new(scenario: &Scenario, topology: &'a Topology, router: Router<'a>) -> Workloads<'a> {
-        // Queries have no table at flow level, so nobody reads their ideal time.
+        // Queries have no table at the flow level, so their ideal time is not needed.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
         let query_numbers = QueryNumbers::default();
         let context = WorkloadContext {
@@ -182,7 +183,7 @@ impl<'a> Workloads<'a> {
         }
     }
 
-    /// All flows, those under way as they were when `outcome` ended.
+    /// All flows; active ones have their state at the end of `outcome`.
     ///
     /// # Errors
     /// If a flow had no route.
@@ -245,7 +246,7 @@ impl<'a> Workloads<'a> {
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];
         workload.on_finished(&flow, now);
-        // Drained, so that they do not pile up.
+        // Read, so that they do not accumulate.
         workload.take_queries();
     }
 }
@@ -280,7 +281,7 @@ impl Source for Workloads<'_> {
         self.begin(Part { record, is_reply: false }, pair, path);
         let size = spec.size.min(ENDLESS);
         let sender = self.senders[workload];
-        // As in a run: what has no end of its own, or does not wait for anybody, has no ideal.
+        // As in a packet run, unlimited flows and datagrams have no ideal time.
         let has_ideal = spec.size != u64::MAX && matches!(sender, Sender::Connection { .. });
         let ideal = if has_ideal { self.alone(path, size) } else { 0.0 };
         let entry = &mut self.records[record as usize];
@@ -303,7 +304,7 @@ impl Source for Workloads<'_> {
     }
 }
 
-/// The first picosecond not before `seconds`.
+/// The first picosecond at or after `seconds`.
 fn time(seconds: f64) -> Time {
     Time((seconds * 1e12).ceil() as u64)
 }

@@ -9,31 +9,31 @@ use pauseframe_topology::Topology;
 use pauseframe_topology::routing::{NextHops, SwitchGraph};
 use pauseframe_topology::watch::Watch;
 
-/// Rates of all pairs of a demand, and what bounds them.
+/// Rates of all pairs of a demand, and their bounds.
 #[derive(Clone, Debug, Default)]
 pub struct Steady {
-    /// The seed of demand and routes.
+    /// The seed of the demand and of the routes.
     pub seed: u64,
-    /// Who sends to whom.
+    /// The pairs.
     pub pairs: Vec<Pair>,
-    /// By which ports.
+    /// The ports of each.
     pub paths: Paths,
     /// The VLAN of each by position, with tables.
     pub vlans: Option<Vec<u16>>,
-    /// The rates, and how full the links are.
+    /// The rates, and the utilisation of links.
     pub report: Report,
-    /// What any routing could give every pair at once, if asked for.
+    /// The best rate of every pair under any routing, if requested.
     pub bounds: Option<Bounds>,
 }
 
-/// What gives pairs their paths, made once for all seeds.
+/// The routing of pairs, shared by all seeds.
 enum Router<'a> {
     Ecmp(Box<NextHops>),
     Tables(Imported<'a>, VlanChoice),
 }
 
-/// The rates for each of `seeds`, which draw demand and routes. With `bound`, what any routing could do to this
-/// relative gap.
+/// The rates for each of `seeds`, which draw demand and routes. `bound` is the relative gap of the bound for any
+/// routing.
 ///
 /// # Errors
 /// If routing or demand are not possible on this topology, or `watch` stops it.

@@ -1,4 +1,4 @@
-//! A flow-level run in one object: what `--json` prints and the manifest keeps.
+//! The summary of a flow-level run, which `--json` prints and the manifest contains.
 
 use super::source::Record;
 use super::{Demand, Steady};
@@ -23,7 +23,7 @@ pub struct RateStatistics {
 }
 
 impl RateStatistics {
-    /// Of these rates.
+    /// Statistics of these rates.
     pub fn of(rates: &[f64]) -> RateStatistics {
         let mut sorted = rates.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -33,7 +33,7 @@ impl RateStatistics {
     }
 }
 
-/// How full the links between switches are, over both directions of each.
+/// Utilisation of the links between switches, over both directions.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct LinkUse {
     /// The mean.
@@ -42,31 +42,31 @@ pub struct LinkUse {
     pub max: Option<f64>,
 }
 
-/// The bound of a static demand: what any routing could give every pair at once.
+/// The bound of a static demand: the best rate of every pair under any routing.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct BoundSummary {
-    /// This is possible, bits per second.
+    /// Lower bound in bits per second.
     pub lower_bps: f64,
-    /// More is not.
+    /// Upper bound.
     pub upper_bps: f64,
-    /// Upper over lower, less one.
+    /// Upper over lower bound, less one.
     pub gap: f64,
-    /// The smallest rate here over the upper bound.
+    /// The smallest rate over the upper bound.
     pub min_rate_over_upper: f64,
 }
 
-/// The summary; docs/reference/flow-level.md says what each field means.
+/// The summary; docs/reference/flow-level.md explains each field.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/reference/flow-level.md")]
 pub struct FlowSummary {
     pub name: String,
     pub seed: u64,
     pub version: String,
-    /// "workloads", or the static demand.
+    /// "workloads", or the name of the static demand.
     pub demand: String,
     pub flows_total: u64,
     pub flows_finished: u64,
-    /// Bits per second delivered, over the number of hosts.
+    /// Delivered bits per second over the number of hosts.
     pub throughput_bps: f64,
     pub rate_bps: RateStatistics,
     pub fct_us: CompletionTimes,
@@ -171,23 +171,23 @@ impl BoundSummary {
 }
 
 impl Record {
-    /// Seconds from its start.
+    /// Completion time in seconds.
     pub(super) fn time(&self) -> f64 {
         (self.end - self.spec.start.as_secs_f64()).max(0.0)
     }
 
-    /// Completion time over that in the idle network.
+    /// Completion time over the ideal one.
     pub(super) fn slowdown(&self) -> Option<f64> {
         (self.ideal > 0.0 && self.status == FlowStatus::Finished).then(|| self.time() / self.ideal)
     }
 
-    /// Bits per second while it was under way.
+    /// Mean rate in bits per second.
     pub(super) fn rate(&self) -> Option<f64> {
         (self.time() > 0.0).then(|| self.delivered * 8.0 / self.time())
     }
 }
 
-/// The part of the run in which each port was sending, by port.
+/// The share of the run in which each port was sending, by port.
 pub(super) fn utilisation(topology: &Topology, outcome: &Outcome) -> Vec<f64> {
     let mut bits = vec![0.0; topology.port_count()];
     for (flow, path) in outcome.paths.iter().enumerate() {

@@ -80,7 +80,7 @@ pub(super) fn flows_of_records(records: &[Record], names: &Names) -> Columns {
     }
 }
 
-/// `links`: a row for every port that a flow uses.
+/// `links`: one row per port used by a flow.
 pub(super) fn links(names: &Names, paths: &Paths, utilisation: &[f64]) -> Columns {
     let topology = names.topology;
     let mut flows = vec![0_u32; topology.port_count()];
@@ -106,7 +106,7 @@ pub(super) fn links(names: &Names, paths: &Paths, utilisation: &[f64]) -> Column
     }
 }
 
-/// The tables by what they are about, with their columns, for the reference.
+/// The columns of each table for the reference.
 pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
     let topology = Topology::new();
     let names = Names { topology: &topology, workloads: &[], transports: &[] };

@@ -1,5 +1,5 @@
-//! What one table cannot judge alone: sizes against frames, thresholds against buffers, transports against
-//! switches, flows against the end of the run.
+//! Checks across tables: sizes against frames, thresholds against buffers, transports against switches, flows against
+//! the end of the run.
 
 use crate::spec::lookup::all_ports;
 use crate::spec::{
@@ -15,22 +15,22 @@ use pauseframe_units::{BitRate, Bytes, PortId, Priority};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
 
-/// A transport that was read.
+/// A transport from the file.
 pub(crate) struct Named {
     /// "default" for `[transport]`.
     pub(crate) name: String,
     /// "transport", "transports.NAME".
     pub(crate) path: String,
     pub(crate) spec: TransportSpec,
-    /// The priority, if the file gives one.
+    /// The priority, if the file sets it.
     pub(crate) priority: Option<u8>,
-    /// Whether the file says what becomes of small segments.
+    /// Whether the file sets `small_segments`.
     pub(crate) keeps_small_segments: bool,
-    /// Whether a workload has it.
+    /// Whether a workload uses it.
     pub(crate) is_used: bool,
 }
 
-/// Header and FCS, which buffers count.
+/// Header and FCS, which count in buffers.
 const FRAME_OVERHEAD: u64 = 18;
 
 pub(crate) fn frame(host: &HostSpec) -> Bytes {
@@ -50,7 +50,7 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     }
 }
 
-/// There are workloads, each with its own name.
+/// Workloads exist and have distinct names.
 pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial]) {
     if workloads.is_empty() && !ledger.failed("workload") {
         let hint = "add one, as in [[workload]] with kind = \"permutation\" and size = \"1 MB\"";
@@ -64,7 +64,7 @@ pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial]) {
     }
 }
 
-/// The applications together have places for their ranks on the hosts of `topology`.
+/// The hosts of `topology` have room for the ranks of all applications.
 pub(crate) fn places(ledger: &mut Ledger, topology: &Topology, workloads: &[Partial], seed: u64) {
     let applications = workloads.iter().map(|workload| match &workload.kind {
         Some(WorkloadKind::Application(spec)) => Some(spec),
@@ -87,7 +87,7 @@ pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
     }
 }
 
-/// Everything that must hold a frame holds one.
+/// Every buffer holds at least one frame.
 pub(crate) fn room_for_frames(
     ledger: &mut Ledger,
     host: &HostSpec,
@@ -117,7 +117,7 @@ pub(crate) fn size(buffer: &BufferSpec) -> Bytes {
     }
 }
 
-/// Thresholds and reserved bytes fit in the buffer.
+/// Thresholds and reserved bytes fit into the buffer.
 pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option<&Topology>) {
     let size = size(&switch.buffer);
     if let Some(PfcSpec { xoff, xon, headroom, .. }) = &switch.pfc {
@@ -166,7 +166,7 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
     }
 }
 
-/// What the transports in use expect of the switches.
+/// Switch settings that the transports in use need.
 pub(crate) fn transports(
     ledger: &mut Ledger,
     switch: &SwitchSpec,
@@ -213,7 +213,7 @@ pub(crate) fn transports(
     }
 }
 
-/// ECN of datagrams and markers fit each other.
+/// ECN of datagrams and markers match.
 pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workloads: &[Partial]) {
     for workload in workloads {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
@@ -234,7 +234,7 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
     }
 }
 
-/// Every port of a switch has one value of each key of its markers, and every value has a port.
+/// Every switch port has exactly one value for each marker key, and every value applies to a port.
 pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology) {
     let at_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
     let ports: Vec<(String, BitRate)> = all_ports(graph)
@@ -263,7 +263,7 @@ const RDMA_HEADERS: u64 = 60;
 /// IPv4 and UDP headers, bytes.
 const DATAGRAM_HEADERS: u64 = 28;
 
-/// A datagram fits the MTU: there is no fragmentation.
+/// A datagram fits the MTU, because fragmentation is not modelled.
 pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Partial]) {
     for (index, workload) in workloads.iter().enumerate() {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
@@ -294,7 +294,7 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     }
 }
 
-/// Classes do not overlap, and say what their buffer has.
+/// Classes do not overlap, and their buffer policy supports their keys.
 pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     let shared = matches!(switch.buffer, BufferSpec::Shared(_));
     for (index, (name, class)) in switch.classes.iter().enumerate() {
@@ -315,7 +315,7 @@ pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     }
 }
 
-/// What QCN needs of hosts and switches.
+/// Host and switch settings that QCN needs.
 pub(crate) fn qcn(
     ledger: &mut Ledger,
     qcn: Option<&QcnSpec>,

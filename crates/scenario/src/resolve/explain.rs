@@ -1,20 +1,20 @@
-//! Where each value of a preset comes from.
+//! The origin of each value of a preset.
 
 use super::{SCENARIO, transports};
 use crate::stacks::STACKS;
 use pauseframe_schema::ledger::{Entry, Origin};
 use pauseframe_schema::row::Row;
 
-/// A value of a transport and where it is from.
+/// A value of a transport and its origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explained {
     /// Key of `[transport]`.
     pub key: String,
-    /// The value as TOML, or what stands for it.
+    /// The value as TOML, or a text for a computed one.
     pub value: String,
     /// "preset dctcp", "stack linux", "default".
     pub origin: String,
-    /// Document and section; of a default, what the key means.
+    /// Document and section; for a default, the meaning of the key.
     pub source: String,
 }
 
@@ -24,7 +24,7 @@ pub fn expanded(preset: &'static Row) -> Vec<(String, String)> {
     row.into_iter().map(|entry| (entry.path, entry.value)).collect()
 }
 
-/// The stack that a preset stands on where the file names none.
+/// The default stack of a preset.
 pub fn stack_of(preset: &Row) -> &'static Row {
     let own = preset.value("stack").and_then(stack_named);
     own.unwrap_or(&STACKS[0])
@@ -34,8 +34,8 @@ fn stack_named(name: &str) -> Option<&'static Row> {
     STACKS.iter().find(|known| known.name == name)
 }
 
-/// Every key of `[transport]` with its value above the stack of this name, which layer gives it, and from which
-/// document it is. `None`: there is no such stack.
+/// Every key of `[transport]` with its value on the stack of this name, its layer, and its document. `None`: unknown
+/// stack.
 pub fn explained(preset: &'static Row, stack: &str) -> Option<Vec<Explained>> {
     let below = stack_named(stack)?;
     let doc_of = |key: &str| SCENARIO.options().iter().find(|doc| doc.path == format!("transport.{key}"));

@@ -1,10 +1,9 @@
-//! From the text of a scenario to a [`Scenario`] with no options left open: with every mistake at once, the
-//! origin of every value, and the nearest key where one is misspelt.
+//! Resolves the text of a scenario to a complete [`Scenario`]: one error with all mistakes, the origin of every value,
+//! and the nearest key for misspelt ones.
 //!
-//! The keys of each table are declared in `spec` and `workload`; the reference of all keys comes from the same declarations
-//! ([`options`]). Here are the order of reading, which is that of dependence (what the switches must do follows from the
-//! transports in use, and which are in use from the workloads), and the checks across tables.
-//! Left out: `[sweep]`; it is an unknown key.
+//! The keys of each table are declared in `spec` and `workload`; the reference of all keys comes from the same
+//! declarations ([`options`]). This module defines the order of reading by dependence (switch settings follow from the
+//! transports in use, and these from the workloads), and the checks across tables. `[sweep]` is an unknown key here.
 
 mod checks;
 mod explain;
@@ -45,7 +44,7 @@ use std::sync::Arc;
 /// The keys of scenarios.
 pub(crate) static SCENARIO: Language = Language::new(read_all, SHORTS, ORDER);
 
-/// The tables in the order in which people read them.
+/// The tables in the usual order of a file.
 const ORDER: &[&str] = &[
     "name",
     "seed",
@@ -91,7 +90,7 @@ fn is_size(text: &str) -> bool {
     text.parse::<Bytes>().is_ok()
 }
 
-/// For the reference: what the readers of all tables say of themselves.
+/// The declarations of all tables, for the reference.
 fn read_all(ledger: &mut Ledger) {
     scenario(ledger, Path::new("."), "the name of the file");
 }
@@ -101,12 +100,12 @@ pub fn options() -> &'static [OptionDoc] {
     SCENARIO.options()
 }
 
-/// Congestion controls were loaded: the reference, the schema and hints know their keys from now on.
+/// Registers loaded congestion controls with the reference, the schema and hints.
 pub fn explore_again() {
     SCENARIO.explore_again();
 }
 
-/// Where the schema of scenario files is published.
+/// URL of the schema of scenario files.
 pub const SCHEMA_URL: &str =
     "https://raw.githubusercontent.com/pauseframe/pauseframe/main/docs/reference/scenario.schema.json";
 
@@ -123,7 +122,7 @@ pub fn schema() -> serde_json::Value {
     schema
 }
 
-/// Longest name of a scenario, bytes: with a seed behind it a file system takes it.
+/// Maximum length of a scenario's name in bytes: file systems accept it with a seed appended.
 const NAME_MAX: usize = 200;
 
 /// A complete scenario.
@@ -131,16 +130,16 @@ const NAME_MAX: usize = 200;
 pub struct Resolved {
     /// What is run.
     pub scenario: Scenario,
-    /// What should be looked at before the results are trusted.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// Why it is not run unless [`crate::RunOptions::force_large`] allows it: what it would record is too large.
+    /// Why it does not run unless [`crate::RunOptions::force_large`] is set: its records would be too large.
     pub large: Option<Problem>,
     topology: Arc<Topology>,
     entries: Vec<Entry>,
 }
 
 impl Resolved {
-    /// The graph of its `[topology]`, built once, to be checked and to be run.
+    /// The graph of its `[topology]`, built once for checks and run.
     pub fn topology(&self) -> &Arc<Topology> {
         &self.topology
     }
@@ -150,7 +149,8 @@ impl Resolved {
         format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
     }
 
-    /// The same scenario with another seed, on the same graph: what [`resolve`] gives for it, without reading it again.
+    /// The same scenario with another seed, on the same graph: equal to the result of [`resolve`], without reading it
+    /// again.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Resolved {
         let mut other = self.clone();
@@ -161,7 +161,7 @@ impl Resolved {
         other
     }
 
-    /// Every key with its value and where that came from, in the order of [`Resolved::to_toml`].
+    /// Every key with its value and origin, in the order of [`Resolved::to_toml`].
     pub fn explain(&self) -> &[Entry] {
         &self.entries
     }
@@ -170,7 +170,7 @@ impl Resolved {
 /// Reads a scenario and fills in every default.
 ///
 /// # Errors
-/// Everything that is wrong with it. Text that is not TOML hides the other mistakes.
+/// All mistakes. Text that is not TOML hides the others.
 pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let refused = |problems| ScenarioError { problems };
     let (root, problems) = document::load(input, SHORTS).map_err(refused)?;
@@ -188,7 +188,7 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     Ok(Resolved { scenario, warnings, large, topology, entries })
 }
 
-/// A part is missing although no reader complained: a gap in the readers, but no reason to panic.
+/// A part is missing without an error: a bug in a reader, but no reason to panic.
 fn incomplete(file_name: &str) -> Problem {
     Problem {
         path: String::new(),
@@ -200,10 +200,10 @@ fn incomplete(file_name: &str) -> Problem {
     }
 }
 
-/// A scenario with its graph; and why what is to be recorded is too large, if it is.
+/// A scenario with its graph, and the error about excessive records, if any.
 type Read = (Scenario, Topology, Option<Problem>);
 
-/// Reads all tables. `None` only where a problem was recorded.
+/// Reads all tables. `None` only if a problem was recorded.
 fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<Read> {
     let mut root = Table::root(ledger);
     let t = &mut root;
@@ -321,7 +321,7 @@ fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> 
 const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
                       ideal: the smaller port goes first, and automatic jitter is zero";
 
-/// The scenario's name, which is a part of the name of its results folder and of nothing outside of it.
+/// The scenario's name, which names the results folder and nothing outside of it.
 fn name(t: &mut Table, default: &str) -> String {
     let name: String = t.or("name", default.to_owned(), "Name of the results: not a path, at most 200 bytes");
     let of_file = if t.has("name") { "" } else { ", the name of the file," };
@@ -332,7 +332,7 @@ fn name(t: &mut Table, default: &str) -> String {
     name
 }
 
-/// Why a name cannot be that of a folder, on any system.
+/// Why a name is not valid for a folder on all systems.
 fn wrong_name(name: &str) -> Option<String> {
     const FORBIDDEN: &str = "/\\:*?\"<>|";
     if name.trim().is_empty() {
@@ -353,13 +353,13 @@ fn wrong_name(name: &str) -> Option<String> {
     None
 }
 
-/// A name in quotes, without control characters and not too long for a message.
+/// A name in quotes, without control characters and shortened for a message.
 fn shown(name: &str) -> String {
     let short: String = name.chars().take(60).collect();
     format!("{short:?}{}", if short.len() < name.len() { "..." } else { "" })
 }
 
-/// `[[workload]]`; marks the transports that they use.
+/// Reads `[[workload]]` and marks the transports in use.
 fn read_workloads(
     t: &mut Table,
     base_dir: &Path,

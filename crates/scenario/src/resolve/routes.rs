@@ -1,7 +1,7 @@
-//! Whether routes fit the switches: a lossless priority for each lane, a route for each pair, no deadlock.
+//! Checks routes against switches: a lossless priority per lane, a route per pair, no deadlock.
 //!
-//! Routes that can deadlock are a warning: whether they do is what a run shows. Routes that owe their safety to lanes are
-//! refused where a pause stops whole links, and with them all lanes: nobody who plans lanes wants that.
+//! Routes that can deadlock are a warning, because only a run shows whether they do. Routes that are safe only because
+//! of their lanes are an error if a pause stops whole links with all lanes.
 
 use super::checks::Named;
 use crate::spec::engines::VLAN_MAX;
@@ -12,12 +12,12 @@ use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_topology::routing::{Dependencies, NextHops, SwitchGraph};
 
-/// Dependencies of ECMP are not sought where they would take longer than the eye notices.
+/// Maximum number of dependencies of ECMP to check; larger fabrics would take noticeable time.
 const ECMP_TURNS_MAX: u64 = 50_000_000;
-/// So many dependencies of a circle are named.
+/// Maximum number of dependencies of a cycle in a message.
 const SHOWN_ARCS: usize = 8;
 
-/// What tables and switches must agree on, now that both are known.
+/// Checks that tables and switches agree.
 pub(crate) fn judge(
     ledger: &mut Ledger,
     routing: &RoutingSpec,
@@ -41,7 +41,7 @@ pub(crate) fn judge(
         let message = format!("VLAN {} is above {VLAN_MAX}, the last of IEEE 802.1Q", vlan.id);
         ledger.problem("routing", message, "number the VLANs from 1");
     }
-    // Ports that a file names are named as there, others as results name them.
+    // The names of ports: those of a file, otherwise those in results.
     let options =
         Options { examples: 1, labels: Some(labels).filter(|l| l.name_ports()), ..Options::default() };
     match verify(graph, tables, &options) {
@@ -55,7 +55,7 @@ pub(crate) fn judge(
     }
 }
 
-/// Routes that cannot deadlock lane by lane must not do so when a pause stops all lanes of a link together.
+/// Routes that are deadlock-free per lane must also be so if a pause stops all lanes of a link together.
 fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables, options: &Options<'_>) {
     if tables.lanes() < 2 || ledger.failed("switch.pfc.whole_link") {
         return;
@@ -101,7 +101,7 @@ fn report_on(ledger: &mut Ledger, report: &Report, lossless: bool) {
     }
 }
 
-/// A lossless priority for every lane, and all of them at the disposal of the routes.
+/// A lossless priority for every lane, available to the routes.
 fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, transports: &[Named]) {
     let (lanes, Some(pfc)) = (routing.lanes(), &switch.pfc) else { return };
     let has = pfc.priorities.len();
@@ -119,7 +119,7 @@ fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, 
     }
 }
 
-/// Says if shortest paths can deadlock; silent on fabrics where it would take long to find out.
+/// Warns if shortest paths can deadlock; skips fabrics where the check would take long.
 fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
     let Ok(switches) = SwitchGraph::new(graph) else { return };
     let turns: u64 = (0..switches.len() as u32).map(|s| (switches.arcs(s).len() as u64).pow(2)).sum();

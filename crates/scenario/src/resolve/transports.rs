@@ -1,4 +1,4 @@
-//! `[transport]` and `[transports.NAME]`, and the priority of each, which follows from the switches.
+//! Reads `[transport]` and `[transports.NAME]`, and derives their priorities from the switches.
 
 use super::SCENARIO;
 use super::checks::Named;
@@ -32,7 +32,7 @@ pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
     transports
 }
 
-/// Chooses the priority of a transport that was read at `path`, now that the lossless priorities are known.
+/// Chooses the priority of the transport at `path`, once the lossless priorities are known.
 pub(super) fn settle_priority(
     ledger: &mut Ledger,
     path: &str,
@@ -70,7 +70,7 @@ pub(super) fn settle_priority(
         }
         return;
     };
-    // What no workload uses may not fit.
+    // Unused transports are not checked.
     if is_used && spec.lossless != lossless.contains(&given) && !ledger.failed(&path) {
         let (is, hint) = if spec.lossless {
             (
@@ -87,8 +87,8 @@ pub(super) fn settle_priority(
     }
 }
 
-/// An application that passes messages sets `TCP_NODELAY`, as Open MPI, NCCL and gRPC do: else the end of a message waits for the
-/// delayed ACK of the one before. What the file says stays.
+/// Applications with messages set `TCP_NODELAY`, as Open MPI, NCCL and gRPC do; otherwise the end of a message waits
+/// for the delayed ACK of the previous one. A value in the file takes precedence.
 pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
     let Named { path, spec, keeps_small_segments, .. } = transport;
     if !*keeps_small_segments && spec.small_segments == SmallSegmentsName::Nagle {
@@ -98,7 +98,7 @@ pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, 
     }
 }
 
-/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
+/// Every key of `[transport]` with its value under `preset` and `stack`.
 pub(super) fn row(preset: &'static Row, stack: &'static str) -> Vec<Entry> {
     let mut root = Item::table(Place::Nowhere);
     root.insert("stack", parse_word(stack, Place::Nowhere));

@@ -1,8 +1,8 @@
-//! Results that no real network is likely to give: timeouts without a loss, and long flows that got less than a tenth of what max-min fairness
-//! gives them.
+//! Detects results that a real network is unlikely to give: timeouts without a loss, and long flows below a tenth of
+//! their max-min share.
 //!
-//! Left out of shares: where a flow may get nothing for good reasons (failures, hosts that are slow or mute, queues that rank packets, a higher
-//! priority in use), and where no path is known (spraying, tables of VLANs).
+//! Shares are not checked where a flow may rightly get nothing (failures, slow or silent hosts, queues that rank
+//! packets, a higher priority in use), and where paths are unknown (spraying, tables of VLANs).
 
 use crate::spec::{Clocks, JitterSpec, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealTime, Network, PortReport};
@@ -10,27 +10,27 @@ use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
 use pauseframe_units::{Span, Time};
 
-/// A flow is starved below this part of its max-min share,
+/// A flow is starved below this fraction of its max-min share,
 const PART: f64 = 0.1;
-/// over at least so many of its smallest RTOs,
+/// over at least this many of its smallest RTOs,
 const TIMEOUTS: u64 = 5;
-/// so many round trips,
+/// this many round trips,
 const ROUND_TRIPS: u64 = 100;
-/// and this long.
+/// and this time.
 const LEAST: Span = Span::from_ms(10);
-/// Networks with more flows are not judged: the shares of all would take too long.
+/// Networks with more flows are not checked: computing the shares would take too long.
 const FLOWS_MAX: usize = 20_000;
-/// Datagrams do not give way to connections, whose weight is 1.
+/// Datagrams do not yield to connections, whose weight is 1.
 const UNRESPONSIVE: f64 = 1e5;
 
-/// A flow that is starved, and what it got of its share.
+/// A starved flow, and the fraction of its share.
 struct Starved {
     flow: usize,
     part: f64,
     time: Span,
 }
 
-/// Timeouts in a run that has lost no packet: all of them were needless.
+/// Timeouts in a run without lost packets: all were unnecessary.
 pub(super) fn needless_timeouts(
     scenario: &Scenario,
     network: &mut Network,
@@ -100,7 +100,7 @@ pub(super) fn starved_flows(
     ))
 }
 
-/// A long one-way flow that had always something to send, in the highest priority of the network.
+/// A long one-way flow with data at all times, in the highest priority of the network.
 fn is_backlogged(scenario: &Scenario, ideal: &IdealTime, record: &FlowRecord) -> bool {
     let workload = &scenario.workload[usize::from(record.spec.workload)];
     let is_open = matches!(record.status, FlowStatus::Running | FlowStatus::Stopped);
@@ -122,7 +122,8 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealTime, record: &FlowRecord) ->
     record.end.saturating_since(record.spec.start) >= long
 }
 
-/// The max-min share of each flow in bits per second, as if all flows of the run were there at the same time: no flow's is larger.
+/// The max-min share of each flow in bits per second if all flows of the run were active at once: a lower bound of its
+/// share.
 fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[FlowRecord]) -> Option<Vec<f64>> {
     let (mut paths, mut weights, mut caps) = (Paths::new(), Vec::new(), Vec::new());
     for (flow, record) in records.iter().enumerate() {
@@ -147,7 +148,7 @@ fn transport_named<'a>(scenario: &'a Scenario, name: &str) -> &'a TransportSpec 
     named.map_or(&scenario.transport, |(_, spec)| spec)
 }
 
-/// The key to look at.
+/// The key that most likely explains it.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
     let steady = |jitter| match jitter {
         JitterSpec::Auto => scenario.clocks == Clocks::Ideal,

@@ -9,7 +9,7 @@ use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
 
-/// The longest that a host is slow: a day, as for failures.
+/// Maximum time of a slow receiver: a day, as for failures.
 const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
 
