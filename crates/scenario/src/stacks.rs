@@ -1,14 +1,14 @@
-//! Stacks: what an operating system (or a simulator) sets beneath any transport preset and congestion control.
+//! Stacks: the settings of an operating system (or a simulator) beneath any transport preset and congestion control.
 //!
-//! The order is: the file's own value, the preset's, the stack's, the default. A stack says how TCP behaves, a preset which
-//! TCP it is. Left out: `freebsd9` gives up a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive
-//! buffer of 128 KiB, which no paper here can have kept (bolt's windows are 300 KB).
+//! Precedence: the file, the preset, the stack, the default. A stack defines how TCP behaves, a preset which TCP it is.
+//! Not modelled: `freebsd9` gives up a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive buffer
+//! of 128 KiB, because the windows of the papers exceed it (bolt: 300 KB).
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
 const RFC_SACK: RowValue = set("sack", "true", "RFC 2018; tcp_sack = 1");
 
-/// The stacks that there are; the first is the default.
+/// All stacks; the first is the default.
 pub const STACKS: &[Row] = &[
     Row {
         name: "linux",

@@ -1,7 +1,7 @@
-//! Real switches: rows of published figures below the file's own values, as presets are for transports.
+//! Real switches: sets of published figures that the file can override.
 //!
-//! Only what the named source says is set; everything else has its ordinary default. Left out: how real chips cut
-//! their buffer into cells and banks, and thresholds that vendors do not publish.
+//! Only values of the named source are set; everything else has its default. Not modelled are the cells and banks of
+//! real chips, and unpublished thresholds.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
@@ -9,7 +9,7 @@ const SHARED: RowValue = set("buffer.policy", "shared", "dynamic thresholds over
 const DCTCP_TABLE: &str = "DCTCP, SIGCOMM 2010, Table 1";
 const SONIC: &str = "pg_profile_lookup.ini of SONiC: alpha is 2 to the power of `threshold`";
 
-/// The switches that there are.
+/// All switches.
 pub const MODELS: &[Row] = &[
     Row {
         name: "g8264",

@@ -1,5 +1,5 @@
-//! How much a scenario asks to be recorded, before it is run: a slip of the unit in `record.series.every` fills memory
-//! and disk otherwise.
+//! Estimates the amount of records before a run: a wrong unit in `record.series.every` would otherwise fill memory and
+//! disk.
 
 use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
@@ -8,9 +8,9 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span};
 use std::collections::BTreeSet;
 
-/// Rows of the series that a run keeps unless told otherwise.
+/// Maximum number of rows of the series by default.
 pub(crate) const SERIES_ROWS_MAX: u64 = 20_000_000;
-/// Packets that a run captures unless told otherwise.
+/// Maximum number of captured packets by default.
 const PACKETS_MAX: u64 = 20_000_000;
 /// Memory of a row of the series: time, value, and the numbers of metric and entity.
 const ROW_BYTES: u64 = 24;
@@ -21,20 +21,20 @@ const METRICS_OF_FLOW: u64 = 5;
 /// The shortest Ethernet frame with preamble and gap, bits.
 const SHORTEST_FRAME: f64 = 84.0 * 8.0;
 
-/// What the estimate needs of a scenario.
+/// Input of the estimate.
 pub(crate) struct Asked<'a> {
     pub(crate) record: &'a RecordSpec,
     pub(crate) stop: Option<Span>,
     pub(crate) workloads: &'a [WorkloadSpec],
-    /// Those that packets can have, and those of them that are lossless.
+    /// Priorities of packets, and the lossless ones among them.
     pub(crate) priorities: &'a BTreeSet<u8>,
     pub(crate) lossless: &'a [u8],
     pub(crate) topology: &'a Topology,
 }
 
 impl Asked<'_> {
-    /// The first record that is too large, for the file `place`. Without a stop time nobody knows how long the run will
-    /// be: the series is then cut when it is full.
+    /// The first excessive record, for the file `place`. Without a stop time the length of the run is unknown, and the
+    /// series ends when it is full.
     pub(crate) fn too_large(&self, place: &str) -> Option<Problem> {
         let series = self.record.series.as_ref().and_then(|spec| self.series(spec));
         let (path, value, message, hint) =
@@ -76,22 +76,23 @@ impl Asked<'_> {
         ))
     }
 
-    /// The flows of a workload and the samples of them.
+    /// The number of flows of a workload, and of their samples.
     fn flows(&self, kind: &WorkloadKind, every: Span) -> Flows {
         let Some(end) = self.stop else { return Flows::default() };
         let every = every.as_secs_f64().max(1e-12);
         if let Some(open) = kind.open_loop(self.topology, end) {
-            // In an idle network, stretched by the queue of its own link (M/G/1 processor sharing: 1 / (1 - load)).
+            // The time in an idle network, stretched by the queue of its own link (M/G/1 processor sharing: 1 / (1 -
+            // load)).
             let transfer = open.serialisation / (1.0 - open.load.min(LOAD_MAX));
             let lifetime = (ROUND_TRIPS * self.round_trip() + transfer).min(end.as_secs_f64());
-            // A flow that begins and ends between two samples has one all the same.
+            // A flow between two samples still has one.
             return Flows { count: open.flows, samples: open.flows * (lifetime / every).max(1.0) };
         }
         let at_once = kind.at_once(self.topology.hosts().count() as u64) as f64;
         Flows { count: at_once, samples: at_once * end.as_secs_f64() / every }
     }
 
-    /// Of a way through three switches and back, seconds, without queues.
+    /// Round-trip time over three switches, in seconds, without queues.
     fn round_trip(&self) -> f64 {
         let delays = self.topology.links().iter().map(|link| link.channels[0].delay.as_secs_f64());
         8.0 * delays.fold(0.0, f64::max)
@@ -117,22 +118,22 @@ impl Asked<'_> {
     }
 }
 
-/// How many flows there are, and samples of them.
+/// Number of flows, and of their samples.
 #[derive(Clone, Copy, Default)]
 struct Flows {
     count: f64,
     samples: f64,
 }
 
-/// Queues are taken to be no longer than at this load.
+/// Load above which queues are assumed constant.
 const LOAD_MAX: f64 = 0.95;
-/// From the SYN to the last FIN, beside the bytes themselves.
+/// Time from the SYN to the last FIN beyond that of the bytes.
 const ROUND_TRIPS: f64 = 4.0;
 
 /// Path, value, message, hint.
 type Flaw = (&'static str, String, String, &'static str);
 
-/// The 802.1p priorities that packets can have; every one has samples of its own.
+/// The 802.1p priorities of packets; each has its own samples.
 pub(crate) fn priorities(
     transports: impl Iterator<Item = u8>,
     workloads: &[WorkloadSpec],

@@ -1,4 +1,4 @@
-//! Applications in the packet network: times worked out by hand, jobs side by side, flows that wait for others.
+//! Applications in the packet network: times by hand, parallel jobs, dependent flows.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use arrow_array::cast::AsArray;
@@ -9,7 +9,7 @@ use pauseframe_scenario::results::{RunError, RunStatus};
 use pauseframe_scenario::{Control, RunOptions, RunResults, run};
 use std::path::Path;
 
-/// Four hosts at a switch; no handshake, no window in the way, nothing but payload and headers of 40 bytes.
+/// Four hosts at a switch; no handshake, no limiting window, only payload and headers of 40 bytes.
 const NETWORK: &str = r#"
 name = "test"
 clocks = "ideal"
@@ -54,7 +54,7 @@ fn resolved_text(text: &str) -> Resolved {
 
 fn packets(workloads: &str) -> RunResults {
     let resolved = resolved(workloads);
-    // What is kept with the results stands alone.
+    // The stored trace is self-contained.
     let again = resolved.to_toml();
     let input =
         Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
@@ -67,7 +67,7 @@ fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
     table.column_by_name(column).unwrap().as_primitive::<Float64Type>().iter().collect()
 }
 
-/// To the picosecond, as far as floats go.
+/// To the picosecond, within the precision of floats.
 fn assert_near(table: &RecordBatch, column: &str, expected: &[f64]) {
     let found = floats(table, column);
     let near =
@@ -110,7 +110,7 @@ timeline = true
     assert_near(&results.ranks, "finish_us", &[5.0, time]);
     assert_near(&results.ranks, "compute_us", &[5.0, 1.0]);
     assert_near(&results.ranks, "waiting_us", &[0.0, time - 1.0]);
-    // Ideal hardware: 1460 bytes at 10 Gb/s and two links, no headers and no store and forward.
+    // Ideal hardware: 1460 bytes at 10 Gb/s over two links, without headers and store and forward.
     let ideal = 5.0 + 1460.0 * 0.8e-3 + 2.0 + 1.0;
     assert_near(&results.jobs, "ideal_us", &[ideal]);
     assert_near(&results.jobs, "slowdown", &[time / ideal]);
@@ -128,7 +128,7 @@ timeline = true
 
 #[test]
 fn ideal_hardware_has_the_way_between_the_ranks_that_talk() {
-    // Ranks 0 and 1 are at one leaf, two links of 1 us apart; rank 2, at another, is four links away and says nothing.
+    // Ranks 0 and 1 are at one leaf, two links of 1 us apart; rank 2, at another, is four links away and silent.
     let program = r#"
 [[workload]]
 kind = "application"
@@ -166,7 +166,7 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     // One connection for each pair of neighbours.
     assert_eq!(results.flows.num_rows(), 4);
     assert_eq!(results.summary.flows_finished, 4);
-    // They are open as long as the application: nobody waits for a connection.
+    // They are open as long as the application: no rank waits for a connection.
     assert_eq!(floats(&results.flows.batch(), "fct_us"), [None; 4]);
     assert_eq!(results.summary.fct_us.p99, None);
 }
@@ -183,7 +183,7 @@ fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) ->
     run(&resolved_text(&text), RunOptions::default(), |_| Control::Continue).unwrap()
 }
 
-/// Rank 0 sends, rank 1 answers, so often.
+/// Rank 0 sends, rank 1 answers, this many times.
 fn ping_pong(rounds: usize) -> String {
     let (ping, pong) = ("0 send 1 1000 7\n0 recv 1 1000 7\n", "0 recv 0 1000 7\n0 send 0 1000 7\n");
     let (ping, pong) = (ping.repeat(rounds), pong.repeat(rounds));
@@ -192,8 +192,8 @@ fn ping_pong(rounds: usize) -> String {
     )
 }
 
-/// Ranks answer at the time at which a message is there: each takes what its frame of 1072 bytes takes on every link, the delay of the
-/// links, and the stacks.
+/// Ranks answer when a message has arrived: each message takes the time of its frame of 1072 bytes on every link, the
+/// delay of the links, and the stacks.
 #[test]
 fn a_ping_pong_takes_the_sum_of_its_frames_links_and_stacks() {
     let star = ("kind = \"star\"\nhosts = 2", 2);
@@ -216,7 +216,7 @@ fn a_ping_pong_takes_the_sum_of_its_frames_links_and_stacks() {
     }
 }
 
-/// What a host's application takes to answer comes on top, for each message.
+/// The application's reaction time adds to each message.
 #[test]
 fn the_reaction_of_a_host_is_part_of_every_answer() {
     let results =
@@ -239,7 +239,7 @@ fn a_ring_of_small_messages_takes_its_closed_form() {
     }
 }
 
-/// Each request leaves when the response before is in.
+/// Each request leaves after the previous response.
 #[test]
 fn requests_on_a_kept_connection_follow_each_other_at_once() {
     let workload = "kind = \"requests\"\nclient = \"host0\"\nserver = \"host1\"\nrequest = \"500 B\"\nresponse = \"1000 B\"\n\
