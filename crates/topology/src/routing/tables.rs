@@ -1,10 +1,10 @@
 //! Forwarding tables: which egress port a switch uses for a (VLAN, destination) pair, and the lane of each
 //! VLAN.
 //!
-//! The model is that of a lossless Ethernet whose static tables a planner writes: the sender picks the VLAN,
-//! the VLAN fixes the lane (an IEEE 802.1Q priority with pause of its own), and the switches look up (VLAN,
-//! destination). Rows stand once for all hosts at the same switch, so a real table has as many rows as that
-//! switch has hosts. Left out: changing lane or VLAN on the way.
+//! The model is that of a lossless Ethernet with planned static tables: the sender picks the VLAN, the VLAN fixes the
+//! lane (an IEEE 802.1Q priority with its own pause), and the switches look up (VLAN, destination). A row stands for
+//! all hosts at the same switch, so a real table has as many rows as that switch has hosts. Lanes and VLANs do not
+//! change on the way.
 
 use super::{RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
@@ -19,11 +19,11 @@ pub struct ForwardingTables {
     lanes: Vec<u8>,
     /// (VLAN x attachments + destination row) x switches + switch.
     next: Vec<PortId>,
-    /// Which (VLAN, destination row, source row) may be sent, one bit each; all, where there is no list.
+    /// The (VLAN, destination row, source row) that may be used, one bit each; all without a list.
     usable: Option<Vec<u64>>,
-    /// What the planner has to say.
+    /// Remarks of the planner.
     notes: Vec<String>,
-    /// What the plan took, where that was counted.
+    /// The steps of the plan, if they were counted.
     steps: Option<u64>,
     was_cut: bool,
 }
@@ -31,7 +31,7 @@ pub struct ForwardingTables {
 /// Why a packet does not arrive.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RouteError {
-    /// A switch on the way has no row.
+    /// A switch on the path has no row.
     #[error("{at:?} has no row for {to:?} in VLAN {vlan}")]
     BlackHole {
         /// The switch.
@@ -41,7 +41,7 @@ pub enum RouteError {
         /// The VLAN.
         vlan: usize,
     },
-    /// The packet comes back to a switch where it has been.
+    /// The packet returns to a switch.
     #[error("VLAN {vlan} sends packets for {to:?} round in a circle through {at:?}")]
     Loop {
         /// A switch of the loop.
@@ -51,7 +51,7 @@ pub enum RouteError {
         /// The VLAN.
         vlan: usize,
     },
-    /// The plan does not let this source use this VLAN.
+    /// The plan does not allow this source to use this VLAN.
     #[error("the plan does not let {from:?} send to {to:?} in VLAN {vlan}")]
     NotPlanned {
         /// The source.
@@ -63,22 +63,22 @@ pub enum RouteError {
     },
 }
 
-/// What became of all (VLAN, source switch, destination switch) triples that may be sent.
+/// The outcome of all allowed (VLAN, source switch, destination switch) triples.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
     /// Triples whose packets arrive.
     pub delivered: u64,
     /// Triples whose packets meet a switch without a row.
     pub black_holes: u64,
-    /// Triples whose packets circle.
+    /// Triples whose packets loop.
     pub loops: u64,
-    /// Pairs (source switch, destination switch) that no VLAN serves.
+    /// Pairs (source switch, destination switch) without a VLAN.
     pub unreachable: Vec<(NodeId, NodeId)>,
-    /// The most rows of a switch, counting one for each VLAN and destination host.
+    /// Maximum number of rows of a switch, one per VLAN and destination host.
     pub rows_max: u64,
 }
 
-/// How a walk along next hops ends.
+/// The end of a walk along next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Arrives(u32),
@@ -110,7 +110,7 @@ impl ForwardingTables {
         &self.graph
     }
 
-    /// Adds a sentence for whoever asked for the plan.
+    /// Adds a remark for the requester of the plan.
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
     }
