@@ -1,6 +1,4 @@
-"""Counts the figures of the calibration that support a transport preset (`calibration.json`, written by `make
-calibrate`).
-"""
+"""Counts the figures of `calibration.json` (`make calibrate`) that support a transport preset."""
 
 from __future__ import annotations
 
@@ -42,10 +40,7 @@ class Evidence:
 
 
 def evidence_for(preset: str, stack: str) -> Evidence | None:
-    """The calibration figures that support a preset on a stack:
-
-    those of scenarios with the same values. None if there are none.
-    """
+    """The calibration figures from scenarios with the same values as a preset on a stack; None without such figures."""
     if stack != STACK:
         return None
     known = _calibration()

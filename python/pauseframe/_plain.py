@@ -111,7 +111,7 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
 
 
 def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]:
-    """The alternative that the table's tag names; without a tag, the first one that has all its keys, as in the core."""
+    """The alternative that the table's tag names; without a tag, the first one with all its keys, as in the core."""
     named = [part for part in parts if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]]
     for part in named:
         if set(table) <= {f.name for f in fields(part)} | set(part._tag[:1] if part._tag else ()):

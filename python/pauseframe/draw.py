@@ -255,9 +255,7 @@ def _draw_arrow(
     radius: float,
     caption: str,
 ) -> None:
-    """An arrow head at the receiving end; the caption at two thirds, so that the captions of both directions do not
-    overlap.
-    """
+    """An arrow head at the receiving end; the caption at two thirds of the line, clear of the opposite caption."""
     (x1, y1), (x2, y2) = start, end
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     dx, dy = (x2 - x1) / length, (y2 - y1) / length

@@ -110,8 +110,9 @@ def update_routes(
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Update:
-    """Plans tables for a changed topology that are close to `routes`, the tables of the old one. FabricError if there
-    are none.
+    """Plans tables for a changed topology that are close to `routes`, the tables of the old one.
+
+    FabricError if no such tables exist.
 
     `lanes`: the maximum number of lanes including those of `routes` (default: one more). `failed`: missing links are
     down already. The plan is the same whether `routes` come from memory or from files.
@@ -184,8 +185,9 @@ def _rows(tables: Routes) -> list[list[str]]:
 
 
 def _host_rows(tables: Routes, topology: _core.Topology) -> set[tuple[str, str, str, str]]:
-    """The rows of tables, with a row for each host where the tables have one per switch, including hosts at the same
-    switch.
+    """The rows of tables, with one row per host where the tables have one per switch.
+
+    Hosts at the same switch are included.
     """
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     ports: dict[str, dict[str, str]] = {}
@@ -238,10 +240,10 @@ def _summary(update: Update) -> UpdateSummary:
 
 
 def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
-    """Groups of links that fail together: a CSV file with the header group,port and one line per link, named by either
-    port.
+    """Reads groups of links that fail together from a CSV file with the header group,port.
 
-    Ports are named as in reports, "leaf0:eth3". Returns the numbers of the links, group by group.
+    Each line is a link, named by either of its ports as in reports, "leaf0:eth3". Returns the numbers of the links,
+    group by group.
     """
     links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
     groups: dict[str, list[int]] = {}

@@ -367,10 +367,7 @@ class WhatIf(TypedDict):
 
 
 class SeveralFailures(TypedDict):
-    """Failures of several links at once:
-
-    the worst, and the number of ordered pairs of switches that lose their routes.
-    """
+    """Failures of several links at once: the worst, and the number of ordered switch pairs that lose their routes."""
 
     tried: int
     harmless: int

@@ -67,7 +67,7 @@ LISTED = 20
 
 
 def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
-    """One line per entry of `ScenarioError.problems`; of a long list the first entries and a line that counts the rest."""
+    """One line per entry of `ScenarioError.problems`; a long list ends with a line that counts the omitted entries."""
     found = list(problems)
     shown = found if len(found) <= LISTED + 1 else found[:LISTED]
     for problem in shown:

@@ -1,4 +1,4 @@
-"""Turns a plan of `pauseframe route plan` into files for switches and hosts, and an order of roll-out with its reverse."""
+"""Turns a plan of `pauseframe route plan` into files for switches and hosts, and into roll-out and roll-back steps."""
 
 from __future__ import annotations
 

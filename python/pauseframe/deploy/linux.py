@@ -1,5 +1,6 @@
-"""Writes the configuration of Linux switches: a bridge with VLAN filtering and static rows, without learning, flooding
-and spanning tree.
+"""Writes the configuration of Linux switches: a bridge with VLAN filtering and static rows.
+
+Learning, flooding and spanning tree are off.
 
 `setup.sh` configures the switch; the JSON files beside it have the output that `ip -j`, `bridge -j` and `dcb -j` print
 afterwards.

@@ -350,7 +350,7 @@ def _machine_of(host: str, known: Container[str]) -> str:
 
 
 def _check_nics(nics: dict[str, list[str]]) -> None:
-    """The planner makes each NIC a host; the scripts of two NICs of one machine would remove each other's interfaces."""
+    """In a plan each NIC is a host; the scripts of two NICs of one machine would remove each other's interfaces."""
     for host, own in nics.items():
         if len(own) > 1:
             raise DeployError(

@@ -45,8 +45,9 @@ def steps(plan: Plan) -> list[Step]:
 
 
 def check(plan: Plan, order: list[Step]) -> int:
-    """Verifies the state after each step and returns the number of verified states. DeployError names the first unsafe
-    one.
+    """Verifies the state after each step and returns the number of verified states.
+
+    DeployError names the first unsafe state.
 
     For larger plans only the last state of each kind of step is verified: earlier states have a subset of its rows and
     senders, so they have no other dependency between buffers and no other route.

@@ -1,7 +1,7 @@
-"""Reads Linux hosts and bridges: folders of `collect.sh` (the output of ip, bridge, dcb, sysctl), and systemd-networkd
-files.
+"""Reads Linux hosts and bridges from folders of `collect.sh` and from systemd-networkd files.
 
-A bridge with VLAN filtering and two ports or more is a switch; everything else is a host.
+`collect.sh` stores the output of ip, bridge, dcb and sysctl. A bridge with VLAN filtering and two ports or more is a
+switch; everything else is a host.
 """
 
 from __future__ import annotations

@@ -331,10 +331,7 @@ def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
 
 
 def name_of_file(path: Path) -> str:
-    """The device of a file that does not name it:
-
-    the file's name, or that of its folder if the file has a standard name.
-    """
+    """The device name of a file without one: the file's name, or its folder's if the file has a standard name."""
     stem = path.name.partition(".")[0] if path.stem.endswith((".lldp", ".fdb", ".config_db")) else path.stem
     usual = {
         "config_db",

@@ -50,7 +50,7 @@ class Forwarding:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Forwarding:
-        """The rows of all switches; a MAC address belongs to the port at the end of a row without a switch behind it."""
+        """The rows of all switches; a MAC address belongs to the port of a row that leads to no other switch."""
         peers = fabric.peers()
         between = {
             e
@@ -194,9 +194,9 @@ def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[st
 
 
 def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
-    """Priorities of each VLAN:
+    """The priorities of each VLAN, and whether any is known.
 
-    as hosts send, else as descriptions say, else every paused one; and whether any is known.
+    They come from the hosts' settings, else from descriptions; else every paused priority counts.
     """
     priorities: dict[int, set[int]] = defaultdict(set)
     for host in fabric.hosts.values():

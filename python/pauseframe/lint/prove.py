@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """A scenario (TOML), and a function that returns the sentence about its run, or None if the consequence did not
-    occur.
+    """A scenario (TOML), and a function that describes its run in a sentence.
+
+    The function returns None if the consequence did not occur.
     """
 
     kind: str

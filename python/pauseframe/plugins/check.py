@@ -1,7 +1,4 @@
-"""`pauseframe cc check`:
-
-tests the contract of congestion controls, and compares them with CUBIC and DCTCP on a small standard set.
-"""
+"""`pauseframe cc check` tests congestion controls for their contract and compares them with CUBIC and DCTCP."""
 
 from __future__ import annotations
 

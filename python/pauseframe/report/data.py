@@ -207,11 +207,11 @@ def received(run: RunData) -> pl.DataFrame:
 
 
 def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
-    """Received bits per second up to a time: (s, b/s); each value holds until the next time, and the last one closes
-    the line.
+    """Received bits per second up to a time, as pairs (s, b/s).
 
-    Neighbouring intervals are merged until they are a two-hundredth of the time and 20 us long, so that a single packet
-    too many in an interval is negligible. Nothing is spread or smoothed.
+    Each value holds until the next time; the last one closes the line. Neighbouring intervals are merged until they
+    are 20 us and 1/200 of the time long, so that one extra packet in an interval is negligible. Values are not
+    smoothed.
     """
     steps = received(run).filter(pl.col("start") < until)
     if steps.is_empty():

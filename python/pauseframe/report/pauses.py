@@ -58,9 +58,7 @@ def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], d
 
 
 def worst_instant(pauses: pl.DataFrame) -> float:
-    """The instant at which the sum of depths is largest; of several, the one with the most pauses; of several, the
-    first.
-    """
+    """The instant with the largest sum of depths; ties go to the most pauses, then to the first instant."""
     depth = pl.col("depth").cast(pl.Int64)
     steps = pl.concat(
         [

@@ -62,7 +62,7 @@ Place = tuple[tuple[str, str], ...]
 
 
 def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
-    """Values by place; for a list, the values of all its entries, with the position in the list as part of the place."""
+    """Values by place; for a list, the values of all entries, with the position in the list as part of the place."""
     if isinstance(who, list):
         curves = enumerate(curve(points, one) for one in who)
         return {(*place, ("", str(index))): value for index, one in curves for place, value in one.items()}
@@ -73,9 +73,7 @@ def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
 
 
 def tails(points: Sequence[Point], who: Sequence[Who]) -> tuple[int, float | None]:
-    """The smallest number of samples, and of samples beyond a percentile, among these numbers; all seeds count
-    together.
-    """
+    """The smallest number of samples, and of samples beyond a percentile, among these numbers, over all seeds."""
     samples: dict[tuple[str, Place], int] = {}
     beyond: dict[tuple[str, Place], float] = {}
     for point in points:

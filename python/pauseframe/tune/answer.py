@@ -91,7 +91,7 @@ class Point:
 
 @dataclass
 class Slack:
-    """The range of a parameter in which no objective worsens by more than the tolerance and no constraint is violated."""
+    """The range of a parameter in which no objective worsens beyond the tolerance and no constraint is violated."""
 
     path: str
     value: Value

@@ -1,7 +1,4 @@
-"""The specification of a search:
-
-the `[tune]` table of a scenario file, and its equivalents on the command line and in Python.
-"""
+"""The specification of a search: the `[tune]` table of a scenario file, command-line options, or Python arguments."""
 
 from __future__ import annotations
 

@@ -147,9 +147,7 @@ def _check_first_stop(source: Source, spec: Spec) -> None:
 
 
 def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -> None:
-    """Checks that each parameter is a key, and that at least one of three values of its range is possible, or all
-    choices.
-    """
+    """Checks that each parameter is a key with possible values: all choices, or at least one of three in its range."""
     for one in parameters:
         values = list(one.choices) or [one.value(one.at(share)) for share in (0.0, 0.5, 1.0)]
         wrong = []
@@ -217,10 +215,7 @@ def _default(facts: Facts, parameters: Sequence[Parameter]) -> Settings:
 def _starts(
     parameters: Sequence[Parameter], found: Mapping[str, Sequence[Suggestion]], default: Settings, facts: Facts
 ) -> list[tuple[str, Settings]]:
-    """Start points:
-
-    the scenario's own values inside the ranges, then formulas: the first of each key, then the second.
-    """
+    """Start points: the scenario's values inside the ranges, then the first formula of each key, then the second."""
     inside = {
         one.path: default[one.path] for one in parameters if one.path in default and _contains(one, default[one.path])
     }

@@ -114,7 +114,7 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOperation, ...]:
-    """Raises xoff of the profile, and its reserved size if that contains the headroom (without a shared headroom pool)."""
+    """Raises xoff of the profile, and without a shared headroom pool also the reserved size, which contains xoff."""
     profile = switch.profiles.get(port.groups.get(group) or "")
     if profile is None:
         return ()

@@ -370,10 +370,10 @@ def _mistyped(name: str, fields: Iterable[str]) -> str | None:
 
 @rule("PF005", "malformed", _YANG)
 def check_form(reading: Reading) -> Iterator[Finding]:
-    """A table is not an object of rows, a row is not an object of fields, a key occurs twice, or a line of a table is
-    not a row.
+    """A table, row, key or line has the wrong form.
 
-    The rest of the file was read and judged without it.
+    A table is not an object of rows, a row is not an object of fields, a key occurs twice, or a line of a table is not
+    a row. The rest of the file was read and judged without it.
 
     No incident: these forms define CONFIG_DB and `pg_profile_lookup.ini`.
     """
