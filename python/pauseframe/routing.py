@@ -243,7 +243,8 @@ def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
 
     Each line is a link, named by either of its ports.
 
-    Ports are named as in reports, "leaf0:eth3". Returns the numbers of the links, group by group.
+    Each line is a link, named by either of its ports as in reports, "leaf0:eth3". Returns the numbers of the links,
+    group by group.
     """
     links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
     groups: dict[str, list[int]] = {}

@@ -1,8 +1,8 @@
-//! Networks that lose nothing and whose switches never fill: the time of a message depends on its size alone
-//! (alpha-beta), or on its size and the two NICs (as `LogGP`'s gap per byte).
+//! Networks without losses and queues in switches: the time of a message depends on its size only (alpha-beta), or on
+//! its size and the two NICs (as `LogGP`'s gap per byte).
 //!
 //! The second is the reference of a run: "a perfect hardware accelerated transport and lossless network" (Crisan et al.
-//! 2011, §IV-D). A message is gone when its last byte has left.
+//! 2011, §IV-D). A message has left when its last byte has left.
 
 use crate::application::Application;
 use crate::rank::{Message, Part};
@@ -16,65 +16,65 @@ use thiserror::Error;
 /// An ideal network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdealNetwork {
-    /// Time of a message of no bytes (alpha).
+    /// Time of an empty message (alpha).
     pub latency: Span,
-    /// Bytes take this long (beta).
+    /// Rate of bytes (beta).
     pub rate: BitRate,
-    /// Messages share nothing, or the NICs at both ends.
+    /// Whether messages share the NICs at both ends.
     pub sharing: Sharing,
 }
 
-/// What messages of an ideal network share.
+/// The resources that messages share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// Nothing: the time of each is latency and size over rate.
+    /// None: the time of each is latency plus size over rate.
     Nothing,
-    /// The NIC of a rank sends one message after the other, and receives one after the other.
+    /// The NIC of a rank sends one message at a time, and receives one at a time.
     Nics,
 }
 
 /// Why a replay did not finish.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReplayError {
-    /// Ranks wait for things that will not come.
+    /// Ranks wait for events that will never happen.
     #[error("{name}: {} of {ranks} ranks wait for ever:\n{}", stuck.len(), listed(stuck))]
     Stuck {
         /// The application.
         name: String,
-        /// How many ranks it has.
+        /// Number of ranks.
         ranks: u32,
-        /// Those that wait.
+        /// The waiting ranks.
         stuck: Vec<Fault>,
     },
-    /// The trace breaks the rules of MPI.
+    /// The trace violates the rules of MPI.
     #[error("{name}: {}", listed(faults))]
     Faults {
         /// The application.
         name: String,
-        /// Where and how.
+        /// The violations with their places.
         faults: Vec<Fault>,
     },
-    /// Messages come that no receive takes (MPI 4.0 §11.2.2 wants all communication complete at the end).
+    /// Messages without a receive (MPI 4.0 §11.2.2 requires all communication complete at the end).
     #[error("{name}: messages come that nobody receives:\n{}", listed(left))]
     Unreceived {
         /// The application.
         name: String,
-        /// Whose they are.
+        /// The ranks that they reached.
         left: Vec<Fault>,
     },
-    /// It takes longer than the clock goes.
+    /// The replay exceeds the range of the clock.
     #[error("{name}: takes longer than {}", Span(LONGEST.0))]
     TooLong {
         /// The application.
         name: String,
     },
-    /// Somebody did not want to wait.
+    /// The caller stopped it.
     #[error("stopped")]
     Stopped,
 }
 
 impl ReplayError {
-    /// What is wrong, rank by rank.
+    /// The problems, rank by rank.
     pub fn faults(&self) -> &[Fault] {
         match self {
             ReplayError::Stuck { stuck: faults, .. }
@@ -85,9 +85,9 @@ impl ReplayError {
     }
 }
 
-/// Half of what the clock can hold, so that sums of a time and a span have room.
+/// Half of the clock's range, so that sums of a time and a span do not overflow.
 const LONGEST: Time = Time(u64::MAX / 2);
-/// Things that happen between two looks at whether to go on: a few milliseconds.
+/// Events between two checks for a stop: a few milliseconds.
 const LOOK_EVERY: u64 = 1 << 14;
 
 /// The first lines of a list of faults.
@@ -99,10 +99,10 @@ fn listed(faults: &[Fault]) -> String {
     lines.join("\n")
 }
 
-/// The replay that ran, if it finished and broke no rule.
+/// The finished replay, if it violated no rule.
 ///
 /// # Errors
-/// What the ranks wait for, or what they did.
+/// What the ranks wait for, or which rules they violated.
 pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
     let name = replay.application().name.clone();
     let faults: Vec<Fault> = replay.faults().cloned().collect();
@@ -120,7 +120,7 @@ pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// What can happen. Simultaneous things happen in the order of their fields.
+/// Events. Simultaneous events are processed in the order of their fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Time,
@@ -136,28 +136,28 @@ enum What {
     Timer(u32),
 }
 
-/// The network at work.
+/// The state of the network.
 struct Carrier<'a> {
     network: IdealNetwork,
-    /// What the way between two ranks takes beyond the latency of the network.
+    /// Latency between two ranks beyond that of the network.
     way: &'a mut dyn FnMut(u32, u32) -> Span,
     queue: BinaryHeap<Reverse<Due>>,
-    /// Messages under way, and free places.
+    /// Messages in flight, and free places.
     messages: Vec<(Message, u8)>,
     free: Vec<u32>,
     count: u64,
-    /// By rank: when its NIC has sent, has received what it was given.
+    /// By rank: when its NIC has sent and received its messages.
     nics: Vec<[Time; 2]>,
-    /// When the last message that matching looks at came, by sender and receiver, and by what tells them apart.
+    /// When the last message relevant for matching arrived, by sender and receiver, and by matching key.
     last: BTreeMap<(u32, u32, u32, i32), Time>,
-    /// Receives with wildcards tell messages by their order alone.
+    /// Wildcard receives distinguish messages by their order only.
     by_pair: bool,
 }
 
 /// Runs an application on an ideal network.
 ///
 /// # Errors
-/// What ranks wait for if they wait for ever; what breaks the rules of MPI.
+/// What blocked ranks wait for; violations of MPI's rules.
 pub fn run(
     application: Arc<Application>,
     options: Options,
@@ -166,8 +166,8 @@ pub fn run(
     run_watched(application, options, network, &mut |_, _| Span::ZERO, &mut || true)
 }
 
-/// The same where ranks are at different distances, and for somebody who may not want to wait: a message from one rank to another
-/// takes their `way` longer, and `go_on` is asked every few milliseconds.
+/// The same with distances: a message between two ranks takes their `way` longer. `go_on` is called every few
+/// milliseconds and may stop the replay.
 ///
 /// # Errors
 /// As [`run`], and [`ReplayError::Stopped`].
@@ -215,7 +215,7 @@ pub fn run_watched(
 }
 
 impl Carrier<'_> {
-    /// Does what the ranks want.
+    /// Executes the requests of the ranks.
     fn take(&mut self, out: &mut Outbox, now: Time) {
         for timer in out.timers.drain(..) {
             let due = Due { at: timer.at, what: What::Timer(timer.rank), index: u64::from(timer.token) };
@@ -228,7 +228,7 @@ impl Carrier<'_> {
                 self.messages.len() as u32 - 1
             });
             self.messages[place as usize] = (message, 1 + u8::from(message.notify.is_some()));
-            // The count keeps the order of messages that are due together.
+            // The counter keeps the order of simultaneous messages.
             self.count += 1;
             let index = self.count << 32 | u64::from(place);
             self.queue.push(Reverse(Due { at: delivered, what: What::Delivered, index }));
@@ -238,7 +238,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// When a message has left, and when it is there.
+    /// When a message has left, and when it has arrived.
     fn times(&mut self, message: &Message, now: Time) -> (Time, Time) {
         let Message { from, to, bytes, .. } = *message;
         let latency = self.network.latency.saturating_add((self.way)(from, to));
@@ -248,7 +248,7 @@ impl Carrier<'_> {
             Sharing::Nics => {
                 let start = now.max(self.nics[from as usize][0]);
                 self.nics[from as usize][0] = start.saturating_add(wire);
-                // Cut through: the receiving NIC takes the first byte as soon as it is there and it is free.
+                // Cut through: a free receiving NIC takes the first byte when it arrives.
                 let first = start.saturating_add(latency).max(self.nics[to as usize][1]);
                 self.nics[to as usize][1] = first.saturating_add(wire);
                 (start.saturating_add(wire), first.saturating_add(wire))
@@ -263,7 +263,7 @@ impl Carrier<'_> {
         (sent, delivered)
     }
 
-    /// A message of which one event has happened.
+    /// A message for which one of its two events has happened.
     fn release(&mut self, index: u64) -> Message {
         let place = index as u32;
         let (message, events) = &mut self.messages[place as usize];

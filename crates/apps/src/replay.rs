@@ -1,8 +1,7 @@
-//! A replay: the ranks of an application, on whatever carries their messages.
+//! A replay: the ranks of an application, on any transport of messages.
 //!
-//! The replay has no clock and no network. Its owner tells it what happens (`start`, `on_timer`, `on_delivered`,
-//! `on_sent`) and does what it finds in the [`Outbox`]. Messages of one rank to another must be delivered in the
-//! order in which they were sent.
+//! The replay has no clock and no network. Its owner reports events (`start`, `on_timer`, `on_delivered`, `on_sent`)
+//! and executes the requests in the [`Outbox`]. Messages between two ranks must be delivered in the order of sending.
 
 use crate::algorithm::Choices;
 use crate::application::Application;
@@ -11,18 +10,18 @@ use pauseframe_units::{Span, Time};
 use std::fmt;
 use std::sync::Arc;
 
-/// How an application is replayed.
+/// Settings of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Compute times are multiplied by this.
+    /// Factor for all compute times.
     pub compute_scale: f64,
-    /// Messages of at most so many bytes are sent without asking (Open MPI's TCP component: 64 KiB).
+    /// Largest message that is sent without an announcement (Open MPI's TCP component: 64 KiB).
     pub eager_limit: u64,
-    /// Bytes that go before each message, and that an announcement and its answer have.
+    /// Bytes before each message, and of an announcement and its answer.
     pub envelope: u64,
-    /// Collective algorithms that do not go by size.
+    /// Collective algorithms that replace the choice by size.
     pub algorithms: Choices,
-    /// Whether every rank keeps its time line.
+    /// Whether every rank records its timeline.
     pub timeline: bool,
 }
 
@@ -48,23 +47,23 @@ impl Options {
     }
 }
 
-/// What the ranks want of the network and the clock.
+/// Requests of the ranks to the network and the clock.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// To be sent, in this order.
+    /// Messages to send, in this order.
     pub messages: Vec<Message>,
-    /// To be called back.
+    /// Timers to set.
     pub timers: Vec<Timer>,
 }
 
-/// A rank wants to be called at a time.
+/// A rank's request to be called at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Timer {
     /// When.
     pub at: Time,
     /// Which rank.
     pub rank: u32,
-    /// Given back to it.
+    /// Returned to it.
     pub token: u32,
 }
 
@@ -74,16 +73,16 @@ impl Outbox {
     }
 }
 
-/// What is wrong with a rank, and where.
+/// A problem of a rank and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// The rank.
     pub rank: u32,
-    /// The line of its file; 0 where there is none.
+    /// The line of its file; 0 if there is none.
     pub line: u32,
     /// The step of its program, from 0.
     pub step: u32,
-    /// What is wrong, or what it waits for.
+    /// The problem, or what the rank waits for.
     pub reason: String,
 }
 
@@ -98,16 +97,16 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What came of one rank.
+/// The result of one rank.
 #[derive(Clone, Debug)]
 pub struct RankReport<'a> {
-    /// When it was through its program; `None` if it is not.
+    /// When it finished its program; `None` if it did not.
     pub finished: Option<Time>,
     /// Time by activity, up to its last change.
     pub totals: Totals,
-    /// Its time line up to its last change, if it keeps one.
+    /// Its timeline up to its last change, if it records one.
     pub stretches: &'a [Stretch],
-    /// What it does since its last change; `None` once it is through.
+    /// Its activity since its last change; `None` when it has finished.
     pub last: Option<Ongoing>,
 }
 
@@ -132,7 +131,7 @@ impl Replay {
         &self.application
     }
 
-    /// All ranks begin.
+    /// Starts all ranks.
     pub fn start(&mut self, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         for rank in &mut self.ranks {
@@ -140,7 +139,7 @@ impl Replay {
         }
     }
 
-    /// The time of a timer has come.
+    /// A timer has expired.
     pub fn on_timer(&mut self, timer: Timer, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         self.ranks[timer.rank as usize].on_timer(timer.token, now, world, out);
@@ -152,7 +151,7 @@ impl Replay {
         self.ranks[message.to as usize].on_message(message, now, world, out);
     }
 
-    /// The last byte of a message with a `notify` has left its rank for good.
+    /// The last byte of a message with a `notify` has left its rank.
     pub fn on_sent(&mut self, message: &Message, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         if let Some(request) = message.notify {
@@ -160,35 +159,35 @@ impl Replay {
         }
     }
 
-    /// Whether all ranks are through.
+    /// Whether all ranks have finished.
     pub fn is_finished(&self) -> bool {
         self.ranks.iter().all(|rank| rank.finished.is_some())
     }
 
-    /// When the last rank was through, if all are.
+    /// When the last rank finished, if all have.
     pub fn finish(&self) -> Option<Time> {
         let finished: Option<Vec<Time>> = self.ranks.iter().map(|rank| rank.finished).collect();
         finished.map(|times| times.into_iter().max().unwrap_or(Time::ZERO))
     }
 
-    /// What each rank that is not through waits for.
+    /// What each unfinished rank waits for.
     pub fn stuck(&self) -> Vec<Fault> {
         let world = World { application: &self.application, options: &self.options };
         self.ranks.iter().filter_map(|rank| rank.stuck(world)).collect()
     }
 
-    /// What the ranks did against the rules of MPI.
+    /// Violations of MPI's rules.
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
         self.ranks.iter().flat_map(|rank| &rank.faults)
     }
 
-    /// Ranks to which messages came that they did not receive.
+    /// Ranks that did not receive all messages sent to them.
     pub fn unreceived(&self) -> Vec<Fault> {
         let world = World { application: &self.application, options: &self.options };
         self.ranks.iter().filter_map(|rank| rank.unreceived(world)).collect()
     }
 
-    /// What came of each rank.
+    /// The result of each rank.
     pub fn ranks(&self) -> impl ExactSizeIterator<Item = RankReport<'_>> {
         self.ranks.iter().map(|rank| RankReport {
             finished: rank.finished,

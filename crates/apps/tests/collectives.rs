@@ -1,4 +1,4 @@
-//! Collective algorithms on a network without contention take the time of their closed forms, to the picosecond.
+//! Without contention, collective algorithms take the time of their closed forms, to the picosecond.
 
 use pauseframe_apps::generate::{Pattern, Shape, generate};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const NETWORK: IdealNetwork =
     IdealNetwork { latency: Span::from_us(3), rate: BitRate::gbps(10), sharing: Sharing::Nothing };
 
-/// Nothing but payload on the wire, nothing announced.
+/// Only payload on the wire, and no announcements.
 fn plain() -> Options {
     Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() }
 }
@@ -31,7 +31,7 @@ fn time_of(application: Application, options: &Options) -> Span {
     end
 }
 
-/// `a` latencies and `b` bytes one after the other.
+/// `a` latencies and `b` bytes in sequence.
 fn alpha_beta(a: u64, b: u64) -> Span {
     NETWORK.latency * a + NETWORK.rate.serialise(Bytes(b))
 }
@@ -95,8 +95,8 @@ fn other_sizes_take_the_time_of_the_closed_form() {
             let time = time_of(application(&call, ranks), &plain());
             assert_eq!(time, alpha_beta(alphas, bytes), "{kind} by {algorithm} among {ranks}");
         }
-        // Two more rounds of the whole vector for those that are left over; ranks that have none of them begin
-        // early, so that it can be less.
+        // Two more rounds of the whole vector for the excess ranks; ranks without such a round begin early, so the time
+        // can be shorter.
         for (algorithm, alphas, bytes) in [
             (A::RecursiveDoubling, below, below * n),
             (A::Rabenseifner, 2 * below, 2 * (power - 1) * n / power),
@@ -115,7 +115,7 @@ fn other_sizes_take_the_time_of_the_closed_form() {
     }
 }
 
-/// A large message takes two more latencies: the announcement and the answer.
+/// A large message takes two more latencies: announcement and answer.
 #[test]
 fn rendezvous_costs_two_latencies_and_two_envelopes() {
     let options = Options { eager_limit: 1000, envelope: 40, ..Options::default() };
@@ -158,8 +158,8 @@ fn the_root_may_be_any_rank() {
 }
 
 proptest! {
-    /// In each round each message has a receive and each receive a message, for any size, root and algorithm; and all ranks
-    /// end after the same rounds or have nothing left to do.
+    /// In each round each message has a receive and vice versa, for any size, root and algorithm; and all ranks end
+    /// after the same number of rounds or have nothing left to do.
     #[test]
     fn sends_and_receives_agree(ranks in 1_u32..40, root in 0_u32..40, bytes in 0_u64..5000) {
         let root = root % ranks;

@@ -1,4 +1,4 @@
-//! Traces in all formats: what they mean, worked out by hand, and what is said of those that are wrong.
+//! Traces in all formats: their meaning by hand, and the errors of wrong ones.
 
 mod common;
 
@@ -104,7 +104,7 @@ fn a_trace_that_cannot_finish_says_who_waits_for_what() {
             "rank 2, line 18: waits with request 5 for a message from rank 1 with tag 9",
         ]
     );
-    // Two large sends before their receives: nobody's buffer is free.
+    // Two large sends before their receives: neither buffer becomes free.
     let text = "rank 0 of 2\n0 send 1 100000 0\n0 recv 1 100000 0\nend 0\nrank 1 of 2\n0 send 0 100000 0\n0 recv 0 100000 0\nend 0\n";
     let application = Arc::new(read_text("pmpi-rendezvous.txt", text).unwrap());
     let error = ideal::run(Arc::clone(&application), Options::default(), NETWORK).unwrap_err().to_string();
@@ -193,7 +193,7 @@ fn simgrid() {
     let application = read_text("ti.txt", TIME_INDEPENDENT).unwrap();
     assert_eq!(application.notes, ["computation counts flops; a rank does 1e9 a second"]);
     assert!((time_of(application) - 13.1).abs() < 1e-9);
-    // In a folder, each rank has its file.
+    // In a folder, each rank has its own file.
     let folder = std::env::temp_dir().join(format!("pauseframe-apps-{}-ti", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for rank in 0..3 {

@@ -5,9 +5,9 @@
 //! bisection (1:1 is 32 and 32); reading A takes Bollobás' bound for the bisection of a random regular graph,
 //! n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both have about 7,200 hosts.
 //!
-//! Usage: `fig14 [PERMUTATIONS [SWITCHES NETWORK_PORTS HOST_PORTS]]`, by default 20 permutations and all six
-//! settings; with the other three numbers that one Jellyfish instead. CSV on standard output. `relative` is to
-//! ECMP on the same permutation; `seconds` is all of a row: plan, choice and rates of all permutations.
+//! Usage: `fig14 [PERMUTATIONS [SWITCHES NETWORK_PORTS HOST_PORTS]]`, by default 20 permutations and all six settings;
+//! the other three numbers select one Jellyfish. CSV on standard output. `relative` is the ratio to ECMP on the same
+//! permutation; `seconds` is the time of a whole row: plan, choice and rates of all permutations.
 
 use pauseframe_flowlevel::demand::{self, Pair};
 use pauseframe_flowlevel::routes::{self, VlanChoice};
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let sets = VlanSets::of(&tables, 0);
             let planned = planning.elapsed();
             for (choice, how) in choices {
-                // Every row pays for the plan that it shares.
+                // Every row includes the time of its plan.
                 let start = Instant::now().checked_sub(planned).ok_or("the clock starts too late")?;
                 let throughput = setting.planned(&tables, &sets, *how)?;
                 out.write_record(setting.row(
@@ -136,7 +136,7 @@ impl Setting {
         })
     }
 
-    /// Throughput of each permutation, a part of the hosts' line rate.
+    /// Throughput of each permutation relative to the hosts' line rate.
     fn throughput(&self, paths: &Paths) -> Result<f64, Box<dyn Error>> {
         let rates = MaxMin::default().solve(&self.capacity, Flows::equal(paths))?;
         Ok(Report::new(&self.capacity, paths, rates, self.hosts).throughput / 1e9)

@@ -1,18 +1,17 @@
-//! Maximum concurrent flow: the largest rate that all pairs can have at once if every flow may be split over
-//! all paths, as a lower and an upper bound.
+//! Maximum concurrent flow: a lower and an upper bound of the largest rate that all pairs can have at once if every
+//! flow may be split over all paths.
 //!
-//! The algorithm is that of Garg and Könemann (FOCS 1998) in the form of Fleischer (SIAM J. Discrete Math.
-//! 2000): links have lengths, flow is sent along shortest paths, and what a link carries makes it longer by a
-//! small factor. All demands of one source are sent along one shortest-path tree (Karakostas, SODA 2002), and
-//! hosts count as part of their switch, because their own links bound the rate separately and exactly.
+//! The algorithm is that of Garg and Könemann (FOCS 1998) in the form of Fleischer (SIAM J. Discrete Math. 2000): links
+//! have lengths, flow is sent along shortest paths, and the flow on a link lengthens it by a small factor. All demands
+//! of one source use one shortest-path tree (Karakostas, SODA 2002), and hosts count as part of their switch, because
+//! their own links bound the rate separately and exactly.
 //!
-//! The bounds are certificates of their own, whatever the number of phases. Lower: what was sent so far, over
-//! the worst overload. Upper, by duality: the sum of capacity times length, over the sum of demand times
-//! distance; lengths only grow, so distances found at any time of a phase do for the lengths at its end.
-//! The papers fix the step by the gap wanted. Here it starts large and is halved again and again, each step for
-//! twice as many phases; the lengths are kept and what was sent is forgotten then, since it was sent under
-//! worse lengths. On a Jellyfish of 7,200 hosts a gap of 5 % took 171 phases; after 500 with a fixed step of 0.5
-//! the gap was still 11 %.
+//! The bounds are certificates for any number of phases. Lower: what was sent so far, divided by the worst overload.
+//! Upper, by duality: the sum of capacity times length, divided by the sum of demand times distance; since lengths only
+//! grow, distances found during a phase are valid for the lengths at its end. The papers fix the step by the desired
+//! gap. Here it starts large and is halved repeatedly, each step for twice as many phases. Each halving keeps the
+//! lengths and discards the flow, because it was sent under worse lengths. On a Jellyfish of 7,200 hosts a gap of 5 %
+//! took 171 phases; after 500 with a fixed step of 0.5 the gap was still 11 %.
 //!
 //! The optimum bounds the rate of the *worst* flow of any routing, and so the mean where all rates are equal.
 //! Unequal rates can have a higher mean.
@@ -25,12 +24,12 @@ use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// How good the bounds are to be.
+/// Target precision of the bounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ConcurrentFlow {
-    /// Stop when the upper bound is at most this part above the lower one, such as 0.05.
+    /// Stop when the upper bound exceeds the lower one by at most this fraction, such as 0.05.
     pub gap: f64,
-    /// Stop after this many phases in any case. A phase is a shortest-path tree or more for each source.
+    /// Maximum number of phases. A phase computes at least one shortest-path tree per source.
     pub phases_max: usize,
 }
 
@@ -42,7 +41,7 @@ impl Default for ConcurrentFlow {
 }
 
 impl ConcurrentFlow {
-    /// Stops at this gap. The phases it takes grow with the square of its inverse, and so does their limit.
+    /// Stops at this gap. The number of phases grows with the square of its inverse, and so does their limit.
     pub fn within(gap: f64) -> ConcurrentFlow {
         let usual = ConcurrentFlow::default();
         let more = (usual.gap / gap).powi(2).max(1.0);
@@ -50,20 +49,19 @@ impl ConcurrentFlow {
     }
 }
 
-/// What all pairs can have at once, in bits per second each.
+/// Bounds of the common rate of all pairs, in bits per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bounds {
-    /// This much is possible.
+    /// Lower bound.
     pub lower: f64,
-    /// More than this is not.
+    /// Upper bound.
     pub upper: f64,
-    /// How many phases it took; none where the hosts' links decide alone.
+    /// Number of phases; zero if only the hosts' links limit the rate.
     pub phases: usize,
 }
 
 impl ConcurrentFlow {
-    /// Bounds for the rate that every pair can have at once. Without a path for some pair it is zero; without
-    /// pairs it is infinite.
+    /// Bounds of the rate that every pair can have at once: zero if some pair has no path, infinite without pairs.
     ///
     /// # Panics
     /// If a pair names a node that is not a host of `graph`.
@@ -71,7 +69,7 @@ impl ConcurrentFlow {
         self.solve_watched(topology, graph, demand, &mut Unwatched)
     }
 
-    /// The same with somebody who looks on. Whoever stops it has the bounds so far.
+    /// The same with an observer. An observer that stops it gets the bounds so far.
     ///
     /// # Panics
     /// As [`ConcurrentFlow::solve`].
@@ -112,7 +110,7 @@ impl ConcurrentFlow {
     }
 }
 
-/// What the links of the hosts allow.
+/// The limit of the hosts' links.
 fn host_bound(topology: &Topology, graph: &SwitchGraph, demand: &[Pair]) -> f64 {
     let mut flows = BTreeMap::<PortId, u32>::new();
     for pair in demand.iter().filter(|pair| pair.from != pair.to) {
@@ -132,7 +130,7 @@ struct Source {
     to: Vec<(u32, f64)>,
 }
 
-/// The pairs between different switches, counted by switches.
+/// Pairs between different switches, counted by switches.
 fn by_source(graph: &SwitchGraph, demand: &[Pair]) -> Vec<Source> {
     let mut counts = BTreeMap::<u32, BTreeMap<u32, f64>>::new();
     for pair in demand {
@@ -161,12 +159,12 @@ struct Lengths {
     first: Vec<u32>,
     arcs: Vec<Arc>,
     distance: Vec<f64>,
-    /// The arc that a switch is reached by.
+    /// The arc by which a switch is reached.
     via: Vec<u32>,
     /// Switches in the order in which they were reached.
     order: Vec<u32>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// What flows to a switch and on from it.
+    /// The flow to a switch and beyond.
     through: Vec<f64>,
 }
 
@@ -204,13 +202,13 @@ impl Lengths {
         self.arcs.iter().map(|arc| arc.capacity * arc.length).sum()
     }
 
-    /// How many times its capacity the worst arc carries.
+    /// The worst overload of an arc relative to its capacity.
     fn overload(&self) -> f64 {
         self.arcs.iter().map(|arc| arc.flow / arc.capacity).fold(0.0, f64::max)
     }
 
-    /// Sends `scale` for every pair; returns the sum of demand times a distance that is not above the one at
-    /// the end.
+    /// Sends `scale` for every pair; returns the sum of demand times a distance that does not exceed the one at the
+    /// end.
     fn phase(&mut self, sources: &[Source], scale: f64, step: f64) -> f64 {
         // Only ratios of lengths matter; this keeps them in range.
         let longest = self.arcs.iter().map(|arc| arc.length * arc.capacity).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! Who sends to whom: the usual demands of routing studies, a list of pairs of hosts, one flow each.
+//! Demands: the usual ones of routing studies, as a list of pairs of hosts, one flow each.
 //!
 //! Random demands draw from PCG XSL RR 128/64 (O'Neill 2014), seeded by the caller.
 
@@ -26,9 +26,9 @@ pub enum DemandError {
     TooFew {
         /// Hosts, or switches with hosts.
         what: &'static str,
-        /// How many are needed.
+        /// Number needed.
         needed: usize,
-        /// How many there are.
+        /// Number available.
         given: usize,
     },
     /// The exponent of a skewed demand is negative or not finite.
@@ -40,8 +40,7 @@ fn at_least(what: &'static str, given: usize, needed: usize) -> Result<(), Deman
     if given < needed { Err(DemandError::TooFew { what, needed, given }) } else { Ok(()) }
 }
 
-/// Every host sends to one host and receives from one, never itself: one random cycle through all of them
-/// (Sattolo 1986).
+/// Every host sends to one other host and receives from one: a single random cycle through all hosts (Sattolo 1986).
 ///
 /// # Errors
 /// If there are fewer than two hosts.
@@ -51,8 +50,8 @@ pub fn permutation(hosts: &[NodeId], seed: u64) -> Result<Vec<Pair>, DemandError
     Ok(hosts.iter().zip(to).map(|(from, to)| Pair { from: *from, to: hosts[to] }).collect())
 }
 
-/// All hosts of a switch send to the hosts of one other switch, in a random cycle of the switches. The i-th
-/// host sends to the i-th there, counted round where the other switch has fewer.
+/// All hosts of a switch send to the hosts of another switch, in a random cycle of the switches. The i-th host sends to
+/// the i-th there, modulo the number of hosts there.
 ///
 /// # Errors
 /// If fewer than two switches have hosts.
@@ -89,8 +88,8 @@ pub fn n_to_1(hosts: &[NodeId], senders: usize, seed: u64) -> Result<Vec<Pair>, 
     Ok(drawn[1..].iter().map(|from| Pair { from: *from, to: drawn[0] }).collect())
 }
 
-/// Every host sends to one other host, drawn by Zipf's law: the k-th most popular of a random ranking with a
-/// probability proportional to k to the power of `-exponent`. With exponent zero all are alike.
+/// Every host sends to one other host, drawn by Zipf's law: the k-th host of a random ranking has a probability
+/// proportional to k to the power of `-exponent`. With exponent zero all are equally likely.
 ///
 /// # Errors
 /// If there are fewer than two hosts or the exponent is out of its bounds.
@@ -114,7 +113,7 @@ pub fn skewed(hosts: &[NodeId], exponent: f64, seed: u64) -> Result<Vec<Pair>, D
         let at: f64 = rng.random_range(0.0..total);
         ranking[cumulative.partition_point(|sum| *sum <= at).min(ranking.len() - 1)]
     };
-    // The most popular host has itself as its likeliest draw: it takes its turn with the second.
+    // The most popular host would most likely draw itself; it exchanges ranks with the second.
     let second = |from: NodeId| if ranking[0] == from { ranking[1] } else { ranking[0] };
     let mut pairs = Vec::with_capacity(hosts.len());
     for from in hosts {

@@ -1,8 +1,8 @@
-//! Flows that come and go: completion times of a fluid model without packets.
+//! Flows that start and end: completion times of a fluid model without packets.
 //!
-//! At any moment the rates are max-min fair among the flows under way. They change only when a flow starts or
-//! ends, and only for the flows that this reaches ([`Shares`]). Between two changes a flow drains at a constant rate, so
-//! its end is known. Left out: propagation delay, the time that rates need to settle.
+//! Rates are max-min fair among the active flows. They change only when a flow starts or ends, and only for the
+//! affected flows ([`Shares`]). Between two changes a flow drains at a constant rate, so its end is known. Propagation
+//! delay and the convergence of rates are not modelled.
 
 use crate::{FlowError, Flows, Paths, Shares};
 use pauseframe_topology::watch::{Unwatched, Watch};
@@ -10,60 +10,60 @@ use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A flow that starts at some time and ends when all is sent, or at its stop.
+/// A flow that starts at some time and ends when all data are sent, or at its stop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arrival {
-    /// When it starts.
+    /// Start time.
     pub start: Time,
-    /// What it sends.
+    /// Data to send.
     pub size: Bytes,
-    /// Its weight among others.
+    /// Its weight relative to others.
     pub weight: f64,
-    /// The highest rate it can send at, if there is one.
+    /// Its maximum rate, if any.
     pub cap: Option<BitRate>,
-    /// When it ends in any case, if it does.
+    /// Its stop time, if any.
     pub stop: Option<Time>,
 }
 
-/// Entries of the queue of ends, most of them out of date, that are not worth a clearing.
+/// Number of entries of the queue of ends, mostly outdated, below which cleaning does not pay.
 const ENDS_MIN: usize = 1024;
-/// And so many for each flow under way.
+/// Additional entries per active flow.
 const ENDS_MOST: usize = 4;
 
-/// Where flows come from, in the order of their starts; it may react to their ends.
+/// A source of flows in the order of their starts; it may react to their ends.
 pub trait Source {
-    /// When the next flow starts, if one is known. Asked again after every end.
+    /// Start of the next flow, if known. Called again after every end.
     fn next_start(&self) -> Option<Time>;
-    /// The next flow, numbered on from 0; writes its ports into `path`, which is empty.
+    /// The next flow, numbered from 0; writes its ports into `path`, which is empty.
     fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival;
-    /// Flow `flow`, which took `path`, has ended at time `at` (seconds).
+    /// Flow `flow` with path `path` has ended at time `at` (seconds).
     fn ended(&mut self, _flow: usize, _path: &[PortId], _at: f64) {}
 }
 
-/// What came of all flows.
+/// The result of all flows.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// When each has ended, in seconds since the start of the run; [`f64::INFINITY`] for one that has not.
+    /// End of each flow in seconds since the start of the run; [`f64::INFINITY`] if it has not ended.
     pub finish: Vec<f64>,
-    /// What each has left to send, in bits.
+    /// Remaining bits of each flow.
     pub left: Vec<f64>,
     /// The ports of each.
     pub paths: Paths,
-    /// What each was to send.
+    /// Total bits of each flow.
     pub sizes: Vec<Bytes>,
-    /// When all this was so, in seconds.
+    /// Time of this state in seconds.
     pub end: f64,
-    /// Whether somebody stopped it.
+    /// Whether the caller stopped it.
     pub stopped: bool,
 }
 
-/// When each flow has sent all, in seconds since the start of the run; [`f64::INFINITY`] for one whose way is
-/// closed by a port without capacity.
+/// End of each flow in seconds since the start of the run; [`f64::INFINITY`] for one blocked by a port without
+/// capacity.
 ///
-/// `capacity` is bits per second by port. Ends within a part in 10^12 of each other count as one moment.
+/// `capacity` is bits per second by port. Ends within a relative 10^-12 of each other count as simultaneous.
 ///
 /// # Errors
-/// If a number is out of its bounds, or there is not one path for each arrival.
+/// If a number is out of bounds, or the numbers of paths and arrivals differ.
 pub fn completion_times(
     capacity: &[f64],
     paths: &Paths,
@@ -73,7 +73,7 @@ pub fn completion_times(
         return Err(FlowError::Length { what: "arrivals", given: arrivals.len(), flows: paths.len() });
     }
     let weights: Vec<f64> = arrivals.iter().map(|arrival| arrival.weight).collect();
-    // All mistakes are found here, so that none turns up in the middle.
+    // All mistakes are found here, before the computation.
     Flows { paths, weights: Some(&weights), caps: None }.check(capacity)?;
     let mut order: Vec<u32> = (0..arrivals.len() as u32).collect();
     order.sort_by_key(|flow| arrivals[*flow as usize].start);
@@ -86,7 +86,7 @@ pub fn completion_times(
     Ok(finish)
 }
 
-/// Flows that are known in full.
+/// Flows that are known in advance.
 struct Listed<'a> {
     paths: &'a Paths,
     arrivals: &'a [Arrival],
@@ -107,7 +107,7 @@ impl Source for Listed<'_> {
     }
 }
 
-/// Follows the flows of `source` until all are over, or until time `until`.
+/// Computes the flows of `source` until all have ended, or until time `until`.
 ///
 /// # Errors
 /// If a number is out of its bounds.
@@ -142,7 +142,7 @@ pub fn simulate(
     Ok(fluid.outcome(end, false))
 }
 
-/// A flow under way.
+/// An active flow.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     flow: u32,
@@ -150,11 +150,11 @@ struct Progress {
     left: f64,
     rate: f64,
     since: f64,
-    /// When it ends at this rate; infinite for a slot without a flow.
+    /// Its end at this rate; infinite for a slot without a flow.
     due: f64,
 }
 
-/// (seconds, flow, slot), the soonest first. Not negative, so the bits of the seconds are in the same order.
+/// (seconds, flow, slot), earliest first. The bits of non-negative seconds have the same order.
 type Queue = BinaryHeap<Reverse<(u64, u32, u32)>>;
 
 #[derive(Debug)]
@@ -167,11 +167,11 @@ struct Fluid {
     sizes: Vec<Bytes>,
     finish: Vec<f64>,
     left: Vec<f64>,
-    /// How many flows have ended.
+    /// Number of flows that have ended.
     ended: u64,
-    /// Some may have ended before.
+    /// Number of ends at the last cleaning.
     stops: Queue,
-    /// Out of date where it is not the flow's due time any more.
+    /// Outdated if it differs from the flow's current end.
     ends: Queue,
     path: Vec<PortId>,
 }
@@ -287,7 +287,7 @@ impl Fluid {
         Ok(())
     }
 
-    /// Gives new rates to all flows that what started and ended changes.
+    /// Assigns new rates to all flows affected by starts and ends.
     fn share_again(&mut self, now: f64) {
         let Fluid { shares, progress, ends, .. } = self;
         shares.settle(|slot, rate| {
@@ -314,7 +314,7 @@ impl Progress {
         }
     }
 
-    /// From `now` on at this rate; returns when the flow is due.
+    /// Sets this rate from `now` on; returns when the flow ends.
     fn change_rate(&mut self, rate: f64, now: f64) -> f64 {
         self.drain_until(now);
         (self.rate, self.since) = (rate, now);

@@ -1,8 +1,8 @@
-//! What can be wrong with flows and links.
+//! Errors about flows and links.
 
 use thiserror::Error;
 
-/// Why rates cannot be given.
+/// Why rates cannot be computed.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum FlowError {
     /// A path uses a port that has no capacity.
@@ -12,7 +12,7 @@ pub enum FlowError {
         flow: usize,
         /// The port.
         port: u32,
-        /// How many ports have a capacity.
+        /// Number of ports with a capacity.
         ports: usize,
     },
     /// A capacity is negative or not finite.
@@ -20,7 +20,7 @@ pub enum FlowError {
     Capacity {
         /// The port.
         port: usize,
-        /// What was given, bits per second.
+        /// The value in bits per second.
         value: f64,
     },
     /// A weight is not a positive number.
@@ -28,7 +28,7 @@ pub enum FlowError {
     Weight {
         /// The flow.
         flow: usize,
-        /// What was given.
+        /// The value.
         value: f64,
     },
     /// A rate cap is negative or not a number.
@@ -36,17 +36,17 @@ pub enum FlowError {
     Cap {
         /// The flow.
         flow: usize,
-        /// What was given, bits per second.
+        /// The value in bits per second.
         value: f64,
     },
-    /// A list does not have one entry for each flow.
+    /// A list has another number of entries than flows.
     #[error("there are {given} {what} for {flows} flows")]
     Length {
-        /// What the list holds.
+        /// Content of the list.
         what: &'static str,
-        /// How many entries it has.
+        /// Number of entries.
         given: usize,
-        /// How many flows there are.
+        /// Number of flows.
         flows: usize,
     },
 }

@@ -1,13 +1,12 @@
 //! Flow rates and completion times without packets.
 //!
-//! A [`demand`] says who sends to whom, [`routes`] give every flow its ports on a topology, [`MaxMin`] shares
-//! the links among flows that stay, [`Shares`] among flows that come and go, whose completion times
-//! [`completion_times`] finds.
-//! [`ConcurrentFlow`] bounds what any routing could do for the same demand, and [`Report`] sums up.
+//! A [`demand`] lists who sends to whom, [`routes`] assign ports of a topology to every flow, [`MaxMin`] shares the
+//! links among permanent flows, and [`Shares`] among flows that start and end, whose completion times
+//! [`completion_times`] computes. [`ConcurrentFlow`] bounds the rates of any routing, and [`Report`] summarises.
 //!
-//! A link is one direction here, named by its [`PortId`]: a host's uplink and
-//! downlink are links like all others. Rates are `f64` bits per second. Left out: queues, round-trip times,
-//! slow start, headers; every flow always has its fair share at once.
+//! A link is one direction, named by its [`PortId`]; a host's uplink and downlink are ordinary links. Rates are `f64`
+//! bits per second. Queues, round-trip times, slow start and headers are not modelled; every flow has its fair share at
+//! once.
 
 mod concurrent_flow;
 pub mod demand;
@@ -30,7 +29,7 @@ pub use shares::Shares;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Id, LinkId, PortId};
 
-/// What each port can send, in bits per second, by [`PortId`].
+/// Capacity of each port in bits per second, by [`PortId`].
 pub fn capacities(topology: &Topology) -> Vec<f64> {
     let port = |index: usize| PortId::of_link(LinkId::from_index(index / 2), index % 2);
     (0..topology.port_count()).map(|index| topology.channel(port(index)).rate.0 as f64).collect()

@@ -1,12 +1,12 @@
 //! Max-min fair rates by water-filling (Bertsekas and Gallager, Data Networks, 1987, chapter 6).
 //!
-//! The rates of all flows rise together, each in proportion to its weight, until a link is full or a flow
-//! reaches its cap; what stopped stays, the others rise on. The link that fills next is the one with the
-//! smallest share, capacity left by the sum of the weights that still rise. Shares only grow while flows stop,
-//! so a heap may hold old ones: a link that comes out with an old share goes back with its new one.
+//! The rates of all flows rise together, in proportion to their weights, until a link is full or a flow reaches its
+//! cap; stopped flows keep their rate, the others rise on. The next link to fill is the one with the smallest share:
+//! remaining capacity divided by the sum of the rising weights. Shares only grow while flows stop, so a heap may hold
+//! outdated ones: a link that comes out with an old share is reinserted with its new one.
 //!
-//! Exact but for rounding: a link's share loses digits where weights of flows on it differ by more than about
-//! six powers of ten.
+//! Exact except for rounding: a link's share loses precision if weights of its flows differ by more than about six
+//! powers of ten.
 
 use crate::{FlowError, Paths};
 use pauseframe_units::PortId;
@@ -18,10 +18,9 @@ use std::collections::BinaryHeap;
 pub struct Flows<'a> {
     /// The ports of each flow. A flow that crosses a port twice loads it twice.
     pub paths: &'a Paths,
-    /// The weight of each flow; all equal, where there is no list.
+    /// The weight of each flow; an empty list means equal weights.
     pub weights: Option<&'a [f64]>,
-    /// The highest rate of each flow in bits per second, [`f64::INFINITY`] for none; no caps at all, where
-    /// there is no list.
+    /// The maximum rate of each flow in bits per second, [`f64::INFINITY`] for none; an empty list means no caps.
     pub caps: Option<&'a [f64]>,
 }
 
@@ -67,11 +66,11 @@ impl<'a> Flows<'a> {
     }
 }
 
-/// What is still to be shared at a link.
+/// State of a link during filling.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     left: f64,
-    /// The sum of the weights of the flows that still rise, and how many times they cross the link.
+    /// The sum of the weights of its rising flows, and the number of their crossings.
     weight: f64,
     rising: u32,
 }
@@ -84,28 +83,28 @@ impl Link {
     }
 }
 
-/// The solver; it keeps its memory between calls.
+/// The solver; it reuses its memory between calls.
 #[derive(Clone, Debug, Default)]
 pub struct MaxMin {
     links: Vec<Link>,
     /// The flows that cross link `l`: `flows[first[l]..first[l + 1]]`.
     first: Vec<u32>,
     flows: Vec<u32>,
-    /// (share, link), the smallest first. Not negative, so their bits are in the same order.
+    /// (share, link), smallest first. The bits of non-negative shares have the same order.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     /// (water level at which the cap is reached, flow), descending: the next one is the last.
     caps: Vec<(u64, u32)>,
     stopped: Vec<bool>,
 }
 
-/// What stops next; a link with the water level.
+/// The next limit; a link with its water level.
 enum Stop {
     Link(u32, f64),
     Flow(u32),
 }
 
 impl MaxMin {
-    /// The rate of each flow in bits per second, given what each port can send. A flow that nothing limits has
+    /// The rate of each flow in bits per second, for the given capacities. A flow without a limit has
     /// [`f64::INFINITY`].
     ///
     /// # Errors
@@ -143,7 +142,7 @@ impl MaxMin {
                 link.rising += 1;
             }
         }
-        // Each row is filled from its end, so that `first` holds the starts when all is in place.
+        // Each row is filled from its end, so that `first` finally holds the starts.
         self.first.clear();
         let ends = self.links.iter().scan(0, |end, link| {
             *end += link.rising;
@@ -181,7 +180,7 @@ impl MaxMin {
                 return self.caps.pop().map(|(_, flow)| Stop::Flow(flow));
             };
             let Reverse((key, at)) = *top;
-            // The key is not above the link's share, so no link stops below it.
+            // The key does not exceed the link's share, so no link stops below it.
             if let Some((_, flow)) = self.caps.pop_if(|(level, _)| *level <= key) {
                 return Some(Stop::Flow(flow));
             }

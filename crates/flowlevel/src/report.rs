@@ -1,20 +1,20 @@
-//! What a set of rates amounts to.
+//! Summary of a set of rates.
 
 use crate::Paths;
 
-/// Rates of flows and what they make of the links.
+/// Rates of flows and the resulting utilisation of links.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
     /// The rate of each flow, bits per second.
     pub rates: Vec<f64>,
-    /// The part of each port's capacity that is used, by port; 0 where there is no capacity.
+    /// Utilisation of each port; 0 without capacity.
     pub utilisation: Vec<f64>,
     /// The sum of all rates over the number of hosts, bits per second.
     pub throughput: f64,
 }
 
 impl Report {
-    /// Sums up `rates` of flows on `paths` for so many hosts.
+    /// Summarises `rates` of flows on `paths` for a number of hosts.
     ///
     /// # Panics
     /// If there is not one rate for each path, or a path uses a port without a capacity.

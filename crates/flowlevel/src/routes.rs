@@ -1,4 +1,4 @@
-//! Which path each flow takes on a topology: by equal-cost multi-path, or by the VLANs of a plan.
+//! The path of each flow on a topology: by equal-cost multi-path, or by the VLANs of a plan.
 
 use crate::Paths;
 use crate::demand::Pair;
@@ -10,16 +10,16 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use thiserror::Error;
 
-/// How a flow's VLAN is chosen among those that [`Routes`] offer to its pair of hosts.
+/// How a flow chooses among the VLANs that [`Routes`] offer to its pair of hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VlanChoice {
-    /// Any, with equal probability.
+    /// At random.
     Random,
-    /// Two are drawn and the less loaded one is taken, flow by flow.
+    /// The less loaded of two random ones, flow by flow.
     BestOfTwo,
     /// The least loaded of all, flow by flow; in each further pass every flow chooses again, given all others.
     LeastLoaded {
-        /// How many times each flow chooses, at least once.
+        /// Number of times that each flow chooses, at least once.
         passes: usize,
     },
 }
@@ -27,7 +27,7 @@ pub enum VlanChoice {
 /// Why a flow has no path.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PathError {
-    /// No VLAN serves the pair.
+    /// No VLAN connects the pair.
     #[error("no VLAN of the plan serves packets from {from:?} to {to:?}")]
     NoVlan {
         /// The name of the source.
@@ -35,7 +35,7 @@ pub enum PathError {
         /// The name of the destination.
         to: String,
     },
-    /// The tables lead nowhere.
+    /// The tables have no route.
     #[error(transparent)]
     Route(#[from] RouteError),
 }
@@ -55,15 +55,15 @@ pub fn ecmp(topology: &Topology, hops: &NextHops, demand: &[Pair], seed: u64) ->
     paths
 }
 
-/// VLANs to choose from, and where they lead.
+/// VLANs to choose from, and their routes.
 pub trait Routes: std::fmt::Debug {
-    /// The VLANs (by position) offered to packets from one host to another, into `out`.
+    /// Writes the VLANs (by position) for packets between two hosts into `out`.
     fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>);
 
-    /// The ports of the route in one of them, into `out`.
+    /// Writes the ports of the route in one of them into `out`.
     ///
     /// # Errors
-    /// If it leads nowhere.
+    /// If the route does not arrive.
     fn route(
         &self,
         topology: &Topology,
@@ -89,7 +89,7 @@ impl<R: Routes + ?Sized> Routes for &R {
     }
 }
 
-/// A plan, and what it offers.
+/// A plan and its VLANs.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned<'a> {
     /// The tables.
@@ -115,7 +115,7 @@ impl Routes for Planned<'_> {
     }
 }
 
-/// Tables from a file; they offer the VLANs of the shortest routes, and those with some links more.
+/// Tables from a file; they offer the VLANs of the shortest routes, and of slightly longer ones.
 #[derive(Debug)]
 pub struct Imported<'a> {
     tables: &'a Tables,
@@ -155,7 +155,7 @@ fn no_vlan(topology: &Topology, pair: Pair) -> PathError {
     PathError::NoVlan { from, to }
 }
 
-/// The path of each flow and the VLAN (by position) that it took.
+/// The path of each flow and its VLAN (by position).
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// The paths.
@@ -164,10 +164,10 @@ pub struct Chosen {
     pub vlans: Vec<u16>,
 }
 
-/// One path for each flow through the tables of a plan, in a VLAN that `sets` offers to its pair.
+/// One path per flow through the tables of a plan, in a VLAN that `sets` offers to its pair.
 ///
 /// # Errors
-/// If no VLAN serves a pair or the tables lead nowhere.
+/// If no VLAN connects a pair or a route does not arrive.
 ///
 /// # Panics
 /// If a pair names a node that is not a host.
@@ -182,10 +182,10 @@ pub fn planned(
     Ok(chosen(topology, &Planned { tables, sets }, demand, choice, seed)?.paths)
 }
 
-/// One path for each flow, in a VLAN that `routes` offer to its pair.
+/// One path per flow, in a VLAN that `routes` offer to its pair.
 ///
 /// # Errors
-/// If no VLAN serves a pair or the tables lead nowhere.
+/// If no VLAN connects a pair or a route does not arrive.
 ///
 /// # Panics
 /// If a pair names a node that is not a host.
@@ -213,27 +213,27 @@ pub fn chosen(
     Ok(chosen)
 }
 
-/// Chooses flow by flow and remembers the load.
+/// Chooses flow by flow and keeps the load.
 ///
-/// The load of a port is the number of flows on it over its rate; a path is as loaded as its worst port
-/// between switches, and of two alike the one with the smaller sum is better.
+/// The load of a port is its number of flows over its rate. The load of a path is that of its worst port between
+/// switches; ties go to the smaller sum.
 #[derive(Debug)]
 pub struct Chooser<'a, R> {
     topology: &'a Topology,
     routes: R,
     choice: VlanChoice,
     rng: Pcg64,
-    /// What one flow adds to the load of each port.
+    /// The load that one flow adds to each port.
     per_flow: Vec<f64>,
     load: Vec<f64>,
     offered: Vec<u16>,
-    /// The path chosen last, and one to compare it with.
+    /// The path chosen last, and one for comparison.
     best: Vec<PortId>,
     path: Vec<PortId>,
 }
 
 impl<'a, R: Routes> Chooser<'a, R> {
-    /// Without any load yet. Of `choice`, passes after the first are for those who call [`Chooser::leave`].
+    /// A chooser without load. Further passes of `choice` are up to callers of [`Chooser::leave`].
     pub fn new(topology: &'a Topology, routes: R, choice: VlanChoice, seed: u64) -> Chooser<'a, R> {
         Chooser {
             topology,
@@ -248,10 +248,10 @@ impl<'a, R: Routes> Chooser<'a, R> {
         }
     }
 
-    /// VLAN and path of a new flow, which loads that path from now on.
+    /// Chooses VLAN and path of a new flow, and adds its load.
     ///
     /// # Errors
-    /// If no VLAN serves the pair or the tables lead nowhere.
+    /// If no VLAN connects the pair or a route does not arrive.
     pub fn choose(&mut self, pair: Pair) -> Result<(u16, &[PortId]), PathError> {
         self.routes.offered(pair.from, pair.to, &mut self.offered);
         if self.offered.is_empty() {
@@ -259,7 +259,7 @@ impl<'a, R: Routes> Chooser<'a, R> {
         }
         let count = self.offered.len();
         let drawn = self.rng.random_range(0..count);
-        // The VLANs to compare, as places to go on from the one drawn.
+        // The number of VLANs to compare, starting with the one drawn.
         let (tries, step) = match self.choice {
             VlanChoice::LeastLoaded { .. } => (count, 1),
             VlanChoice::BestOfTwo if count > 1 => (2, self.rng.random_range(1..count)),
@@ -274,7 +274,7 @@ impl<'a, R: Routes> Chooser<'a, R> {
                 least = Some((load, vlan));
                 std::mem::swap(&mut self.path, &mut self.best);
             }
-            // Within a switch all VLANs are alike.
+            // Within a switch all VLANs are equal.
             if self.best.len() <= 2 {
                 break;
             }
@@ -285,15 +285,15 @@ impl<'a, R: Routes> Chooser<'a, R> {
         Ok((least.map_or(0, |(_, vlan)| vlan), &self.best))
     }
 
-    /// A flow on `path` is over, or chooses again.
+    /// Removes the load of a flow on `path` that has ended or chooses again.
     pub fn leave(&mut self, path: &[PortId]) {
         for port in path {
             self.load[port.0 as usize] -= self.per_flow[port.0 as usize];
         }
     }
 
-    /// The load of the worst port between switches with this flow added, and the sum of all of them. The links
-    /// at the hosts are the same in every VLAN.
+    /// The load of the worst port between switches with this flow added, and the sum over all of them. Links at hosts
+    /// are the same in every VLAN.
     fn load_of(&self, path: &[PortId]) -> (f64, f64) {
         let fabric = path.get(1..path.len().saturating_sub(1)).unwrap_or(&[]);
         let loads = fabric.iter().map(|port| {

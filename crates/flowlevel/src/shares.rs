@@ -1,48 +1,50 @@
-//! Max-min fair rates of flows that come and go, each change at the cost of what it changes.
+//! Max-min fair rates of flows that start and end; a change costs only what it affects.
 //!
-//! Rates are max-min fair if every flow has a bottleneck: a port that is full and where no flow has more for its weight,
-//! or its own cap (Bertsekas and Gallager, Data Networks, 1987, chapter 6). So between changes every port has a level, the rate
-//! over weight of the flows that it holds, infinite where it is not full; a flow is at the lowest level of its path.
+//! Rates are max-min fair if every flow has a bottleneck: a full port on which no flow has more for its weight, or its
+//! own cap (Bertsekas and Gallager, Data Networks, 1987, chapter 6). So between changes every full port has a level,
+//! the rate over weight of the flows that it limits; other ports have an infinite level. A flow is at the lowest level
+//! of its path.
 //!
-//! A change opens the ports of what came or went, and the water rises once more, but only in open ports; all others keep
-//! their level. A flow that stops below its former level opens the ports that were full with it. A flow whose
-//! bottleneck is not full at the former level any more rises on, and opens its path. Both ports and flows beyond can change
-//! above the present water only, so one pass from the bottom up is enough, and it reaches no further than the change does
-//! (the bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
+//! A change opens the ports of the started or ended flow, and the water rises again in open ports only; all others keep
+//! their level. A flow that stops below its former level opens the full ports that it shares. A flow whose bottleneck
+//! is no longer full at the former level rises on, and opens its path. Ports and flows reached in this way can only
+//! change above the present water, so one pass from the bottom up suffices, and it reaches no further than the change
+//! does (the bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
 //!
-//! Levels that differ by less than a part in 10^12 count as one: else rounding would pass through the whole network.
+//! Levels that differ by less than a relative 10^-12 count as equal; otherwise rounding would propagate through the
+//! whole network.
 
 use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Levels this near are one.
+/// Relative tolerance of equal levels.
 const TIE: f64 = 1e-12;
-/// A flow and its bottleneck are this near.
+/// Relative tolerance between a flow and its bottleneck.
 const NEAR: f64 = 4.0 * TIE;
 
-/// Flows under way on a network, and their rates.
+/// Active flows on a network, and their rates.
 ///
-/// Flows are named by slots, which are used again once a flow is gone.
+/// Slots name flows and are reused.
 #[derive(Debug)]
 pub struct Shares {
     ports: Vec<Port>,
     flows: Vec<Flow>,
     free: Vec<u32>,
-    /// Ports to look at, because of what came, went or began to rise.
+    /// Ports to check, because a flow started, ended or began to rise.
     due: Vec<u32>,
     /// Flows that are not `Kept`.
     touched: Vec<u32>,
     /// Ports that are not `Settled`.
     opened: Vec<u32>,
-    /// What happens as the water rises, the lowest first.
+    /// Events of the rising water, lowest first.
     events: Events,
 }
 
-/// By the bits of the levels, which are in order since no level is negative.
+/// Ordered by the bits of the levels, which are never negative.
 type Events = BinaryHeap<Reverse<(u64, Event)>>;
 
-/// What happens at a level; at equal levels in this order.
+/// Kinds of events; at equal levels in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     /// A port may be full.
@@ -56,13 +58,13 @@ enum Event {
 #[derive(Clone, Debug)]
 struct Port {
     capacity: f64,
-    /// Of the flows that it holds, [`f64::INFINITY`] where there are none.
+    /// The level of the flows that it limits, [`f64::INFINITY`] without any.
     level: f64,
     state: PortState,
     is_due: bool,
-    /// The level of its event, which is not above the one where it fills; other events are out of date.
+    /// The level of its current event, at or below the level where it fills; other events are outdated.
     fill: u64,
-    /// The flows that cross it, each as often as it does.
+    /// The flows that cross it, once per crossing.
     flows: Vec<u32>,
 }
 
@@ -70,7 +72,7 @@ struct Port {
 enum PortState {
     /// As before.
     Settled,
-    /// It may fill at another level; its former one, if it had one, is above the water.
+    /// It may fill at another level; its former level, if any, is above the water.
     Open,
     /// Open, and not full at its former level.
     Released,
@@ -92,7 +94,7 @@ struct Flow {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlowState {
-    /// At its former level, for all that is known.
+    /// Assumed to be at its former level.
     Kept,
     /// Above the water.
     Rising,
@@ -122,8 +124,8 @@ impl Shares {
         }
     }
 
-    /// A new flow; its slot. A flow that crosses a port twice loads it twice. The weight is above 0, the cap, in bits per
-    /// second, [`f64::INFINITY`] for none. It has no rate until the next call of [`Shares::settle`].
+    /// Adds a flow and returns its slot. A flow that crosses a port twice loads it twice. The weight is above 0; the
+    /// cap is in bits per second, [`f64::INFINITY`] for none. It has no rate until the next call of [`Shares::settle`].
     ///
     /// # Panics
     /// If the path uses a port without a capacity.
@@ -151,12 +153,12 @@ impl Shares {
         slot
     }
 
-    /// How many ports there are.
+    /// Number of ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// A flow is gone. Its slot may be given to another one.
+    /// Removes a flow. Its slot may be reused.
     pub fn remove(&mut self, slot: u32) {
         let state = std::mem::replace(&mut self.flows[slot as usize].state, FlowState::Kept);
         if state != FlowState::Kept {
@@ -174,8 +176,8 @@ impl Shares {
         self.free.push(slot);
     }
 
-    /// Shares again after what came and went; `changed(slot, rate)` hears of every flow that has a new rate, in bits per
-    /// second. A flow that nothing limits has [`f64::INFINITY`].
+    /// Computes the rates after all changes; calls `changed(slot, rate)` for every flow with a new rate in bits per
+    /// second. A flow without a limit has [`f64::INFINITY`].
     pub fn settle(&mut self, mut changed: impl FnMut(u32, f64)) {
         self.look(0.0);
         while let Some(Reverse((level, event))) = self.events.pop() {
@@ -203,7 +205,7 @@ impl Shares {
         }
     }
 
-    /// A flow is above the water from now on.
+    /// Puts a flow above the water.
     fn rise(&mut self, slot: u32) {
         let Shares { flows, ports, .. } = self;
         let flow = &mut flows[slot as usize];
@@ -223,7 +225,7 @@ impl Shares {
         }
     }
 
-    /// A port has room that it had not. Nothing follows if it was not full.
+    /// Marks a port that has gained room. Nothing follows if it was not full.
     fn loosen(&mut self, port: PortId) {
         let entry = &mut self.ports[port.0 as usize];
         if entry.state == PortState::Settled && entry.level.is_finite() {
@@ -234,7 +236,7 @@ impl Shares {
         }
     }
 
-    /// Says of the ports that are due at which level they may fill.
+    /// Computes at which level each marked port may fill.
     fn look(&mut self, water: f64) {
         while let Some(port) = self.due.pop() {
             let entry = &mut self.ports[port as usize];
@@ -253,7 +255,7 @@ impl Shares {
         }
     }
 
-    /// The water is at the level where this port was expected to fill.
+    /// The water has reached the level where this port was expected to fill.
     fn fill(&mut self, port: u32, key: u64) {
         let entry = &mut self.ports[port as usize];
         if entry.fill != key || entry.state == PortState::Full {
@@ -281,7 +283,7 @@ impl Shares {
         self.ports[port as usize].flows = here;
     }
 
-    /// The water is at the former level of an open port.
+    /// The water has reached the former level of an open port.
     fn release(&mut self, port: u32) {
         let entry = &mut self.ports[port as usize];
         if entry.state != PortState::Open {
@@ -299,7 +301,7 @@ impl Shares {
         self.ports[port as usize].flows = here;
     }
 
-    /// Whether a flow stays at its level because of its cap or a port that has not changed.
+    /// Whether a flow stays at its level because of its cap or an unchanged port.
     fn is_held(&self, flow: &Flow) -> bool {
         let highest = flow.level * (1.0 + NEAR);
         let holds = |port: &PortId| {
@@ -310,7 +312,7 @@ impl Shares {
     }
 
     fn stop_at_cap(&mut self, slot: u32, cap: u64) {
-        // The flow may be gone, and another in its slot.
+        // The flow may have ended, and another may use its slot.
         if self.flows[slot as usize].cap.to_bits() == cap {
             self.fix(slot, f64::from_bits(cap));
         }
@@ -324,7 +326,7 @@ impl Shares {
         }
     }
 
-    /// A flow is held below its former level.
+    /// A flow is limited below its former level.
     fn lower(&mut self, slot: u32, level: f64) {
         let flow = &mut self.flows[slot as usize];
         (flow.state, flow.level) = (FlowState::Fixed, level);
@@ -335,22 +337,22 @@ impl Shares {
     }
 }
 
-/// From now on a port may fill at another level.
+/// A port may now fill at another level.
 fn open(port: &mut Port, number: u32, opened: &mut Vec<u32>, events: &mut Events) {
     port.state = PortState::Open;
     opened.push(number);
     if port.level.is_finite() {
-        // After all ports that fill at this level.
+        // Sorts after all ports that fill at this level.
         events.push(Reverse(((port.level * (1.0 + NEAR)).to_bits(), Event::Release(number))));
     }
 }
 
-/// The level at which a port is full if rising flows go on and others keep what they have; infinite if none rises.
-/// It is not below the water, and once a kept flow becomes slower, the port fills later.
+/// The level at which a port fills if rising flows rise on and others keep their rates; infinite if none rises. It is
+/// not below the water, and if a kept flow becomes slower, the port fills later.
 fn fills_at(port: &Port, flows: &[Flow], water: f64) -> f64 {
     let mut level = water;
     loop {
-        // The lowest flow that the water would stop if it got so far.
+        // The lowest flow that the water would stop on its way.
         let (mut left, mut weight, mut lowest) = (port.capacity, 0.0, f64::INFINITY);
         for slot in &port.flows {
             let flow = &flows[*slot as usize];

@@ -80,7 +80,7 @@ fn a_departure_reaches_flows_over_two_links() {
     assert_close(&ends, &[4.0, 10.0, 10.0]);
 }
 
-/// The same model without components, heaps or lazy updates: all flows solved again at every change.
+/// The same model without components, heaps or lazy updates: solves all flows again at every change.
 fn stepwise(capacity: &[f64], paths: &Paths, arrivals: &[Arrival]) -> Vec<f64> {
     let mut left: Vec<f64> = arrivals.iter().map(|a| a.size.0 as f64 * 8.0).collect();
     let mut ends = vec![f64::INFINITY; arrivals.len()];
@@ -143,7 +143,7 @@ fn stopped_flows_leave_the_link_to_others() {
     assert_close(&completion_times(&[8.0], &paths(&[&[0]]), &[late]).unwrap(), &[10.0]);
 }
 
-/// One flow after the other, each of one byte more, until there are `most`.
+/// Flows in sequence, each one byte longer, until there are `most`.
 struct Chain {
     most: u64,
     started: u64,

@@ -79,8 +79,8 @@ fn a_skewed_demand_follows_zipf() {
             *most += all.iter().map(count).max().unwrap_or(0) as f64 / 200.0;
         }
     }
-    // Exponent one: the most popular host has 1 / H(120) = 0.1864 of 119 senders, 22.2 in the mean, which the
-    // draws that hit themselves raise a little; standard deviation of the mean 0.3.
+    // Exponent one: the most popular host has 1 / H(120) = 0.1864 of 119 senders, 22.2 on average; redrawn self-hits
+    // raise it slightly. Standard deviation of the mean: 0.3.
     assert!((21.0..24.5).contains(&most[1]), "{most:?}");
     assert!((3.5..5.5).contains(&most[0]), "{most:?}");
 }
@@ -148,7 +148,7 @@ fn choosing_by_load_beats_chance() {
 
 #[test]
 fn the_lightest_of_two_parallel_spines_is_taken() {
-    // Two leaves, four spines, four hosts a leaf: by load, each of four flows gets a spine of its own.
+    // Two leaves, four spines, four hosts per leaf: chosen by load, each of four flows gets its own spine.
     let topology = leaf_spine(2, 4, 4, gbps(1), gbps(1)).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
     let tables =
@@ -164,7 +164,7 @@ fn the_lightest_of_two_parallel_spines_is_taken() {
 
 #[test]
 fn bounds_of_a_ring_and_of_hosts() {
-    // Four switches in a ring; both hosts of switch 0 send to those of switch 2: each way round carries one.
+    // Four switches in a ring; both hosts of switch 0 send to those of switch 2: one flow takes each direction.
     let mut topology = Topology::new();
     let switches: Vec<NodeId> =
         (0..4).map(|i| topology.add_node(format!("s{i}"), NodeKind::Switch, None)).collect();
@@ -191,7 +191,7 @@ fn bounds_of_a_ring_and_of_hosts() {
         three.lower <= 0.6667e9 && three.upper >= 0.6666e9 && three.upper <= 1.02 * three.lower,
         "{three:?}"
     );
-    // The downlink of the slow host holds both to a half; within a switch nothing else counts.
+    // The downlink of the slow host limits both to a half; within a switch nothing else counts.
     let hosts = solve(&[pair(a, slow), pair(b, slow)]);
     assert!((hosts.upper - 0.5e9).abs() < 1.0 && hosts.upper <= 1.02 * hosts.lower, "{hosts:?}");
     let near = solve(&[pair(a, b)]);

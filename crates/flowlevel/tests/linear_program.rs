@@ -1,7 +1,7 @@
-//! Max-min rates against a method of another kind: a sequence of linear programs.
+//! Max-min rates against an independent method: a sequence of linear programs.
 //!
-//! Each maximises the level that all flows still open can have at once; then every open flow that could not
-//! have more than its share of that level, whatever the others give up above theirs, is settled there.
+//! Each program maximises the common level of all open flows; then every open flow that cannot exceed its share of that
+//! level is settled there.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths};
@@ -16,7 +16,8 @@ struct Case {
     caps: Vec<f64>,
 }
 
-/// A program over the rates of all flows, given those settled so far; `gains[f]` is what flow f's rate counts.
+/// A program over the rates of all flows, given those settled so far; `gains[f]` is the objective coefficient of flow
+/// f.
 fn program(case: &Case, settled: &[Option<f64>], gains: &[f64]) -> (Problem, Vec<Variable>) {
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let rates: Vec<Variable> = (0..settled.len())

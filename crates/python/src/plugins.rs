@@ -9,7 +9,7 @@ use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
 
-/// Adds the congestion control that the `pauseframe_cc` at `address` describes.
+/// Adds the congestion control described by the `pauseframe_cc` at `address`.
 #[pyfunction]
 #[pyo3(signature = (module, address, *, file, sha256, text=None, interpreted=false))]
 fn register_plugin(

@@ -285,7 +285,7 @@ impl ResultsFolder {
     /// Closes the folder: writes the final `manifest` with the size and digest of every file.
     ///
     /// # Errors
-    /// [`RunError::Write`]; the folder then still says `running`.
+    /// [`RunError::Write`]; the folder then remains `running`.
     pub fn finish(mut self, manifest: &impl Serialize) -> Result<(), RunError> {
         self.write_manifest(manifest)
     }

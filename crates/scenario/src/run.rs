@@ -288,7 +288,7 @@ fn simulate(
     Ok((Finished { built, ending, series, wall_s }, packets.map(PacketWriter::into_inner)))
 }
 
-/// Turns a failed assertion into an error that names scenario, seed and simulated time.
+/// Turns a failed assertion into an error with scenario, seed and simulated time.
 fn guarded(
     scenario: &Scenario,
     network: &mut Network,

@@ -1,4 +1,4 @@
-//! What a documentation run writes down: every key, every choice of kind, every table.
+//! The result of a documentation run: every key, every choice of kind, every table.
 
 use crate::shape::Shape;
 
@@ -13,26 +13,26 @@ pub struct OptionDoc {
     pub kind: String,
     /// Its default as TOML, or in words; "required" if it has none.
     pub default: String,
-    /// What it means, in one line.
+    /// Its meaning in one line.
     pub doc: String,
-    /// The document that it comes from, or "".
+    /// Its source, or "".
     pub source: &'static str,
     /// Its type.
     pub shape: Shape,
-    /// The values that it may have, where they are fewer than its type has.
+    /// Its valid values, if they are fewer than its type has.
     pub range: Option<Range>,
 }
 
 /// Bounds of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The least, as TOML.
+    /// The smallest, as TOML.
     pub low: String,
     /// The largest, as TOML.
     pub high: String,
     /// The value is above `low`, not equal to it.
     pub above: bool,
-    /// It is each element of a list that has them.
+    /// The bounds apply to each element of a list.
     pub each: bool,
 }
 
@@ -43,11 +43,11 @@ pub struct Variants {
     pub path: String,
     /// The names.
     pub names: Vec<&'static str>,
-    /// Whether it may be left out.
+    /// Whether the choice may be omitted.
     pub has_default: bool,
 }
 
-/// A table: what it is called where tables have names (in Python, in the JSON Schema).
+/// A table with its name in Python and in the JSON Schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDoc {
     /// "switch.pfc"; "" for the document.
@@ -56,11 +56,11 @@ pub struct TableDoc {
     pub when: String,
     /// "Pfc".
     pub name: String,
-    /// What it is, in one line.
+    /// Its description in one line.
     pub doc: String,
 }
 
-/// What a documentation run found.
+/// The result of a documentation run.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Documentation {
     /// The keys.

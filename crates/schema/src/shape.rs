@@ -1,4 +1,4 @@
-//! Types of values by their form in a document, for the reference and for checkers that do not run our readers.
+//! Forms of values in a document, for the reference and for external checkers.
 
 use pauseframe_units::parse::Units;
 
@@ -11,7 +11,7 @@ pub enum Shape {
     Truth,
     /// A whole number from 0 on.
     Whole {
-        /// The largest of its type.
+        /// The maximum of its type.
         max: u64,
     },
     /// A number.
@@ -25,29 +25,29 @@ pub enum Shape {
     },
     /// One of a few names.
     OneOf(Vec<&'static str>),
-    /// A text of this form (a regular expression of ECMA 262).
+    /// A text that matches this regular expression (ECMA 262).
     Pattern(&'static str),
-    /// Any of several forms, and what they are together.
+    /// Any of several forms, and their common name.
     Any(&'static str, Vec<Shape>),
     /// A list.
     List(Box<Shape>),
-    /// A table whose keys the file chooses, with values of one form.
+    /// A table with free keys and values of one form.
     Map(Box<Shape>),
     /// Two values in a list.
     Pair(Box<Shape>),
-    /// false, or a table with keys of its own.
+    /// false, or a table with its own keys.
     Switchable,
     /// A list of tables.
     Rows,
-    /// Tables by names that the file chooses.
+    /// Tables by free names.
     Named {
-        /// The path of the table whose keys they have, or "" if they are documented themselves.
+        /// The path of the table with the same keys, or "" if they are documented separately.
         like: &'static str,
     },
 }
 
 impl Shape {
-    /// What the reference calls it.
+    /// Its name in the reference.
     pub fn name(&self) -> String {
         match self {
             Shape::Text | Shape::Pattern(_) => "text".to_owned(),

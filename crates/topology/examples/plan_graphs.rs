@@ -1,6 +1,6 @@
-//! What plans of twenty graphs of 10 to 2,000 switches cost and give, with `--effort fast` and the defaults, a line each: seconds of the
-//! clock for the plan and its proof, steps, and over all pairs of switches those without a route and the mean detour.
-//! Arguments: parts of the names of the graphs; `-v` for the time of each stage.
+//! Cost and quality of plans for twenty graphs of 10 to 2,000 switches, with `--effort fast` and the defaults, one line
+//! each: seconds for the plan and its proof, steps, pairs of switches without a route, and the mean detour. Arguments:
+//! parts of the names of the graphs; `-v` prints the time of each stage.
 
 use pauseframe_topology::generate;
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
@@ -58,7 +58,7 @@ impl Watch for Stages {
     }
 }
 
-/// Of this process (proc(5)), or of the clock where there is no such file.
+/// Of this process (proc(5)), or of the clock if that file does not exist.
 fn processor_seconds() -> f64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let clock = START.get_or_init(Instant::now).elapsed().as_secs_f64();

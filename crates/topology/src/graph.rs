@@ -2,7 +2,7 @@
 
 use pauseframe_units::{BitRate, IndexVec, LinkId, NodeId, PortId, Span};
 
-/// What a node does.
+/// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
     /// An end system: originates and consumes packets, never forwards.
@@ -14,13 +14,13 @@ pub enum NodeKind {
 /// A host or a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Unique in its topology; what files, tables and error messages call it.
+    /// Unique in its topology; used by files, tables and error messages.
     pub name: String,
     /// Host or switch.
     pub kind: NodeKind,
-    /// The level in a tree-like fabric (0 = hosts, Öhring 1995), where there is one.
+    /// The level in a tree-like fabric (0 = hosts, Öhring 1995), if known.
     pub level: Option<u8>,
-    /// The links at this node, in the order they were added: local port number → (link, which end we are).
+    /// The links at this node in the order of adding: local port number → (link, index of this end).
     pub ports: Vec<PortId>,
 }
 
@@ -42,7 +42,7 @@ pub struct Link {
     pub channels: [Channel; 2],
 }
 
-/// A graph of hosts and switches. Ids are given in the order of adding, so they are the same for the same file.
+/// A graph of hosts and switches. Ids follow the order of adding, so they are the same for the same file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topology {
     nodes: IndexVec<NodeId, Node>,
@@ -60,7 +60,7 @@ impl Topology {
         self.nodes.push(Node { name: name.into(), kind, level, ports: Vec::new() })
     }
 
-    /// Adds a link whose two directions are alike.
+    /// Adds a link with two equal directions.
     pub fn add_link(&mut self, a: NodeId, b: NodeId, channel: Channel) -> LinkId {
         self.add_asymmetric_link(a, b, [channel, channel])
     }
@@ -97,7 +97,7 @@ impl Topology {
         self.nodes.iter_enumerated().filter(move |(_, node)| node.kind == kind).map(|(id, _)| id)
     }
 
-    /// How many directed ports there are: two a link.
+    /// Number of directed ports: two per link.
     pub fn port_count(&self) -> usize {
         self.links.len() * 2
     }

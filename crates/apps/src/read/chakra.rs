@@ -310,7 +310,7 @@ fn program(
     Ok(program)
 }
 
-/// What a node does; `None` for a collective operation.
+/// The operation of a node; `None` for a collective operation.
 fn operation(rank: u32, node: &Node, notes: &mut Notes) -> Result<(Option<Op>, u16), String> {
     let own = |name: &str| -> Result<(), String> {
         match node.number::<u32>(&[name])? {
@@ -401,7 +401,8 @@ fn collective(
     Ok(Call { comm, root, ..Call::new(kind, bytes) })
 }
 
-/// What PyTorch and NCCL call collective operations, without separators. Longer names come before those that they contain.
+/// Names of collective operations in PyTorch and NCCL, without separators. Longer names precede those that they
+/// contain.
 const KINDS_IN_NAMES: [(&str, Kind); 9] = [
     ("reducescatter", Kind::ReduceScatter),
     ("allreduce", Kind::Allreduce),
@@ -414,7 +415,7 @@ const KINDS_IN_NAMES: [(&str, Kind); 9] = [
     ("scatter", Kind::Scatter),
 ];
 
-/// What `c10d::broadcast_` or `nccl:all_reduce` does.
+/// The operation of `c10d::broadcast_` or `nccl:all_reduce`.
 fn kind_in_name(name: &str) -> Option<Kind> {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
@@ -458,7 +459,7 @@ mod tests {
 
     #[test]
     fn all_reduces_take_the_time_of_the_closed_form_whatever_integer_their_size_is() {
-        // Rank 1 has the second node first in its file, computes before, and writes its sizes as uint64.
+        // Rank 1 has its second node first in the file, computes before, and writes its sizes as uint64.
         let ours = [all_reduce(1, &[], Value::Int64(8000)), all_reduce(2, &[1], Value::Int64(4000))];
         let mut compute = node(9, COMPUTE, &[], vec![attribute("is_cpu_op", Value::Bool(false))]);
         compute.duration_micros = 50;
@@ -481,7 +482,8 @@ mod tests {
         assert_eq!(Time::ZERO + path.length, replay.finish().unwrap());
     }
 
-    /// A rank of a ring all-reduce as nodes of its own: seven rounds of send, receive and reduce, seven of send and receive.
+    /// A rank of a ring all-reduce as separate nodes: seven rounds of send, receive and reduce, seven of send and
+    /// receive.
     fn ring(rank: i64, ranks: i64, part: i64) -> Vec<Node> {
         let message = |id, kind, peer: &str, other: i64| {
             let needs: Vec<u64> = if id == 0 { vec![] } else { vec![id - 1] };
@@ -520,12 +522,12 @@ mod tests {
         let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
         assert_eq!(replay.finish(), Some(Time::ZERO + closed_form));
         assert_eq!(path.length, closed_form);
-        // Two files of eight are no trace.
+        // Two files of eight are not a trace.
         let error = crate::check(&read(&sources[..2]).unwrap()).unwrap_err().to_string();
         assert!(error.contains("names rank 7; there are ranks 0 to 1"), "{error}");
     }
 
-    /// All ranks send before they receive, 128 KiB each: with MPI's rendezvous they would wait for each other for ever.
+    /// All ranks send 128 KiB before they receive: with MPI's rendezvous they would deadlock.
     #[test]
     fn sends_are_asynchronous_at_any_size() {
         let part = (1 << 20) / 8;
@@ -536,11 +538,11 @@ mod tests {
         assert!(options.eager_limit < part as u64);
         let path = critical_path(&application, &options, NETWORK).unwrap();
         let replay = run(Arc::new(application.clone()), options.clone(), NETWORK).unwrap();
-        // A receive needs the send before it, which is complete before the message of the left neighbour comes.
+        // A receive needs the send before it, which completes before the message of the left neighbour arrives.
         let round = Span::from_us(1) + NETWORK.rate.serialise(pauseframe_units::Bytes(part as u64));
         let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
         assert_eq!((replay.finish(), path.length), (Some(Time::ZERO + closed_form), closed_form));
-        // The same steps with MPI's sends stand still.
+        // The same steps deadlock with MPI's sends.
         let mut blocking = application;
         for order in blocking.programs.iter_mut().filter_map(|program| program.order.as_mut()) {
             order.asynchronous_sends = false;
@@ -548,7 +550,7 @@ mod tests {
         assert!(run(Arc::new(blocking), options, NETWORK).is_err());
     }
 
-    /// As PyTorch traces have it: a caller waits for the data of what it calls.
+    /// As in PyTorch traces, a caller waits for the data of its callee.
     #[test]
     fn control_dependencies_on_callers_are_left_out() {
         let mut called = node(2, COMPUTE, &[], Vec::new());
@@ -565,7 +567,7 @@ mod tests {
         );
         let replay = run(Arc::new(application), Options::default(), NETWORK).unwrap();
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(7)));
-        // Without a cycle they hold.
+        // Without a cycle, control dependencies hold.
         let application = parse(
             "a",
             &[encode("a.0.et", &[node(1, COMPUTE, &[], Vec::new()), called])],
@@ -575,7 +577,7 @@ mod tests {
         assert_eq!(application.unwrap().programs[0].order.as_ref().unwrap().after_end, [(0, 1)]);
     }
 
-    /// A node that needs a send begins when the data has left, not when it has arrived and not when it was handed over.
+    /// A node after a send begins when the data have left, not when they have arrived or been queued.
     #[test]
     fn a_send_is_complete_when_its_data_has_left() {
         let bytes = 1_250_000; // 100 us at 100 Gbps

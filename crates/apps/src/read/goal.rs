@@ -1,8 +1,8 @@
 //! Textual GOAL, the group operation assembly language of `LogGOPSim` (Hoefler, Schneider, Lumsdaine 2010) and ATLAHS.
 //!
-//! `num_ranks N`, then for each rank `rank R { … }` with labelled steps `l1: send 8b to 3 tag 0`, `recv 8b from 3
-//! tag 0`, `calc 100` (nanoseconds), each with `cpu` and `nic` if wanted, and `l2 requires l1` (after its end) or `l2 irequires l1`
-//! (after its start).
+//! `num_ranks N`, then for each rank `rank R { … }` with labelled steps `l1: send 8b to 3 tag 0`, `recv 8b from 3 tag
+//! 0`, `calc 100` (nanoseconds), each optionally with `cpu` and `nic`, and `l2 requires l1` (after its end) or `l2
+//! irequires l1` (after its start).
 
 use super::Source;
 use super::text::{Line, ReadError, at_file, text};
@@ -10,13 +10,13 @@ use crate::application::{Application, Dependences, Op, Program};
 use pauseframe_units::Span;
 use std::collections::BTreeMap;
 
-/// A rank that is being read.
+/// A rank during reading.
 struct Reading {
     id: u32,
     program: Program,
     order: Dependences,
     labels: BTreeMap<String, u32>,
-    /// (line, later, earlier, whether after its end): labels may come after their use.
+    /// (line, later, earlier, whether after its end): labels may be used before their definition.
     needs: Vec<(u32, String, String, bool)>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     Ok(Application::new("", programs.into_iter().flatten().collect()))
 }
 
-/// The line without `/* … */`, `// …` and `# …`; `within` a comment that began before.
+/// The line without `/* … */`, `// …` and `# …`; `within`: whether a comment is open.
 fn without_comments(line: &str, within: &mut bool) -> String {
     let mut kept = String::new();
     let mut rest = line;
@@ -152,7 +152,7 @@ impl Reading {
         self.attributes(op, line)
     }
 
-    /// `tag T`, `cpu C`, `nic N`. There is one NIC a host here.
+    /// `tag T`, `cpu C`, `nic N`. Hosts have one NIC here.
     fn attributes(&mut self, mut op: Op, line: &mut Line) -> Result<(), ReadError> {
         let mut unit = 0;
         while let Some(word) = line.next() {

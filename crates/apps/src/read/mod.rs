@@ -1,4 +1,4 @@
-//! Readers of traces. Each makes an [`Application`], or says file, line and reason.
+//! Readers of traces. Each returns an [`Application`], or an error with file, line and reason.
 
 mod bundle;
 mod chakra;
@@ -21,16 +21,16 @@ use text::{at_file, with_hint};
 pub enum Format {
     /// `npb-pmpi-trace`: all ranks in one text file.
     Pmpi,
-    /// `SimGrid`'s time-independent traces: one text file, or one a rank.
+    /// `SimGrid`'s time-independent traces: one text file, or one per rank.
     SimGrid,
     /// Textual GOAL (group operation assembly language) of `LogGOPSim` and ATLAHS.
     Goal,
-    /// Chakra execution traces: one protobuf file a rank.
+    /// Chakra execution traces: one protobuf file per rank.
     Chakra,
 }
 
 impl Format {
-    /// All of them with their names in files.
+    /// All formats with their names in files.
     pub const ALL: [(Format, &'static str); 4] = [
         (Format::Pmpi, "pmpi"),
         (Format::SimGrid, "simgrid"),
@@ -44,10 +44,10 @@ impl Format {
     }
 }
 
-/// What a trace leaves open.
+/// Parameters that a trace does not contain.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReadOptions {
-    /// Floating-point operations a second of a rank, for traces that count these.
+    /// Floating-point operations per second and rank, for traces that count these.
     pub flops: f64,
 }
 
@@ -64,8 +64,8 @@ pub(crate) struct Source {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Reads a trace: a file, or a folder with a file for each rank. Files packed with zstd or gzip are read as they are; the
-/// format is recognised if none is given.
+/// Reads a trace: a file, or a folder with a file per rank, optionally compressed with zstd or gzip; the format is
+/// detected if none is given.
 ///
 /// # Errors
 /// File, line and reason.
@@ -101,7 +101,7 @@ fn parse(
     application.files = sources.iter().map(|source| short(&source.name).to_owned()).collect();
     crate::check::check(&application).map_err(|fault| {
         let file = if sources.len() == 1 { &first.name } else { &sources[fault.rank as usize].name };
-        // Nodes of a Chakra trace have no lines: their place in the file tells them.
+        // Nodes of a Chakra trace have no lines; errors name their position.
         let node = format!("node {} of the file: ", fault.step + 1);
         let place = if format == Format::Chakra { node.as_str() } else { "" };
         let reason = format!("rank {}: {place}{}", fault.rank, fault.reason);
@@ -119,7 +119,7 @@ fn one(sources: &[Source]) -> Result<&Source, ReadError> {
     }
 }
 
-/// The files of a trace: in a folder, those with a number before their extension, by that number.
+/// The files of a trace; in a folder, those with a number before their extension, sorted by it.
 fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let name = path.display().to_string();
     if !path.is_dir() {
@@ -151,7 +151,7 @@ fn short(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The last number of a file name: the rank of a file that has one rank.
+/// The last number of a file name: the rank of a file with one rank.
 fn rank_in_name(path: &str) -> Option<u32> {
     let name = short(path);
     let stem = name.trim_end_matches(".zst").trim_end_matches(".gz");
@@ -176,7 +176,7 @@ fn open(path: &Path) -> Result<Source, ReadError> {
     Ok(Source { name, bytes })
 }
 
-/// The format of a file, by its first bytes.
+/// Detects the format of a file from its first bytes.
 fn recognise(source: &Source) -> Option<Format> {
     if chakra::recognise(&source.bytes) {
         return Some(Format::Chakra);

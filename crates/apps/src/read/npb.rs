@@ -1,8 +1,9 @@
-//! `npb-pmpi-trace 1`: what a PMPI wrapper wrote of a run, all ranks in one text file.
+//! `npb-pmpi-trace 1`: the record of a PMPI wrapper, all ranks in one text file.
 //!
-//! `rank R of N` begins a rank. Then a line for each MPI call: nanoseconds of CPU time since the call before, the operation,
-//! its arguments. Peers and roots are world ranks; numbers of communicators and requests belong to the rank. `end` closes it.
-//! Programs written in Python use the same lines; `any` stands for any source, tag, or a buffer of any size.
+//! `rank R of N` begins a rank. Each further line is an MPI call: nanoseconds of CPU time since the previous call, the
+//! operation, its arguments. Peers and roots are world ranks; numbers of communicators and requests are local to the
+//! rank. `end` closes it. Programs written in Python use the same lines; `any` stands for any source, any tag, or a
+//! buffer of any size.
 
 use super::Source;
 use super::text::{Line, ReadError, at_file, text};
@@ -35,17 +36,17 @@ const OPERATIONS: [&str; 21] = [
     "scan",
 ];
 
-/// Members of communicators that were there before, and how many with the same members came before: the same
-/// pair on all members is the same communicator.
+/// Members of earlier communicators, and how many with the same members came before: the same pair on all members
+/// denotes the same communicator.
 type Known = BTreeMap<(Vec<u32>, u32), u32>;
 
-/// A rank that is being read.
+/// A rank during reading.
 struct Reading {
     id: u32,
     program: Program,
-    /// Numbers of this rank to positions in the application.
+    /// Maps numbers of this rank to positions in the application.
     comms: BTreeMap<u32, u32>,
-    /// How often each list of members has come.
+    /// Number of occurrences of each list of members.
     seen: BTreeMap<Vec<u32>, u32>,
 }
 
@@ -95,7 +96,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     Ok(application)
 }
 
-/// `compute_ns T wall_ns W clock_overhead_ns C` after `end NS`, where it is known; whether it is there.
+/// Reads `compute_ns T wall_ns W clock_overhead_ns C` after `end NS`; returns whether it exists.
 fn totals(line: &mut Line) -> Result<bool, ReadError> {
     let mut told = false;
     for name in ["compute_ns", "wall_ns", "clock_overhead_ns"] {
@@ -169,7 +170,7 @@ impl Reading {
             return Err(line.error(format!("is a communicator without rank {}, which tells of it", self.id)));
         }
         let seen = self.seen.entry(members.clone()).or_default();
-        // The first with all ranks in order is the world, which every application has.
+        // The first communicator with all ranks in order is the world, which every application has.
         let world = *seen == 0 && members.iter().copied().eq(0..ranks);
         let position = if world {
             0
@@ -204,7 +205,7 @@ impl Reading {
                 }
                 self.program.push_waits(&slots, number);
             }
-            // Splitting gathers a colour and a key of each rank; duplicating agrees on a number.
+            // Splitting gathers a colour and a key from each rank; duplicating agrees on a number.
             "comm_split" => self.call(line, Kind::Allgather, Some(8))?,
             "comm_dup" => self.call(line, Kind::Allreduce, Some(4))?,
             "barrier" => self.call(line, Kind::Barrier, Some(0))?,
@@ -236,7 +237,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A collective operation; its size is in the line unless it is given.
+    /// A collective operation; the line contains its size unless it is given.
     fn call(&mut self, line: &mut Line, kind: Kind, bytes: Option<u64>) -> Result<(), ReadError> {
         let id: u32 = line.number("a communicator")?;
         let Some(&comm) = self.comms.get(&id) else {
@@ -260,7 +261,7 @@ impl Reading {
     }
 }
 
-/// Requests are slots of a table that is used again: no trace has as many as this.
+/// Requests are slots of a reused table; no trace has this many.
 const SLOTS: u32 = 1 << 24;
 
 fn slot(line: &mut Line) -> Result<Slot, ReadError> {

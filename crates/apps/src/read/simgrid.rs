@@ -1,8 +1,8 @@
 //! `SimGrid`'s time-independent traces: `RANK ACTION ARGUMENTS`, all ranks in one file or a file for each.
 //!
-//! Computation counts floating-point operations; sizes count elements of a data type (the last argument, or bytes after
-//! `init` alone, doubles after `init` with an argument). A wait names (source, destination, tag), not a request. Tests are
-//! left out: a later wait takes what they would have taken.
+//! Computation counts floating-point operations; sizes count elements of a data type (the last argument; otherwise
+//! bytes after `init` without, doubles after `init` with an argument). A wait names (source, destination, tag), not a
+//! request. Tests are ignored: a later wait takes their requests.
 
 use super::text::{Line, ReadError, at_file, text};
 use super::{ReadOptions, Source};
@@ -45,18 +45,18 @@ const ACTIONS: [&str; 27] = [
 const TYPES: [u64; 30] =
     [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
 
-/// `MPI_ANY_SOURCE` and `MPI_ANY_TAG` as `SimGrid`'s `smpi.h` has them, now and in its first versions.
+/// `MPI_ANY_SOURCE` and `MPI_ANY_TAG` in `SimGrid`'s `smpi.h`, in current and early versions.
 const ANY_SOURCE: [i64; 2] = [-555, -1];
 const ANY_TAG: [i32; 2] = [-444, -1];
 
-/// One rank so far.
+/// A rank during reading.
 #[derive(Default)]
 struct Reading {
     program: Program,
-    /// Bytes of an element where the line does not say; `None` before `init`.
+    /// Bytes of an element if the line does not contain them; `None` before `init`.
     element: Option<u64>,
     finished: bool,
-    /// Requests that are open, by (source, destination, tag).
+    /// Open requests, by (source, destination, tag).
     open: BTreeMap<(u32, u32, i32), VecDeque<Slot>>,
     free: Vec<Slot>,
     slots: u32,
@@ -102,7 +102,7 @@ pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Applicati
     Ok(application)
 }
 
-/// Ranks of the trace: all from 0 on must be there.
+/// Ranks of the trace, which must be complete from 0 on.
 fn count_ranks(sources: &[Source]) -> Result<u32, ReadError> {
     let mut ranks = BTreeSet::new();
     for source in sources {
@@ -156,7 +156,8 @@ impl Reading {
                 self.element = Some(if line.next().is_some() { TYPES[0] } else { 1 });
                 return Ok(());
             }
-            // MPI_Finalize is through when all communication is: what only tests looked at is awaited here.
+            // MPI_Finalize completes when all communication is complete, so requests that only tests examined are
+            // awaited here.
             "finalize" => {
                 self.finished = true;
                 self.wait_all(line.number);
@@ -166,14 +167,14 @@ impl Reading {
             "send" | "isend" | "recv" | "irecv" => self.point(action, me, line)?,
             "wait" => self.wait(line)?,
             "waitall" => self.wait_all(line.number),
-            // What follows these has no bearing on the network.
+            // Actions without effect on the network.
             "comm_size" | "comm_split" | "comm_dup" | "test" | "location" => return Ok(()),
             _ => return self.collective(action, me, size, flops, line),
         }
         line.end()
     }
 
-    /// Waits for all that is open.
+    /// Waits for all open requests.
     fn wait_all(&mut self, line: u32) {
         let slots: Vec<Slot> = std::mem::take(&mut self.open).into_values().flatten().collect();
         if !slots.is_empty() {
@@ -199,7 +200,7 @@ impl Reading {
         let word = line.word("a size")?;
         let width = self.width(line)?;
         let send = action.ends_with("send");
-        // SimGrid writes receives of unknown size with one that is not positive.
+        // SimGrid writes receives of unknown size with a size that is not positive.
         let unknown = !send && line.parse::<f64>(word, "a size")? <= 0.0;
         let size = if unknown { u64::MAX } else { bytes(line, word, width)? };
         let named = u32::try_from(peer).ok();
@@ -248,7 +249,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Bytes of an element: the type at the end of the line, or that of `init`.
+    /// Bytes of an element: the type at the end of the line, or the default of `init`.
     fn width(&self, line: &mut Line) -> Result<u64, ReadError> {
         match line.optional::<usize>("a data type")? {
             None => Ok(self.element.unwrap_or(1)),
@@ -307,7 +308,7 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Bytes of an element: the type at this place, if the line goes so far.
+    /// Bytes of an element: the type at this place, if the line is long enough.
     fn width(&self, line: &Line, at: usize) -> Result<u64, ReadError> {
         match self.words.get(at) {
             None => Ok(self.element),
@@ -326,7 +327,7 @@ impl Arguments<'_> {
         words.iter().map(|word| bytes(line, word, width)).collect()
     }
 
-    /// Size first, at least `least` words, the root and the type at these places.
+    /// Size first, at least `least` words; the root and the type are at these places.
     fn call(
         &self,
         line: &Line,
@@ -343,7 +344,7 @@ impl Arguments<'_> {
         Ok(Call { root: self.root(line, root)?, ..Call::new(kind, bytes) })
     }
 
-    /// Nothing may follow the types that end an action.
+    /// No argument may follow the types that end an action.
     fn end(&self, line: &Line, action: &str) -> Result<(), ReadError> {
         let most = match action {
             "barrier" => 0,
@@ -368,14 +369,14 @@ impl Arguments<'_> {
         }
     }
 
-    /// `SEND RECEIVE [ROOT [TYPE TYPE]]`: what each rank receives counts, the root tells it too.
+    /// `SEND RECEIVE [ROOT [TYPE TYPE]]`: what each rank receives counts; the root names it too.
     fn scatter(&self, line: &Line) -> Result<Call, ReadError> {
         let call = self.call(line, Kind::Scatter, 2, Some(2), 3)?;
         let width = self.width(line, 4.min(self.words.len()))?;
         Ok(Call { bytes: bytes(line, self.words[1], width)?, ..call })
     }
 
-    /// Sizes for all ranks from this place on; the type at that one.
+    /// Sizes for all ranks from this place on; the type is at that place.
     fn counted(&self, line: &Line, kind: Kind, from: usize, width: usize) -> Result<Call, ReadError> {
         let width = self.width(line, width)?;
         let counts = self.sizes(line, from, self.size, width)?;

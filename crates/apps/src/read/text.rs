@@ -1,4 +1,4 @@
-//! Lines of words, and what is wrong with them.
+//! Lines of words, and errors about them.
 
 use super::Source;
 use std::str::{FromStr, SplitAsciiWhitespace};
@@ -10,9 +10,9 @@ use thiserror::Error;
 pub struct ReadError {
     /// The file.
     pub file: String,
-    /// The line, from 1; 0 if the reason is not in one line.
+    /// The line, from 1; 0 if the reason does not concern one line.
     pub line: u32,
-    /// What is wrong, and what would be right.
+    /// The problem, and the expected form.
     pub reason: String,
 }
 
@@ -24,10 +24,10 @@ pub(super) fn at_file(file: &str, reason: String) -> ReadError {
     ReadError { file: file.to_owned(), line: 0, reason }
 }
 
-/// More than any trace has: a number that is mistyped should not take all memory.
+/// More than any trace has: a mistyped number must not fill all memory.
 pub(super) const RANKS_MAX: usize = 1 << 20;
 
-/// How many line breaks there are.
+/// Number of line breaks.
 fn breaks(bytes: &[u8]) -> usize {
     bytes.split(|byte| *byte == b'\n').count() - 1
 }
@@ -41,7 +41,7 @@ pub(super) fn text(source: &Source) -> Result<&str, ReadError> {
     })
 }
 
-/// A mistake in the last line of a file that does not end with a line break may be that the file is cut short.
+/// A mistake in a last line without a line break may mean that the file is truncated.
 pub(super) fn with_hint(source: &Source, mut error: ReadError) -> ReadError {
     if source.name == error.file && error.line as usize == breaks(&source.bytes) + 1 {
         error.reason += " (The file ends here: it may be cut short.)";
@@ -65,12 +65,12 @@ impl<'a> Line<'a> {
         ReadError { file: self.file.to_owned(), line: self.number, reason: reason.into() }
     }
 
-    /// The next word, if there is one.
+    /// The next word, if the line continues.
     pub(super) fn next(&mut self) -> Option<&'a str> {
         self.words.next()
     }
 
-    /// The next word; `what` it should be is told if it is missing.
+    /// The next word; the error about a missing one names `what`.
     pub(super) fn word(&mut self, what: &str) -> Result<&'a str, ReadError> {
         self.words.next().ok_or_else(|| self.error(format!("ends before {what}")))
     }
@@ -81,7 +81,7 @@ impl<'a> Line<'a> {
         self.parse(word, what)
     }
 
-    /// A number, if the line goes on.
+    /// A number, if the line continues.
     pub(super) fn optional<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
         self.words.next().map(|word| self.parse(word, what)).transpose()
     }
@@ -126,7 +126,7 @@ impl<'a> Line<'a> {
         word.parse().map_err(|_| self.error(format!("{what} cannot be '{word}'")))
     }
 
-    /// Nothing may follow.
+    /// Checks that the line ends.
     pub(super) fn end(&mut self) -> Result<(), ReadError> {
         match self.words.next() {
             Some(word) => Err(self.error(format!("has '{word}' where it should end"))),
@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A word that is none of those known.
+    /// An unknown word.
     pub(super) fn unknown(&self, what: &str, word: &str, known: &[&str]) -> ReadError {
         let nearest = known
             .iter()

@@ -1,4 +1,4 @@
-//! A scenario at flow level: its topology, routing and workloads without packets.
+//! A scenario at the flow level: its topology, routing and workloads without packets.
 //!
 //! This module answers two questions. With the scenario's workloads: when does each flow end if all links are
 //! shared max-min fairly at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand instead

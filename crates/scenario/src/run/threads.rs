@@ -20,7 +20,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(3);
 pub(super) struct Load {
     /// Cores of the machine, including cores that this process may not use.
     pub(super) cores: usize,
-    /// Threads of other programs that run or wait for a core.
+    /// Runnable threads of other programs.
     pub(super) busy: usize,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> Threa
     ThreadChoice { threads, reason, warning }
 }
 
-/// One thread for each idle core, or fewer if more would not help. Calls `load` only if several threads would help.
+/// One thread per idle core, or fewer if more would not help. Calls `load` only if several threads would help.
 pub(super) fn automatic(
     network: &impl Network,
     usable: usize,

@@ -1,5 +1,5 @@
-//! The engines that plan forwarding tables, and tables from a file: which there are, and the keys of each. Keys that several engines
-//! have are declared once, a table each, and read in the engine's order.
+//! The engines that plan forwarding tables, and tables from files, with their keys. Keys of several engines are
+//! declared once, in tables that each engine reads in its order.
 
 use super::planned::{Fabric, Planned, known_switch, load_tables, planned};
 use super::source::{Source, source};
@@ -13,7 +13,7 @@ use pauseframe_topology::routing::{
 };
 use std::path::Path;
 
-/// Reads the keys of an engine and has it plan.
+/// Reads the keys of an engine and plans the tables.
 pub(super) type Engine = fn(&mut Table, &Fabric) -> Option<Planned>;
 
 /// The engines by their names.
@@ -113,16 +113,16 @@ table! {
 choices! {
     /// How edge-disjoint spanning trees are found
     pub enum TreePacking {
-        /// Kruskal on links in random order, on what is left
+        /// Kruskal on the remaining links in random order
         Random = "random",
-        /// As many as the graph has
+        /// The maximum number of trees
         Exact = "exact",
-        /// As many, shallow
+        /// The maximum number of shallow trees
         HubSeeded = "hub_seeded",
     }
 }
 
-/// A format as scenarios name it.
+/// A format by its name in scenarios.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct FormatName(TableFormat);
 
@@ -134,7 +134,7 @@ impl Choice for FormatName {
     ];
 }
 
-/// An effort as scenarios name it.
+/// An effort by its name in scenarios.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct EffortName(Effort);
 
@@ -143,7 +143,7 @@ impl Choice for EffortName {
         &[("fast", Self(Effort::Fast)), ("normal", Self(Effort::Normal)), ("best", Self(Effort::Best))];
 }
 
-/// By the graph: what the other kinds can do for it.
+/// Chooses one of the other kinds by the graph.
 fn auto(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let (LaneBudget { lanes }, VlanBudget { vlans }) = (LaneBudget::read(t, 2), VlanBudget::read(t, 16));
     let (Search { effort }, Lots { seed }) = (Search::read(t), Lots::read(t));
@@ -194,8 +194,8 @@ fn lash(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     planned(t, fabric, &Lash { lanes_max: lanes, seed })
 }
 
-/// Tables from a file, or from a folder with `tables.csv`, `tables.json`, `tables.parquet` or a file for each Linux bridge.
-/// What is no text (Parquet, bridges) is taken as CSV from here on.
+/// Tables from a file, or from a folder with `tables.csv`, `tables.json`, `tables.parquet` or a file per Linux bridge.
+/// Binary formats and bridges are converted to CSV.
 fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let doc = "Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder";
     let source = source(t, fabric.base_dir, doc, |path| load_tables(path, fabric));

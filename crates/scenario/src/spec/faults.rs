@@ -1,4 +1,4 @@
-//! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: what breaks, when, which wires are bad, and who pauses others unasked.
+//! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: failures, bad links, and unsolicited pauses.
 
 use super::lookup::{all_ports, between, no_such_node, ports_matching, ports_of};
 use super::pfc::{ObeysName, PfcSpec};
@@ -11,7 +11,7 @@ use pauseframe_schema::table;
 use pauseframe_topology::Topology;
 use pauseframe_units::{PortId, Span};
 
-/// The latest failure: a day, as for workloads.
+/// Latest time of a failure: a day, as for workloads.
 const TIME_MAX: Span = Span::from_secs(86_400);
 
 table! {
@@ -39,7 +39,7 @@ table! {
 }
 
 impl FailureSpec {
-    /// What fails, in the terms of the graph: a node, or links. The error is a message and a hint.
+    /// The failing node or links of the graph. The error is a message and a hint.
     pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<Failed>, (String, String)> {
         let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
         if let Some(name) = &self.node {
@@ -123,7 +123,7 @@ pub(crate) fn pause_storms(t: &mut Table) -> Vec<PauseStormSpec> {
     t.rows("pause_storm", "none", doc, PauseStormSpec::read).unwrap_or_default()
 }
 
-/// Storms have senders, an end, and somebody who obeys them; rules of ports have ports.
+/// Storms have senders, an end, and a receiver that obeys them; rules of ports match ports.
 pub(crate) fn check_pauses(
     ledger: &mut Ledger,
     graph: &Topology,
@@ -179,7 +179,7 @@ pub(crate) fn corruption(t: &mut Table) -> Vec<CorruptionSpec> {
     t.rows("corruption", "none", doc, CorruptionSpec::read).unwrap_or_default()
 }
 
-/// What is named exists, and fails within the run.
+/// Named things exist, and fail within the run.
 pub(crate) fn check(
     ledger: &mut Ledger,
     graph: &Topology,

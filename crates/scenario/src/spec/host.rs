@@ -9,7 +9,7 @@ use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
 
-/// The longest that a host is slow: a day, as for failures.
+/// Maximum time of a slow receiver: a day, as for failures.
 const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
 
@@ -71,16 +71,16 @@ table! {
 }
 
 impl HostSpec {
-    /// The hosts that take frames at a rate of their own.
+    /// The hosts with a limited reading rate.
     pub fn slow_hosts(&self) -> &[SlowReceiver] {
         &self.slow_receivers
     }
 }
 
-/// How late what hosts send can be.
+/// Maximum delay by jitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JitterSpec {
-    /// As much as parts flows that contend, and nothing with ideal clocks (docs/models/clocks.md).
+    /// As much as separates contending flows, and none with ideal clocks (docs/models/clocks.md).
     Auto,
     /// Up to this much, always.
     UpTo(Span),
@@ -114,7 +114,7 @@ fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSpec) {
     }
 }
 
-/// One queue, as adapters and kernels have it; QCN asks for an adapter that limits each destination by itself.
+/// One queue, as adapters and kernels have; QCN needs an adapter that limits each destination separately.
 fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
     let (default, origin) = if qcn {
         (
@@ -128,7 +128,7 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
 }
 
 table! {
-    /// A host whose link is unsteady
+    /// A host with jitter on its link
     pub struct WireJitterSpec {
         /// Name of the host
         host: String = try_by(host_of_row, names, hosts);
@@ -141,7 +141,7 @@ table! {
 }
 
 table! {
-    /// A host that takes frames out of its receive buffer at a rate of its own
+    /// A host that reads its receive buffer at a limited rate
     pub struct SlowReceiver {
         /// Name of the host
         host: String = try_by(host_of_row, names, hosts);
@@ -178,13 +178,13 @@ choices! {
 
 type Row<R> = fn(&mut Table, &mut Vec<String>, Option<&Hosts>) -> Option<R>;
 
-/// Rows that are each about a host of their own.
+/// Rows about one host each.
 fn of_hosts<R>(t: &mut Table, key: &'static str, doc: &str, hosts: Option<&Hosts>, row: Row<R>) -> Vec<R> {
     let mut names: Vec<String> = Vec::new();
     t.rows_or_empty(key, doc, |t| row(t, &mut names, hosts))
 }
 
-/// The host that a row is about: one of the topology, in one row only.
+/// The host of a row: a host of the topology, in one row only.
 fn host_of_row(
     t: &mut Table,
     key: &'static str,

@@ -59,7 +59,8 @@ table! {
 }
 
 table! {
-    /// One pool of headroom a switch: (port, priority) take from it what arrives after XOFF, each at most its own headroom
+    /// A headroom pool per switch: each (port, priority) takes room for packets after XOFF from it, up to its own
+    /// headroom
     #[source = "SONiC: shared headroom pool"]
     pub struct HeadroomPoolSpec {
         /// Bytes of the pool of each switch
@@ -76,7 +77,7 @@ table! {
 }
 
 table! {
-    /// Ports with pause frames in one direction: a later row for a port goes before an earlier one
+    /// Ports with pause frames in one direction; later rows take precedence
     pub struct PfcPortsSpec {
         /// Globs over port names ("leaf0:*", "host3:0")
         ports: Vec<String> = required();
@@ -135,7 +136,7 @@ choices! {
 }
 
 impl PfcSpec {
-    /// Whether a pause stops a whole link, with all its priorities.
+    /// Whether a pause stops a whole link with all its priorities.
     pub(crate) fn pauses_links(&self) -> bool {
         self.whole_link
     }
@@ -150,7 +151,7 @@ pub(crate) fn pfc_or_none(t: &mut Table, key: &'static str, doc: &str, demands: 
     t.switchable(key, absent, rule, doc, |t| PfcSpec::read(t, demands.lanes))
 }
 
-/// The default lossless priorities: 3 and then 4, as `SONiC` has them; 0 last, which everything else uses.
+/// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.
 const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
 
 fn one_for_each(lanes: usize, t: &Table) -> (Vec<u8>, Origin) {

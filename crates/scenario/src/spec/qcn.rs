@@ -13,7 +13,7 @@ const RATES: RangeInclusive<BitRate> = BitRate(1000)..=BitRate::gbps(10_000);
 const SIZES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000);
 
 table! {
-    /// Quantized congestion notification (IEEE 802.1Qau): a preset's row with what the file changes in it
+    /// Quantized congestion notification (IEEE 802.1Qau): a preset's values with the changes of the file
     #[source = "IEEE 802.1Qau"]
     pub struct QcnSpec {
         /// Source of this table's defaults: IEEE 802.1Q (standard), or cee Table I with Q_eq 20 KB (qcn20) or 66 KB

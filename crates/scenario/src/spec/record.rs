@@ -1,4 +1,4 @@
-//! `[record]`: what is written down.
+//! `[record]`: the records.
 
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
@@ -10,7 +10,7 @@ const INTERVALS: RangeInclusive<Span> = Span::from_ns(1)..=Span::from_secs(3600)
 const OFF: Absent = Absent::Off(Origin::Default);
 
 table! {
-    /// What is written down
+    /// The records
     pub struct RecordSpec {
         /// Write one row per flow
         flows: bool = or(true);
@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// Time lines: globs over port names and over names of workloads
+    /// Time series: globs over port names and over names of workloads
     pub struct SeriesSpec {
         /// Interval of the samples
         every: Span = or_in(Span::from_us(10), INTERVALS);
@@ -44,7 +44,7 @@ table! {
 }
 
 table! {
-    /// A pcapng file of what passes these ports, each packet once unless `every_hop`
+    /// A pcapng file of the packets at these ports, each packet once unless `every_hop`
     pub struct PacketsSpec {
         /// Globs over port names; both directions of their links are captured
         ports: Vec<String> = or(everything());
@@ -58,7 +58,7 @@ table! {
 }
 
 table! {
-    /// Every pause with what caused it, up to `limit` of them
+    /// Pauses with their causes, up to `limit` of them
     #[derive(Copy)]
     pub struct PauseTreeSpec {
         /// Maximum number of recorded pauses
@@ -68,7 +68,7 @@ table! {
 }
 
 table! {
-    /// What `pauseframe view` plays back: queues and links once in `every`, pauses exactly; up to `limit` changes
+    /// The log for `pauseframe view`: queues and links every `every`, pauses exactly; up to `limit` changes
     #[derive(Copy)]
     pub struct StatesSpec {
         /// Sampling interval of queues and links; pauses are exact

@@ -1,4 +1,4 @@
-//! `[routing]`: next hops on the spot (ecmp, spray), or forwarding tables from an engine or a file.
+//! `[routing]`: shortest paths (ecmp, spray), or forwarding tables from an engine or a file.
 
 use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// `[routing]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RoutingSpec {
-    /// Next hops on the spot, or VLANs by forwarding tables.
+    /// Shortest paths, or VLANs with forwarding tables.
     pub kind: RoutingKind,
-    /// From a failure or a repair to new shortest paths everywhere; tables of VLANs stay as they are.
+    /// Time from a failure or repair to new shortest paths; tables of VLANs do not change.
     pub convergence: Span,
-    /// What the kinds with forwarding tables have; `None` for the others.
+    /// Settings of the kinds with forwarding tables; `None` for the others.
     pub vlans: Option<VlanRoutingSpec>,
 }
 
@@ -25,7 +25,7 @@ pub struct RoutingSpec {
 pub enum RoutingKind {
     /// Among the shortest by a hash of the flow, salted per switch.
     Ecmp,
-    /// Among the shortest for every packet anew, uniformly at random.
+    /// Among the shortest at random for every packet.
     Spray,
     /// By the VLAN of the packet and forwarding tables.
     Vlans,
@@ -34,7 +34,7 @@ pub enum RoutingKind {
 /// Forwarding tables, and how hosts choose among their VLANs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VlanRoutingSpec {
-    /// How hosts use them.
+    /// How hosts choose among the VLANs.
     pub use_of: UseOfTables,
     /// The tables.
     pub tables: PlannedTables,
@@ -80,7 +80,7 @@ table! {
 }
 
 table! {
-    /// What one host sends another on average
+    /// The mean rate between two hosts
     pub struct DemandEntry as "Demand" {
         /// Sending host
         src: String = try_by(known_host, fabric);
@@ -113,13 +113,13 @@ choices! {
     pub enum Per {
         /// Once
         Flow = "flow",
-        /// For every packet anew
+        /// For every packet
         Packet = "packet",
     }
 }
 
 impl RoutingSpec {
-    /// The key because of which packets of a flow overtake each other, if they do.
+    /// The key that causes packets of a flow to overtake each other, if any.
     pub fn reorders(&self) -> Option<&'static str> {
         let per_packet = self.vlans.as_ref().is_some_and(|vlans| vlans.use_of.per == Per::Packet);
         match self.kind {
@@ -128,7 +128,7 @@ impl RoutingSpec {
         }
     }
 
-    /// Virtual lanes that the tables use, each a lossless priority; 0 without tables.
+    /// Virtual lanes of the tables, each a lossless priority; 0 without tables.
     pub fn lanes(&self) -> usize {
         self.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes())
     }
@@ -140,7 +140,7 @@ enum Kind {
     Tables(Engine),
 }
 
-/// The kinds: next hops on the spot, and engines, each with the keys that it reads.
+/// The kinds: shortest paths, and engines, each with its keys.
 fn kinds() -> Vec<(&'static str, Kind)> {
     let on_the_spot = [("ecmp", RoutingKind::Ecmp), ("spray", RoutingKind::Spray)];
     let on_the_spot = on_the_spot.into_iter().map(|(name, kind)| (name, Kind::OnTheSpot(kind)));

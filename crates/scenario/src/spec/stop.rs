@@ -1,11 +1,11 @@
-//! `stop`: when the run ends.
+//! `stop`: the end of the run.
 
 use pauseframe_schema::table;
 use pauseframe_units::Span;
 use pauseframe_workload::context::TIME_MAX;
 
 table! {
-    /// When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false
+    /// The end of the run: at `time` at the latest, and earlier when all is done unless `when_finished` is false
     pub struct Stop {
         /// Simulated time at which the run ends at the latest; short form: stop = "50 ms"
         time: Option<Span> = optional_in(Span(1)..=TIME_MAX, "none: when everything is finished");

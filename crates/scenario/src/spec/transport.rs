@@ -1,4 +1,5 @@
-//! `[transport]` and `[transports.NAME]`: a stack's row, a preset's row above it, and what the file changes in them.
+//! `[transport]` and `[transports.NAME]`: the values of a stack, those of a preset above it, and the changes of the
+//! file.
 
 use super::congestion_control::congestion_control;
 use crate::presets::PRESETS;
@@ -13,25 +14,25 @@ use pauseframe_transport::CongestionControlConfig;
 use pauseframe_units::{BitRate, Bytes, Span};
 use std::ops::RangeInclusive;
 
-/// Timers are shorter than this: an hour.
+/// Upper limit of timers: an hour.
 const TIME_MAX: Span = Span::from_secs(3600);
-/// Timers that may be off.
+/// Range of timers that may be off.
 const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
-/// Timers that are on.
+/// Range of timers that are always on.
 const POSITIVE: RangeInclusive<Span> = Span(1)..=TIME_MAX;
-/// Just below the largest that a shift of 14 can announce (RFC 7323 §2.3).
+/// Just below the largest window that a shift of 14 can announce (RFC 7323 §2.3).
 const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
 
 table! {
-    /// TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
-    /// have the defaults below
+    /// TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
+    /// keys have the defaults below
     pub struct TransportSpec {
         /// Named set of values; keys in the file override them
         preset: String = or_row(PRESETS, PRESETS[0].name);
         /// Values of an operating system; preset and file override them. Preset pfabric uses none by default
         stack: String = or_row_below(STACKS, STACKS[0].name);
-        /// Congestion control, with its constants as keys of their own
+        /// Congestion control; its constants are separate keys
         congestion_control: CongestionControlConfig = by(congestion_control);
         /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
         #[source = "RFC 6928"]
@@ -162,7 +163,7 @@ table! {
                 warn_of_held_acks(t, delayed_ack_timeout, least);
             }
         };
-        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
+        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it does not limit by default.
         /// Receive window with receive_buffer = "fixed"
         #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
         receive_window: Bytes = or_in(Bytes::kb(4000), WINDOWS);
@@ -323,7 +324,7 @@ choices! {
 choices! {
     /// Slow start after a timeout
     pub enum RtoGrowthName {
-        /// A segment an ACK at most (RFC 3465)
+        /// At most a segment per ACK (RFC 3465)
         Segment = "segment",
         /// What the ACK newly delivers (Linux)
         Delivered = "delivered",
@@ -331,7 +332,7 @@ choices! {
 }
 
 choices! {
-    /// What becomes of a window that was not used
+    /// The window after idle time
     pub enum IdleRestartName {
         /// It stays
         Off = "off",
@@ -377,9 +378,9 @@ choices! {
 }
 
 choices! {
-    /// Where the application's data wait
+    /// The send buffer
     pub enum SendBufferName {
-        /// Whatever it takes
+        /// Unlimited
         Unlimited = "unlimited",
         /// Grows with the window
         Linux = "linux",
@@ -387,11 +388,11 @@ choices! {
 }
 
 choices! {
-    /// What becomes of a last segment that is not full
+    /// When a last, not full segment is sent
     pub enum SmallSegmentsName {
         /// `TCP_NODELAY`
         AtOnce = "at_once",
-        /// While another is not acknowledged it waits
+        /// When no other small segment is unacknowledged
         Nagle = "nagle",
         /// `TCP_CORK`
         Cork = "cork",
@@ -409,7 +410,7 @@ choices! {
         LinuxSsthresh = "linux_ssthresh",
         /// RTT, its deviation and ssthresh, averaged
         Freebsd = "freebsd",
-        /// The congestion window too
+        /// Also the congestion window
         Cee = "cee",
     }
 }
@@ -497,7 +498,7 @@ fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: Ec
     }
 }
 
-/// A congestion control that sets a pacing rate is of no use without pacing.
+/// A congestion control that sets a pacing rate needs pacing.
 fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionControlConfig) -> bool {
     let (paces, name) = (control.paces(), control.name());
     let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
@@ -510,14 +511,14 @@ fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionCo
     on
 }
 
-/// The priority if the file gives one; else it follows from the switches and is settled later.
+/// The priority in the file; otherwise it follows from the switches later.
 fn priority_if_given(t: &mut Table, key: &'static str, doc: &str, given: &mut Option<u8>) -> u8 {
     let rule = "by switch.priority_of_dscp, else the first of switch.pfc.priorities if lossless, else the lowest other one";
     *given = t.optional_in(key, 0..=7, rule, doc);
     given.unwrap_or(0)
 }
 
-/// bolt §IV-A2 turns fast retransmit off where packets of a flow overtake each other.
+/// bolt §IV-A2 disables fast retransmit if packets of a flow overtake each other.
 fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Option<&str>) -> bool {
     let (fast, origin) = match reorders {
         None => (true, Origin::Default),
@@ -527,7 +528,7 @@ fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Optio
     t.or_because(key, fast, origin, rule, doc)
 }
 
-/// A mechanism that works together with others only: off without them if a stack has it, a warning if the file has it.
+/// A mechanism that needs others: without them it is off if a stack enables it, and a warning if the file does.
 fn if_able(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
     let on = t.or(key, false, doc);
     let path = t.at(key);

@@ -1,9 +1,9 @@
 //! The dragonfly (Kim, Dally, Scott, Abts, ISCA 2008): groups of fully meshed switches, each pair of groups
 //! joined by global links.
 //!
-//! The global links of a group are dealt out to the other groups in the order of their distance round the
-//! circle of groups, so that both ends agree. With fewer groups than possible each pair gets as many links as
-//! all pairs can have, and the remaining global ports stay unused.
+//! A group assigns its global links to the other groups in the order of their distance round the circle of groups, so
+//! that both ends agree. With fewer groups than possible, all pairs get the same maximum number of links, and the
+//! remaining global ports stay unused.
 
 use super::{Family, GenerateError, add_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};

@@ -1,4 +1,4 @@
-//! The dumbbell: two switches and the one link between them that all traffic shares.
+//! The dumbbell: two switches and the link between them that all traffic shares.
 
 use super::{Family, GenerateError, add_hosts, at_least_one, bound_links};
 use crate::{Channel, NodeKind, Topology};

@@ -1,9 +1,9 @@
 //! Jellyfish: switches joined as a random regular graph (Singla, Hong, Popa, Godfrey, NSDI 2012, section 3).
 //!
-//! Construction as in the paper: join random pairs of switches that have a free port and no link yet; when
-//! none is left, open a random link and put the free ports into it. Growth is the same link swap: a new
-//! switch takes the place of random links. Beyond the paper, a graph that came out in parts is joined by
-//! crossing two links. With an odd number of ports in all, one port stays free.
+//! Construction as in the paper: join random pairs of switches that have a free port and no link yet; when none is
+//! left, open a random link and connect the free ports to its ends. Growth uses the same link swap: a new switch
+//! replaces random links. Beyond the paper, a disconnected graph is joined by crossing two links. With an odd total
+//! number of ports, one port stays free.
 
 use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -39,10 +39,10 @@ impl Family for JellyfishSpec {
     }
 }
 
-/// How often a random step is tried before it is taken for impossible.
+/// Number of tries of a random step before it counts as impossible.
 const TRIES: usize = 1000;
 
-/// The size of a Jellyfish, or of what is added to one.
+/// The size of a Jellyfish, or of an addition to one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jellyfish {
     /// Switches.
@@ -85,15 +85,14 @@ pub fn jellyfish(
     Ok(topology)
 }
 
-/// A Jellyfish grown by `added.switches` switches: each takes random links between other switches out and puts
-/// itself in between, two ports a link (an odd port stays free).
+/// A Jellyfish grown by `added.switches` switches: each replaces random links between other switches by two links to
+/// itself (an odd port stays free).
 ///
-/// Nodes keep their ids and new ones follow them, named on from the highest number; links that were taken out
-/// leave no gap, so links are numbered anew.
+/// Nodes keep their ids, and new ones follow with names from the highest number on. Links are renumbered without gaps.
 ///
 /// # Errors
-/// If a number is zero, a new switch finds too few links to open, two switches have parallel links, a name is
-/// taken, or the fabric gets too large.
+/// If a number is zero, a new switch finds too few links to open, two switches have parallel links, a name exists
+/// already, or the fabric gets too large.
 pub fn expand_jellyfish(
     topology: &Topology,
     added: Jellyfish,
@@ -174,7 +173,7 @@ fn copy_host_links(topology: &Topology, grown: &mut Topology) -> Result<Fabric, 
     Ok(fabric)
 }
 
-/// Adds new switches with their hosts, named on from the numbers of the old ones; returns the switches.
+/// Adds new switches with their hosts, named after the old ones; returns the switches.
 fn add_named_on(
     grown: &mut Topology,
     old: &Topology,
@@ -202,7 +201,7 @@ fn add_named_on(
     Ok(new)
 }
 
-/// A simple graph in the making.
+/// A simple graph during construction.
 struct RandomGraph {
     /// Ports without a link, for each switch.
     free: Vec<u32>,
@@ -216,7 +215,7 @@ impl RandomGraph {
         RandomGraph { free: vec![ports; count], neighbours: vec![Vec::new(); count], edges: Vec::new() }
     }
 
-    /// A connected graph in which every switch has `ports` neighbours, but for one port if their number is odd.
+    /// A connected graph in which every switch has `ports` neighbours, except for one port if their total is odd.
     fn regular(switches: u32, ports: u32, rng: &mut Pcg64) -> Option<RandomGraph> {
         let mut graph = RandomGraph::unlinked(switches, ports);
         graph.join_free_ports(rng);
@@ -252,7 +251,7 @@ impl RandomGraph {
         [a, b]
     }
 
-    /// Joins random pairs of free ports until no pair of switches without a link has one.
+    /// Joins random pairs of free ports until no unlinked pair of switches has free ports.
     fn join_free_ports(&mut self, rng: &mut Pcg64) {
         let mut open: Vec<u32> = (0..self.free.len() as u32).filter(|s| self.free[*s as usize] > 0).collect();
         while open.len() > 1 {
@@ -329,7 +328,7 @@ impl RandomGraph {
         parts.0 == 1
     }
 
-    /// How many connected parts there are, and the part of each switch.
+    /// Number of connected parts, and the part of each switch.
     fn parts(&self) -> (u32, Vec<u32>) {
         let mut part = vec![u32::MAX; self.free.len()];
         let mut count = 0;

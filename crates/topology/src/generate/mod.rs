@@ -1,8 +1,8 @@
-//! The usual families of fabrics: a file each, with keys and graph, and a line of the registry
-//! (`docs/how-to/add-a-topology-family.md`). Scenarios have them, and texts such as `fat_tree:k=6` (`named.rs`).
+//! Families of fabrics: a file each, with keys and graph, and a line of the registry
+//! (`docs/how-to/add-a-topology-family.md`). Scenarios use them, and texts such as `fat_tree:k=6` (`named.rs`).
 //!
-//! Hosts come first and get the smallest node ids, in the order of their names; then the switches, level by
-//! level. Every parameter is checked before anything is built.
+//! Hosts come first and get the smallest node ids, in the order of their names; then the switches, level by level.
+//! Parameters are checked before anything is built.
 
 mod named;
 
@@ -43,19 +43,19 @@ registry! {
     impl Family;
 }
 
-/// What a family has to do.
+/// The trait of a family.
 pub trait Family {
     /// The graph, with these links at hosts and between switches.
     ///
     /// # Errors
-    /// What is wrong with the parameters.
+    /// The mistakes of the parameters.
     fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError>;
 }
 
-/// The most links that a generator builds; more is taken for a slip of the pen.
+/// Maximum number of links that a generator builds.
 pub const LINKS_MAX: u64 = 4_000_000;
 
-/// Why a generator refused its parameters.
+/// Why a generator rejected its parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum GenerateError {
     /// A parameter is out of its bounds.
@@ -65,9 +65,9 @@ pub enum GenerateError {
         family: &'static str,
         /// The name of the parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What is allowed.
+        /// The valid values.
         allowed: &'static str,
     },
     /// The fabric would have more than [`LINKS_MAX`] links.
@@ -75,7 +75,7 @@ pub enum GenerateError {
     TooLarge {
         /// The family of fabrics.
         family: &'static str,
-        /// How many links it would have (saturating).
+        /// The number of links (saturating).
         links: u64,
     },
 }
@@ -93,19 +93,19 @@ fn at_least_one(family: &'static str, parameter: &'static str, value: u32) -> Re
     if value == 0 { refuse(family, parameter, value.to_string(), "it must be at least 1") } else { Ok(()) }
 }
 
-/// Refuses fabrics whose links, the sum of `terms`, are more than [`LINKS_MAX`]. A term is a product.
+/// Rejects fabrics with more than [`LINKS_MAX`] links, the sum of `terms`. A term is a product.
 fn bound_links(family: &'static str, terms: &[&[u64]]) -> Result<(), GenerateError> {
     let product = |term: &&[u64]| term.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor));
     let links = terms.iter().map(product).fold(0, u64::saturating_add);
     if links > LINKS_MAX { Err(GenerateError::TooLarge { family, links }) } else { Ok(()) }
 }
 
-/// Adds `count` hosts called `{prefix}0`, `{prefix}1` ...
+/// Adds `count` hosts named `{prefix}0`, `{prefix}1` ...
 fn add_hosts(topology: &mut Topology, prefix: &str, count: u32) -> Vec<NodeId> {
     (0..count).map(|i| topology.add_node(format!("{prefix}{i}"), NodeKind::Host, Some(0))).collect()
 }
 
-/// Adds `count` switches called `{prefix}0`, `{prefix}1` ...
+/// Adds `count` switches named `{prefix}0`, `{prefix}1` ...
 fn add_switches(topology: &mut Topology, prefix: &str, count: u32, level: Option<u8>) -> Vec<NodeId> {
     (0..count).map(|i| topology.add_node(format!("{prefix}{i}"), NodeKind::Switch, level)).collect()
 }

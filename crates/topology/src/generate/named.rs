@@ -1,9 +1,9 @@
-//! Families by a short text, as on a command line: `fat_tree:k=6`, `jellyfish:switches=225,network_ports=32,
+//! Families as a short text, for example on a command line: `fat_tree:k=6`, `jellyfish:switches=225,network_ports=32,
 //! hosts_per_switch=32,seed=7`.
 //!
-//! The keys are those that the families declare. Every family also takes `rate`, `delay` (links at hosts; 10 Gbps and
-//! 1 us without), `fabric_rate` and `fabric_delay` (links between switches; as those at hosts without). Lists are written
-//! `8x2`. A jellyfish can have `ports`, of all kinds, in place of `network_ports`.
+//! The families declare their keys. Every family also takes `rate`, `delay` (links at hosts; default 10 Gbps and 1 us),
+//! `fabric_rate` and `fabric_delay` (links between switches; default those at hosts). Lists are written `8x2`. A
+//! jellyfish may have `ports`, the total per switch, instead of `network_ports`.
 
 use super::{FamilyKind, GenerateError};
 use crate::interchange::{did_you_mean, hint};
@@ -19,18 +19,18 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Why a text is no family with its parameters.
+/// Why a text is not a family with its parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NamedError {
-    /// The text does not say what is needed.
+    /// The text lacks something.
     #[error("{0}")]
     Text(String),
-    /// The generator refused.
+    /// The generator rejected it.
     #[error(transparent)]
     Generate(#[from] GenerateError),
 }
 
-/// What the links are, in a text.
+/// The properties of links in a text.
 const LINKS: [&str; 4] = ["rate", "delay", "fabric_rate", "fabric_delay"];
 
 static LANGUAGE: Language = Language::new(|ledger| drop(read(ledger)), &[], &[]);
@@ -66,7 +66,7 @@ fn parameters(family: &str) -> String {
 /// Builds the family that `text` names.
 ///
 /// # Errors
-/// If the family or a parameter is not known, is missing or does not parse, or the generator refuses.
+/// If the family or a parameter is unknown, missing or malformed, or the generator rejects it.
 pub fn named(text: &str) -> Result<Topology, NamedError> {
     let (family, rest) = text.split_once(':').unwrap_or((text, ""));
     let family = family.trim();
@@ -124,7 +124,7 @@ fn declared(family: &str, given: &BTreeMap<&str, String>) -> Result<FamilyKind, 
     }
 }
 
-/// A value as a document would have it.
+/// A value in the notation of a document.
 fn item(key: &OptionDoc, text: &str) -> Result<Item, NamedError> {
     if !matches!(key.shape, Shape::List(_)) {
         return Ok(parse_word(text, Place::Set));
@@ -136,7 +136,7 @@ fn item(key: &OptionDoc, text: &str) -> Result<Item, NamedError> {
     }
 }
 
-/// What stands after the colon.
+/// The part after the colon.
 fn pairs(text: &str) -> Result<BTreeMap<&str, String>, NamedError> {
     let mut found = BTreeMap::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -166,7 +166,7 @@ where
     value.parse().map_err(|why| NamedError::Text(format!("{key} = {value:?}: {why}")))
 }
 
-/// `ports` are those of a switch in all; what the hosts leave is for the network.
+/// `ports` is the total of a switch; those without hosts connect to other switches.
 fn count_network_ports(given: &mut BTreeMap<&str, String>) -> Result<(), NamedError> {
     let Some(ports) = given.remove("ports") else { return Ok(()) };
     if given.contains_key("network_ports") {

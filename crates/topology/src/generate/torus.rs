@@ -8,7 +8,7 @@ use pauseframe_schema::table;
 const FAMILY: &str = "torus";
 
 table! {
-    /// Switches on a grid that closes on itself, `lengths[i]` along dimension i
+    /// Switches on a grid with wrap-around links, `lengths[i]` along dimension i
     pub struct Torus {
         /// Switches along each dimension
         lengths: Vec<u32> = required();
@@ -26,8 +26,8 @@ impl Family for Torus {
 
 /// A torus with `lengths[i]` switches along dimension i and `hosts_per_switch` hosts at each switch.
 ///
-/// Switches are called by their place (`s0_2_1`), the last dimension varying fastest; hosts are `host0`.. in
-/// the order of their switches. A dimension of length 2 has one link, not two.
+/// Switches are named by their position (`s0_2_1`), the last dimension varying fastest; hosts are `host0`.. in the
+/// order of their switches. A dimension of length 2 has one link, not two.
 ///
 /// # Errors
 /// If there is no dimension, a length is below 2, there are no hosts, or the fabric is too large.

@@ -1,8 +1,8 @@
 //! Extended generalised fat trees: XGFT (Öhring, Ibel, Das, Kumar, IPPS 1995).
 //!
-//! A node of level l is a word of h digits; digit i counts to `w_i` for i <= l and to `m_i` above. Nodes of
-//! the levels l and l + 1 are linked if their words agree in all digits but digit l + 1. Left out: hosts with
-//! more than one link (`w_1` > 1), because a host of this simulator has one port.
+//! A node of level l is a word of h digits; digit i counts to `w_i` for i <= l and to `m_i` above. Nodes of the levels
+//! l and l + 1 are linked if their words agree in all digits but digit l + 1. Hosts with more than one link (`w_1` > 1)
+//! are not supported, because a simulated host has one port.
 
 use super::{Family, GenerateError, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -45,10 +45,11 @@ pub fn xgft(
     build("xgft", m, w, &vec![1; m.len()], host_link, fabric_link)
 }
 
-/// An XGFT with `external` further hosts at each switch of the highest level: what comes from outside of the fabric (the
-/// query sources of Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI 2011, Fig. 2).
+/// An XGFT with `external` further hosts at each switch of the highest level, outside of the fabric (the query sources
+/// of Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI 2011, Fig. 2).
 ///
-/// They are named `ext{i}`, switch by switch, come after all other nodes, have no level, and hang on links like `host_link`.
+/// They are named `ext{i}`, switch by switch, come after all other nodes, have no level, and use links like
+/// `host_link`.
 ///
 /// # Errors
 /// As [`xgft`].

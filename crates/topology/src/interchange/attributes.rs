@@ -1,9 +1,9 @@
-//! Graphs whose nodes and edges carry named texts (GraphML, node-link JSON), and our names for those texts.
+//! Graphs whose nodes and edges have named texts (GraphML, node-link JSON), and the names used here.
 //!
 //! Node: `kind` ("host" or "switch"), `level`. Edge: `rate` ("10 Gbps") and `delay` ("1 us"); `rate_back` and
-//! `delay_back` where the other direction differs; `source_port` and `target_port`; `link`, the position among
-//! all links, because `NetworkX` reorders edges; `from`, because it turns them round. Understood as well: `type`
-//! for the kind, `LinkSpeedRaw` (bits per second, Topology Zoo) for the rate.
+//! `delay_back` if the other direction differs; `source_port` and `target_port`; `link`, the position among all links,
+//! because `NetworkX` reorders edges; `from`, because it reverses them. Also read: `type` for the kind, `LinkSpeedRaw`
+//! (bits per second, Topology Zoo) for the rate.
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import, Labels};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Named texts.
 pub(super) type Attributes = BTreeMap<String, String>;
 
-/// A node as a file has it.
+/// A node in a file.
 #[derive(Debug)]
 pub(super) struct RawNode {
     pub(super) place: String,
@@ -22,7 +22,7 @@ pub(super) struct RawNode {
     pub(super) attributes: Attributes,
 }
 
-/// An edge as a file has it.
+/// An edge in a file.
 #[derive(Debug)]
 pub(super) struct RawEdge {
     pub(super) place: String,
@@ -30,7 +30,7 @@ pub(super) struct RawEdge {
     pub(super) attributes: Attributes,
 }
 
-/// A graph as a file has it.
+/// A graph in a file.
 #[derive(Debug, Default)]
 pub(super) struct RawGraph {
     pub(super) directed: bool,
@@ -70,7 +70,7 @@ impl RawGraph {
         Ok(draft.finish())
     }
 
-    /// Back to the order of links, if every edge still has its position.
+    /// Restores the order of links, if every edge has its position.
     fn restore_order(&mut self) {
         let position = |edge: &RawEdge| edge.attributes.get("link").and_then(|link| link.parse::<u32>().ok());
         if self.edges.iter().all(|edge| position(edge).is_some()) {
@@ -79,7 +79,7 @@ impl RawGraph {
     }
 }
 
-/// Whether no edge has one back: editors such as yEd call every graph directed.
+/// Whether no edge has a reverse one: editors such as yEd call every graph directed.
 fn is_one_way(edges: &[RawEdge]) -> bool {
     let arcs: BTreeSet<&[String; 2]> = edges.iter().map(|edge| &edge.ends).collect();
     edges.iter().all(|edge| {
@@ -88,7 +88,7 @@ fn is_one_way(edges: &[RawEdge]) -> bool {
     })
 }
 
-/// What an attribute of the arc back is called at the link.
+/// The link's name for an attribute of the reverse arc.
 const BACK: [(&str, &str); 4] = [
     ("rate", "rate_back"),
     ("delay", "delay_back"),
@@ -96,7 +96,7 @@ const BACK: [(&str, &str); 4] = [
     ("source_port", "target_port"),
 ];
 
-/// Joins the arcs of a directed graph to links: the n-th arc from a to b with the n-th arc back.
+/// Joins the arcs of a directed graph to links: the n-th arc from a to b with the n-th reverse arc.
 fn pair_arcs(arcs: Vec<RawEdge>) -> Result<Vec<RawEdge>, Flaw> {
     let mut edges: Vec<RawEdge> = Vec::new();
     let mut waiting: BTreeMap<[String; 2], VecDeque<usize>> = BTreeMap::new();
@@ -107,7 +107,7 @@ fn pair_arcs(arcs: Vec<RawEdge>) -> Result<Vec<RawEdge>, Flaw> {
             edges.push(arc);
             continue;
         };
-        // Arcs that NetworkX made of one edge of ours are alike, and each describes both directions.
+        // Two arcs that NetworkX made of one edge are equal, and each describes both directions.
         if arc.attributes.contains_key("from") {
             continue;
         }
@@ -183,7 +183,7 @@ pub(super) fn kind_name(kind: NodeKind) -> &'static str {
     }
 }
 
-/// Our attributes of a node.
+/// The attributes of a node.
 pub(super) fn of_node(node: &Node) -> Vec<(&'static str, String)> {
     let level = node.level.map(|level| ("level", level.to_string()));
     [("kind", kind_name(node.kind).to_owned())].into_iter().chain(level).collect()
@@ -202,7 +202,7 @@ pub(super) fn of_channels(link: &Link) -> Vec<(&'static str, String)> {
     attributes
 }
 
-/// All our attributes of a link.
+/// All attributes of a link.
 pub(super) fn of_link(topology: &Topology, labels: &Labels, id: LinkId) -> Vec<(&'static str, String)> {
     let link = &topology.links()[id];
     let mut attributes = of_channels(link);

@@ -1,10 +1,10 @@
-//! containerlab's `*.clab.yml` (topology definition file), and the `topology-data.json` that it writes into the folder of
-//! a lab, with the same nodes and the links that it made (containerlab `core/export_templates/auto.tmpl`).
+//! containerlab's `*.clab.yml` (topology definition file), and the `topology-data.json` that it writes into a lab's
+//! folder, with the nodes and the actual links (containerlab `core/export_templates/auto.tmpl`).
 //!
-//! Read: nodes with their kind (own, of the group, of the defaults), links in the brief and the extended veth
-//! form; interface names and MAC addresses become [`Labels`]. A node of kind `linux` with one link is a host,
-//! everything else a switch, unless our label `pauseframe-kind` says so. Rates and delays are labels of a link
-//! (`rate`, `delay`); files of others have none. Left out: links to the machine that runs the lab, with a note.
+//! Reads nodes with their kind (own, of the group, of the defaults) and links in the brief and the extended veth form;
+//! interface names and MAC addresses become [`Labels`]. A node of kind `linux` with one link is a host, everything else
+//! a switch, unless the label `pauseframe-kind` overrides it. Rates and delays are labels of a link (`rate`, `delay`),
+//! which foreign files lack. Links to the machine that runs the lab are ignored with a note.
 
 use super::attributes::{Attributes, channels, kind_name, of_channels};
 use super::draft::{Draft, number};
@@ -17,7 +17,7 @@ use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Ends of links that are not nodes of the lab.
+/// Link ends that are not nodes of the lab.
 const OUTSIDE: [&str; 6] = ["host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"];
 const KIND_LABEL: &str = "pauseframe-kind";
 const LEVEL_LABEL: &str = "pauseframe-level";
@@ -40,7 +40,7 @@ struct LinkEntry {
 pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     bound(text)?;
     let mut loader = YamlLoader::<Yaml<'_>>::default();
-    // Scalars stay texts: a node may be called 7 or no.
+    // Scalars stay texts, because a node may be named 7 or no.
     loader.early_parse(false);
     let loaded = Parser::new_from_str(text).load(&mut loader, false);
     if let Err(error) = loaded.and_then(|()| loader.error().cloned().map_or(Ok(()), Err)) {
@@ -71,17 +71,17 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     Ok(draft.finish())
 }
 
-/// The most nodes of a document with every alias written out.
+/// Maximum number of nodes of a document with all aliases expanded.
 const NODES_MAX: usize = 10_000_000;
 
-/// Refuses what would exhaust the stack (the loader calls itself for every level) or, by aliases of aliases, the memory.
+/// Rejects documents that would exhaust the stack (the loader recurses per level) or, by nested aliases, the memory.
 fn bound(text: &str) -> Result<(), Flaw> {
-    // The anchor of every open collection and how many nodes came before it.
+    // The anchor of every open collection, and the number of nodes before it.
     let mut open: Vec<(usize, usize)> = Vec::new();
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
     let mut count = 0_usize;
     for event in Parser::new_from_str(text) {
-        // What is wrong with the syntax the loader says.
+        // The loader reports syntax errors.
         let Ok((event, span)) = event else { return Ok(()) };
         match event {
             Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) => open.push((anchor, count)),
@@ -148,14 +148,14 @@ fn texts(yaml: Option<&Yaml<'_>>) -> Attributes {
     pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value)?.to_owned()))).collect()
 }
 
-/// A link of the lab; none if it leads out.
+/// A link of the lab; none if it leaves the lab.
 fn read_link(link: &Yaml<'_>) -> Result<Option<LinkEntry>, Flaw> {
     let outside = |name: &str| OUTSIDE.contains(&name);
     if get(link, "type").and_then(text).is_some_and(outside) {
         return Ok(None);
     }
     let line = line(link);
-    // Exports write {"a": ..., "z": ...}, before containerlab 0.73 without "endpoints" around it.
+    // Exports write {"a": ..., "z": ...}, before containerlab 0.73 without the enclosing "endpoints".
     let endpoints = get(link, "endpoints");
     let sides = endpoints.unwrap_or(link);
     let is_export = get(sides, "a").is_some();

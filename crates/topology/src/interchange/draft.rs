@@ -1,4 +1,4 @@
-//! A topology while a file is read: names are looked up, gaps are filled with the defaults and counted.
+//! A topology during reading: names are looked up, missing values get the defaults and are counted.
 
 use super::guard::check_name;
 use super::{Defaults, Flaw, Import, Labels};
@@ -6,7 +6,7 @@ use crate::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use std::collections::BTreeMap;
 
-/// What a file says about one direction of a link.
+/// The properties of one link direction in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Partial {
     pub(super) rate: Option<BitRate>,
@@ -38,7 +38,7 @@ impl Draft {
         }
     }
 
-    /// Adds a node; the message if the name is empty, taken or no name at all.
+    /// Adds a node; an error if the name is empty, exists already, or is invalid.
     pub(super) fn node(&mut self, name: &str, kind: NodeKind, level: Option<u8>) -> Result<NodeId, String> {
         if name.is_empty() {
             return Err("a node has no name".to_owned());
@@ -52,7 +52,7 @@ impl Draft {
         Ok(node)
     }
 
-    /// The node with this name, or a message with the nearest one.
+    /// The node with this name, or an error with the nearest one.
     pub(super) fn find(&self, name: &str) -> Result<NodeId, String> {
         let missing = || format!("there is no node {name:?}{}", did_you_mean(name, self.names.keys()));
         self.names.get(name).copied().ok_or_else(missing)
@@ -67,14 +67,14 @@ impl Draft {
         self.topology.add_asymmetric_link(ends[0], ends[1], channels.map(full))
     }
 
-    /// Calls a port as the file does; the message if that is no name.
+    /// Names a port as in the file; an error if the name is invalid.
     pub(super) fn name_port(&mut self, port: PortId, name: &str) -> Result<(), String> {
         check_name(name)?;
         self.labels.name_port(port, name);
         Ok(())
     }
 
-    /// The result, with a note on every default that was used.
+    /// The result, with a note on every default used.
     pub(super) fn finish(mut self) -> Import {
         let Channel { rate, delay } = self.defaults.channel;
         let links = self.topology.links().len();
@@ -96,19 +96,19 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a Strin
     best.map_or(String::new(), |(_, known)| format!("; did you mean {known:?}?"))
 }
 
-/// What may have been meant, and what there is.
+/// Similar names, and the existing ones.
 pub(crate) fn hint(near: &str, all: &[String]) -> String {
     let all = all.join(", ");
     if near.is_empty() { format!("; there are {all}") } else { format!("{near} There are {all}") }
 }
 
-/// A whole number, or a message that says what it is for.
+/// A whole number, or an error that names its purpose.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is not {what}: write a whole number"))
 }
 
 impl Flaw {
-    /// Turns a message into a flaw in a line.
+    /// Turns a message into a flaw of a line.
     pub(super) fn on(line: usize) -> impl Fn(String) -> Flaw {
         move |message| Flaw::line(line, message)
     }

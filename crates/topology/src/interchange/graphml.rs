@@ -1,8 +1,8 @@
 //! GraphML (<http://graphml.graphdrawing.org>, as `NetworkX`, yEd and the Topology Zoo write it).
 //!
-//! Read: nodes, edges, `data` of declared keys with their defaults, `sourceport` and `targetport`; a node is
-//! called by its `label` (or its yEd label) if all nodes have different ones, else by its id. Left out:
-//! hyperedges; a nested graph counts as part of the outer one.
+//! Reads nodes, edges, `data` of declared keys with their defaults, `sourceport` and `targetport`. A node is named by
+//! its `label` (or its yEd label) if these are distinct, else by its id. Hyperedges are ignored; a nested graph counts
+//! as part of the outer one.
 
 use super::attributes::{Attributes, RawEdge, RawGraph, RawNode, of_link, of_node};
 use super::{Defaults, Flaw, Import, Labels};
@@ -21,7 +21,7 @@ struct Key {
     default: Option<String>,
 }
 
-/// Where the texts that come belong.
+/// The destination of the following texts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Within {
     Other,
@@ -32,7 +32,7 @@ enum Within {
 struct State<'a> {
     text: &'a str,
     reader: Reader<&'a [u8]>,
-    /// A place in the text and its line, so that lines are counted once.
+    /// A position in the text and its line, so that lines are counted once.
     counted: (usize, usize),
     keys: BTreeMap<String, Key>,
     key: Option<String>,
@@ -159,7 +159,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// The text of a `data` element with a named key; others are looked into by the main loop.
+    /// The text of a `data` element with a named key; the main loop handles the others.
     fn data(&mut self, found: &mut Attributes) -> Result<(), Flaw> {
         let id = self.needed(found, "data", "key")?;
         let Some(key) = self.keys.get(&id) else {
@@ -173,8 +173,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// The text of the element that was opened last: its own, plain or as CDATA, without that of elements within, which
-    /// yEd lays into its labels.
+    /// The text of the last opened element, plain or CDATA, without that of inner elements, which yEd puts into its
+    /// labels.
     fn content(&mut self) -> Result<String, Flaw> {
         let (mut text, mut depth) = (String::new(), 0_usize);
         loop {
@@ -192,7 +192,7 @@ impl State<'_> {
         }
     }
 
-    /// What a reference such as `&amp;` or `&#229;` stands for.
+    /// The character of a reference such as `&amp;` or `&#229;`.
     fn resolved(&self, reference: &BytesRef<'_>) -> Result<String, Flaw> {
         let character = reference.resolve_char_ref().map_err(|error| self.not_xml(&error))?;
         let known = || resolve_predefined_entity(reference).map(str::to_owned);
@@ -245,7 +245,7 @@ fn newlines(text: &[u8]) -> usize {
     text.split(|byte| *byte == b'\n').count() - 1
 }
 
-/// Calls nodes by their labels, if all have one and no two are alike.
+/// Names nodes by their labels, if all have one and these are distinct.
 fn use_labels(graph: &mut RawGraph) {
     let label = |node: &RawNode| node.attributes.get("label").filter(|label| !label.is_empty()).cloned();
     let labels: Option<Vec<_>> = graph.nodes.iter().map(label).collect();
@@ -261,7 +261,7 @@ fn use_labels(graph: &mut RawGraph) {
     }
 }
 
-/// Our keys: the element they are for, the name, the type.
+/// Declared keys: element, name, type.
 const KEYS: [(&str, &str, &str); 10] = [
     ("node", "kind", "string"),
     ("node", "level", "int"),

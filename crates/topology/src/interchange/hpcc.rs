@@ -1,9 +1,9 @@
 //! The `topology.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its many descendants on ns-3.
 //!
 //! `nodes switches links`, the ids of the switches, then a line `a b rate delay error_rate` for each link. The
-//! simulator stops reading there, so we put names and levels into comments behind the last link. A node without such
-//! a comment is called by its id, as in the flow files of the same simulator ("0", "320"). Left out: packet error
-//! rates, with a note.
+//! simulator stops reading there, so names and levels are written as comments after the last link. A node without such
+//! a comment is named by its id, as in the flow files of the same simulator ("0", "320"). Packet error rates are
+//! ignored with a note.
 
 use super::attributes::{Attributes, channels};
 use super::draft::{Draft, number};
@@ -12,10 +12,10 @@ use crate::{Link, NodeKind, Topology};
 use pauseframe_units::{BitRate, NodeId, Span};
 use std::fmt::Write;
 
-/// Comments behind the last link begin with this: `# node 3 level 1 "leaf0"`, the level left out where unknown.
+/// Prefix of comments after the last link: `# node 3 level 1 "leaf0"`, without the level if unknown.
 const NODE_MARK: &str = "# node ";
 
-/// The words of a file with their lines; comment lines are kept apart.
+/// The words of a file with their lines; comment lines are kept separately.
 struct Words<'a> {
     words: Vec<(usize, &'a str)>,
     next: usize,
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     for _ in 0..links {
         lossy += usize::from(read_link(&mut words, nodes, &mut draft)?);
     }
-    // The simulator never looks at what follows.
+    // The simulator ignores what follows.
     if let Some((line, _)) = words.words.get(words.next) {
         draft
             .notes
@@ -88,7 +88,7 @@ fn out_of_range(line: usize, id: usize, nodes: usize) -> Flaw {
     Flaw::line(line, format!("there is no node {id}: the first line says {nodes} nodes, counted from 0"))
 }
 
-/// Adds the next link; whether it has an error rate.
+/// Adds the next link; returns whether it has an error rate.
 fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<bool, Flaw> {
     let mut end = || -> Result<(usize, NodeId), Flaw> {
         let (line, id) = words.number::<usize>("the id of a node")?;
@@ -107,7 +107,7 @@ fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<b
     Ok(error > 0.0)
 }
 
-/// The names in our comments; the id without.
+/// The names in comments; otherwise the ids.
 fn namings<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     kinds: &[NodeKind],
@@ -169,7 +169,7 @@ fn ns3_rate(BitRate(rate): BitRate) -> String {
     step.map_or(format!("{rate}bps"), |(scale, unit)| format!("{}{unit}", rate / scale))
 }
 
-/// ns-3's `Time`: whole nanoseconds wherever that is exact (its resolution).
+/// ns-3's `Time`: whole nanoseconds (its resolution) if that is exact.
 fn ns3_time(Span(delay): Span) -> String {
     if delay.is_multiple_of(1000) { format!("{}ns", delay / 1000) } else { format!("{delay}ps") }
 }

@@ -1,9 +1,8 @@
-//! htsim's `.topo` (Handley et al., SIGCOMM 2017, and the Ultra Ethernet fork): fat trees by their tiers.
+//! htsim's `.topo` (Handley et al., SIGCOMM 2017, and the Ultra Ethernet fork): fat trees by tiers.
 //!
-//! Tier 0 are the switches with hosts; `Downlink_*` is about the links below a tier, `Bundle` counts parallel
-//! links. With three tiers the pods are alike, and core switch c is joined to aggregation switch
-//! c mod (aggregation switches of a pod) of every pod. Left out: queue sizes, switch latency (a switch of ours
-//! forwards at once), with a note.
+//! Tier 0 contains the switches with hosts; `Downlink_*` describes the links below a tier, `Bundle` counts parallel
+//! links. With three tiers all pods are equal, and core switch c is connected to aggregation switch c mod (aggregation
+//! switches per pod) of every pod. Queue sizes and switch latency are ignored with a note.
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import};
@@ -11,7 +10,7 @@ use crate::NodeKind;
 use crate::generate::LINKS_MAX;
 use pauseframe_units::{BitRate, NodeId, Span};
 
-/// What a file says about a tier.
+/// The values of a tier in a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tier {
     seen: bool,
@@ -95,7 +94,7 @@ fn parse(text: &str) -> Result<Parameters, Flaw> {
     Ok(parameters)
 }
 
-/// Sets a value of a tier; what the simulator leaves out comes back as a note.
+/// Sets a value of a tier; returns a note if it is ignored.
 fn set(tier: &mut Tier, key: &str, value: u64) -> Result<Option<String>, String> {
     let scaled = |scale: u64| value.checked_mul(scale).ok_or(format!("{value} is too large"));
     match key {
@@ -119,7 +118,7 @@ fn set(tier: &mut Tier, key: &str, value: u64) -> Result<Option<String>, String>
     Ok(None)
 }
 
-/// How many of everything.
+/// The numbers of nodes and links.
 #[derive(Debug)]
 struct Fabric {
     pods: u64,
@@ -129,7 +128,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// The counts, or what does not fit.
+    /// The numbers, or their contradiction.
     fn of(parameters: &Parameters) -> Result<Fabric, String> {
         let Parameters { nodes, tiers, pod_size, tier: [tor, agg, core], .. } = parameters;
         if *nodes == 0 || !(2..=3).contains(tiers) || *pod_size == 0 {

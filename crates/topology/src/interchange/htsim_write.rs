@@ -1,9 +1,8 @@
-//! Writes htsim's `.topo`: recognises fat trees of two or three tiers by their links alone, whatever the nodes
-//! are called.
+//! Writes htsim's `.topo`: recognises fat trees of two or three tiers by their links alone, regardless of names.
 //!
-//! The check is complete: pods are alike, every edge switch is joined to all aggregation switches of its pod
-//! and to no other, every core switch to one aggregation switch of each pod, in the same groups. So the file
-//! stands for the same graph up to the numbering. The file cannot say rates below 1 Gbps or delays below 1 ns.
+//! The check is complete: pods are equal, every edge switch is connected to all aggregation switches of its pod and to
+//! no other, every core switch to one aggregation switch of each pod, in the same groups. So the file describes the
+//! same graph up to numbering. The format has no rates below 1 Gbps or delays below 1 ns.
 
 use super::Flaw;
 use crate::{Channel, NodeKind, Topology};
@@ -107,7 +106,7 @@ fn tiers(topology: &Topology) -> Result<IndexVec<NodeId, usize>, String> {
     }
 }
 
-/// The neighbours of `node` in a tier, with how many links lead to each.
+/// The neighbours of `node` in a tier, with the number of links to each.
 fn neighbours(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,
@@ -124,7 +123,7 @@ fn neighbours(
     found
 }
 
-/// The links below the switches of a tier, which must be alike; none if there are no switches.
+/// The links below the switches of a tier, which must be equal; none without switches.
 fn links_below(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,
@@ -155,7 +154,7 @@ fn links_below(
     Ok(common)
 }
 
-/// The aggregation switches of each pod; an error if a pod is not complete or not like the others.
+/// The aggregation switches of each pod; an error if a pod is incomplete or differs from the others.
 fn pods(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,

@@ -1,13 +1,12 @@
-//! The text that `ibnetdiscover` prints (infiniband-diags): switches, then channel adapters, each with a line a
-//! port.
+//! The output of `ibnetdiscover` (infiniband-diags): switches, then channel adapters, with a line per port.
 //!
-//! A node is called by its description if no other has the same, else by its GUID ("S-0000000000000011").
-//! Port numbers become labels, LIDs and GUIDs addresses ("lid 17", "guid 0x0000000000000011"; with an LMC, one
-//! for each LID). Rates come from width and speed ("4xEDR"), data rate without line coding.
+//! A node is named by its description if that is unique, else by its GUID ("S-0000000000000011"). Port numbers become
+//! labels, LIDs and GUIDs addresses ("lid 17", "guid 0x0000000000000011"; with an LMC, one per LID). Rates follow from
+//! width and speed ("4xEDR"): the data rate without line coding.
 //!
-//! Blocks begin with `Switch`, `Ca` or `Rt`; the files of ibsim, which have no GUIDs, write `Hca` for `Ca`. A router forwards,
-//! so it becomes a switch. An adapter with several linked ports becomes a host for each ("node1.1", "node1.2"): a host
-//! of ours has one port and forwards nothing, and so does a port of an adapter.
+//! Blocks begin with `Switch`, `Ca` or `Rt`; the files of ibsim, which have no GUIDs, write `Hca` for `Ca`. A router
+//! forwards, so it becomes a switch. An adapter with several linked ports becomes a host per port ("node1.1",
+//! "node1.2"), because a simulated host has one port, and ports of an adapter do not forward.
 
 use super::draft::{Draft, Partial, number};
 use super::guard::shown;
@@ -88,7 +87,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     Ok(draft.finish())
 }
 
-/// What begins a block, and what it is in our graph.
+/// The first word of a block, and the kind of its node.
 const KINDS: [(&str, NodeKind); 4] =
     [("Switch", NodeKind::Switch), ("Ca", NodeKind::Host), ("Hca", NodeKind::Host), ("Rt", NodeKind::Switch)];
 
@@ -126,14 +125,14 @@ fn blocks(text: &str) -> Result<Vec<Block<'_>>, Flaw> {
     Ok(blocks)
 }
 
-/// Lines that say nothing of the graph: comments, `vendid=0x2c9`, and the headings of `ibnetdiscover -g`.
+/// Lines without information about the graph: comments, `vendid=0x2c9`, and the headings of `ibnetdiscover -g`.
 fn is_extra(text: &str) -> bool {
     let first = text.split_whitespace().next().unwrap_or("#");
     let is_key = first.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase()));
     first.starts_with('#') || is_key || first == "Chassis" || text == "Non-Chassis Nodes"
 }
 
-/// The node of each linked port: one for all of a block, but for adapters with several of them.
+/// The node of each linked port: one per block, except for adapters with several linked ports.
 type Nodes<'a> = BTreeMap<(&'a str, u16), NodeId>;
 
 /// The linked ports of each block. A link may be printed at one end only.
@@ -149,7 +148,7 @@ fn linked_ports<'a>(blocks: &[Block<'a>]) -> BTreeMap<&'a str, BTreeSet<u16>> {
     linked
 }
 
-/// Adds the nodes of a block; whether it is an adapter that became several hosts.
+/// Adds the nodes of a block; returns whether it is an adapter that became several hosts.
 fn add_nodes<'a>(
     draft: &mut Draft,
     block: &Block<'a>,
@@ -174,14 +173,14 @@ fn add_nodes<'a>(
     Ok(true)
 }
 
-/// The word behind `key`.
+/// The word after `key`.
 fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == key)?;
     words.next()
 }
 
-/// The text between the first `open` and the next `close`, and what follows.
+/// The text between the first `open` and the next `close`, and the rest.
 fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     text.split_once(open)?.1.split_once(close)
 }

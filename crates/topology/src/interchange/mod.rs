@@ -1,4 +1,4 @@
-//! Topologies from and to the files of other tools.
+//! Reads and writes topologies in the formats of other tools.
 //!
 //! | format | tool | both ways | what it cannot hold |
 //! |---|---|---|---|
@@ -9,9 +9,9 @@
 //! | [`Format::Htsim`] | htsim `.topo` | fat trees and leaf-spines | names, port order |
 //! | [`Format::IbNetDiscover`] | infiniband-diags `ibnetdiscover` | import | delays |
 //!
-//! What a format has no place for, we put where its own tool does not look: attributes, labels, comments after
-//! the end. So names, kinds, rates, delays and the order of ports survive a round trip, and files written by
-//! others get the caller's [`Defaults`], with a note. Nothing here judges a graph: that is [`crate::check()`].
+//! Data without a place in a format is written where its own tool ignores it: attributes, labels, comments after the
+//! end. So names, kinds, rates, delays and the order of ports survive a round trip. Foreign files get the caller's
+//! [`Defaults`], with a note. Graphs are checked elsewhere: [`crate::check()`].
 
 mod attributes;
 mod containerlab;
@@ -63,7 +63,7 @@ const FORMATS: [(Format, &str, &[&str]); 6] = [
 ];
 
 impl Format {
-    /// The format of a file, by its extension; `.txt` and `.json`, which several tools write, by their text.
+    /// The format of a file by its extension; `.txt` and `.json`, which several tools write, by their text.
     pub fn of(path: &Path, text: &str) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension.as_str()));
@@ -102,19 +102,19 @@ impl FromStr for Format {
     }
 }
 
-/// Why a file is not a topology, or not the tables of one, or why one cannot be written.
+/// Why a file is not a topology or a set of tables, or why one cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{file}{}: {message}", place.as_ref().map_or(String::new(), |place| format!(", {place}")))]
 pub struct InterchangeError {
-    /// The file, or the format where there is no file.
+    /// The file, or the format without a file.
     pub file: String,
     /// "line 7", `edges[3]`.
     pub place: Option<String>,
-    /// What is wrong and what would do.
+    /// The problem and the remedy.
     pub message: String,
 }
 
-/// What is wrong and where, before the file is known.
+/// The problem and its place, before the file is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Flaw {
     place: Option<String>,
@@ -142,28 +142,28 @@ impl Flaw {
     }
 }
 
-/// What is taken where a file does not say.
+/// Values for links without them in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Defaults {
     /// Rate and delay of a link.
     pub channel: Channel,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
     /// The graph, not yet judged by [`crate::check()`].
     pub topology: Topology,
-    /// What the file calls ports, and the further addresses of nodes.
+    /// Names of ports and further addresses of nodes in the file.
     pub labels: Labels,
-    /// What was assumed or left out, one sentence each.
+    /// Assumptions and ignored parts, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// Reads a topology from `text`.
 ///
 /// # Errors
-/// If the text is not of this format or is at odds with itself; with line or element.
+/// If the text is not of this format or contradicts itself; with line or element.
 pub fn read(text: &str, format: Format, defaults: Defaults) -> Result<Import, InterchangeError> {
     read_named(&format.to_string(), text, format, defaults)
 }
@@ -209,15 +209,15 @@ pub fn read_file(
     read_named(&file, &text, format, defaults)
 }
 
-/// Writes a topology; ports are called `eth1`, `eth2` ... where the format wants names.
+/// Writes a topology; ports are named `eth1`, `eth2` ... if the format needs names.
 ///
 /// # Errors
-/// If the format cannot hold this topology, or is import only.
+/// If the format cannot represent this topology, or is import only.
 pub fn write(topology: &Topology, format: Format) -> Result<String, InterchangeError> {
     write_labelled(topology, &Labels::default(), format)
 }
 
-/// The same with the names of ports and the addresses that an import gave.
+/// The same with imported names of ports and addresses.
 ///
 /// # Errors
 /// As [`write()`].
@@ -237,7 +237,7 @@ pub fn write_labelled(
     written.map_err(|flaw| flaw.in_file(&format.to_string()))
 }
 
-/// Names tell nodes apart in every format; what no reader takes is not written.
+/// Names identify nodes in every format; names that no reader accepts are not written.
 fn writable_names(topology: &Topology) -> Result<(), Flaw> {
     let mut names = std::collections::BTreeSet::new();
     for node in topology.nodes() {

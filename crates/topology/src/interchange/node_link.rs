@@ -1,7 +1,7 @@
-//! Node-link JSON: the shape of `NetworkX`'s `node_link_data` (and of D3), so that Python can hand over graphs.
+//! Node-link JSON: the format of `NetworkX`'s `node_link_data` (and of D3), for graphs from Python.
 //!
-//! Read: `edges` or `links` (its name before `NetworkX` 3.4), directed or not, ids that are texts, numbers or
-//! tuples. Written: a multigraph with `edges`. Left out: other names for `source`, `target` and `id`.
+//! Reads `edges` or `links` (the name before `NetworkX` 3.4), directed or not, with ids that are texts, numbers or
+//! tuples. Writes a multigraph with `edges`. Other names for `source`, `target` and `id` are not read.
 
 use super::attributes::{Attributes, RawEdge, RawGraph, RawNode, of_link, of_node};
 use super::{Defaults, Flaw, Import, Labels};

@@ -1,14 +1,15 @@
-//! Good orders of the switches: simulated annealing on the lengths of the routes that they allow.
+//! Improves orders of the switches by simulated annealing on the lengths of the routes that they allow.
 //!
-//! The cost of some orders, one a lane, is what the shortest tree route of each pair in any lane has in links beyond a
-//! shortest path, summed over pairs. Routes are those of the trees that [`super::ordered_trees`] grows. A move puts one
-//! switch between two of its neighbours in one order; a worse result is kept with the probability of Metropolis et al.
-//! (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
+//! The cost of a set of orders, one per lane, is the detour of the shortest tree route of each pair in any lane, in
+//! links beyond a shortest path, summed over pairs. Routes are those of the trees that [`super::ordered_trees`] grows.
+//! A move puts one switch between two of its neighbours in one order; a worse result is accepted with the probability
+//! of Metropolis et al. (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
 //!
-//! Where nothing is left to shorten, as much work goes into even loads ([`even`]).
+//! When no route can be shortened, the same amount of work goes into even loads ([`even`]).
 //!
 //! Trees grow level by level in bits ([`super::reach`]), and a move is dropped at the level where its cost is too high.
-//! Work is counted in words, and by these in steps of the budget ([`super::budget`]), so a seed gives the same orders everywhere.
+//! Work is counted in words, which convert to steps of the budget ([`super::budget`]), so a seed gives the same orders
+//! everywhere.
 
 mod even;
 
@@ -21,15 +22,15 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::str::FromStr;
 
-/// How long to search, as far as the budget goes.
+/// Search effort within the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effort {
-    /// A tenth of a second or so.
+    /// About a tenth of a second.
     Fast,
     /// Seconds.
     #[default]
     Normal,
-    /// Ten times that, and a larger budget.
+    /// Ten times that, with a larger budget.
     Best,
 }
 
@@ -46,8 +47,8 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500. A move costs
-    /// words in proportion to the pairs, so up to 150 switches, where that still is seconds, `Normal` follows these.
+    /// Number of words to process: proportional to the switches, and more for each in graphs with less than 500. A move
+    /// costs words in proportion to the pairs, so up to 150 switches `Normal` follows the pairs, which takes seconds.
     pub(crate) fn work(self, switches: usize) -> u64 {
         let switches = switches as u64;
         let scale = switches.max((8 * switches).min(500));
@@ -60,27 +61,27 @@ impl Effort {
     }
 }
 
-/// The most destinations that are looked at at once; others come in with each new sample.
+/// Maximum number of destinations at a time; each new sample has others.
 const SAMPLE: usize = 256;
-/// That many where the graph is so deep that the levels of a lane would take more bytes than [`LEVELS_MAX`].
+/// The maximum for graphs so deep that the levels of a lane would exceed [`LEVELS_MAX`] bytes.
 const SAMPLE_OF_DEEP: usize = 64;
 const LEVELS_MAX: usize = 1 << 24;
-/// Up to this many switches the words of a graph are near the processor.
+/// Up to this many switches the words of a graph fit into a near cache.
 const NEAR: usize = 256;
-/// How often the sample is drawn anew.
+/// Number of samples.
 const SAMPLES: u64 = 8;
-/// The temperature at the start, as a part of the mean distance over all pairs of the sample.
+/// The initial temperature relative to the mean distance over all pairs of the sample.
 const HEAT: f64 = 0.002;
-/// The least distance of two keys that a third goes between.
+/// Minimum distance of two keys for another key between them.
 const GAP_MIN: f64 = 1e-6;
 /// The cost of a pair without a route, in switches of the graph.
 const UNSERVED: u64 = 2;
 
-/// Orders under improvement, as one key for each lane and switch: the higher key is the higher rank.
+/// Orders during improvement, as one key per lane and switch: the higher key is the higher rank.
 pub(crate) struct Search<'a> {
     graph: &'a SwitchGraph,
     keys: Vec<Vec<f64>>,
-    /// How many lanes from the first on stay as they are.
+    /// Number of leading lanes that stay fixed.
     fixed: usize,
     rng: Pcg64,
     sample: Sample,
@@ -89,17 +90,17 @@ pub(crate) struct Search<'a> {
     cost: u64,
 }
 
-/// Destinations, one a bit.
+/// Destinations, one per bit.
 struct Sample {
     destinations: Vec<u32>,
     words: usize,
-    /// How many pairs are further apart than each number of links.
+    /// Number of pairs further apart than each number of links.
     beyond: Vec<u64>,
     sources: Vec<u32>,
 }
 
 impl<'a> Search<'a> {
-    /// A search from `ranks`, one a lane, that leaves the first `fixed` lanes alone.
+    /// A search from `ranks`, one per lane, that leaves the first `fixed` lanes unchanged.
     pub(crate) fn new(graph: &'a SwitchGraph, ranks: &[Vec<u32>], fixed: usize, seed: u64) -> Search<'a> {
         let mut rng = Pcg64::seed_from_u64(seed ^ 0x616e_6e65);
         let sample = Sample::draw(graph, &mut rng);
@@ -116,13 +117,13 @@ impl<'a> Search<'a> {
         self.cost
     }
 
-    /// The mean detour, as a part of the mean distance; a pair without a route counts as far as the longest one.
+    /// The mean detour relative to the mean distance; a pair without a route counts as the longest one.
     pub(crate) fn stretch(&self) -> f64 {
         let detours = self.cost - self.missing() * self.penalty();
         detours as f64 / self.sample.distance().max(1) as f64
     }
 
-    /// The part of the pairs that no lane has a route for.
+    /// The fraction of pairs without a route in any lane.
     pub(crate) fn unserved(&self) -> f64 {
         self.missing() as f64 / (self.sample.sources.len() * self.sample.destinations.len()).max(1) as f64
     }
@@ -132,7 +133,7 @@ impl<'a> Search<'a> {
         self.sample.missing(self.graph, &self.lanes[0], self.lanes[1..].iter(), deepest)
     }
 
-    /// What a pair without a route costs.
+    /// The cost of a pair without a route.
     fn penalty(&self) -> u64 {
         UNSERVED * self.graph.len() as u64
     }
@@ -142,7 +143,7 @@ impl<'a> Search<'a> {
         self.keys.iter().map(|keys| ranks_of(keys)).collect()
     }
 
-    /// Words, and the steps of the budget that so many take.
+    /// Words, and the budget steps that they take.
     fn words_in_steps(&self) -> (u64, u64) {
         if self.graph.len() > NEAR { (2, 3) } else { (2, 1) }
     }
@@ -157,7 +158,7 @@ impl<'a> Search<'a> {
         (steps / so_many).saturating_mul(words)
     }
 
-    /// The steps that it took to look at all lanes once.
+    /// Number of steps for evaluating all lanes once.
     pub(crate) fn steps_of_a_look(&self) -> u64 {
         let levels: usize = self.lanes.iter().map(Reach::levels).sum();
         let links = self.graph.edges().len() * 2;
@@ -165,7 +166,7 @@ impl<'a> Search<'a> {
         self.steps((levels * links * (self.sample.words + 2) + measured) as u64)
     }
 
-    /// Improves until nothing is left to win, the work is done or the budget is at `end`.
+    /// Improves until nothing can be gained, the work is done, or the budget reaches `end`.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -205,10 +206,10 @@ impl<'a> Search<'a> {
         self.even_out(effort, ledger, end)
     }
 
-    /// Tries one move; the words looked at.
+    /// Tries one move; returns the number of processed words.
     fn step(&mut self, temperature: f64) -> u64 {
         let (lane, switch, old) = self.shift();
-        // The draw first, so that the trees need not be grown beyond the cost that it allows.
+        // The random draw comes first, so that trees grow only up to the cost that it allows.
         let limit = self.cost as f64 + self.allowance(temperature);
         let mut scratch = std::mem::take(&mut self.scratch);
         let (cost, work) = self.grow(lane, &mut scratch, limit);
@@ -223,7 +224,7 @@ impl<'a> Search<'a> {
         work + 64
     }
 
-    /// Puts some switch elsewhere in the order of some lane; which, and its key before.
+    /// Moves a random switch in the order of a random lane; returns it with its previous key.
     fn shift(&mut self) -> (usize, u32, f64) {
         let lane = self.rng.random_range(self.fixed..self.keys.len());
         let switch = self.rng.random_range(0..self.graph.len() as u32);
@@ -231,7 +232,7 @@ impl<'a> Search<'a> {
         (lane, switch, std::mem::replace(&mut self.keys[lane][switch as usize], key))
     }
 
-    /// By how much a move may raise a cost (Metropolis).
+    /// Maximum cost increase that a move may have (Metropolis).
     fn allowance(&mut self, temperature: f64) -> f64 {
         let draw: f64 = self.rng.random_range(f64::MIN_POSITIVE..1.0);
         -temperature * draw.ln()
@@ -250,7 +251,7 @@ impl<'a> Search<'a> {
         low + (high - low) * self.rng.random_range(0.01..0.99)
     }
 
-    /// The bounds of a random gap between the keys of the neighbours, other than that of `switch` itself.
+    /// The bounds of a random gap between the neighbours' keys, other than that of `switch` itself.
     fn gap(&mut self, lane: usize, switch: u32) -> (f64, f64) {
         let keys = &self.keys[lane];
         let own = keys[switch as usize];
@@ -265,7 +266,7 @@ impl<'a> Search<'a> {
         (low, around.get(gap).copied().unwrap_or(ends.1))
     }
 
-    /// All lanes and the cost from the start.
+    /// Evaluates all lanes and the cost from scratch.
     fn look_again(&mut self) {
         for lane in 0..self.keys.len() {
             let mut reach = std::mem::take(&mut self.lanes[lane]);
@@ -279,11 +280,11 @@ impl<'a> Search<'a> {
         self.cost = cost.unwrap_or(u64::MAX);
     }
 
-    /// Grows the trees of one lane into `reach` beside those of the other lanes; the cost of all, unless it is above
-    /// `limit`, and the words looked at.
+    /// Grows the trees of one lane into `reach`; returns the cost over all lanes, unless it exceeds `limit`, and the
+    /// number of processed words.
     fn grow(&self, lane: usize, reach: &mut Reach, limit: f64) -> (Option<u64>, u64) {
         let Search { graph, sample, .. } = self;
-        // A visit of a link costs as much as two words.
+        // Visiting a link costs as much as two words.
         let words_a_level = (graph.edges().len() * 2 * (sample.words + 2)) as u64;
         reach.start(graph, &sample.destinations, sample.words);
         let others =
@@ -302,7 +303,7 @@ impl<'a> Search<'a> {
                 return (None, work);
             }
             if done || missing == 0 {
-                // What this lane reaches later counts once another lane changes.
+                // Later levels of this lane matter when another lane changes.
                 while growing && self.lanes.len() > 1 {
                     growing = reach.advance(graph, &self.keys[lane], sample.words);
                 }
@@ -337,7 +338,7 @@ impl Sample {
         self.destinations.len() == graph.attachments().len()
     }
 
-    /// How many pairs are further apart than 0, 1, 2 ... links.
+    /// Number of pairs further apart than 0, 1, 2 ... links.
     fn measure(&mut self, graph: &SwitchGraph) {
         let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
         for to in &self.destinations {
@@ -382,7 +383,7 @@ impl Sample {
     }
 }
 
-/// What orders, one a lane, are worth over all pairs: those without a route, and the links of all routes beyond shortest
+/// The quality of a set of orders over all pairs: pairs without a route, and the links of all routes beyond shortest
 /// paths.
 pub(crate) fn detours(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> (u64, u64) {
     let (rows, switches) = (graph.attachments().len(), graph.len());
@@ -436,7 +437,7 @@ mod tests {
         jellyfish(Jellyfish { switches, network_ports, hosts_per_switch: 1 }, 3, link, link).unwrap()
     }
 
-    /// The cost by growing every tree and walking it.
+    /// The cost by growing and walking every tree.
     fn walked(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> u64 {
         let (mut cost, mut distance) = (0, vec![0; graph.len()]);
         for to in graph.attachments() {

@@ -1,8 +1,9 @@
-//! The engine that looks at the graph first.
+//! The engine that chooses by the graph.
 //!
-//! Clos networks and trees are planned in one lane by their levels. Elsewhere two orders are improved; if they give every
-//! pair a shortest route, that is the plan, since it has several routes a pair and backups. If not, LASH is tried, which
-//! needs no orders but has one route a pair; where the lanes do not suffice for it, or the graph is too large for it, the orders stay.
+//! Clos networks and trees are planned in one lane by their levels. For other graphs, two orders are improved; if they
+//! give every pair a shortest route, they are the plan, because they offer several routes per pair and backups.
+//! Otherwise LASH is tried, which has one route per pair; if its lanes do not suffice or the graph is too large, the
+//! orders are used.
 
 use super::budget::Ledger;
 use super::levels::rank_by_level;
@@ -10,10 +11,10 @@ use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, Swit
 use crate::Topology;
 use crate::watch::Watch;
 
-/// Switches times directed links up to which LASH is tried: at 700 switches of 32 links each it takes seconds.
+/// Maximum of switches times directed links for trying LASH: at 700 switches of 32 links each it takes seconds.
 const LASH_MAX: usize = 1 << 24;
 
-/// Order pairs, or LASH where orders cost detours and its lanes suffice.
+/// Order pairs, or LASH if orders cause detours and its lanes suffice.
 #[derive(Clone, Debug, Default)]
 pub struct Auto {
     /// Lanes, VLANs, backups, effort, seed.
@@ -98,7 +99,7 @@ impl Auto {
     }
 }
 
-/// The mean over pairs of what the shortest route is longer than a shortest path, as a part of the latter.
+/// The mean detour of the shortest route relative to a shortest path.
 fn detour(plan: &ForwardingTables) -> f64 {
     let graph = plan.graph();
     let (lengths, rows) = (plan.lengths(), graph.attachments().len());

@@ -1,11 +1,11 @@
-//! Backup VLANs: no single failure shall cost a pair of hosts its last route.
+//! Backup VLANs: no single failure may disconnect a pair of hosts.
 //!
-//! Balanced shortest trees do not see to that: two neighbours use the link between them in every VLAN. So after the
-//! other VLANs are planned, each destination has a list of cuts, those failures that all routes of some switch have in
-//! common. A backup VLAN grows its tree to that destination without a random half of what is cut there; what it has
-//! mended leaves the list, and the next backup VLAN goes on with the rest. All of it under the rules of the lanes, so
-//! that nothing has to be proven anew. For what the rules forbid, the last VLANs get single routes whose turns close no cycle
-//! with those in use ([`super::used_turns`]). Only bridges of the graph and what fits in no lane stay on the list.
+//! Balanced shortest trees do not ensure that: two neighbours use the link between them in every VLAN. So after the
+//! other VLANs are planned, each destination has a list of cuts: failures that all routes of some switch have in
+//! common. A backup VLAN grows its tree to that destination without a random half of these cuts; repaired cuts leave
+//! the list, and the next backup VLAN continues with the rest. All trees obey the rules of the lanes, so no new proof
+//! is needed. Where the rules forbid a tree, the last VLANs get single routes whose turns close no cycle with those in
+//! use ([`super::used_turns`]). Only bridges of the graph, and routes that fit into no lane, stay on the list.
 
 use super::budget::Ledger;
 use super::used_turns::UsedTurns;
@@ -17,15 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What may fail, one at a time, without costing a pair its last route.
+/// Failures, one at a time, that must not disconnect a pair.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Protect {
     /// Any link between switches.
     #[default]
     Link,
-    /// Any link, and any switch on the way.
+    /// Any link, and any switch on the path.
     Switch,
-    /// Any link, and any of these groups of links that share a fate (a conduit, a line card).
+    /// Any link, and any of these groups of links that fail together (a conduit, a line card).
     Groups(Vec<Vec<LinkId>>),
     /// Any two links.
     TwoLinks,
@@ -47,26 +47,26 @@ impl FromStr for Protect {
 type Cut = [u32; 2];
 const NONE: u32 = u32::MAX;
 
-/// What still cuts pairs off: destination row, then source row.
+/// The remaining cuts: destination row, then source row.
 pub(crate) struct Cuts {
-    /// The failures that take a directed link: its own link, the switch it leads to, its groups.
+    /// The failures that take down a directed link: its own link, the switch at its head, its groups.
     units: Vec<Vec<u32>>,
-    /// The directed links that a failure takes.
+    /// The directed links that a failure takes down.
     taken: Vec<Vec<PortId>>,
     /// The first number of a switch.
     first_switch: u32,
     by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
-    /// How many destinations were looked at, from the first on.
+    /// Number of destinations examined, from the first on.
     known: usize,
 }
 
-/// Cuts that are kept at most: where every route is long and alone, such as on a large ring, there is no end of them.
+/// Maximum number of cuts kept: where every route is long and alone, such as on a large ring, their number explodes.
 const CUTS_MAX: usize = 1 << 23;
-/// Steps that a failure on a route takes.
+/// Steps per failure on a route.
 const STEPS_A_FAILURE: u64 = 5;
 
 impl Cuts {
-    /// The cuts of the first `vlans` of `tables`, as far as the steps go.
+    /// The cuts of the first `vlans` of `tables`, as far as the steps suffice.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -112,7 +112,7 @@ impl Cuts {
         Ok(cuts)
     }
 
-    /// The failures that all routes of a pair have in common.
+    /// The failures common to all routes of a pair.
     fn of_one(
         &self,
         tables: &ForwardingTables,
@@ -140,7 +140,7 @@ impl Cuts {
         common.unwrap_or_default().into_iter().map(|unit| [unit, NONE]).collect()
     }
 
-    /// The failures, and pairs of failures, that take all routes of a pair.
+    /// The failures, and pairs of failures, that take down all routes of a pair.
     fn of_two(
         &self,
         tables: &ForwardingTables,
@@ -160,29 +160,29 @@ impl Cuts {
         pairs_of_failures(&routes)
     }
 
-    /// How many destinations were not looked at.
+    /// Number of destinations not examined.
     pub(crate) fn unknown(&self) -> usize {
         self.by_row.len() - self.known
     }
 
-    /// Whether no failure cuts any pair off.
+    /// Whether no failure disconnects any pair.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_row.iter().all(BTreeMap::is_empty)
     }
 
-    /// The source rows that something cuts off from a destination, each with what does.
+    /// The source rows with cuts for a destination, each with its cuts.
     pub(crate) fn at(&self, row: u32) -> impl Iterator<Item = (u32, BTreeSet<u32>)> {
         let units = |cuts: &Vec<Cut>| cuts.iter().flatten().copied().filter(|unit| *unit != NONE).collect();
         self.by_row[row as usize].iter().map(move |(from, cuts)| (*from, units(cuts)))
     }
 
-    /// Whether a directed link is hit by one of these failures.
+    /// Whether one of these failures takes down a directed link.
     pub(crate) fn hits(&self, units: &BTreeSet<u32>, port: PortId, to: u32) -> bool {
         self.units[port.0 as usize].iter().any(|unit| *unit != self.first_switch + to && units.contains(unit))
     }
 
-    /// What the next tree to a destination does without, by port: all that is cut there, or a random half of it if more
-    /// than half of the destination's own links are, or if `half` is asked for.
+    /// The links, by port, that the next tree to a destination avoids: all cuts there, or a random half of them if more
+    /// than half of the destination's own links are cut, or if `half` is set.
     pub(crate) fn avoid(
         &self,
         graph: &SwitchGraph,
@@ -207,7 +207,7 @@ impl Cuts {
         for port in chosen.iter().flat_map(|unit| &self.taken[*unit as usize]) {
             avoided[port.0 as usize] = true;
         }
-        // The destination is not on the way to itself.
+        // The destination itself does not count.
         let to = graph.attachments()[row as usize];
         let is_chosen = |unit: u32| chosen.binary_search(&unit).is_ok();
         if is_chosen(self.first_switch + to) {
@@ -217,12 +217,12 @@ impl Cuts {
         }
     }
 
-    /// Whether anything cuts pairs off from this destination.
+    /// Whether this destination has cuts.
     pub(crate) fn any(&self, row: u32) -> bool {
         !self.by_row[row as usize].is_empty()
     }
 
-    /// Strikes out what the tree of `vlan` to `row` has mended.
+    /// Removes the cuts that the tree of `vlan` to `row` has repaired.
     pub(crate) fn mend(&mut self, tables: &ForwardingTables, vlan: usize, row: u32) {
         let mut route = Vec::new();
         let mut cuts = std::mem::take(&mut self.by_row[row as usize]);
@@ -235,7 +235,7 @@ impl Cuts {
         self.by_row[row as usize] = cuts;
     }
 
-    /// The failures that take the route between two rows, if there is a route.
+    /// The failures that take down the route between two rows, if there is a route.
     fn follow(
         &self,
         tables: &ForwardingTables,
@@ -263,8 +263,8 @@ impl Cuts {
     }
 }
 
-/// Fills empty VLANs with single routes for the pairs that are still cut off, as far as they close no cycle with the
-/// turns that are in use in the lane.
+/// Fills empty VLANs with single routes for the pairs with remaining cuts, if they close no cycle with the turns in use
+/// in the lane.
 ///
 /// # Errors
 /// [`RoutingError::Stopped`], or if there are too many turns to keep.
@@ -304,8 +304,8 @@ pub(crate) fn add_detours(
     Ok(())
 }
 
-/// Adds routes for these pairs (source row, destination row), which the rules of the lanes leave without one, to `vlans` as
-/// far as their turns close no cycle with those in use.
+/// Adds routes for these pairs (source row, destination row), which have no route under the rules of the lanes, to
+/// `vlans`, if their turns close no cycle with those in use.
 ///
 /// # Errors
 /// If there are too many turns to keep.
@@ -332,7 +332,7 @@ pub(crate) fn add_missing(
     Ok(())
 }
 
-/// The turns that the routes of each lane take; none for a lane whose turns hold a cycle.
+/// The turns of the routes of each lane; none for a lane whose turns contain a cycle.
 pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
     let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
     dependencies.add_tables(tables);
@@ -368,7 +368,7 @@ fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {
     units
 }
 
-/// Which numbers a list holds.
+/// A set of numbers from a list.
 struct Marks {
     of: Vec<u32>,
     list: u32,
@@ -379,7 +379,7 @@ impl Marks {
         Marks { of: vec![0; numbers], list: 0 }
     }
 
-    /// From now on those of this list.
+    /// Replaces the set by this list.
     fn renew(&mut self, list: &[u32]) {
         self.list = self.list.checked_add(1).unwrap_or_else(|| {
             self.of.fill(0);
@@ -395,7 +395,7 @@ impl Marks {
     }
 }
 
-/// What all routes have in common, and the pairs of failures that take them all.
+/// The failures common to all routes, and the pairs of failures that take down all of them.
 fn pairs_of_failures(routes: &[Vec<u32>]) -> Vec<Cut> {
     let Some((first, rest)) = routes.split_first() else { return Vec::new() };
     let mut found = Vec::new();

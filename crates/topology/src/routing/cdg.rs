@@ -1,12 +1,11 @@
-//! Channel dependency graph: may the routes of a plan deadlock?
+//! The channel dependency graph, which shows whether the routes of a plan can deadlock.
 //!
-//! A packet that waits in a buffer of a lossless network waits for the buffer that it goes to next. With
-//! pause, a buffer stands for (directed link, lane): "channel". If no cycle of such dependencies exists, no
-//! deadlock can (Dally and Seitz, IEEE Trans. Computers 1987); a cycle is necessary for a deadlock, not
-//! sufficient (Hu et al., 2016). Only what senders can really send counts, so every dependency has a route as
-//! its witness.
+//! A packet in one buffer of a lossless network waits for the next buffer of its route. With pause, a buffer is a
+//! (directed link, lane): "channel". Without a cycle of such dependencies there is no deadlock (Dally and Seitz, IEEE
+//! Trans. Computers 1987); a cycle is necessary for a deadlock, not sufficient (Hu et al., 2016). Only possible packets
+//! count, so every dependency has a route as its witness.
 //!
-//! Channels to and from hosts are left out: a host does not forward, so no cycle goes through it.
+//! Channels to and from hosts are omitted: a host does not forward, so they are in no cycle.
 
 use super::{ForwardingTables, NextHops, RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
@@ -14,7 +13,7 @@ use crate::interchange::Labels;
 use pauseframe_units::{NodeId, PortId};
 use std::collections::VecDeque;
 
-/// The buffer that `port` transmits into, in one lane.
+/// The buffer at the receiver of `port`, in one lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferChannel {
     /// The transmitting port.
@@ -23,30 +22,30 @@ pub struct BufferChannel {
     pub lane: u8,
 }
 
-/// A route that makes a dependency.
+/// A route that causes a dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Witness {
     /// The sending host.
     pub from: NodeId,
     /// The receiving host.
     pub to: NodeId,
-    /// The VLAN, where the routes have one.
+    /// The VLAN, if the routes have one.
     pub vlan: Option<u16>,
 }
 
-/// Packets held in channel `from` wait for room in channel `to`.
+/// Packets in channel `from` wait for room in channel `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dependency {
-    /// The channel that is held.
+    /// The occupied channel.
     pub from: BufferChannel,
-    /// The channel that is waited for.
+    /// The awaited channel.
     pub to: BufferChannel,
-    /// One of the routes that go through both.
+    /// A route through both.
     pub witness: Witness,
 }
 
 impl Dependency {
-    /// "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1"; with the names that `labels` have for ports.
+    /// "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1", with the port names of `labels`.
     pub fn describe(&self, topology: &Topology, labels: &Labels) -> String {
         let name = |channel: BufferChannel| {
             if labels.name_ports() {
@@ -62,12 +61,12 @@ impl Dependency {
     }
 }
 
-/// Numbers for the turns at switches: one for each pair of the arcs of a switch (in, out).
+/// Numbers of the turns at switches: one per pair of arcs of a switch (in, out).
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
-    /// The place of a port among the arcs of its switch.
+    /// The index of a port among the arcs of its switch.
     place: Vec<u32>,
-    /// The first number of each switch, and that behind the last.
+    /// The first number of each switch, and one past the last.
     first: Vec<usize>,
 }
 
@@ -89,7 +88,7 @@ impl Turns {
         self.first[self.first.len() - 1]
     }
 
-    /// What arrives at `switch` over `held` goes out through `wanted`.
+    /// Packets that arrive at `switch` over `held` leave through `wanted`.
     pub(super) fn number(&self, graph: &SwitchGraph, switch: u32, held: PortId, wanted: PortId) -> usize {
         let [incoming, outgoing] = [held.reverse(), wanted].map(|port| self.place[port.0 as usize] as usize);
         self.first[switch as usize] + incoming * graph.arcs(switch).len() + outgoing
@@ -102,7 +101,7 @@ pub struct Dependencies<'a> {
     graph: &'a SwitchGraph,
     ports: usize,
     turns: Turns,
-    /// Whether the dependency of a turn in a lane is known already, one bit each.
+    /// Whether the dependency of a turn in a lane is known, one bit each.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
@@ -119,8 +118,8 @@ impl<'a> Dependencies<'a> {
         Ok(Dependencies { graph, ports, turns, known, found: Vec::new() })
     }
 
-    /// Adds one dependency: what arrives over `held` goes out through `wanted`, both in `lane`. The witness
-    /// is asked for only if the dependency is new.
+    /// Adds one dependency: packets arriving over `held` leave through `wanted`, both in `lane`. The witness is
+    /// computed only for a new dependency.
     ///
     /// # Panics
     /// If `wanted` is a link that the graph given to [`Dependencies::new`] does not have.
@@ -136,7 +135,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds all that `tables` let senders do.
+    /// Adds all dependencies that senders can cause with `tables`.
     pub fn add_tables(&mut self, tables: &ForwardingTables) {
         let rows = tables.graph().attachments().len() as u32;
         let mut seen = vec![u64::MAX; self.graph.len()];
@@ -150,7 +149,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Follows one route until it joins another one that is known; `seen[switch] == stamp` marks those.
+    /// Follows one route until it joins a known one; `seen[switch] == stamp` marks those.
     fn add_walk(
         &mut self,
         tables: &ForwardingTables,
@@ -178,11 +177,11 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds all shortest paths, in one lane: what per-flow or per-packet spreading over them does.
+    /// Adds all shortest paths in one lane, as per-flow or per-packet spreading uses them.
     pub fn add_next_hops(&mut self, hops: &NextHops, lane: u8) {
         let rows = hops.graph().attachments();
         for (to, target) in rows.iter().enumerate() {
-            // The source row of a route that comes through each switch.
+            // The source row of a route through each switch.
             let mut origin = vec![u32::MAX; self.graph.len()];
             let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
             for (from, switch) in rows.iter().enumerate() {
@@ -204,7 +203,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// The graph of all dependencies added.
+    /// The graph of all added dependencies.
     pub fn finish(self) -> DependencyGraph {
         DependencyGraph::new(self.ports, self.found)
     }
@@ -261,12 +260,12 @@ impl DependencyGraph {
         Ok(dependencies.finish())
     }
 
-    /// How many dependencies there are.
+    /// Number of dependencies.
     pub fn len(&self) -> usize {
         self.dependencies.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no dependencies.
     pub fn is_empty(&self) -> bool {
         self.dependencies.is_empty()
     }
@@ -292,12 +291,12 @@ impl DependencyGraph {
         self.dependencies.get(self.first[channel] as usize..self.first[channel + 1] as usize).unwrap_or(&[])
     }
 
-    /// Whether there is no cycle: the plan cannot deadlock.
+    /// Whether there is no cycle, so that the plan cannot deadlock.
     pub fn is_acyclic(&self) -> bool {
         self.cyclic_components().is_empty()
     }
 
-    /// The strongly connected components that hold a cycle.
+    /// The strongly connected components with a cycle.
     pub fn cyclic_components(&self) -> Vec<Vec<BufferChannel>> {
         let component = self.components();
         let mut members: Vec<Vec<BufferChannel>> = vec![Vec::new(); self.channels()];
@@ -309,7 +308,7 @@ impl DependencyGraph {
         members
     }
 
-    /// The component of every channel (Tarjan, SIAM J. Computing 1972, with a stack of its own).
+    /// The component of every channel (Tarjan, SIAM J. Computing 1972, with an explicit stack).
     fn components(&self) -> Vec<u32> {
         const UNSEEN: u32 = u32::MAX;
         let count = self.channels();
@@ -384,7 +383,7 @@ impl DependencyGraph {
     }
 }
 
-/// The search for short cycles; the lists of all channels are reused from start to start.
+/// The search for short cycles; the arrays are reused between starts.
 struct Search<'a> {
     graph: &'a DependencyGraph,
     component: &'a [u32],
@@ -397,8 +396,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// A shortest cycle through `start` with fewer than `limit` channels: breadth-first until a channel that
-    /// depends on `start`, which saves the last and widest step.
+    /// A shortest cycle through `start` with fewer than `limit` channels: breadth-first until a channel that depends on
+    /// `start`, which saves the last and widest step.
     fn cycle_through(&mut self, start: usize, limit: usize) -> Option<Vec<Dependency>> {
         let graph = self.graph;
         for place in &self.last[start] {

@@ -1,8 +1,8 @@
 //! DFSSSP: deadlock-free single-source shortest-path routing (Domke, Hoefler, Nagel, IPDPS 2011).
 //!
-//! All routes begin in one layer. As long as the layer has a cycle of dependencies, the routes through the
-//! dependency of the cycle that the fewest routes use move to the next layer; then that one is treated alike.
-//! Left out: spreading the routes over lanes that remain unused at the end.
+//! All routes begin in one layer. While the layer has a cycle of dependencies, the routes through the cycle's
+//! least-used dependency move to the next layer, which is then treated in the same way. Routes are not spread over
+//! lanes that remain unused.
 
 use super::layers::{Pair, ShortestTrees};
 use super::{
@@ -14,9 +14,9 @@ use crate::watch::Watch;
 /// DFSSSP, with as many lanes as it needs.
 #[derive(Clone, Debug)]
 pub struct Dfsssp {
-    /// The most lanes, 1 to 256; a plan that needs more is an error.
+    /// Maximum number of lanes, 1 to 256; a plan that needs more is an error.
     pub lanes_max: usize,
-    /// Draws the order of destinations.
+    /// Seed of the order of destinations.
     pub seed: u64,
 }
 
@@ -45,12 +45,12 @@ impl RoutingEngine for Dfsssp {
     }
 }
 
-/// A dependency between two channels and the routes that make it.
+/// A dependency between two channels, and its routes.
 #[derive(Debug)]
 struct Use {
     to: u32,
     routes: Vec<u32>,
-    /// How many of the routes are still in the layer.
+    /// Number of its routes still in the layer.
     live: u32,
 }
 
@@ -62,12 +62,12 @@ struct Layer {
     /// The uses that begin at channel c are `uses[first[c]..first[c + 1]]`.
     first: Vec<u32>,
     uses: Vec<Use>,
-    /// The uses that route r makes are `used_by[first_of_route[r]..first_of_route[r + 1]]`.
+    /// The uses of route r are `used_by[first_of_route[r]..first_of_route[r + 1]]`.
     first_of_route: Vec<u32>,
     used_by: Vec<u32>,
 }
 
-/// A step of the depth-first search: a channel, the use that led to it, and the use to look at next.
+/// A step of the depth-first search: a channel, the use that led to it, and the next use to examine.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     channel: u32,
@@ -118,9 +118,8 @@ impl Layer {
         Layer { moved: vec![false; pairs.len()], pairs, first, uses, first_of_route, used_by }
     }
 
-    /// Moves routes until no cycle is left. One depth-first search does: to move routes only removes
-    /// dependencies, so channels that it is done with stay free of cycles, and it goes on from where its path
-    /// is still whole.
+    /// Moves routes until no cycle is left. One depth-first search suffices: moving routes only removes dependencies,
+    /// so finished channels stay free of cycles, and the search continues from the intact part of its path.
     fn break_cycles(&mut self) {
         let mut state = vec![State::Unseen; self.first.len() - 1];
         let mut path: Vec<Step> = Vec::new();
@@ -172,7 +171,7 @@ impl Layer {
         }
     }
 
-    /// Cuts the path before the first use that is gone.
+    /// Cuts the path before the first removed use.
     fn shorten(&self, path: &mut Vec<Step>, state: &mut [State]) {
         let gone = |step: &Step| step.came_by.is_some_and(|number| self.uses[number as usize].live == 0);
         if let Some(end) = path.iter().position(gone) {
@@ -182,7 +181,7 @@ impl Layer {
         }
     }
 
-    /// The routes that stay and those that were moved.
+    /// The remaining and the moved routes.
     fn split(self) -> (Vec<Pair>, Vec<Pair>) {
         let (moved, kept): (Vec<_>, Vec<_>) =
             self.pairs.into_iter().zip(self.moved).partition(|(_, moved)| *moved);

@@ -20,13 +20,13 @@ impl DisjointSets {
         at
     }
 
-    /// How many members the set of `at` has.
+    /// Number of members in the set of `at`.
     pub(crate) fn size(&mut self, at: u32) -> u32 {
         let root = self.find(at);
         self.size[root as usize]
     }
 
-    /// Joins two sets; false if they are the same already.
+    /// Joins two sets; false if they are equal already.
     pub(crate) fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         if a == b {

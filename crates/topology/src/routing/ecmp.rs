@@ -1,14 +1,14 @@
 //! All shortest paths, and the choice among them by a hash of the flow (equal-cost multi-path, RFC 2992).
 //!
-//! Distance is the number of links. Rates and delays do not count; parallel links are paths of their own.
-//! Rows are kept once for each switch that hosts are attached to, not once a host: 1024 hosts at 128 edge
-//! switches need 128. Left out: weighted choice, resilient hashing.
+//! Distance is the number of links. Rates and delays do not count; parallel links are separate paths. Rows are stored
+//! once per switch with hosts, not per host: 1024 hosts at 128 edge switches need 128. Weighted choice and resilient
+//! hashing are not modelled.
 
 use super::{RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId};
 
-/// For every node and every destination host, the ports that begin a shortest path.
+/// For every node and every destination host, the first ports of all shortest paths.
 #[derive(Clone, Debug)]
 pub struct NextHops {
     graph: SwitchGraph,
@@ -24,7 +24,7 @@ impl NextHops {
     /// The next hops over all links.
     ///
     /// # Errors
-    /// If a pair of hosts has no path, a host has not exactly one link, or the tables do not fit.
+    /// If a pair of hosts has no path, a host does not have exactly one link, or the tables do not fit.
     pub fn shortest(topology: &Topology) -> Result<NextHops, RoutingError> {
         NextHops::shortest_without(topology, &[])
     }
@@ -47,7 +47,7 @@ impl NextHops {
         Ok(hops)
     }
 
-    /// The next hops that avoid the links in `failed`, none of which is a host's; where no path is left, those of
+    /// The next hops that avoid the links in `failed`, none of which is a host's. Without a path they are those of
     /// `intact`, which lead to a failed link. `intact` is [`NextHops::shortest`] of the same topology.
     ///
     /// # Panics
@@ -88,7 +88,7 @@ impl NextHops {
         let mut distance = vec![0; self.graph.len()];
         let mut queue = Vec::new();
         for (done, to) in self.graph.attachments().iter().enumerate() {
-            // What is found so far tells how many rows there will be.
+            // The rows found so far predict the total number.
             if done % 64 == 1 {
                 bound_rows(&[self.ports.len() / done, self.graph.attachments().len()])?;
             }
@@ -108,13 +108,13 @@ impl NextHops {
         Ok(())
     }
 
-    /// The graph that the paths were sought in.
+    /// The graph of the search.
     pub fn graph(&self) -> &SwitchGraph {
         &self.graph
     }
 
-    /// The ports of node `at` that begin a shortest path to the host `to`, ascending. At the switch of `to`
-    /// it is the port to the host; at another host it is that host's own port; at `to` itself there is none.
+    /// The first ports of all shortest paths from node `at` to the host `to`, ascending. At the switch of `to` it is
+    /// the port to the host; at another host it is that host's own port; at `to` itself there is none.
     ///
     /// # Panics
     /// If `to` is not a host.
@@ -143,7 +143,7 @@ impl NextHops {
         &self.ports[self.first[row] as usize..self.first[row + 1] as usize]
     }
 
-    /// How many links a shortest path between two hosts has; 0 from a host to itself.
+    /// Number of links of a shortest path between two hosts; 0 from a host to itself.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.
@@ -160,8 +160,8 @@ impl NextHops {
         self.distance[row * self.graph.len() + near as usize] + 2
     }
 
-    /// Puts into `out` the egress ports of the path that a flow takes from host `from` to host `to`: the
-    /// host's own port, then one of each switch, chosen by [`ecmp_index`]. Empty if the hosts are the same.
+    /// Puts the egress ports of a flow's path from host `from` to host `to` into `out`: the host's own port, then one
+    /// of each switch, chosen by [`ecmp_index`]. Empty if the hosts are the same.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.
@@ -194,8 +194,8 @@ fn downlinks(graph: &SwitchGraph, topology: &Topology) -> Vec<PortId> {
     topology.nodes().ids().map(downlink).collect()
 }
 
-/// Which of `count` equal next hops a flow takes at a switch with this salt: a 64-bit mix of both, reduced by a
-/// multiplication instead of a remainder, so that no next hop is favoured (Lemire 2019).
+/// The index among `count` equal next hops that a flow takes at a switch with this salt: a 64-bit mix of both, reduced
+/// by multiplication instead of a remainder, so that no next hop is favoured (Lemire 2019).
 ///
 /// # Panics
 /// If `count` is zero.

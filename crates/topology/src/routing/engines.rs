@@ -1,4 +1,4 @@
-//! Engines by name with the settings of a command line or a scenario, and whether a plan fits the switches.
+//! Engines by name with settings from a command line or a scenario, and whether a plan fits the switches.
 
 use super::verify::Tables;
 use super::{
@@ -25,40 +25,40 @@ pub const ENGINES: [(&str, &str); 9] = [
     ("shortest_path", "one lane, balanced shortest routes; can deadlock"),
 ];
 
-/// The engines that search until their budget ends, and have a plan before.
+/// The engines that search until their budget ends and have a plan before.
 pub const GET_BETTER: [&str; 2] = ["auto", "order_pair"];
 
-/// What may be set for an engine; what is not set has the engine's default.
+/// Settings of an engine; absent ones have the engine's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineSettings {
-    /// Lanes; for `dfsssp` and `lash` the most.
+    /// Lanes; for `dfsssp` and `lash` the maximum.
     pub lanes: Option<usize>,
-    /// VLANs over all lanes; for spanning trees the most, a multiple of the lanes.
+    /// VLANs over all lanes; for spanning trees the maximum, a multiple of the lanes.
     pub vlans: Option<usize>,
-    /// `order_pair`: VLANs on a random part of the links, for longer routes and failures.
+    /// `order_pair`: VLANs on a random subset of the links, for longer routes and failures.
     pub sampled_vlans: Option<usize>,
-    /// `order_pair`: that part, in percent.
+    /// `order_pair`: size of that subset in per cent.
     pub sample_percent: Option<u32>,
     /// `order_pair`, `auto`: VLANs for failures.
     pub backup_vlans: Option<usize>,
-    /// `order_pair`, `auto`: the failures that cost no pair its last route.
+    /// `order_pair`, `auto`: the failures that must not disconnect a pair.
     pub protect: Option<Protect>,
-    /// `order_pair`, `auto`: how long to look for good orders.
+    /// `order_pair`, `auto`: search effort.
     pub effort: Option<Effort>,
-    /// `order_pair`, `auto`: how long the plan may take in all, in seconds of one core.
+    /// `order_pair`, `auto`: budget of the whole plan in seconds on one core.
     pub budget: Option<f64>,
-    /// `order_pair`, `auto`: the steps after which the search ends.
+    /// `order_pair`, `auto`: number of steps after which the search ends.
     pub stop_at: Option<u64>,
     /// `up_down`: the root.
     pub root: Option<NodeId>,
-    /// Draws orders, trees and ties.
+    /// Seed of orders, trees and ties.
     pub seed: u64,
 }
 
 /// The engine with this name.
 ///
 /// # Errors
-/// If there is none, or a setting is given that it does not have.
+/// If it does not exist, or lacks a given setting.
 pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
     let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed, .. } = *settings;
     let ordered = GET_BETTER.contains(&name);
@@ -132,15 +132,15 @@ fn spanning_trees(
     Ok(Box::new(SpanningTrees { lanes, trees_per_lane, packing, seed }))
 }
 
-/// How many rows the switches need.
+/// The number of rows that the switches need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableUse {
     /// The switch with the most rows.
     pub switch: NodeId,
-    /// Its rows with one for each (VLAN, host).
+    /// Its rows, one per (VLAN, host).
     pub rows: u64,
-    /// Its rows with one for each (VLAN, switch that hosts are at): what is needed if the hosts at a switch have
-    /// neighbouring addresses and the table matches prefixes.
+    /// Its rows, one per (VLAN, switch with hosts): sufficient if hosts at a switch have neighbouring addresses and the
+    /// table matches prefixes.
     pub rows_by_switch: u64,
     /// VLANs.
     pub vlans: usize,
@@ -159,10 +159,10 @@ impl TableUse {
         })
     }
 
-    /// Whether a switch with room for `budget` rows can hold them, one a host or one a switch.
+    /// Checks whether a switch with room for `budget` rows can hold them, with one row per host or per switch.
     ///
     /// # Errors
-    /// [`RoutingError::Rows`], with what would do.
+    /// [`RoutingError::Rows`], with the remedy.
     pub fn fit(&self, topology: &Topology, budget: u64, by_switch: bool) -> Result<(), RoutingError> {
         let needed = if by_switch { self.rows_by_switch } else { self.rows };
         if needed <= budget {

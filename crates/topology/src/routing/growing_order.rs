@@ -1,17 +1,17 @@
-//! A graph without cycles that grows edge by edge and keeps a topological order (Pearce and Kelly, "A dynamic
-//! topological sort algorithm for directed acyclic graphs", ACM JEA 2007).
+//! An acyclic graph that grows edge by edge and keeps a topological order (Pearce and Kelly, "A dynamic topological
+//! sort algorithm for directed acyclic graphs", ACM JEA 2007).
 
 /// The graph and its order.
 #[derive(Debug)]
 pub(crate) struct GrowingOrder {
-    /// The place of each node; every edge leads to a higher one.
+    /// The position of each node; every edge leads to a higher one.
     place: Vec<u32>,
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
     added: Vec<[u32; 2]>,
     patience: usize,
     seen: Vec<bool>,
-    /// How many nodes were looked at.
+    /// Number of visited nodes.
     looked: u64,
 }
 
@@ -28,7 +28,7 @@ impl GrowingOrder {
         }
     }
 
-    /// Without edges, ordered by `place`; equal ones by number. The better the places, the less has to be moved later.
+    /// Without edges, ordered by `place`; ties by number. Good places save later moves.
     pub(crate) fn placed(place: &[u32]) -> GrowingOrder {
         let mut order = GrowingOrder::new(place.len());
         let mut sorted: Vec<u32> = (0..place.len() as u32).collect();
@@ -39,13 +39,13 @@ impl GrowingOrder {
         order
     }
 
-    /// Gives an edge up if more nodes than this would have to be looked at to find out whether it closes a cycle.
+    /// Rejects an edge if checking it for a cycle would visit more nodes than this.
     pub(crate) fn with_patience(mut self, nodes: usize) -> GrowingOrder {
         self.patience = nodes;
         self
     }
 
-    /// With these edges from the start, each named once; none if they hold a cycle (Kahn, CACM 1962).
+    /// With these initial edges, each listed once; none if they contain a cycle (Kahn, CACM 1962).
     pub(crate) fn of(nodes: usize, edges: Vec<[u32; 2]>) -> Option<GrowingOrder> {
         let mut order = GrowingOrder::new(nodes);
         for [from, to] in &edges {
@@ -74,17 +74,17 @@ impl GrowingOrder {
         self.place[from as usize] < self.place[to as usize]
     }
 
-    /// How many nodes were looked at since the last call.
+    /// Number of visited nodes since the last call.
     pub(crate) fn take_looked(&mut self) -> u64 {
         std::mem::take(&mut self.looked)
     }
 
-    /// How many different edges there are.
+    /// Number of different edges.
     pub(crate) fn edges(&self) -> usize {
         self.added.len()
     }
 
-    /// Adds an edge; false, and nothing is added, if it closes a cycle or patience ends.
+    /// Adds an edge; false, without adding it, if it closes a cycle or the limit is reached.
     pub(crate) fn add(&mut self, from: u32, to: u32) -> bool {
         if self.out[from as usize].contains(&to) {
             return true;
@@ -98,7 +98,7 @@ impl GrowingOrder {
         true
     }
 
-    /// Removes the edges added last until `edges` are left. The order stays right for those.
+    /// Removes the last added edges until `edges` are left. The order stays valid for those.
     pub(crate) fn take_back(&mut self, edges: usize) {
         for [from, to] in self.added.drain(edges..).rev() {
             self.out[from as usize].pop();
@@ -106,8 +106,8 @@ impl GrowingOrder {
         }
     }
 
-    /// Makes room for an edge against the order: what `to` reaches moves behind what reaches `from`, within
-    /// the places that these nodes hold together. False if `to` reaches `from`, or finding out took too long.
+    /// Makes room for an edge against the order: nodes reachable from `to` move behind nodes that reach `from`, within
+    /// the positions that they hold together. False if `to` reaches `from`, or the check took too long.
     fn reorder(&mut self, from: u32, to: u32) -> bool {
         let (lowest, highest) = (self.place[to as usize], self.place[from as usize]);
         let within = |place: u32| (lowest..=highest).contains(&place);
@@ -133,7 +133,7 @@ impl GrowingOrder {
         true
     }
 
-    /// All nodes that `start` leads to over `edges` through places that are `within`.
+    /// All nodes reachable from `start` over `edges` through positions `within` a range.
     fn reach(
         edges: &[Vec<u32>],
         place: &[u32],

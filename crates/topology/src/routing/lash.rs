@@ -1,9 +1,9 @@
 //! LASH: layered shortest-path routing (Skeie, Lysne, Theiss, IPDPS 2002).
 //!
-//! The pairs of switches, in random order, each go into the first layer where their route closes no cycle of
-//! dependencies with the routes before it. A layer only grows, so a dependency that it has refused once is not tried again.
-//! Whether one closes a cycle is looked for among at most a thousand channels or so; beyond that the layer counts as full for
-//! this route, which only large graphs feel: 1,000 switches with 32 links each take some 50 s of processor time.
+//! The pairs of switches, in random order, each enter the first layer where their route closes no cycle of dependencies
+//! with earlier routes. A layer only grows, so a rejected dependency is not tried again. The check visits at most about
+//! a thousand channels; beyond that the layer counts as full for this route, which matters only for large graphs: 1,000
+//! switches with 32 links each take some 50 s of processor time.
 
 use super::budget::Ledger;
 use super::growing_order::GrowingOrder;
@@ -20,27 +20,27 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use std::collections::HashSet;
 
-/// Channels that are looked at for one dependency.
+/// Maximum number of channels visited per dependency.
 const PATIENCE: usize = 1024;
 
-/// Steps that a node of the order takes, and a turn of a route.
+/// Steps per visited node of the order, and per turn of a route.
 const STEPS_A_NODE: u64 = 12;
 const STEPS_A_TURN: u64 = 60;
 
 /// LASH, with as many lanes as it needs.
 #[derive(Clone, Debug)]
 pub struct Lash {
-    /// The most lanes, 1 to 256; a plan that needs more is an error.
+    /// Maximum number of lanes, 1 to 256; a plan that needs more is an error.
     pub lanes_max: usize,
-    /// Draws the order of destinations and pairs.
+    /// Seed of the order of destinations and pairs.
     pub seed: u64,
 }
 
-/// A lane: the dependencies of the routes in it, and those pairs.
+/// A lane: the dependencies of its routes, and their pairs.
 struct Layer {
     order: GrowingOrder,
     pairs: Vec<Pair>,
-    /// Dependencies that close a cycle with those of the layer: they do so for good, since a layer only grows.
+    /// Dependencies that close a cycle with those of the layer, permanently, since a layer only grows.
     refused: HashSet<[PortId; 2]>,
 }
 
@@ -100,7 +100,7 @@ impl Lash {
         trees.tables(topology, &layers, self.lanes_max).map(Some)
     }
 
-    /// Where the channels of a layer stand at first: by an order of the switches, in every second layer by its reverse.
+    /// Initial positions of the channels of a layer: by an order of the switches, in every second layer by its reverse.
     fn places(&self, graph: &SwitchGraph, layer: usize) -> Vec<u32> {
         let mut rank: Vec<u32> = (0..graph.len() as u32).collect();
         rank.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ (layer as u64 / 2)));
@@ -128,7 +128,7 @@ impl Layer {
         let before = self.order.edges();
         for turn in turns() {
             if !self.order.add(turn[0].0, turn[1].0) {
-                // Not if the cycle may be one with the route's own dependencies, which go again.
+                // Not remembered if the cycle may involve the route's own dependencies, which are removed again.
                 if self.order.edges() == before {
                     self.refused.insert(*turn);
                 }

@@ -1,5 +1,5 @@
-//! What layered routing engines (DFSSSP, LASH) share: balanced shortest trees, one for each destination, and
-//! tables in which each pair of switches sends in one layer only. A layer is a lane with one VLAN.
+//! Code shared by layered routing engines (DFSSSP, LASH): balanced shortest trees, one per destination, and tables in
+//! which each pair of switches sends in one layer only. A layer is a lane with one VLAN.
 
 use super::{ForwardingTables, RoutingError, SwitchGraph, host_name};
 use crate::Topology;
@@ -20,9 +20,8 @@ pub(crate) struct ShortestTrees<'a> {
 pub(crate) type Pair = (u32, u32);
 
 impl<'a> ShortestTrees<'a> {
-    /// Trees in random order of destinations. Of all shortest routes to a destination each switch takes one
-    /// whose links carry the fewest routes of earlier trees in sum (SSSP: Hoefler, Schneider, Lumsdaine
-    /// 2009).
+    /// Trees in random order of destinations. Among all shortest routes to a destination, each switch takes one whose
+    /// links carry the fewest routes of earlier trees in total (SSSP: Hoefler, Schneider, Lumsdaine 2009).
     pub(crate) fn balanced(graph: &'a SwitchGraph, seed: u64) -> ShortestTrees<'a> {
         let switches = graph.len();
         let mut next = vec![PortId::NONE; graph.attachments().len() * switches];
@@ -54,7 +53,7 @@ impl<'a> ShortestTrees<'a> {
         &self.next[row as usize * self.graph.len()..][..self.graph.len()]
     }
 
-    /// The ports of the route between two attachment rows, into `out`.
+    /// Writes the ports of the route between two attachment rows into `out`.
     pub(crate) fn route(&self, (from, to): Pair, out: &mut Vec<PortId>) {
         let [mut at, target] = [from, to].map(|row| self.graph.attachments()[row as usize]);
         out.clear();

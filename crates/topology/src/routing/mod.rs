@@ -1,9 +1,8 @@
 //! Routing: from a graph to next hops.
 //!
-//! [`SwitchGraph`] is the view that every algorithm works on: the switches numbered densely, the hosts folded
-//! into the switch they are attached to, and failed links left out. [`NextHops`] holds all shortest paths;
-//! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan cannot
-//! deadlock.
+//! [`SwitchGraph`] is the view for all algorithms: switches with dense numbers, hosts folded into their switch, failed
+//! links omitted. [`NextHops`] holds all shortest paths; [`ForwardingTables`] hold a plan of VLANs and lanes, and
+//! [`DependencyGraph`] proves that a plan cannot deadlock.
 
 mod annealing;
 mod auto;
@@ -58,7 +57,7 @@ use crate::watch::{Stopped, Unwatched, Watch};
 use std::fmt::Debug;
 use thiserror::Error;
 
-/// A way to make deadlock-free forwarding tables.
+/// An engine that plans deadlock-free forwarding tables.
 pub trait RoutingEngine: Debug {
     /// Tables that serve every pair of hosts over the links of `graph`, a view of `topology`.
     ///
@@ -68,7 +67,7 @@ pub trait RoutingEngine: Debug {
         self.plan_watched(topology, graph, &mut Unwatched)
     }
 
-    /// The same with somebody who looks on, and may stop it.
+    /// The same with an observer that may stop it.
     ///
     /// # Errors
     /// As [`RoutingEngine::plan`], and [`RoutingError::Stopped`].
@@ -80,7 +79,7 @@ pub trait RoutingEngine: Debug {
     ) -> Result<ForwardingTables, RoutingError>;
 }
 
-/// Why routes cannot be given.
+/// Why routes cannot be computed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RoutingError {
     /// There is no path between two nodes with hosts.
@@ -93,7 +92,7 @@ pub enum RoutingError {
         /// The name of the destination.
         to: String,
     },
-    /// A host does not have exactly one link that works.
+    /// A host does not have exactly one working link.
     #[error("host {host:?} has {count} working links; routing needs exactly one: {}", if *count == 0 {
         "connect the host, or take it out"
     } else {
@@ -102,23 +101,23 @@ pub enum RoutingError {
     HostLinks {
         /// The name of the host.
         host: String,
-        /// How many links it has.
+        /// Number of its links.
         count: usize,
     },
-    /// There is nothing to plan for.
+    /// The graph has no hosts or switches.
     #[error("there is nothing to plan: {0}")]
     Nothing(&'static str),
-    /// The graph is not one that packets can be sent over.
+    /// Packets cannot be sent over the graph.
     #[error("the topology cannot be planned for: {0}")]
     Graph(String),
     /// A plan needs more lanes than there are.
     #[error("{needed} lanes are needed; only {allowed} are allowed{}", first_left_over(pair.as_ref()))]
     Lanes {
-        /// Lanes that would do.
+        /// Number of lanes that would suffice.
         needed: usize,
         /// Lanes allowed.
         allowed: usize,
-        /// Two hosts whose route fits in none of the lanes allowed.
+        /// Two hosts whose route fits into none of the allowed lanes.
         pair: Option<(String, String)>,
     },
     /// A setting of a routing engine is out of its bounds.
@@ -126,9 +125,9 @@ pub enum RoutingError {
     Parameter {
         /// The name of the setting.
         parameter: &'static str,
-        /// What was given.
+        /// The value.
         value: usize,
-        /// What is allowed.
+        /// The valid values.
         allowed: &'static str,
     },
     /// The tables would not fit.
@@ -144,15 +143,15 @@ pub enum RoutingError {
         /// Rows allowed.
         most: u64,
     },
-    /// There is no such engine.
+    /// The engine does not exist.
     #[error("there is no routing engine {name:?}{hint}")]
     Engine {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The nearest name, and all names.
         hint: String,
     },
-    /// An engine does not have a setting that was given.
+    /// An engine does not have the given setting.
     #[error("the engine {engine:?} has no setting {setting:?}: leave it out")]
     Setting {
         /// The engine.
@@ -167,12 +166,12 @@ pub enum RoutingError {
         switch: String,
         /// Its rows.
         needed: u64,
-        /// How many it can hold.
+        /// Number of rows that it can hold.
         budget: u64,
-        /// What would do.
+        /// The remedy.
         advice: String,
     },
-    /// Whoever looks on stopped it.
+    /// The observer stopped it.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -187,19 +186,19 @@ fn first_left_over(pair: Option<&(String, String)>) -> String {
     pair.map_or(String::new(), text)
 }
 
-/// The most rows that tables may have: eight gigabytes of next hops at four bytes each.
+/// Maximum number of rows of tables: eight gigabytes of next hops at four bytes each.
 pub(crate) const ROWS_MAX: u64 = 1 << 31;
 
-/// Refuses tables that are too large, or larger than half the memory that this machine has free: some are held twice.
+/// Rejects tables that are too large, or larger than half of the free memory: some are held twice.
 pub(crate) fn bound_rows(factors: &[usize]) -> Result<(), RoutingError> {
     let rows = factors.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor as u64));
-    // Small tables need no look at the memory.
+    // Small tables skip the check.
     let free = if rows < 1 << 24 { None } else { free_memory() };
     let most = free.map_or(ROWS_MAX, |bytes| ROWS_MAX.min(bytes / 8));
     if rows > most { Err(RoutingError::TooLarge { rows, most }) } else { Ok(()) }
 }
 
-/// Bytes that programs can have without swapping, where the system tells (Linux, proc(5)).
+/// Available memory without swapping, where the system reports it (Linux, proc(5)).
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -227,10 +226,10 @@ fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> 
     RoutingError::Unreachable { from: host(from), to: host(to) }
 }
 
-/// Refuses a graph that no plan can be for: no hosts, no switches, a link from a node to itself, two nodes of one name.
+/// Rejects a graph without hosts or switches, with self-loops, or with duplicate names.
 ///
 /// # Errors
-/// With what would do.
+/// With the remedy.
 pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     if topology.hosts().next().is_none() {
         return Err(RoutingError::Nothing(
@@ -247,7 +246,7 @@ pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     fatal.map_or(Ok(()), |problem| Err(RoutingError::Graph(problem.to_string())))
 }
 
-/// The switches that the hosts can reach, by number; an error if not all hosts can reach each other.
+/// The switches reachable from hosts, by number; an error if not all hosts can reach each other.
 fn reachable_switches(topology: &Topology, graph: &SwitchGraph) -> Result<Vec<bool>, RoutingError> {
     let Some(start) = graph.attachments().first() else { return Ok(vec![false; graph.len()]) };
     let mut distance = vec![0; graph.len()];

@@ -1,18 +1,18 @@
-//! Order pairs: short routes without deadlock in two lanes.
+//! Order pairs: short deadlock-free routes in two lanes.
 //!
-//! A lane has an order of the switches, and with it the rule of [`super::turn_order`]. With an order in one lane and its
-//! reverse in another, every route of at most two links is legal in one of the two, since a switch cannot be ranked below
-//! both its neighbours in both: all shortest routes of a graph of diameter two. Where routes are longer the two orders
-//! part and are improved by [`super::annealing`]. Clos networks, whose levels the graph itself shows, and trees need one
-//! lane. Further lanes are used only while pairs are left without a shortest route.
+//! A lane has an order of the switches, and with it the rule of [`super::turn_order`]. With an order in one lane and
+//! its reverse in another, every route of at most two links is legal in one of them, since no switch is ranked below
+//! both its neighbours in both: this covers all shortest routes of a graph of diameter two. For longer routes the two
+//! orders diverge and are improved by [`super::annealing`]. Clos networks, whose levels the graph shows, and trees need
+//! one lane. Further lanes are used only while pairs lack a shortest route.
 //!
-//! Each VLAN holds, for every destination, a tree of next hops that is legal in the lane of the VLAN and
-//! balanced against all trees before it; the last VLANs are for failures ([`super::backup`]). As VLANs these trees hold
-//! loops, so learning and flooding must be off.
+//! Each VLAN holds, for every destination, a tree of next hops that is legal in the VLAN's lane and balanced against
+//! all earlier trees; the last VLANs are backups ([`super::backup`]). As VLANs these trees contain loops, so learning
+//! and flooding must be off.
 //!
-//! New tables inside the same [`Orders`] never deadlock together with the old ones, in whatever mixture: both obey the
-//! same static rule. That alone makes no update safe: a half-updated VLAN can still circle or lose packets, so rows change
-//! in VLANs that nobody sends in. This scheme is our own; it has no paper.
+//! New tables with the same [`Orders`] never deadlock together with old ones in any mixture: both obey the same static
+//! rule. That alone does not make an update safe: a half-updated VLAN can still loop or lose packets, so rows change
+//! only in VLANs that no sender uses. This scheme is our own; it has no paper.
 
 use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
@@ -30,36 +30,36 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// How many random orders are compared to begin with.
+/// Number of random initial orders compared.
 const CANDIDATES: usize = 4;
 
-/// The mean detour up to which the levels of a Clos network with failed links do in one lane, and the part of the pairs
-/// that may have no way up and then down any more.
+/// The mean detour up to which the levels of a Clos network with failed links suffice in one lane, and the fraction of
+/// pairs that may lack a way up and then down.
 const DETOUR_MAX: f64 = 0.02;
 
 /// The order-pair planner.
 #[derive(Clone, Debug)]
 pub struct OrderPair {
-    /// The most lanes to use, up to 8. Fewer are used where fewer give every pair a
-    /// shortest route.
+    /// Maximum number of lanes, up to 8. Fewer are used if they give every pair a shortest route.
     pub lanes: usize,
     /// VLANs: at least the number of lanes, at most 4094.
     pub vlans: usize,
-    /// How many of the VLANs use a random part of the links only. They hold longer routes and cover failures.
+    /// Number of VLANs on a random subset of the links. They have longer routes and cover failures.
     pub sampled_vlans: usize,
-    /// The part of the links that such a VLAN uses, in percent.
+    /// Size of that subset in per cent of the links.
     pub sample_percent: u32,
-    /// How many of the VLANs, the last ones, are backups; without, every fourth of eight and more.
+    /// Number of backup VLANs, the last ones; by default a quarter of eight or more.
     pub backup_vlans: Option<usize>,
-    /// What they are for.
+    /// The failures that they cover.
     pub protect: Protect,
-    /// How long to look for good orders.
+    /// Search effort.
     pub effort: Effort,
-    /// How long the plan may take in all, in seconds of one core by the count of [`STEPS_A_SECOND`]; without, as the effort says.
+    /// Budget of the whole plan in seconds on one core, counted by [`STEPS_A_SECOND`]; the default depends on the
+    /// effort.
     pub budget: Option<f64>,
-    /// After this many steps the search ends with what it has, wherever it is.
+    /// The search stops after this many steps.
     pub stop_at: Option<u64>,
-    /// Draws orders, samples and ties.
+    /// Seed of orders, samples and ties.
     pub seed: u64,
 }
 
@@ -81,18 +81,17 @@ impl Default for OrderPair {
     }
 }
 
-/// The turn rules of a plan: one order of the switches for each lane.
+/// The turn rules of a plan: one order of the switches per lane.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Orders {
     /// For each lane, the rank of each switch by its number.
     ranks: Vec<Vec<u32>>,
-    /// Whether VLAN 0 prefers ways down, so that it serves every pair if all but one switch have a higher
-    /// neighbour.
+    /// Whether VLAN 0 prefers ways down, so that it serves every pair if all but one switch have a higher neighbour.
     down_first: bool,
 }
 
 impl Orders {
-    /// How many lanes there are.
+    /// Number of lanes.
     pub fn lanes(&self) -> usize {
         self.ranks.len()
     }
@@ -117,7 +116,7 @@ impl RoutingEngine for OrderPair {
     }
 }
 
-/// The budget in seconds, where none is given.
+/// The default budget in seconds.
 fn usual_budget(effort: Effort) -> f64 {
     match effort {
         Effort::Fast | Effort::Normal => 10.0,
@@ -125,10 +124,10 @@ fn usual_budget(effort: Effort) -> f64 {
     }
 }
 
-/// Steps that it takes to grow a tree, by directed link between switches, and to prove a tree, by switch.
+/// Steps for growing a tree, per directed link between switches, and for proving a tree, per switch.
 const STEPS_TO_GROW: u64 = 10;
 const STEPS_TO_PROVE: u64 = 15;
-/// Steps that it takes to find out which links a backup does without, and what it has mended, by directed link.
+/// Steps for finding the links that a backup avoids, and the cuts that it repairs, per directed link.
 const STEPS_TO_AVOID: u64 = 12;
 
 impl OrderPair {
@@ -141,13 +140,13 @@ impl OrderPair {
             .map(|(orders, _)| orders)
     }
 
-    /// What the plan may take.
+    /// The budget of the plan.
     pub(super) fn ledger<'w>(&self, watch: &'w mut dyn Watch) -> Ledger<'w> {
         let seconds = self.budget.unwrap_or(usual_budget(self.effort));
         Ledger::new((seconds * STEPS_A_SECOND) as u64, self.stop_at, watch)
     }
 
-    /// Says on the plan what it took.
+    /// Records the steps in the plan.
     pub(super) fn sign(&self, plan: &mut ForwardingTables, ledger: &Ledger) {
         plan.set_steps(ledger.steps(), ledger.was_cut());
         if ledger.was_cut() {
@@ -177,8 +176,8 @@ impl OrderPair {
         (self.vlans * graph.attachments().len() * graph.len()) as u64 * STEPS_TO_PROVE
     }
 
-    /// A plan, its steps counted. More effort never makes routes longer: what the longer search finds competes with the plan
-    /// of [`Effort::Fast`], both with their backups.
+    /// A plan with counted steps. More effort never makes routes longer: the result of the longer search competes with
+    /// the plan of [`Effort::Fast`], both with backups.
     pub(super) fn plan_counted(
         &self,
         topology: &Topology,
@@ -201,7 +200,7 @@ impl OrderPair {
         }
         let before = ledger.spent();
         let plan = self.plan_or_rooted(topology, graph, &fast, ledger)?;
-        // The other plan takes as long as this one, and a proof.
+        // The other plan takes as long as this one, plus a proof.
         let end = ledger.leaving(ledger.spent() - before + self.to_prove(graph), 10);
         let slow = self.draw_more(topology, graph, ledger, end)?.filter(|slow| *slow != fast);
         let Some(slow) = slow else { return Ok(plan) };
@@ -212,7 +211,7 @@ impl OrderPair {
         }
     }
 
-    /// Orders that the whole effort gives, if there is time for it.
+    /// Orders of the whole effort, if time suffices.
     fn draw_more(
         &self,
         topology: &Topology,
@@ -226,7 +225,7 @@ impl OrderPair {
         self.draw_orders(self.effort, topology, graph, ledger, Some(end)).map(|(orders, _)| Some(orders))
     }
 
-    /// A plan under these orders, or under others where they leave a pair without a route.
+    /// A plan under these orders, or under others if they leave a pair without a route.
     fn plan_or_rooted(
         &self,
         topology: &Topology,
@@ -243,7 +242,7 @@ impl OrderPair {
         }
     }
 
-    /// Orders, and whether they were searched for: levels and trees show theirs. The search ends at `end`, if there is one.
+    /// Orders, and whether they result from a search: levels and trees need none. The search ends at `end`, if given.
     fn draw_orders(
         &self,
         effort: Effort,
@@ -279,7 +278,7 @@ impl OrderPair {
         Ok((self.improved(effort, graph, start.unwrap_or_default(), 0, ledger, end)?, true))
     }
 
-    /// The orders of a search from these, with further lanes while they are of use.
+    /// The orders of a search from these, with further lanes while they help.
     fn improved(
         &self,
         effort: Effort,
@@ -306,7 +305,8 @@ impl OrderPair {
         }
     }
 
-    /// The first order by distance from a root, so that its lane serves every pair; the others improved beside it.
+    /// The first order is by distance from a root, so that its lane serves every pair; the others are improved beside
+    /// it.
     fn rooted_orders(&self, graph: &SwitchGraph, ledger: &mut Ledger) -> Result<Orders, RoutingError> {
         let rank = rank_from_root(graph, widest_switch(graph));
         let mut ranks = vec![rank.clone(), reversed(&rank)];
@@ -314,8 +314,8 @@ impl OrderPair {
         self.improved(Effort::Fast, graph, ranks, 1, ledger, None)
     }
 
-    /// Tables under given orders, such as those of a plan that was made before some links failed. No route is beyond the
-    /// rules of the lanes.
+    /// Tables under given orders, such as those of a plan made before some links failed. No route leaves the rules of
+    /// the lanes.
     ///
     /// # Errors
     /// If a setting is out of its bounds, the tables do not fit, or a pair has no legal route under these orders.
@@ -391,7 +391,7 @@ impl OrderPair {
         Ok(tables)
     }
 
-    /// As many backups as there may be beside one other VLAN a lane.
+    /// The maximum number of backups beside one other VLAN per lane.
     fn backup_vlans(&self) -> usize {
         let usual = if self.vlans < 8 { 0 } else { self.vlans / 4 };
         self.backup_vlans.unwrap_or(usual).min(self.vlans - self.sampled_vlans - self.lanes)
@@ -421,14 +421,14 @@ impl OrderPair {
         }
         let graph = tables.graph().clone();
         let mut avoided = vec![false; graph.port_count()];
-        // The last one of each lane is for what the rules do not allow.
+        // The last one of each lane is for routes outside the rules.
         let last = if exceptions != Exceptions::Refused && !cuts.is_empty() {
             rules.len().min(backups.len() / 2)
         } else {
             0
         };
         let ruled = backups.start..backups.end - last;
-        // A turn beyond the rules may close a cycle with turns that the rules allow and no route takes yet.
+        // A turn outside the rules may close a cycle with allowed turns that no route uses yet.
         let mut checked = if exceptions == Exceptions::Taken { used_turns(tables)? } else { Vec::new() };
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
@@ -464,12 +464,12 @@ impl OrderPair {
     }
 }
 
-/// Routes that take turns beyond the rules of their lane.
+/// Routes with turns outside the rules of their lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exceptions {
     Refused,
     Allowed,
-    /// Some route of the plan is one.
+    /// Whether the plan has such a route.
     Taken,
 }
 
@@ -493,12 +493,12 @@ fn reversed(rank: &[u32]) -> Vec<u32> {
     rank.iter().map(|r| highest - r).collect()
 }
 
-/// Links between switches, each in both directions.
+/// Number of links between switches, in both directions.
 fn directed_links(graph: &SwitchGraph) -> u64 {
     2 * graph.edges().len() as u64
 }
 
-/// The links of the shortest route of every pair, added up.
+/// The sum of the lengths of all pairs' shortest routes.
 fn links_of_routes(tables: &ForwardingTables) -> u64 {
     let sources = tables.graph().attachments().len();
     let (lengths, pairs) = (tables.lengths(), sources * sources);

@@ -1,4 +1,4 @@
-//! In-trees under the rule of a lane ([`super::turn_order`]). Under one VLAN each switch has one next hop for a
+//! In-trees under the rule of a lane ([`super::turn_order`]). Within one VLAN each switch has one next hop per
 //! destination, so the routes to it form an in-tree.
 
 use super::SwitchGraph;
@@ -7,31 +7,31 @@ use super::turn_order::TurnOrder;
 use crate::routing::ecmp::mix;
 use pauseframe_units::PortId;
 
-/// Which moves a tree may be made of.
+/// The rule for growing a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// Every switch hangs on as near to the destination as the rule lets it; some may find no place.
+    /// Every switch is attached as close to the destination as the rule allows; some may stay unattached.
     Nearest,
-    /// A switch that has a way down takes it even if a way up were shorter. If every switch but one has a
-    /// higher neighbour, all switches find a place.
+    /// A switch with a way down takes it even if a way up is shorter. If every switch but one has a higher neighbour,
+    /// all switches are attached.
     DownFirst,
 }
 
-/// Grows trees one after the other and balances them by the routes that the ports carry already.
+/// Grows trees in sequence and balances them by the routes already on the ports.
 #[derive(Debug)]
 pub(crate) struct TreeGrower<'a> {
     graph: &'a SwitchGraph,
     /// Pairs of hosts whose route uses a port, over all trees grown, times [`WHOLE`].
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// For a switch without a place, the best port so far: whether it leads up, the load of the way, the port.
+    /// For an unattached switch, the best port so far: whether it leads up, the load of the way, the port.
     best: Vec<Option<(bool, u64, PortId)>>,
-    /// What the ports on the way of a placed switch carry, in sum.
+    /// The total load of the ports on the way of an attached switch.
     cost: Vec<u64>,
     levels: Vec<Vec<u32>>,
-    /// Which routes senders will use; without, all.
+    /// Which routes senders will use; by default all.
     uses: Option<Uses>,
-    /// How many switches have no place yet.
+    /// Number of unattached switches.
     waiting: usize,
 }
 
@@ -55,8 +55,8 @@ impl<'a> TreeGrower<'a> {
         self
     }
 
-    /// Writes into `tree`, which holds no port yet, the next hops towards switch `to` over the links that
-    /// `may_use`. Equal choices are made by `salt`.
+    /// Writes the next hops towards switch `to` over the links with `may_use` into the empty `tree`. `salt` breaks
+    /// ties.
     pub(crate) fn grow(
         &mut self,
         order: &TurnOrder,
@@ -80,8 +80,8 @@ impl<'a> TreeGrower<'a> {
         self.count_routes(to, tree);
     }
 
-    /// Hangs switches on, level by level, by links that are `legal(link, next hop of its head)`. Of equally short ways one
-    /// down is better: others may then come from above as well as from below.
+    /// Attaches switches level by level, by links that are `legal(link, next hop of its head)`. Of equally short ways
+    /// one down is better, because others may then come from above and from below.
     fn expand(
         &mut self,
         to: u32,
@@ -136,7 +136,7 @@ impl<'a> TreeGrower<'a> {
         }
     }
 
-    /// The load of each port: pairs of hosts, each by the part of its packets that take the port.
+    /// The load of each port: pairs of hosts, weighted by the fraction of their packets on the port.
     pub(crate) fn loads(&self) -> impl Iterator<Item = f64> {
         self.load.iter().map(|load| *load as f64 / WHOLE as f64)
     }
@@ -160,26 +160,26 @@ impl<'a> TreeGrower<'a> {
     }
 }
 
-/// Which of two equal ports is taken: the lesser.
+/// Tie-break between two equal ports: the smaller value.
 fn tie_break(salt: u64, port: PortId) -> (u64, PortId) {
     (mix(salt ^ u64::from(port.0)), port)
 }
 
-/// What a route counts that all packets of a pair take.
+/// The weight of a route used by all packets of a pair.
 const WHOLE: u64 = 1 << 12;
 
-/// Which trees senders use: those of the lanes where the route of the pair is shortest, one as often as another.
+/// The trees that senders use: those of the lanes with the pair's shortest route, equally often.
 #[derive(Debug)]
 pub(crate) struct Uses {
     switches: usize,
     /// The row of every switch with hosts.
     rows: Vec<u32>,
-    /// The depth of a switch, and how many VLANs have it there: row x switches + switch.
+    /// The depth of a switch, and the number of VLANs with that depth: row x switches + switch.
     shortest: Vec<(u16, u16)>,
 }
 
 impl Uses {
-    /// Of lanes with these ranks and so many VLANs each.
+    /// From lanes with these ranks and numbers of VLANs.
     pub(crate) fn of(graph: &SwitchGraph, lanes: &[(&[u32], u16)]) -> Uses {
         let switches = graph.len();
         let mut shortest = vec![(u16::MAX, 0); graph.attachments().len() * switches];
@@ -198,15 +198,15 @@ impl Uses {
         Uses { switches, rows, shortest }
     }
 
-    /// The part of a pair's packets in one tree that has its source at this level.
+    /// The fraction of a pair's packets in one tree whose source is at this level.
     fn part(&self, to: u32, from: u32, level: usize) -> u64 {
         let (depth, vlans) = self.shortest[self.rows[to as usize] as usize * self.switches + from as usize];
         if level <= usize::from(depth) { WHOLE / u64::from(vlans.max(1)) } else { 0 }
     }
 }
 
-/// Ranks by distance from `root`, nearer ranked higher: every other switch has a higher neighbour. Switches
-/// without a path to it are all ranked 0, which forbids every route through them.
+/// Ranks by distance from `root`, nearer ranked higher, so that every other switch has a higher neighbour. Switches
+/// without a path to it are ranked 0, which forbids every route through them.
 pub(crate) fn rank_from_root(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
     graph.distances(root, &mut distance, &mut queue);

@@ -1,24 +1,24 @@
-//! How far the trees of a lane reach, many destinations at a time.
+//! The levels of the trees of a lane, for many destinations at a time.
 //!
-//! Under the rule of a lane ([`super::turn_order`]) the trees that [`super::ordered_trees`] grows have depths that no choice
-//! among equal links changes. So trees to 64 destinations grow together, level by level, in the bits of a word.
+//! Under the rule of a lane ([`super::turn_order`]) the depths of the trees of [`super::ordered_trees`] do not depend
+//! on choices among equal links. So trees to 64 destinations grow together, level by level, in the bits of a word.
 
 use super::SwitchGraph;
 
-/// The most words a switch.
+/// Maximum number of words per switch.
 const WORDS_MAX: usize = 4;
 
-/// Words for so many destinations, at most 256.
+/// Number of words for this many destinations, at most 256.
 pub(crate) fn words_for(destinations: usize) -> usize {
     destinations.div_ceil(64).next_power_of_two()
 }
 
-/// What the trees of one lane have reached, level by level: (level x switches + switch) x words.
+/// The reached switches of the trees of one lane, level by level: (level x switches + switch) x words.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     placed: Vec<u64>,
     levels: usize,
-    /// The last level, in two kinds: next hop down (or the destination itself), next hop up.
+    /// The last level in two kinds: next hop down (or the destination itself), next hop up.
     down: Vec<u64>,
     up: Vec<u64>,
     next_down: Vec<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// The trees to at most 64 times `words` destinations, with nothing but these.
+    /// The trees to at most 64 times `words` destinations, without further levels.
     pub(crate) fn start(&mut self, graph: &SwitchGraph, destinations: &[u32], words: usize) {
         let size = graph.len() * words;
         self.levels = 1;
@@ -41,7 +41,7 @@ impl Reach {
         }
     }
 
-    /// One more level; false if nothing was left to reach, and then there is none.
+    /// Adds one level; false if nothing was left to reach.
     pub(crate) fn advance(&mut self, graph: &SwitchGraph, keys: &[f64], words: usize) -> bool {
         match words {
             1 => self.advance_by::<1>(graph, keys),
@@ -66,7 +66,7 @@ impl Reach {
             let (mut by_down, mut by_up, own) = ([0; WORDS], [0; WORDS], keys[at]);
             for arc in graph.arcs(at as u32) {
                 let there = arc.to as usize;
-                // A packet that comes down must go on down; one that goes up may do as it likes.
+                // A packet that goes down must continue down; one that goes up may do either.
                 let upward = if keys[there] < own { 0 } else { u64::MAX };
                 for word in 0..WORDS {
                     by_down[word] |= down[there][word] & !upward;
@@ -92,7 +92,7 @@ impl Reach {
         true
     }
 
-    /// Forgets all levels but the last.
+    /// Removes all levels but the last.
     fn forget(&mut self, size: usize) {
         let last = (self.levels - 1) * size;
         self.placed.copy_within(last..last + size, 0);
@@ -100,19 +100,19 @@ impl Reach {
         self.levels = 1;
     }
 
-    /// How many levels there are, that of the destinations included.
+    /// Number of levels, including that of the destinations.
     pub(crate) fn levels(&self) -> usize {
         self.levels
     }
 
-    /// What is reached at a level, for each switch a bit a destination; at the last one beyond.
+    /// The reached switches at a level, one bit per destination; beyond the last level, that of the last.
     pub(crate) fn by_level(&self, level: usize, size: usize) -> &[u64] {
         &self.placed[level.min(self.levels - 1) * size..][..size]
     }
 }
 
-/// The depths of the trees to all switches with hosts under the ranks of one lane: `each(row, switch, depth)` for every
-/// switch that finds a place.
+/// Calls `each(row, switch, depth)` with the depth of every attached switch in the trees to all switches with hosts,
+/// under the ranks of one lane.
 pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usize, usize, u16)) {
     let keys: Vec<f64> = rank.iter().map(|rank| f64::from(*rank)).collect();
     let mut reach = Reach::default();

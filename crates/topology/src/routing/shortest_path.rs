@@ -1,7 +1,7 @@
-//! One fixed shortest route from each switch to each destination: what a fabric does that has static routes and
-//! takes no care of deadlock (SSSP: Hoefler, Schneider, Lumsdaine, 2009; in spirit `OpenSM`'s minhop).
+//! One fixed shortest route from each switch to each destination, as in fabrics with static routes and no deadlock
+//! avoidance (SSSP: Hoefler, Schneider, Lumsdaine, 2009; similar to `OpenSM`'s minhop).
 //!
-//! All routes are in one lane, so on a graph with cycles they can deadlock under pause: the verifier says so.
+//! All routes are in one lane, so on a graph with cycles they can deadlock under pause, which the verifier reports.
 //! Further VLANs hold further balanced sets of shortest routes.
 
 use super::layers::ShortestTrees;
@@ -14,9 +14,9 @@ use crate::watch::Watch;
 /// Balanced shortest routes in one lane. Not free of deadlock.
 #[derive(Clone, Debug)]
 pub struct ShortestPath {
-    /// VLANs, 1 to 4094, each with routes of its own.
+    /// VLANs, 1 to 4094, each with its own routes.
     pub vlans: usize,
-    /// Draws the order of destinations.
+    /// Seed of the order of destinations.
     pub seed: u64,
 }
 
@@ -32,7 +32,7 @@ impl RoutingEngine for ShortestPath {
         let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
         for vlan in 0..self.vlans {
             watch.step("shortest routes", vlan as u64, self.vlans as u64)?;
-            // An odd multiplier keeps the seeds of all VLANs apart from each other and from those of seed + 1.
+            // An odd multiplier separates the seeds of all VLANs from each other and from those of seed + 1.
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(vlan as u64);
             let trees = ShortestTrees::balanced(graph, seed);
             for row in 0..graph.attachments().len() as u32 {

@@ -1,9 +1,9 @@
 //! Deadlock-free routing by edge-disjoint spanning trees (DF-EDST: Stephens and Cox, INFOCOM 2016; used for
 //! Ethernet by TCP-Bolt: Stephens et al., INFOCOM 2014).
 //!
-//! Every VLAN is one spanning tree. Routes in a tree have no cycle of dependencies, and trees without a
-//! common link cannot wait for each other, so all trees of a lane cannot deadlock together. Other lanes
-//! hold other trees. Since each VLAN is a tree, flooding in it is free of loops.
+//! Every VLAN is one spanning tree. Routes in a tree have no cycle of dependencies, and trees without a common link
+//! cannot wait for each other, so all trees of a lane cannot deadlock together. Other lanes hold other trees. Since
+//! each VLAN is a tree, flooding in it has no loops.
 
 use super::{ForwardingTables, Packing, RoutingEngine, RoutingError, SwitchGraph};
 use super::{bound_parameter, pack_spanning_trees};
@@ -14,13 +14,13 @@ use pauseframe_units::PortId;
 /// Edge-disjoint spanning trees in each of some lanes.
 #[derive(Clone, Debug)]
 pub struct SpanningTrees {
-    /// Lanes, 1 to 8, each with trees of its own.
+    /// Lanes, 1 to 8, each with its own trees.
     pub lanes: usize,
-    /// The most trees a lane; by default as many as the packing finds.
+    /// Maximum number of trees per lane; by default all trees of the packing.
     pub trees_per_lane: Option<usize>,
     /// How the trees are found.
     pub packing: Packing,
-    /// Draws the trees.
+    /// Seed of the trees.
     pub seed: u64,
 }
 
@@ -37,7 +37,7 @@ impl RoutingEngine for SpanningTrees {
         let mut trees = Vec::new();
         for lane in 0..self.lanes as u64 {
             watch.step("packing trees", lane, self.lanes as u64)?;
-            // An odd multiplier keeps the seeds of all lanes apart from each other and from those of seed + 1.
+            // An odd multiplier separates the seeds of all lanes from each other and from those of seed + 1.
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(lane);
             let packed = pack_spanning_trees(topology, graph, self.packing, most, seed)?;
             trees.extend(packed.into_iter().map(|tree| (lane as u8, tree)));
@@ -58,7 +58,7 @@ fn write_tree(tables: &mut ForwardingTables, vlan: usize, tree: &[u32]) {
     for edge in tree {
         let edge = graph.edges()[*edge as usize];
         for end in 0..2 {
-            // The port that leads back over this edge, from the neighbour.
+            // The neighbour's port back over this edge.
             let back = PortId::of_link(edge.link, 1 - end);
             neighbours[edge.ends[end] as usize].push((edge.ends[1 - end], back));
         }

@@ -1,5 +1,5 @@
-//! The switches of a topology as a compact multigraph: dense numbers, adjacency in one array, hosts folded
-//! into the node they are attached to, failed links left out. Port ids stay those of the topology.
+//! The switches of a topology as a compact multigraph: dense numbers, adjacency in one array, hosts folded into their
+//! node, failed links omitted. Port ids stay those of the topology.
 
 use super::RoutingError;
 use crate::Topology;
@@ -23,8 +23,8 @@ pub struct Edge {
     pub link: LinkId,
 }
 
-/// The graph of switches that routing works on. "Switch" here means a node with a dense number: every switch,
-/// and also a host that another host is attached to (two hosts back to back).
+/// The graph of switches for routing. "Switch" here means a node with a dense number: every switch, and also a host
+/// with another host attached (two hosts back to back).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SwitchGraph {
     switches: Vec<NodeId>,
@@ -41,7 +41,7 @@ pub struct SwitchGraph {
     head: Vec<u32>,
 }
 
-/// "Not in this numbering".
+/// Marks nodes without a dense number.
 const NONE: u32 = u32::MAX;
 
 impl SwitchGraph {
@@ -56,7 +56,7 @@ impl SwitchGraph {
     /// The graph without the links in `failed`.
     ///
     /// # Errors
-    /// If a host does not have exactly one link that works.
+    /// If a host does not have exactly one working link.
     pub fn without(topology: &Topology, failed: &[LinkId]) -> Result<SwitchGraph, RoutingError> {
         let mut works: IndexVec<LinkId, bool> = IndexVec::filled(true, topology.links().len());
         for link in failed {
@@ -135,12 +135,12 @@ impl SwitchGraph {
         }
     }
 
-    /// How many switches there are.
+    /// Number of switches.
     pub fn len(&self) -> usize {
         self.switches.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no switches.
     pub fn is_empty(&self) -> bool {
         self.switches.is_empty()
     }
@@ -183,13 +183,13 @@ impl SwitchGraph {
         &self.hosts[self.first_host[at] as usize..self.first_host[at + 1] as usize]
     }
 
-    /// The switch that a host is attached to; none for a switch.
+    /// The switch of a host; none for a switch.
     #[inline]
     pub fn attachment(&self, host: NodeId) -> Option<u32> {
         Some(self.attachment[host]).filter(|number| *number != NONE)
     }
 
-    /// How many directed ports the topology has.
+    /// Number of directed ports of the topology.
     pub fn port_count(&self) -> usize {
         self.head.len()
     }
@@ -200,25 +200,25 @@ impl SwitchGraph {
         self.attachment.iter().map(row).collect()
     }
 
-    /// The switch that receives what `port` transmits; none if that is a host or the link is left out.
+    /// The switch that receives from `port`; none if that is a host or the link is omitted.
     #[inline]
     pub fn head(&self, port: PortId) -> Option<u32> {
         Some(self.head[port.0 as usize]).filter(|number| *number != NONE)
     }
 
-    /// The one port of a host ([`PortId::NONE`] for a switch).
+    /// The port of a host ([`PortId::NONE`] for a switch).
     #[inline]
     pub fn uplink(&self, host: NodeId) -> PortId {
         self.uplink[host]
     }
 
-    /// The same by reference, for those who give out slices.
+    /// The same by reference, for functions that return slices.
     pub(crate) fn uplink_ref(&self, host: NodeId) -> &PortId {
         &self.uplink[host]
     }
 
-    /// Links to `to` from every switch: breadth-first, `u32::MAX` where there is no path. `queue` is scratch
-    /// and holds the reached switches in the order of their distance afterwards.
+    /// Number of links to `to` from every switch: breadth-first, `u32::MAX` without a path. `queue` is scratch memory;
+    /// afterwards it holds the reached switches in the order of their distance.
     pub fn distances(&self, to: u32, distance: &mut [u32], queue: &mut Vec<u32>) {
         distance.fill(u32::MAX);
         queue.clear();

@@ -1,10 +1,10 @@
 //! Forwarding tables: which egress port a switch uses for a (VLAN, destination) pair, and the lane of each
 //! VLAN.
 //!
-//! The model is that of a lossless Ethernet whose static tables a planner writes: the sender picks the VLAN,
-//! the VLAN fixes the lane (an IEEE 802.1Q priority with pause of its own), and the switches look up (VLAN,
-//! destination). Rows stand once for all hosts at the same switch, so a real table has as many rows as that
-//! switch has hosts. Left out: changing lane or VLAN on the way.
+//! The model is that of a lossless Ethernet with planned static tables: the sender picks the VLAN, the VLAN fixes the
+//! lane (an IEEE 802.1Q priority with its own pause), and the switches look up (VLAN, destination). A row stands for
+//! all hosts at the same switch, so a real table has as many rows as that switch has hosts. Lanes and VLANs do not
+//! change on the way.
 
 use super::{RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
@@ -19,11 +19,11 @@ pub struct ForwardingTables {
     lanes: Vec<u8>,
     /// (VLAN x attachments + destination row) x switches + switch.
     next: Vec<PortId>,
-    /// Which (VLAN, destination row, source row) may be sent, one bit each; all, where there is no list.
+    /// The (VLAN, destination row, source row) that may be used, one bit each; all without a list.
     usable: Option<Vec<u64>>,
-    /// What the planner has to say.
+    /// Remarks of the planner.
     notes: Vec<String>,
-    /// What the plan took, where that was counted.
+    /// The steps of the plan, if they were counted.
     steps: Option<u64>,
     was_cut: bool,
 }
@@ -31,7 +31,7 @@ pub struct ForwardingTables {
 /// Why a packet does not arrive.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RouteError {
-    /// A switch on the way has no row.
+    /// A switch on the path has no row.
     #[error("{at:?} has no row for {to:?} in VLAN {vlan}")]
     BlackHole {
         /// The switch.
@@ -41,7 +41,7 @@ pub enum RouteError {
         /// The VLAN.
         vlan: usize,
     },
-    /// The packet comes back to a switch where it has been.
+    /// The packet returns to a switch.
     #[error("VLAN {vlan} sends packets for {to:?} round in a circle through {at:?}")]
     Loop {
         /// A switch of the loop.
@@ -51,7 +51,7 @@ pub enum RouteError {
         /// The VLAN.
         vlan: usize,
     },
-    /// The plan does not let this source use this VLAN.
+    /// The plan does not allow this source to use this VLAN.
     #[error("the plan does not let {from:?} send to {to:?} in VLAN {vlan}")]
     NotPlanned {
         /// The source.
@@ -63,22 +63,22 @@ pub enum RouteError {
     },
 }
 
-/// What became of all (VLAN, source switch, destination switch) triples that may be sent.
+/// The outcome of all allowed (VLAN, source switch, destination switch) triples.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
     /// Triples whose packets arrive.
     pub delivered: u64,
     /// Triples whose packets meet a switch without a row.
     pub black_holes: u64,
-    /// Triples whose packets circle.
+    /// Triples whose packets loop.
     pub loops: u64,
-    /// Pairs (source switch, destination switch) that no VLAN serves.
+    /// Pairs (source switch, destination switch) without a VLAN.
     pub unreachable: Vec<(NodeId, NodeId)>,
-    /// The most rows of a switch, counting one for each VLAN and destination host.
+    /// Maximum number of rows of a switch, one per VLAN and destination host.
     pub rows_max: u64,
 }
 
-/// How a walk along next hops ends.
+/// The end of a walk along next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Arrives(u32),
@@ -110,7 +110,7 @@ impl ForwardingTables {
         &self.graph
     }
 
-    /// Adds a sentence for whoever asked for the plan.
+    /// Adds a remark for the requester of the plan.
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
     }
@@ -120,13 +120,13 @@ impl ForwardingTables {
         &self.notes
     }
 
-    /// The steps that the plan took. With the same budget and this as `stop_at` the same plan comes out, also where somebody
-    /// ended the search before its time.
+    /// The steps of the plan. The same budget with this as `stop_at` gives the same plan, also after an interrupted
+    /// search.
     pub fn steps(&self) -> Option<u64> {
         self.steps
     }
 
-    /// Whether the search was cut short.
+    /// Whether the search was interrupted.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -135,30 +135,30 @@ impl ForwardingTables {
         (self.steps, self.was_cut) = (Some(steps), was_cut);
     }
 
-    /// How many VLANs there are.
+    /// Number of VLANs.
     pub fn vlans(&self) -> usize {
         self.lanes.len()
     }
 
-    /// The lane that the packets of a VLAN travel in.
+    /// The lane of a VLAN.
     pub fn lane(&self, vlan: usize) -> u8 {
         self.lanes[vlan]
     }
 
-    /// How many lanes there are: the highest one plus one.
+    /// Number of lanes: the highest one plus one.
     pub fn lanes(&self) -> usize {
         self.lanes.iter().max().map_or(0, |lane| usize::from(*lane) + 1)
     }
 
-    /// The rows of all switches for one VLAN and one destination, indexed by the dense numbers of the switches.
-    /// `row` is a position in [`SwitchGraph::attachments`].
+    /// The rows of all switches for one VLAN and one destination, indexed by the dense numbers of the switches. `row`
+    /// is a position in [`SwitchGraph::attachments`].
     #[inline]
     pub fn tree(&self, vlan: usize, row: u32) -> &[PortId] {
         let start = (vlan * self.graph.attachments().len() + row as usize) * self.graph.len();
         &self.next[start..start + self.graph.len()]
     }
 
-    /// The same, to write.
+    /// The same, mutable.
     pub fn tree_mut(&mut self, vlan: usize, row: u32) -> &mut [PortId] {
         let start = (vlan * self.graph.attachments().len() + row as usize) * self.graph.len();
         &mut self.next[start..start + self.graph.len()]
@@ -175,14 +175,14 @@ impl ForwardingTables {
         Some(self.tree(vlan, row)[at as usize]).filter(|port| *port != PortId::NONE)
     }
 
-    /// From now on only the triples given to [`ForwardingTables::allow`] may be sent. Plans whose proof is
-    /// about chosen routes, not about all that the rows would carry, need this (DFSSSP, LASH).
+    /// Restricts sending to the triples given to [`ForwardingTables::allow`]. Plans whose proof covers chosen routes
+    /// instead of all routes in the rows need this (DFSSSP, LASH).
     pub fn forbid_all(&mut self) {
         let bits = self.lanes.len() * self.graph.attachments().len().pow(2);
         self.usable = Some(vec![0; bits.div_ceil(64)]);
     }
 
-    /// Lets the hosts of attachment row `from` send to those of row `to` in `vlan`.
+    /// Allows the hosts of attachment row `from` to send to those of row `to` in `vlan`.
     pub fn allow(&mut self, vlan: usize, from: u32, to: u32) {
         let bit = self.bit(vlan, from, to);
         if let Some(usable) = &mut self.usable {
@@ -202,11 +202,11 @@ impl ForwardingTables {
         (vlan * count + to as usize) * count + from as usize
     }
 
-    /// Puts into `out` the egress ports from host `from` to host `to` in `vlan`, the host's own port first.
-    /// Empty if the hosts are the same.
+    /// Puts the egress ports from host `from` to host `to` in `vlan` into `out`, the host's own port first. Empty if
+    /// the hosts are the same.
     ///
     /// # Errors
-    /// If the packet would not arrive or may not be sent; `out` then holds the ports up to that place.
+    /// If the packet would not arrive or is not allowed; `out` then holds the ports up to that place.
     pub fn route(
         &self,
         topology: &Topology,
@@ -245,8 +245,8 @@ impl ForwardingTables {
         self.graph.attachment(host).and_then(|switch| self.graph.attachment_row(switch))
     }
 
-    /// How many links between switches each route has: (VLAN x attachments + destination row) x attachments +
-    /// source row; `u16::MAX` where the packet does not arrive or may not be sent.
+    /// Number of links between switches of each route: (VLAN x attachments + destination row) x attachments + source
+    /// row; `u16::MAX` if the packet does not arrive or is not allowed.
     pub fn lengths(&self) -> Vec<u16> {
         let sources = self.graph.attachments();
         let mut lengths = Vec::with_capacity(self.lanes.len() * sources.len().pow(2));
@@ -304,7 +304,7 @@ impl ForwardingTables {
         audit
     }
 
-    /// How the walk to attachment row `to` ends from every switch.
+    /// How the walk to attachment row `to` ends, from every switch.
     fn ends(&self, vlan: usize, to: u32, ends: &mut Vec<Option<End>>) {
         let tree = self.tree(vlan, to);
         ends.clear();
@@ -313,7 +313,7 @@ impl ForwardingTables {
         let mut walk: Vec<u32> = Vec::new();
         for start in 0..self.graph.len() as u32 {
             let mut at = start;
-            // A switch on the walk is marked as a loop until the walk ends elsewhere.
+            // A switch on the walk counts as a loop until the walk ends elsewhere.
             let mut end = loop {
                 if let Some(end) = ends[at as usize] {
                     break end;
@@ -337,8 +337,8 @@ impl ForwardingTables {
         }
     }
 
-    /// Both plans side by side: the VLANs of `other` follow, in lanes of their own. This is how a protection
-    /// lane is put beside another plan.
+    /// Both plans combined: the VLANs of `other` follow, in separate lanes. This adds a protection lane to another
+    /// plan.
     ///
     /// # Errors
     /// If there would be more than 256 lanes.

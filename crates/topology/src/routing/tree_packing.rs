@@ -1,9 +1,9 @@
 //! Packing edge-disjoint spanning trees.
 //!
-//! Exact packing follows Roskind and Tarjan ("A note on finding minimum-cost edge-disjoint spanning trees",
-//! Mathematics of Operations Research 1985): k forests take links one by one; a link that closes a cycle in
-//! every forest may still find room by a chain of exchanges, found breadth-first over fundamental cycles.
-//! Without a chain the link lies in a part of the graph that the forests already exhaust.
+//! Exact packing follows Roskind and Tarjan ("A note on finding minimum-cost edge-disjoint spanning trees", Mathematics
+//! of Operations Research 1985): k forests take links one by one. A link that closes a cycle in every forest may still
+//! fit after a chain of exchanges, found breadth-first over fundamental cycles. Without a chain the link lies in a part
+//! of the graph that the forests already exhaust.
 
 use super::disjoint_sets::DisjointSets;
 use super::{RoutingError, SwitchGraph, reachable_switches};
@@ -16,17 +16,17 @@ use std::collections::VecDeque;
 /// How the trees are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
-    /// Kruskal's algorithm on links in random order, again and again on what is left, as long as that is
-    /// connected. Fewer trees than possible.
+    /// Kruskal's algorithm on the remaining links in random order, repeated while they connect the graph. Fewer trees
+    /// than possible.
     RandomKruskal,
-    /// As many trees as the graph has.
+    /// The maximum number of trees.
     Exact,
-    /// As many trees as the graph has, built round groups of hub switches so that they are shallow. For
-    /// graphs without levels, such as Jellyfish; on fat trees it brings nothing.
+    /// The maximum number of trees, built around groups of hub switches so that they are shallow. For graphs without
+    /// levels, such as Jellyfish; no gain on fat trees.
     HubSeeded,
 }
 
-/// Edge-disjoint spanning trees over the switches that hosts can reach, each as ascending positions in
+/// Edge-disjoint spanning trees over the switches reachable from hosts, each as ascending positions in
 /// [`SwitchGraph::edges`]; at most `most` of them.
 ///
 /// # Errors
@@ -107,13 +107,13 @@ struct Forests<'a> {
     search: Search,
 }
 
-/// The labels of one search for a chain of exchanges, kept between searches to save their set-up.
+/// The labels of one search for a chain of exchanges, reused to save their set-up.
 #[derive(Debug)]
 struct Search {
-    /// The edge from whose cycle an edge was labelled.
+    /// The edge whose cycle labelled an edge.
     label: Vec<u32>,
     labelled: Vec<u32>,
-    /// Skips labelled edges on the way to the root: for each slot the highest slot that is so joined to it.
+    /// Skips labelled edges on the way to the root: for each slot, the highest slot joined to it by labelled edges.
     skip: Vec<u32>,
     stamp: Vec<u32>,
     now: u32,
@@ -159,7 +159,7 @@ impl<'a> Forests<'a> {
         self.parts[forest].find(a) != self.parts[forest].find(b)
     }
 
-    /// Puts an edge that joins two parts of a forest into it; false if it does not.
+    /// Adds an edge that joins two parts of a forest; false if it does not.
     fn insert(&mut self, forest: usize, edge: u32) -> bool {
         if !self.joins_parts(forest, edge) {
             return false;
@@ -190,7 +190,7 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// Writes parents and depths of what hangs on `switch`, whose parent is across `parent_edge`.
+    /// Updates parents and depths of the subtree at `switch`, whose parent is across `parent_edge`.
     fn root_part(&mut self, forest: usize, switch: u32, parent_edge: u32, depth: u32) {
         let mut waiting = vec![(switch, parent_edge, depth)];
         while let Some((at, above, depth)) = waiting.pop() {
@@ -204,7 +204,7 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// Adds edges until all forests are trees of `size` edges; false if that cannot be.
+    /// Adds edges until all forests are trees of `size` edges; false if that is impossible.
     fn complete(&mut self, order: &[u32], size: usize) -> bool {
         let full = self.count * size;
         let mut left = Vec::new();
@@ -224,12 +224,11 @@ impl<'a> Forests<'a> {
         self.size == full
     }
 
-    /// Finds room for an edge by a chain of exchanges: it takes the place of an edge on its cycle in one
-    /// forest, that one the place of another in the next forest, and so on, until one joins two parts of a
-    /// forest.
+    /// Makes room for an edge by a chain of exchanges: it replaces an edge on its cycle in one forest, which replaces
+    /// one in the next forest, and so on, until one joins two parts of a forest.
     ///
-    /// An edge of forest f is tried against forest f + 1 only, round and round. If no chain is found the
-    /// labelled edges span the same switches in every forest, so there is no room indeed.
+    /// An edge of forest f is tried only against forest f + 1, cyclically. If no chain is found, the labelled edges
+    /// span the same switches in every forest, so no room exists.
     fn augment(&mut self, edge: u32) -> bool {
         self.search.now += 1;
         self.search.label[edge as usize] = edge;
@@ -274,7 +273,7 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// The first switch on the way to the root, `switch` included, whose edge to its parent is not labelled.
+    /// The first switch on the way to the root, including `switch`, whose edge to its parent is not labelled.
     fn skip_labelled(&mut self, forest: usize, switch: u32) -> u32 {
         let mut at = switch;
         while self.search.stamp[self.slot(forest, at)] == self.search.now {
@@ -289,7 +288,7 @@ impl<'a> Forests<'a> {
         top
     }
 
-    /// Carries out the chain that ends with `last` joining two parts of `forest` and began with `first`.
+    /// Carries out the chain that begins with `first` and ends with `last` joining two parts of `forest`.
     fn exchange(&mut self, forest: usize, last: u32, first: u32) {
         let [a, b] = self.ends(last);
         self.parts[forest].join(a, b);
@@ -309,7 +308,7 @@ impl<'a> Forests<'a> {
             (edge, into) = (self.search.label[edge as usize], from as usize);
         }
         changed.sort_unstable();
-        // One part at a time: two exchanges in the same part of a forest need one rewriting only.
+        // Works part by part: two exchanges in the same part of a forest need only one update.
         changed.dedup_by_key(|(forest, switch)| (*forest, self.parts[*forest].find(*switch)));
         for (forest, switch) in changed {
             self.root_part(forest, switch, NONE, 0);
@@ -325,9 +324,8 @@ impl<'a> Forests<'a> {
     }
 }
 
-/// Begins shallow trees. The switches are dealt out into one group of hubs for each tree; the links inside a
-/// group begin its tree, and each switch gets, as far as links suffice, one link to a hub of every other
-/// tree.
+/// Begins shallow trees. Each tree gets a group of hub switches; the links inside a group begin its tree, and each
+/// switch gets, if links suffice, one link to a hub of every other tree.
 fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &mut Pcg64) {
     let trees = forests.count as u32;
     let mut switches: Vec<u32> =
@@ -351,10 +349,9 @@ fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &
     }
 }
 
-/// Gives links to slots (switch, tree of another group), at most one each. A link a-b can serve (a, tree of
-/// b's group) or (b, tree of a's group), so slots and links form a graph in which every slot wants one of its
-/// links: take slots with a single link left first, any other slot where there is none. That serves as many
-/// slots as can be.
+/// Assigns links to slots (switch, tree of another group), at most one each. A link a-b can serve (a, tree of b's
+/// group) or (b, tree of a's group), so slots and links form a graph in which every slot needs one of its links. Slots
+/// with a single remaining link come first, then any other slot. This serves the maximum number of slots.
 fn match_hub_links(forests: &Forests, group: &[u32], links: &[u32]) -> Vec<(u32, u32)> {
     let trees = forests.count;
     let slots_of = |edge: u32| {

@@ -1,9 +1,9 @@
-//! The rule of a lane: which turns its routes may take.
+//! The rule of a lane: the turns that its routes may take.
 //!
-//! Every directed link has a place, and a packet may turn from one link into another only if the place rises. Along any
-//! route places rise, so the dependencies of all legal routes together form no cycle (Dally and Seitz 1987), whichever
-//! tables are in force and however old and new ones are mixed. An order of the switches is the usual source of places:
-//! a route may go up in rank and then down, never down and then up (up*/down*, Autonet: Schroeder et al. 1991).
+//! Every directed link has a place, and a packet may turn from one link into another only if the place rises. Places
+//! rise along any route, so the dependencies of all legal routes together form no cycle (Dally and Seitz 1987), for any
+//! tables and any mixture of old and new ones. An order of the switches usually defines the places: a route may go up
+//! in rank and then down, never down and then up (up*/down*, Autonet: Schroeder et al. 1991).
 
 use super::SwitchGraph;
 use pauseframe_units::PortId;
@@ -12,12 +12,12 @@ use pauseframe_units::PortId;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TurnOrder {
     place: Vec<u32>,
-    /// From this place on links lead down in rank.
+    /// From this place on, links lead down in rank.
     down: u32,
 }
 
 impl TurnOrder {
-    /// The rule of an order of the switches, by their ranks. Links between switches of the same rank end every route.
+    /// The rule of an order of the switches, by their ranks. No route crosses a link between switches of the same rank.
     pub(crate) fn of_ranks(graph: &SwitchGraph, rank: &[u32]) -> TurnOrder {
         let down = rank.iter().max().map_or(1, |highest| highest + 1);
         let mut place = vec![0; graph.port_count()];
@@ -36,7 +36,7 @@ impl TurnOrder {
         self.place
     }
 
-    /// Whether packets that came over `first` may go on over `second`.
+    /// Whether packets from `first` may continue over `second`.
     #[inline]
     pub(crate) fn allows(&self, first: PortId, second: PortId) -> bool {
         self.place[first.0 as usize] < self.place[second.0 as usize]

@@ -1,9 +1,9 @@
 //! Up*/down* routing in one lane (Autonet: Schroeder et al., IEEE JSAC 1991).
 //!
-//! The switches are ranked by their distance from a root, or by their levels where the graph has some
-//! and that serves all pairs (a fat tree has many roots). The first VLAN serves every pair; the others hold
-//! shorter and differently balanced routes, not always to all. Unlike some implementations, a switch that has
-//! once a way down keeps to it, so that no packet ever turns from down to up.
+//! The switches are ranked by their distance from a root, or by their levels if the graph has levels that serve all
+//! pairs (a fat tree has many roots). The first VLAN serves every pair; the others hold shorter and differently
+//! balanced routes, not always to all. Unlike some implementations, a switch with a way down always uses it, so that no
+//! packet turns from down to up.
 
 use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
@@ -23,7 +23,7 @@ use rand_pcg::Pcg64;
 pub struct UpDown {
     /// VLANs, 1 to 4094.
     pub vlans: usize,
-    /// The switch to rank from; by default by levels, or from a switch with the most links.
+    /// The root; by default levels, or a switch with the most links.
     pub root: Option<NodeId>,
     /// Breaks ties.
     pub seed: u64,
@@ -88,7 +88,7 @@ impl UpDown {
     }
 }
 
-/// A switch with the most links to others, the first of them, among those that hosts can reach.
+/// The first switch with the most links to others, among those reachable from hosts.
 pub(crate) fn widest_switch(graph: &SwitchGraph) -> u32 {
     let Some(start) = graph.attachments().first() else { return 0 };
     let mut reached = Vec::new();

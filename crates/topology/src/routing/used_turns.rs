@@ -1,31 +1,31 @@
-//! The turns that a lane's routes take, and further routes that close no cycle with them.
+//! The turns of a lane's routes, and further routes that close no cycle with them.
 //!
-//! The rule of a lane ([`super::turn_order`]) forbids more than it must: what matters is that the turns in use have no
-//! cycle. So routes that the rule refuses may still fit (as LASH places them: Skeie, Lysne, Theiss 2002). Backups and
-//! updates add such routes one by one, each as a way through a tree of next hops that begins at a switch without a row.
+//! The rule of a lane ([`super::turn_order`]) forbids more than necessary: it suffices that the turns in use have no
+//! cycle. So routes that the rule rejects may still fit (as in LASH: Skeie, Lysne, Theiss 2002). Backups and updates
+//! add such routes one by one, each as a path through a tree of next hops that begins at a switch without a row.
 
 use super::SwitchGraph;
 use super::growing_order::GrowingOrder;
 use pauseframe_units::PortId;
 use std::collections::{BTreeSet, VecDeque};
 
-/// How many ways are tried for a route before it is given up.
+/// Number of paths tried for a route.
 const TRIES: usize = 8;
 
 /// The turns in use in one lane.
 #[derive(Debug)]
 pub(crate) struct UsedTurns {
     order: GrowingOrder,
-    /// Links that were looked at.
+    /// Number of visited links.
     looked: u64,
 }
 
-/// Steps that a link takes in a search, and a node of the order.
+/// Steps per link in a search, and per node of the order.
 const STEPS_A_LINK: u64 = 16;
 const STEPS_A_NODE: u64 = 32;
 
 impl UsedTurns {
-    /// From the turns of routes that have no cycle.
+    /// From the turns of routes without a cycle.
     pub(crate) fn of(ports: usize, turns: impl Iterator<Item = (PortId, PortId)>) -> Option<UsedTurns> {
         let turns = turns.map(|(first, second)| [first.0, second.0]).collect();
         GrowingOrder::of(ports, turns).map(|order| UsedTurns { order, looked: 0 })
@@ -36,8 +36,8 @@ impl UsedTurns {
         std::mem::take(&mut self.looked) * STEPS_A_LINK + self.order.take_looked() * STEPS_A_NODE
     }
 
-    /// Takes up the turns of the way that the rows of `tree` lead; false, and nothing is changed, if one closes a cycle or
-    /// the way does not end at `to`.
+    /// Adds the turns of the path along the rows of `tree`; false, without a change, if one closes a cycle or the path
+    /// does not end at `to`.
     pub(crate) fn add_walk(&mut self, graph: &SwitchGraph, tree: &[PortId], [from, to]: [u32; 2]) -> bool {
         let before = self.order.edges();
         let (mut at, mut held) = (from, PortId::NONE);
@@ -56,12 +56,13 @@ impl UsedTurns {
         at == to
     }
 
-    /// Takes up the turns of all rows of `tree`. Removes each row whose turn closes a cycle, and every row that leads to a removed one.
+    /// Adds the turns of all rows of `tree`. Removes each row whose turn closes a cycle, and every row that leads to a
+    /// removed one.
     pub(crate) fn add_tree(&mut self, graph: &SwitchGraph, tree: &mut [PortId], to: u32) {
         let mut served = vec![false; graph.len()];
         served[to as usize] = true;
         let mut queue = VecDeque::from([to]);
-        // From the destination outwards: the row of `at` is kept when its neighbours are checked.
+        // From the destination outwards: the row of `at` is decided before its neighbours.
         while let Some(at) = queue.pop_front() {
             self.looked += graph.arcs(at).len() as u64;
             for arc in graph.arcs(at) {
@@ -80,8 +81,8 @@ impl UsedTurns {
         }
     }
 
-    /// Puts rows into `tree`, whose other rows stay, so that packets from `from` arrive at `to` over links that
-    /// `may_use`; false, and nothing is changed, if no such route was found.
+    /// Adds rows to `tree`, whose other rows stay, so that packets from `from` reach `to` over links with `may_use`;
+    /// false, without a change, if no such route was found.
     pub(crate) fn add_route(
         &mut self,
         graph: &SwitchGraph,
@@ -94,7 +95,7 @@ impl UsedTurns {
         }
         let mut refused = BTreeSet::new();
         for attempt in 0..TRIES {
-            // First only turns that keep the order as it is.
+            // First tries only turns that keep the order.
             let fits = |a: PortId, b: PortId| {
                 if attempt == 0 { self.order.rises(a.0, b.0) } else { !refused.contains(&(a, b)) }
             };
@@ -125,7 +126,7 @@ impl UsedTurns {
     }
 }
 
-/// The ports of a shortest way, over links or along the rows of the tree where there are some.
+/// The ports of a shortest path, over links or along existing rows of the tree.
 fn search(
     graph: &SwitchGraph,
     tree: &[PortId],
@@ -180,7 +181,7 @@ mod tests {
     use crate::generate;
     use pauseframe_units::Id;
 
-    /// A ring of four switches: the turns of one lane go round three quarters of it, and a tree asks for the last quarter.
+    /// A ring of four switches: the turns of one lane cover three quarters of it, and a tree needs the last quarter.
     #[test]
     fn a_tree_loses_the_rows_whose_turns_close_a_cycle() {
         let topology = generate::named("ring:switches=4,hosts_per_switch=1").unwrap();
@@ -197,7 +198,7 @@ mod tests {
         let mut tree = vec![ports[0], PortId::NONE, ports[2], ports[3]];
         lane.add_tree(&graph, &mut tree, 1);
         assert_eq!(tree, [ports[0], PortId::NONE, PortId::NONE, PortId::NONE], "switch 3, and 2 behind it");
-        // To switch 3 all turns are in use already.
+        // To switch 3 all turns are already in use.
         let mut tree = vec![ports[0], ports[1], ports[2], PortId::NONE];
         lane.add_tree(&graph, &mut tree, 3);
         assert_eq!(tree, [ports[0], ports[1], ports[2], PortId::NONE]);

@@ -1,9 +1,8 @@
-//! Even loads among orders that cost no detour.
+//! Evens out link loads among orders without detours.
 //!
 //! On a graph with few shortest paths, such as a dragonfly, many pairs of orders give every pair of switches a shortest
-//! route, and some load the links much less evenly than others. So the search goes on among them, for the least sum of
-//! squares of what the links carry when every pair of hosts sends alike. A move that costs a detour is dropped by its
-//! bits; only for the others trees are grown.
+//! route, but with very different link loads. So the search continues among them for the smallest sum of squared loads
+//! under uniform traffic. A move that causes a detour is rejected by its bits; trees grow only for the others.
 
 use super::{Effort, Search};
 use crate::routing::RoutingError;
@@ -12,13 +11,13 @@ use crate::routing::ordered_trees::{Growth, TreeGrower, Uses};
 use crate::routing::turn_order::TurnOrder;
 use pauseframe_units::PortId;
 
-/// The temperature at the start, as a part of the sum of squares.
+/// The initial temperature relative to the sum of squares.
 const HEAT: f64 = 0.0003;
-/// What it takes to look at a directed link while a tree grows, in words.
+/// Cost in words of visiting a directed link while a tree grows.
 const WORDS_A_LINK: u64 = 16;
 
 impl Effort {
-    /// How many moves are weighed for each link between switches.
+    /// Number of evaluated moves per link between switches.
     fn weighings_a_link(self) -> u64 {
         match self {
             Effort::Fast => 20,
@@ -29,7 +28,7 @@ impl Effort {
 }
 
 impl Search<'_> {
-    /// Makes loads more even, if no pair has a detour and as much work as for short routes does for half of it.
+    /// Evens out loads if no pair has a detour, with half of the work for short routes.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -58,7 +57,7 @@ impl Search<'_> {
             let weighed = short.map(|_| self.squares());
             let words = words + 64 + weighed.map_or(0, |_| weighing);
             done += words;
-            // Trees take more of a step than bits do.
+            // Trees take more steps than bits.
             ledger.spend(words);
             match weighed.filter(|weighed| *weighed <= limit) {
                 Some(weighed) => {
@@ -77,7 +76,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The sum of squares of the loads that one VLAN a lane puts on the directed links.
+    /// The sum of squared loads of one VLAN per lane on the directed links.
     pub(crate) fn squares(&self) -> f64 {
         self.loads().iter().map(|load| load * load).sum()
     }
@@ -124,7 +123,7 @@ mod tests {
         search.even_out(Effort::Normal, &mut Ledger::unlimited(&mut Unwatched), u64::MAX).unwrap();
         assert_eq!(search.cost(), 0);
         assert!(search.squares() < 0.99 * before, "{before} to {}", search.squares());
-        // Every pair of hosts, two a switch, counts once on each link of a shortest path.
+        // Every pair of hosts, two per switch, counts once on each link of a shortest path.
         let (mut distance, mut links) = (vec![0; graph.len()], 0);
         for to in graph.attachments() {
             graph.distances(*to, &mut distance, &mut Vec::new());

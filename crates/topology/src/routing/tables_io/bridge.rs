@@ -1,4 +1,4 @@
-//! What `bridge -j fdb show` (iproute2) prints for a Linux switch.
+//! Reads the output of `bridge -j fdb show` (iproute2) of a Linux switch.
 //!
 //! Rows with a MAC address, an interface and a VLAN count, static or learned. Skipped: the switch's own
 //! addresses (`permanent`), group addresses, and rows of the interface alone (`self` without `master`). A row

@@ -1,4 +1,4 @@
-//! Rows by name, in any order, to [`Tables`].
+//! Builds [`Tables`] from rows by name, in any order.
 
 use super::lookup::{Column, Columns, PortNames};
 use crate::interchange::{Flaw, Labels, did_you_mean};
@@ -9,7 +9,7 @@ use pauseframe_units::{NodeId, PortId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The lanes that files may name: 0 to 7 on Ethernet, to 14 on InfiniBand.
+/// Valid lanes in files: 0 to 7 on Ethernet, to 14 on InfiniBand.
 const LANE_MAX: u8 = 15;
 
 /// IEEE 802.1Q reserves 4095. 0 is a bridge without VLANs.
@@ -51,7 +51,7 @@ pub(super) struct Sender {
     pub(super) to: String,
 }
 
-/// What stands around the rows of tables.
+/// The blocks around the rows of tables.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Around {
@@ -59,13 +59,13 @@ pub(super) struct Around {
     pub(super) lanes: Vec<Lane>,
     #[serde(default)]
     pub(super) rewrites: Vec<Rewrite>,
-    /// If there are any, nobody else may send.
+    /// If there are any, no other pair may send.
     #[serde(default)]
     pub(super) senders: Vec<Sender>,
 }
 
 impl Around {
-    /// Adds all of it.
+    /// Adds all blocks.
     pub(super) fn add_to(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         let at = |list: &str, i: usize, added: Result<(), String>| {
             added.map_err(|message| Flaw::at(format!("{list}[{i}]"), message))
@@ -83,10 +83,10 @@ impl Around {
     }
 }
 
-/// What the hosts of a tree have in common: the port of every switch, and who may send.
+/// The common data of a tree's hosts: the port of every switch, and the allowed senders.
 type Alike = (Vec<PortId>, Option<Vec<u64>>);
 
-/// Tables while a file is read. Places are numbers of lines or entries.
+/// Tables during reading. Places are numbers of lines or entries.
 pub(super) struct Builder<'a> {
     topology: &'a Topology,
     labels: &'a Labels,
@@ -96,7 +96,7 @@ pub(super) struct Builder<'a> {
     lanes: BTreeMap<u16, u8>,
     rewrites: BTreeMap<(u16, NodeId), u8>,
     columns: Columns,
-    /// By VLAN and destination, a host or a switch for all its hosts: a bit for each attachment row.
+    /// By VLAN and destination (a host, or a switch for all its hosts): one bit per attachment row.
     senders: BTreeMap<(u16, NodeId), Vec<u64>>,
     /// The switch and the destination of the last row.
     last_row: (u32, Option<NodeId>),
@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
         self.names.get(name).copied().ok_or_else(missing)
     }
 
-    /// What the topology calls a node.
+    /// The topology's name of a node.
     pub(super) fn name(&self, node: NodeId) -> &'a str {
         &self.topology.nodes()[node].name
     }
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The number of a name that some switch has a port by.
+    /// The number of a port name used at some switch.
     pub(super) fn port_name(&self, name: &str) -> Option<u32> {
         self.ports.id(name)
     }
@@ -179,7 +179,7 @@ impl<'a> Builder<'a> {
         self.topology.nodes()[node].kind
     }
 
-    /// The port with this number: by its label, or where the switch has no such labels, counted from 1.
+    /// The port with this number: by its label, or counted from 1 if the switch has no labels.
     pub(super) fn numbered_port(&self, switch: NodeId, number: u16) -> Result<PortId, String> {
         let ports = &self.topology.nodes()[switch].ports;
         let labelled = ports.iter().any(|port| self.labels.port(*port).is_some());
@@ -194,7 +194,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a row; `destination` is a host, or a switch for all its hosts. The message if there is another.
+    /// Adds a row; `destination` is a host, or a switch for all its hosts. Returns an error for a duplicate.
     pub(super) fn row(
         &mut self,
         place: (&str, u32),
@@ -222,8 +222,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds a row by names. Most files go through the switches of one destination after the other, so those that come
-    /// next are tried before any name is looked up.
+    /// Adds a row by names. Most files list the switches of one destination after the other, so the next ones are tried
+    /// before any look-up.
     pub(super) fn named_row(
         &mut self,
         place: (&str, u32),
@@ -259,7 +259,7 @@ impl<'a> Builder<'a> {
         same_lane(&format!("VLAN {vlan} at {switch:?}"), known, *lane)
     }
 
-    /// Packets of `vlan` leave `switch` in `lane`, whatever the lane of the VLAN is elsewhere.
+    /// Packets of `vlan` leave `switch` in `lane`, regardless of the VLAN's lane elsewhere.
     pub(super) fn lane_at(&mut self, vlan: u16, switch: NodeId, lane: u8) {
         self.rewrites.insert((vlan, switch), lane);
     }
@@ -316,7 +316,7 @@ impl<'a> Builder<'a> {
         Ok(super::TableImport { tables: Tables::new(self.graph, nodes, vlans, trees), notes: self.notes })
     }
 
-    /// One tree for each group of hosts at the same switch whose rows and senders are alike.
+    /// One tree per group of hosts at the same switch with equal rows and senders.
     fn add_trees(&self, vlan: usize, id: u16, row: u32, trees: &mut Vec<Tree>) {
         let attachment = self.graph.attachments()[row as usize];
         let common = self.columns.get(id, self.graph.node(attachment));
@@ -348,7 +348,7 @@ impl<'a> Builder<'a> {
         trees.extend(found.into_iter().map(tree));
     }
 
-    /// Who may send to a host: all if no senders are named at all, else those named for it or for its switch.
+    /// The allowed senders to a host: all if no senders are named, else those named for it or for its switch.
     fn senders_to(&self, vlan: u16, host: NodeId, attachment: u32) -> Option<Vec<u64>> {
         let named = [host, self.graph.node(attachment)].map(|to| self.senders.get(&(vlan, to)));
         let nobody = || vec![0; self.graph.attachments().len().div_ceil(64)];
@@ -356,7 +356,7 @@ impl<'a> Builder<'a> {
         (!self.senders.is_empty()).then(|| own.or(common).cloned().unwrap_or_else(nobody))
     }
 
-    /// The ports for a host: its own rows, before those for all hosts at its switch.
+    /// The ports for a host: its own rows take precedence over those for all hosts at its switch.
     fn next(&self, own: &Column, common: Option<&Column>, attachment: u32, host: NodeId) -> Vec<PortId> {
         let down = self.graph.uplink(host).reverse();
         let port = |switch: usize| {

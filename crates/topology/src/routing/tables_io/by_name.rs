@@ -1,4 +1,4 @@
-//! [`Tables`] back to rows by name.
+//! Converts [`Tables`] to rows by name.
 
 use super::builder::{Around, Lane, Rewrite, Sender};
 use crate::interchange::{Flaw, Labels};
@@ -32,8 +32,8 @@ pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Around {
     around
 }
 
-/// Shows every row: switch, VLAN, destination, port. All hosts of a switch that have the same rows are one
-/// destination. A table of millions of rows is never in memory as text.
+/// Visits every row: switch, VLAN, destination, port. All hosts of a switch with equal rows are one destination. A
+/// table of millions of rows is never in memory as text.
 pub(super) fn for_each_row(
     tables: &Tables,
     topology: &Topology,
@@ -43,7 +43,7 @@ pub(super) fn for_each_row(
     for tree in &tables.trees {
         let vlan = tables.vlans()[tree.vlan].id;
         let attachment = graph.attachments()[tree.row as usize];
-        // A row for all hosts says nothing at their own switch, so there must be one elsewhere.
+        // A row for all hosts has no effect at their own switch, so one must exist elsewhere.
         let elsewhere = tree.next.iter().filter(|port| **port != PortId::NONE).count() > 1;
         let whole = elsewhere
             && tree.hosts == graph.hosts(attachment)
@@ -66,7 +66,7 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// What [`Labels::ports_by_name`] understands: the label; `eth1` ... where a switch has none; else the full name.
+/// A name that [`Labels::ports_by_name`] accepts: the label; `eth1` ... without labels; else the full name.
 pub(super) fn port_names(topology: &Topology, labels: &Labels) -> Vec<String> {
     let mut names = vec![String::new(); topology.port_count()];
     for node in topology.nodes() {

@@ -9,7 +9,7 @@ use crate::routing::verify::Tables;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What the lines of a block say.
+/// The kind of a block.
 #[derive(Clone, Copy)]
 enum Block {
     Rows,
@@ -31,7 +31,7 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
     builder.from_reader(text.as_bytes())
 }
 
-/// Takes spaces around fields away; the reader's own way to do so copies every record.
+/// Trims spaces around fields; the CSV reader's own option copies every record.
 fn trim(record: &mut csv::StringRecord) {
     if record.iter().any(|field| field.trim().len() < field.len()) {
         record.trim();
@@ -77,7 +77,7 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Switch, destination and port, and the VLAN: of these there are millions.
+/// Switch, destination and port, and the VLAN, for millions of rows.
 fn row<'a>(record: &'a csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
     let fields =
         (record.get(0), record.get(1).and_then(|vlan| vlan.parse().ok()), record.get(2), record.get(3));
@@ -89,7 +89,7 @@ fn row<'a>(record: &'a csv::StringRecord, header: &[&str]) -> Result<([&'a str; 
     }
 }
 
-/// What is wrong with a row.
+/// The error of a row.
 fn fields_of_row<'a>(record: &csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
     let wrong = || {
         Err(format!(
@@ -138,7 +138,7 @@ pub(super) fn read_addresses(text: &str, topology: &Topology, labels: &mut Label
     Ok(())
 }
 
-/// Writes the blocks, the rows one by one.
+/// Writes the blocks row by row.
 pub(super) fn write(
     tables: &Tables,
     topology: &Topology,

@@ -1,9 +1,9 @@
-//! Forwarding tables from and to files: our own CSV, Parquet and JSON, the LFT dump of InfiniBand fabrics, and the
-//! `bridge -j fdb show` of Linux switches.
+//! Reads and writes forwarding tables: CSV, Parquet and JSON, LFT dumps of InfiniBand fabrics, and the `bridge -j fdb
+//! show` of Linux switches.
 //!
-//! Switches, ports and hosts must be those of the topology; an unknown one is an error with file, line and the
-//! nearest name. Rows of one file may come in any order. Where a format has no lanes, every VLAN is in lane 0
-//! until [`Tables::assign_lanes`].
+//! Switches, ports and hosts must exist in the topology; an unknown one is an error with file, line and the nearest
+//! name. Rows of one file may come in any order. If a format has no lanes, every VLAN is in lane 0 until
+//! [`Tables::assign_lanes`].
 
 mod bridge;
 mod builder;
@@ -27,14 +27,14 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableFormat {
     /// Blocks of comma-separated values, each with its header: `switch,vlan,destination,port`, and optionally
-    /// `vlan,lane`, `switch,vlan,lane` (a rewrite) and `vlan,from,to` (who may send). A destination is a host,
-    /// or a switch for all its hosts.
+    /// `vlan,lane`, `switch,vlan,lane` (a rewrite) and `vlan,from,to` (allowed senders). A destination is a host, or a
+    /// switch for all its hosts.
     Csv,
     /// The same blocks as lists of objects: `rows`, `lanes`, `rewrites`, `senders`.
     Json,
-    /// The rows in columns, the rest in the metadata: small, for tables of any size. In files only, not as text.
+    /// The rows in columns, the rest in the metadata: compact, for tables of any size. In files only, not as text.
     Parquet,
-    /// What `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`) print. With an LMC, LID offsets are VLANs.
+    /// The output of `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`). With an LMC, LID offsets are VLANs.
     OpenSm,
 }
 
@@ -51,20 +51,20 @@ impl TableFormat {
     }
 }
 
-/// Tables and what was left out of the file, one sentence each.
+/// Tables, and notes on ignored parts of the file.
 #[derive(Clone, Debug)]
 pub struct TableImport {
     /// The tables.
     pub tables: Tables,
-    /// What was assumed or left out.
+    /// Assumptions and ignored parts.
     pub notes: Vec<String>,
 }
 
 /// Reads tables for `topology` from `text`. `file` is for messages; `labels` are those of the topology's import.
 ///
 /// # Errors
-/// With file and line: what does not parse, switches, ports and hosts that are not in the topology, two rows
-/// for the same thing, a VLAN without a lane, a host without exactly one link.
+/// With file and line: syntax errors, switches, ports and hosts missing in the topology, duplicate rows, a VLAN without
+/// a lane, a host without exactly one link.
 pub fn read(
     file: &str,
     text: &str,
@@ -85,8 +85,8 @@ pub fn read(
     read().map_err(|flaw: Flaw| flaw.in_file(file))
 }
 
-/// Reads one `bridge -j fdb show` output for each switch: switch name to JSON. MAC addresses are those in
-/// `labels`; [`read_addresses`] adds more.
+/// Reads one `bridge -j fdb show` output per switch: switch name to JSON. MAC addresses are those in `labels`;
+/// [`read_addresses`] adds more.
 ///
 /// # Errors
 /// As [`read`].
@@ -103,11 +103,11 @@ pub fn read_bridges(
     builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
 }
 
-/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet` (a plan of ours), from one with
-/// `opensm-lfts.dump` and its companions, or from a folder of `SWITCH.json` files with bridge tables.
+/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet`, from one with `opensm-lfts.dump` and
+/// its companions, or from a folder of `SWITCH.json` files with bridge tables.
 ///
 /// # Errors
-/// As [`read`], and if a file cannot be read or the extension tells no format.
+/// As [`read`], and if a file cannot be read or its format is unknown.
 pub fn read_path(
     path: &Path,
     format: Option<TableFormat>,
@@ -159,12 +159,12 @@ pub fn read_path(
     read_bridges(&outputs, topology, labels)
 }
 
-/// What `OpenSM` calls its dumps.
+/// Names of `OpenSM`'s dumps.
 const LFTS: &str = "opensm-lfts.dump";
 const PATH_RECORDS: &str = "opensm-path-records.dump";
 const SL2VL: &str = "opensm-sl2vl.dump";
 
-/// The dumps of `OpenSM` in a folder; those with the lanes may be missing.
+/// The dumps of `OpenSM` in a folder; those with lanes are optional.
 fn read_opensm(folder: &Path, topology: &Topology, labels: &Labels) -> Result<TableImport, InterchangeError> {
     let file = |name: &str| folder.join(name).display().to_string();
     let text = |name: &str| {
@@ -197,7 +197,7 @@ fn read_parquet(path: &Path, topology: &Topology, labels: &Labels) -> Result<Tab
 /// Adds the addresses in `text` (CSV with the header `address,node`) to `labels`.
 ///
 /// # Errors
-/// With the line, if the header is missing or a node is not in the topology.
+/// With the line, if the header is missing or a node is unknown.
 pub fn read_addresses(
     file: &str,
     text: &str,
@@ -222,10 +222,10 @@ pub fn write(
     String::from_utf8(bytes).map_err(|error| Flaw::of_file(error.to_string()).in_file("tables"))
 }
 
-/// The same into a file or the like, Parquet too; CSV and Parquet row by row, so that large tables need no further memory.
+/// The same into a writer, also as Parquet; CSV and Parquet row by row, so that large tables need no further memory.
 ///
 /// # Errors
-/// As [`write()`], and if `out` takes no more.
+/// As [`write()`], and if `out` fails.
 pub fn write_to(
     tables: &Tables,
     format: TableFormat,

@@ -1,6 +1,6 @@
-//! Tables as Parquet: the columns `switch`, `vlan`, `destination` and `port`, a row of a table in each row, and under the
-//! key `pauseframe` of the file's metadata the lanes, rewrites and senders as JSON. For tables of millions of rows: a
-//! tenth of the size of CSV and less, and no text to take apart. Columns of other integer and string types are read too.
+//! Tables as Parquet: the columns `switch`, `vlan`, `destination` and `port`, one row each, and the lanes, rewrites and
+//! senders as JSON under the metadata key `pauseframe`. For millions of rows it takes a tenth of the size of CSV or
+//! less, and needs no text parsing. Columns of other integer and string types are accepted.
 
 use super::builder::{Around, Builder};
 use super::by_name::{around_rows, for_each_row, port_names};
@@ -24,9 +24,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The key of what stands around the rows.
+/// The metadata key of the other blocks.
 const KEY: &str = "pauseframe";
-/// Rows that are in memory at once. What they name is looked up once in each batch.
+/// Rows in memory at once. Names are looked up once per batch.
 const BATCH: usize = 1 << 18;
 const COLUMNS: [&str; 4] = ["switch", "vlan", "destination", "port"];
 
@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Reads some rows, the first of which is number `first`; the number of the next one.
+/// Reads a batch that starts with row number `first`; returns the number of the next row.
 fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Result<u32, Flaw> {
     let column = |name: &str, kind: &DataType| -> Result<ArrayRef, Flaw> {
         let found = batch.column_by_name(name);
@@ -152,7 +152,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Rows that are not written yet, names by number.
+/// Buffered rows, names by number.
 struct Rows {
     nodes: ArrayRef,
     ports: ArrayRef,
@@ -169,7 +169,7 @@ impl Rows {
         let nodes: StringArray = topology.nodes().iter().map(|node| Some(node.name.as_str())).collect();
         let names = port_names(topology, labels);
         let mut number: BTreeMap<&str, i32> = BTreeMap::new();
-        // Ports of hosts are in no table.
+        // Ports of hosts do not occur in tables.
         let of_switches =
             |port: &usize| tables.graph().number(topology.owner(PortId(*port as u32))).is_some();
         for port in (0..names.len()).filter(of_switches) {
@@ -190,7 +190,7 @@ impl Rows {
         self.port.push(self.name_of[port.0 as usize]);
     }
 
-    /// The columns, which begin anew.
+    /// The columns, which start again.
     fn take(&mut self) -> Vec<ArrayRef> {
         let vlan = UInt16Array::from(std::mem::take(&mut self.vlan));
         let named = |keys: &mut Vec<i32>, texts: &ArrayRef| -> ArrayRef {

@@ -1,12 +1,11 @@
-//! From tables in use to tables for another topology, without a moment in which packets wait in a circle, go in a circle
-//! or are lost.
+//! Updates tables in use for another topology such that packets never deadlock, loop or get lost.
 //!
-//! The new tables stay close to the old ones: a row changes only if its way is gone, and new ways take only turns that
-//! close no cycle with those of all old routes in the same lane. So packets in old VLANs and packets in new VLANs can
-//! wait for each other in any mixture. Rows that anybody sends by never change: a VLAN whose rows change gets a new
-//! number, senders move over once all its rows are in place, and the rows of the old number go when nobody is left (make
-//! before break). Hence the order in which switches or hosts carry out a step does not matter. That the union of old and
-//! new rows is acyclic would not do for rows changed in place: a half-updated table mixes routes that neither table has.
+//! The new tables stay close to the old ones: a row changes only if its path is gone, and new paths take only turns
+//! that close no cycle with those of all old routes in the same lane. So packets in old and new VLANs can wait for each
+//! other in any mixture. Rows in use never change: a VLAN with changed rows gets a new number, senders move when all
+//! its rows exist, and the rows of the old number go when no sender is left (make before break). Hence switches and
+//! hosts may carry out a step in any order. An acyclic union of old and new rows would not suffice for rows changed in
+//! place, because a half-updated table mixes routes of both.
 
 mod repair;
 mod union;
@@ -22,17 +21,18 @@ use pauseframe_units::NodeId;
 use repair::Repair;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an update may use.
+/// Limits of an update.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateSettings {
-    /// The most lanes, those of the old tables included: a lane more is used only for pairs that fit in none.
+    /// Maximum number of lanes including those of the old tables: a further lane is used only for pairs that fit into
+    /// none.
     pub lanes: usize,
-    /// Whether the links that are not in the new topology are down already. If not, they carry packets until the old
-    /// rows are gone.
+    /// Whether links missing in the new topology are down already. If not, they carry packets until the old rows are
+    /// gone.
     pub failed: bool,
 }
 
-/// A row that differs.
+/// A differing row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowChange {
     /// The switch.
@@ -45,31 +45,31 @@ pub struct RowChange {
     pub after: Option<(u16, String)>,
 }
 
-/// Old tables, new tables and what they have in common.
+/// Old tables, new tables and their relation.
 #[derive(Clone, Debug)]
 pub struct Update {
-    /// The graph of both.
+    /// The union of both graphs.
     pub union: Union,
     /// The old tables on it.
     pub before: Tables,
     /// The new tables on it.
     pub after: Tables,
-    /// VLANs that keep their number: rows for destinations in both tables are the same.
+    /// VLANs that keep their number: rows for common destinations are equal.
     pub kept: Vec<u16>,
-    /// The numbers of the others: old, new. A VLAN that only one of them has stands alone.
+    /// The numbers of the others: old, new. A VLAN of only one of them has no counterpart.
     pub renumbered: Vec<(Option<u16>, Option<u16>)>,
-    /// Ordered pairs of hosts whose routes all went over links that have failed.
+    /// Ordered pairs of hosts whose routes all used failed links.
     pub lost_before: u64,
-    /// What was done that is out of the ordinary.
+    /// Notes on unusual measures.
     pub notes: Vec<String>,
 }
 
 impl Update {
-    /// Plans the tables for `new` near `tables`, which are for `old`.
+    /// Plans tables for `new` close to `tables`, which are for `old`.
     ///
     /// # Errors
     /// If the old tables can deadlock or rewrite lanes, a pair of the new topology has no path, or its route closes a
-    /// cycle in every lane that may be used.
+    /// cycle in every allowed lane.
     pub fn plan(
         old: (&Topology, &Labels),
         tables: &Tables,
@@ -103,11 +103,11 @@ impl Update {
         Ok(update)
     }
 
-    /// Gives new numbers to the VLANs that change rows somebody sends by.
+    /// Gives new numbers to the VLANs whose rows in use change.
     fn number(&mut self) -> Result<(), RoutingError> {
         let taken: BTreeSet<u16> = self.before.vlans().iter().map(|vlan| vlan.id).collect();
         let mut free = (1..=4094_u16).filter(|id| !taken.contains(id));
-        // Higher numbers first, so that a plan reads in order.
+        // Higher numbers first, so that a plan stays sorted.
         let highest = taken.last().copied().unwrap_or(0);
         let mut fresh =
             (highest.saturating_add(1).max(1)..=4094).chain(free.by_ref().filter(|id| *id < highest));
@@ -132,9 +132,9 @@ impl Update {
         Ok(())
     }
 
-    /// Whether all rows for hosts of both tables are the same.
+    /// Whether all rows for common hosts are equal.
     fn agrees(&self, before: usize, after: usize) -> bool {
-        // A host that moves has rows under one name at two places, which no VLAN can hold at once.
+        // A moved host has rows under one name for two places, which no VLAN can hold at once.
         self.union.moved.is_empty()
             && self.union.topology.hosts().all(|host| {
                 match (self.before.tree_of(before, host), self.after.tree_of(after, host)) {
@@ -146,7 +146,7 @@ impl Update {
             })
     }
 
-    /// Old and new rows together, as the switches have them between the first step and the last.
+    /// Old and new rows together, as in the switches between the first step and the last.
     pub fn during(&self) -> Tables {
         let mut vlans: BTreeMap<u16, Vlan> = BTreeMap::new();
         for vlan in self.before.vlans().iter().chain(self.after.vlans()) {
@@ -170,7 +170,7 @@ impl Update {
         Tables::new(self.after.graph.clone(), self.after.nodes(), vlans.into_values().collect(), trees)
     }
 
-    /// Whether packets by old and by new routes, in any mixture, cannot wait for each other in a circle.
+    /// Whether packets on old and new routes, in any mixture, cannot wait for each other in a cycle.
     ///
     /// # Errors
     /// If there are too many pairs of buffers to keep.
@@ -178,7 +178,7 @@ impl Update {
         Ok(dependency_graph(&self.union.topology, &[&self.before, &self.after])?.is_acyclic())
     }
 
-    /// The names of the ports of the new topology, those that it shares with the old one as the old tables name them.
+    /// Port names of the new topology; ports shared with the old one keep the names of the old tables.
     pub fn labels(&self, new: &Labels) -> Labels {
         self.union.labels_of_new(new)
     }
@@ -191,7 +191,7 @@ impl Update {
         repair::carried_to_new(&self.after, &self.union, new)
     }
 
-    /// The rows that differ.
+    /// The differing rows.
     pub fn changes(&self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         let ids = self.kept.iter().map(|id| (Some(*id), Some(*id))).chain(self.renumbered.iter().copied());

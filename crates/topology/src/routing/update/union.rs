@@ -1,8 +1,8 @@
-//! The graph that an update happens on: everything of the old topology and everything of the new one.
+//! The union of the old and the new topology, on which an update happens.
 //!
-//! Nodes are the same if they have the same name; links, if they join the same nodes by ports of the same names, or,
-//! where one of the files names no ports, in the order of the links between these nodes. A host that moves, comes or goes stands
-//! at both places: packets to its old place are under way until the old tables are gone.
+//! Nodes match by name; links match if they join the same nodes by ports of the same names, or, if one of the files has
+//! no port names, by their order between these nodes. A moved, added or removed host exists at both places, because
+//! packets to its old place are in flight until the old tables are gone.
 
 use crate::interchange::Labels;
 use crate::routing::RoutingError;
@@ -10,7 +10,7 @@ use crate::{NodeKind, Topology};
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Behind the name of a port that a cable of the new topology takes from one of the old topology.
+/// Suffix for the name of a port whose old cable is replaced by a new one.
 const NEW: &str = " (new)";
 
 /// Both topologies in one.
@@ -18,15 +18,15 @@ const NEW: &str = " (new)";
 pub struct Union {
     /// The graph.
     pub topology: Topology,
-    /// The names of its ports: those of the old topology; those of the new one for what is new.
+    /// The names of its ports: those of the old topology, and of the new one for new ports.
     pub labels: Labels,
-    /// The node here of each old and each new node.
+    /// The node in the union of each old and each new node.
     pub(super) nodes: [IndexVec<NodeId, NodeId>; 2],
-    /// The port here of each old and each new port.
+    /// The port in the union of each old and each new port.
     pub(super) ports: [Vec<PortId>; 2],
-    /// Whether a link here is in the old and in the new topology.
+    /// Whether a link of the union is in the old and in the new topology.
     pub(super) present: [Vec<bool>; 2],
-    /// Hosts that stand elsewhere in the new topology.
+    /// Hosts at another place in the new topology.
     pub moved: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ fn ends(topology: &Topology, link: LinkId) -> [&str; 2] {
     names
 }
 
-/// The names of its ports in the same order, if it has any.
+/// The names of its ports in the same order, if they have names.
 fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option<[&'a str; 2]> {
     let end = |end: usize| {
         let port = PortId::of_link(link, end);
@@ -48,14 +48,14 @@ fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option
     Some(named.map(|(_, port)| port))
 }
 
-/// The old link that each new one is.
+/// The old link that equals each new one.
 fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<LinkId>> {
     let mut left: BTreeMap<[&str; 2], Vec<LinkId>> = BTreeMap::new();
     for link in old.0.links().ids() {
         left.entry(ends(old.0, link)).or_default().push(link);
     }
     let mut found = vec![None; new.0.links().len()];
-    // Those with the same names of ports first, so that the others do not take them.
+    // Links with equal port names first, so that the others do not take them.
     for by_name in [true, false] {
         for link in
             new.0.links().ids().filter(|link| by_name || found[link.0 as usize].is_none()).collect::<Vec<_>>()
@@ -73,7 +73,7 @@ fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<L
 }
 
 impl Union {
-    /// Joins two topologies with the names of their ports.
+    /// Joins two topologies with their port names.
     ///
     /// # Errors
     /// If a node is a host in one and a switch in the other.
@@ -141,7 +141,7 @@ impl Union {
     ) {
         for (id, link) in old.0.links().iter_enumerated() {
             let ends = link.ends.map(|end| self.nodes[0][end]);
-            // Links of the union begin with the old ones, so they keep their numbers.
+            // Links of the union begin with the old ones, so these keep their numbers.
             let here = self.topology.add_asymmetric_link(ends[0], ends[1], link.channels);
             self.ports[0].extend([0, 1].map(|end| PortId::of_link(here, end)));
             self.mark(here, 0);
@@ -156,7 +156,7 @@ impl Union {
             let here =
                 known.unwrap_or_else(|| self.topology.add_asymmetric_link(ends[0], ends[1], link.channels));
             self.mark(here, 1);
-            // A link that a file writes the other way round is still the same.
+            // A link written in the other direction is the same.
             let turned = self.topology.links()[here].ends[0] != ends[0];
             for end in 0..2 {
                 let port = PortId::of_link(here, end ^ usize::from(turned));
@@ -169,8 +169,8 @@ impl Union {
         }
     }
 
-    /// The name of a new port: its own, marked where an old port of the node has it still, or the first of `eth1`, `eth2`
-    /// ... that the node does not have.
+    /// The name of a new port: its own, marked if an old port of the node still has it, or the first free one of
+    /// `eth1`, `eth2` ...
     fn free_name(&self, labels: &Labels, theirs: PortId, port: PortId) -> String {
         let node = &self.topology.nodes()[self.topology.owner(port)];
         let taken: BTreeSet<&str> = node.ports.iter().filter_map(|port| self.labels.port(*port)).collect();
@@ -191,7 +191,7 @@ impl Union {
         self.present[which][link.0 as usize] = true;
     }
 
-    /// The names that the ports of the new topology have here.
+    /// The names of the new topology's ports in the union.
     pub(super) fn labels_of_new(&self, new: &Labels) -> Labels {
         let mut labels = new.clone();
         for (port, here) in self.ports[1].iter().enumerate() {

@@ -1,9 +1,9 @@
-//! What a sender needs of the tables: which VLANs lead to a destination, along which links, and which of them has the
-//! least load. And what a switch needs: its port for a (VLAN, destination).
+//! Look-ups for senders (which VLANs lead to a destination, along which links, with which load) and for switches (the
+//! port for a VLAN and destination).
 //!
-//! Load is a sum over what was put on a link, in flows or in bits per second, relative to the rate of the link. The
-//! links of the two hosts are the same in every VLAN and do not count. The planner's assignment is greedy: the largest
-//! demand first, each to the VLAN whose busiest link is least busy, then all once more.
+//! The load of a link is a sum of flows or bits per second relative to its rate. The links of the two hosts are the
+//! same in every VLAN and do not count. The planner's assignment is greedy: the largest demand first, each to the VLAN
+//! whose busiest link is least busy, in two passes.
 
 use super::lengths::nearly_shortest;
 use super::tables::DELIVER;
@@ -11,7 +11,7 @@ use super::{RouteLengths, Tables};
 use crate::Topology;
 use pauseframe_units::{NodeId, PortId};
 
-/// What one host sends to another, in any unit that is the same for all.
+/// Traffic between two hosts, in any common unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
     /// The sending host.
@@ -23,7 +23,8 @@ pub struct Demand {
 }
 
 impl Tables {
-    /// The port of a switch (by its dense number) for `host` in the VLAN at this position; [`PortId::NONE`] without a row.
+    /// The port of a switch (by its dense number) for `host` in the VLAN at this position; [`PortId::NONE`] without a
+    /// row.
     #[inline]
     pub fn look_up(&self, vlan: usize, switch: u32, host: NodeId) -> PortId {
         match self.tree_of[vlan * self.nodes() + host.0 as usize] {
@@ -35,8 +36,8 @@ impl Tables {
         }
     }
 
-    /// Follows the route from host to host in the VLAN at this position and shows `visit` the ports between switches.
-    /// False if the packet does not arrive or may not be sent.
+    /// Follows the route between two hosts in the VLAN at this position and calls `visit` with the ports between
+    /// switches. False if the packet does not arrive or is not allowed.
     pub fn follow(&self, vlan: usize, from: NodeId, to: NodeId, mut visit: impl FnMut(PortId)) -> bool {
         let (Some(mut at), Some(tree)) = (self.graph.attachment(from), self.tree_of(vlan, to)) else {
             return false;
@@ -61,19 +62,19 @@ impl Tables {
         false
     }
 
-    /// Links between switches on the route, if the packet arrives and may be sent.
+    /// Links between switches on the route, if the packet arrives and is allowed.
     pub fn length(&self, vlan: usize, from: NodeId, to: NodeId) -> Option<u16> {
         let mut links = 0;
         self.follow(vlan, from, to, |_| links += 1).then_some(links)
     }
 
-    /// Puts into `out` the positions of the VLANs from `from` to `to` whose routes have at most `slack` links more than
-    /// the shortest of them, ascending. None if no VLAN serves the pair.
+    /// Puts the positions of the VLANs whose routes have at most `slack` links more than the shortest into `out`,
+    /// ascending. None if no VLAN connects the pair.
     pub fn vlans_between(&self, from: NodeId, to: NodeId, slack: u16, out: &mut Vec<u16>) {
         nearly_shortest(self.vlans.len(), |vlan| self.length(vlan, from, to), slack, out);
     }
 
-    /// The VLANs of each demand, chosen so that the busiest links are least busy; `None` for a pair that no VLAN serves.
+    /// The VLAN of each demand, chosen so that the busiest links are least busy; `None` for a pair without a VLAN.
     pub fn assign(&self, topology: &Topology, demands: &[Demand], slack: u16) -> Vec<Option<u16>> {
         const PASSES: usize = 2;
         let mut order: Vec<usize> = (0..demands.len()).collect();
@@ -98,11 +99,11 @@ impl Tables {
     }
 }
 
-/// What has been put on every link between switches, relative to its rate.
+/// The load of every link between switches, relative to its rate.
 #[derive(Clone, Debug)]
 pub struct LinkLoad {
     load: Vec<f64>,
-    /// What one unit is worth on the link: the inverse of its rate in Gb/s.
+    /// The load of one unit: the inverse of the link's rate in Gb/s.
     unit: Vec<f64>,
 }
 
@@ -114,12 +115,12 @@ impl LinkLoad {
         LinkLoad { load: vec![0.0; topology.port_count()], unit: ports.map(unit).collect() }
     }
 
-    /// Puts `amount` on the links of a route; takes it off again if negative.
+    /// Adds `amount` to the links of a route; a negative amount removes it.
     pub fn add(&mut self, tables: &Tables, vlan: u16, from: NodeId, to: NodeId, amount: f64) {
         tables.follow(usize::from(vlan), from, to, |port| self.load[port.0 as usize] += amount);
     }
 
-    /// The VLAN whose busiest link has the least load; then the one with the least load in sum, then the first.
+    /// The VLAN whose busiest link has the least load; ties go to the smallest total, then to the first.
     pub fn least(&self, tables: &Tables, among: &[u16], from: NodeId, to: NodeId) -> Option<u16> {
         let cost = |vlan: u16| {
             let (mut most, mut sum) = (0.0_f64, 0.0);

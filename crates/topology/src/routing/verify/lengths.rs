@@ -1,5 +1,5 @@
-//! How many links the routes of tables have. Each tree is followed once, from all switches with hosts together, when the
-//! first pair asks for it: who chooses VLANs for thousands of flows asks for all routes of each pair.
+//! The lengths of the routes of tables in links. The first query for a tree computes all its lengths at once, because
+//! choosing VLANs for thousands of flows needs all routes of each pair.
 
 use super::Tables;
 use super::tables::{DELIVER, Tree};
@@ -13,13 +13,13 @@ const NEVER: u16 = u16::MAX;
 #[derive(Debug)]
 pub struct RouteLengths<'a> {
     tables: &'a Tables,
-    /// Links between switches from each attachment row, tree by tree. None of a tree whose rows name the port of one
-    /// host for several: there each host has a route of its own.
+    /// Links between switches from each attachment row, tree by tree. None for a tree whose rows name the port of one
+    /// host for several: there each host has a different route.
     of_tree: Vec<OnceCell<Option<Box<[u16]>>>>,
 }
 
 impl<'a> RouteLengths<'a> {
-    /// Nothing is followed yet.
+    /// No tree is computed yet.
     pub fn new(tables: &'a Tables) -> RouteLengths<'a> {
         RouteLengths { tables, of_tree: tables.trees.iter().map(|_| OnceCell::new()).collect() }
     }
@@ -70,7 +70,7 @@ fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
         [host] => graph.uplink(host).reverse(),
         _ => DELIVER,
     };
-    // Of each switch, whether it was seen, and the links from there if packets arrive.
+    // For each switch, whether it was visited, and the number of links from there if packets arrive.
     let mut of_switch: Vec<Option<Option<u16>>> = vec![None; graph.len()];
     let mut walk = Vec::new();
     for start in graph.attachments() {
@@ -84,7 +84,7 @@ fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
                 of_switch[at as usize] = Some(Some(0));
                 break Some(0);
             }
-            // Until the walk ends elsewhere: a loop never arrives.
+            // A loop, until the walk ends elsewhere.
             of_switch[at as usize] = Some(None);
             walk.push(at);
             if port == PortId::NONE {

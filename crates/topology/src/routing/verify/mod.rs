@@ -1,11 +1,10 @@
-//! Judges any forwarding tables: can they deadlock a lossless network, and do they work?
+//! Verifies any forwarding tables: whether they can deadlock a lossless network, and whether they work.
 //!
-//! The proof is that of Dally and Seitz (1987): a buffer is a (directed link, lane), the lane being that of the
-//! transmitting switch after any rewrite; a packet in one buffer waits for the next one of its route; without
-//! a cycle there is no deadlock. A cycle is shown with a route for each of its arcs. Besides: loops, black
-//! holes, pairs without a route, VLANs that change lane, table sizes, and what each single failure costs. Left
-//! out: the buffers of hosts (a host does not forward) and whether a cycle fills up in practice, which the
-//! packet simulator shows.
+//! The proof is that of Dally and Seitz (1987): a buffer is a (directed link, lane), with the lane of the transmitting
+//! switch after any rewrite; a packet in one buffer waits for the next one of its route; without a cycle there is no
+//! deadlock. A cycle is reported with a route for each of its arcs. Further results: loops, black holes, pairs without
+//! a route, VLANs that change lane, table sizes, and the cost of each single failure. Not covered: buffers of hosts
+//! (hosts do not forward), and whether a cycle fills up in practice, which the packet simulator shows.
 
 mod choice;
 mod lengths;
@@ -31,16 +30,16 @@ use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 use walk::{DependencySet, End, walk};
 
-/// What to look at.
+/// Options of the verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options<'a> {
-    /// The most rows (VLAN, host) that a switch can hold.
+    /// Maximum number of rows (VLAN, host) of a switch.
     pub rows_budget: Option<u64>,
     /// Whether to try every single failure.
     pub what_ifs: bool,
-    /// How many examples of each finding to name.
+    /// Number of examples per finding.
     pub examples: usize,
-    /// What the tables call ports; positions at the nodes ("leaf0:3") without.
+    /// Port names of the tables; by default positions at the nodes ("leaf0:3").
     pub labels: Option<&'a Labels>,
 }
 
@@ -50,8 +49,8 @@ impl Default for Options<'_> {
     }
 }
 
-/// The dependencies between buffers that all of these tables make together: during an update a packet may meet
-/// old and new rows' queues, so the union must be acyclic.
+/// The dependencies between buffers of all these tables together: during an update a packet may meet queues of old and
+/// new rows, so the union must be acyclic.
 ///
 /// # Errors
 /// If a host does not have exactly one link, or there are too many pairs of buffers to keep.
@@ -65,7 +64,7 @@ pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<Depen
     Ok(DependencyGraph::new(graph.port_count(), dependencies.into_found()))
 }
 
-/// Judges `tables`, which must be for `topology`.
+/// Verifies `tables`, which must be for `topology`.
 ///
 /// # Errors
 /// If there are too many pairs of buffers to keep.
@@ -73,7 +72,7 @@ pub fn verify(topology: &Topology, tables: &Tables, options: &Options<'_>) -> Re
     verify_watched(topology, tables, options, &mut Unwatched)
 }
 
-/// The same with somebody who looks on, and may stop it.
+/// The same with an observer that may stop it.
 ///
 /// # Errors
 /// As [`verify()`], and [`RoutingError::Stopped`].
@@ -118,7 +117,7 @@ pub fn verify_watched(
     })
 }
 
-/// Hosts at one switch that are alike in every VLAN, with their tree in each.
+/// Hosts at one switch with equal rows in every VLAN, and their tree in each.
 struct Class {
     row: u32,
     hosts: Vec<NodeId>,
@@ -234,7 +233,7 @@ fn table_sizes(tables: &Tables, options: &Options<'_>, names: &Names<'_>) -> Tab
     TableSizes { largest, rows_mean, budget: options.rows_budget, over_budget }
 }
 
-/// Turns ids into names.
+/// Converts ids to names.
 struct Names<'a> {
     topology: &'a Topology,
     tables: &'a Tables,

@@ -1,12 +1,12 @@
-//! What the verifier found, by name: for JSON, and as a summary for people.
+//! The verifier's findings by name: as JSON, and as a summary text.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How often something was found, with the first examples.
+/// Number of occurrences of a finding, with the first examples.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding<T> {
-    /// How often in all.
+    /// The total number.
     pub count: u64,
     /// The first of them.
     pub examples: Vec<T>,
@@ -19,7 +19,7 @@ impl<T> Default for Finding<T> {
 }
 
 impl<T> Finding<T> {
-    /// Counts `weight`; keeps the example while there are fewer than `most`.
+    /// Counts `weight`; keeps up to `most` examples.
     pub(super) fn add(&mut self, weight: u64, most: usize, example: impl FnOnce() -> T) {
         self.count += weight;
         if weight > 0 && self.examples.len() < most {
@@ -50,7 +50,7 @@ pub struct Route {
     pub ports: Vec<String>,
 }
 
-/// A buffer: what one switch sends to another in one lane.
+/// A buffer: the link from one switch to another in one lane.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Buffer {
     /// The transmitting port.
@@ -64,9 +64,9 @@ pub struct Buffer {
 /// Packets in `held` wait for room in `wanted`, as `witness` shows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CycleArc {
-    /// The buffer that is held.
+    /// The occupied buffer.
     pub held: Buffer,
-    /// The buffer that is waited for, held in the next arc.
+    /// The awaited buffer, occupied in the next arc.
     pub wanted: Buffer,
     /// A route through both.
     pub witness: Route,
