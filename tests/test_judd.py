@@ -60,8 +60,7 @@ def test_who_waits_in_table_3_shows_that_its_time_outs_are_those_of_one_sender()
     held = 10e9 * 4.4e-3 / (9038 * 8)
     waiting = 1 - held / (400 * 2)
     assert 0.2 < waiting < 0.3
-    # In 20 s with 274 timeouts: the wait of a sender per timeout, if one sender has them all, and if 400 senders share
-    # them.
+    # Wait of a sender per timeout if 274 timeouts in 20 s belong to one sender, or to all 400 senders.
     alone, together = waiting * 20 / 274, waiting * 20 * 400 / 274
     assert 0.005 < alone < 0.030
     assert together > 5

@@ -171,7 +171,7 @@ def test_ctrl_c_once_keeps_what_there_is_and_again_leaves_it(tmp_path: Path, tim
         run = pf.run(scenario, out=out, progress=press, force_large=True)
         assert run.interrupted
         assert pf.load(out).series.num_rows == run.series.num_rows > 100_000
-        # The last packet was sent long before; the run is as long as its recordings.
+        # The last packet was sent long before the interrupt; the run is as long as its recordings.
         assert run.summary["sim_time_s"] > 1e-4
         return
     # Ctrl-C while the results are being written leaves complete files, and a folder marked as incomplete.

@@ -104,7 +104,8 @@ def test_loads_add_up_to_the_utilisation():
     log = pl.DataFrame(done.states).with_columns(pl.col("kind", "port").cast(pl.String))
     for port in pl.DataFrame(done.ports).with_columns(pl.col("port").cast(pl.String)).iter_rows(named=True):
         loads = log.filter((pl.col("kind") == "load") & (pl.col("port") == port["port"]))
-        # A value applies to the interval that ends at its row, until the interval before the next row.
+        # The value of a row applies to the interval that ends at the row's time; the value before it applies until that
+        # interval.
         steps = [(time - 7.0, value) for time, value in loads.select("time_us", "value").iter_rows()]
         until = [*(time for time, _ in steps[1:]), end][: len(steps)]
         area = sum((stop - begin) * value for (begin, value), stop in zip(steps, until, strict=True))

@@ -33,7 +33,7 @@ def tracked():
 
 
 def found(pattern, paths):
-    """The places of a pattern, line by line."""
+    """The lines on which a pattern occurs."""
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in paths

@@ -195,7 +195,7 @@ def defined(parts: list[str], source: Path, files: set[Path], depth: int = 0) ->
                     onward = absolute(passed, module_of(module, source) if passed[0] != "crate" else [])
                     if target := defined(onward, source, files, depth + 1):
                         return target
-        # A registry re-exports the declarations of its files.
+        # A registry (`registry!`) re-exports names that its files declare.
         if line := re.search(rf"=> (\w+)::\w+\({re.escape(name)}\);", text):
             return defined([*module_of(module, source), line[1]], source, files, depth + 1)
         return {module}

@@ -110,7 +110,7 @@ def _best(found: Outcome, study: Study) -> object:
 
 
 def scores(found: Sequence[tuple[Outcome, Outcome]], objectives: Sequence[Objective]) -> list[list[float]]:
-    """The scores of each pair, where larger is better: the negative of the best value, or the hypervolume."""
+    """The scores of each pair of outcomes: the negative of the best value, or the hypervolume; larger is better."""
     signs = [one.sign for one in objectives]
     fronts = [[[_signed(one.values, signs) for one in outcome.complete] for outcome in pair] for pair in found]
     if len(signs) == 1:

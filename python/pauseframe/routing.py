@@ -241,10 +241,8 @@ def _summary(update: Update) -> UpdateSummary:
 def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
     """Reads groups of links that fail together from a CSV file with the header group,port.
 
-    Each line is a link, named by either of its ports.
-
-    Each line is a link, named by either of its ports as in reports, "leaf0:eth3". Returns the numbers of the links,
-    group by group.
+    Each line of the file names a link by one of its ports, in the form of reports ("leaf0:eth3"). Returns the numbers
+    of the links, group by group.
     """
     links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
     groups: dict[str, list[int]] = {}

@@ -163,7 +163,7 @@ def _about_medians(comparison: Comparison) -> str:
 
 
 def caution(comparison: Comparison) -> str:
-    """The caution below differences between lossless and lossy variants with unequal memory, or ""."""
+    """A caution for differences between lossless and lossy variants whose switches have unequal memory, or ""."""
     text = lossless_caution(comparison.memory)
     return f"{DAGGER} {text}" if text else ""
 

@@ -68,7 +68,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Situation:
-    """A load or a failure under which a setting must be good."""
+    """A situation, such as a load or a failure, in which a setting must be good."""
 
     name: str
     changes: Settings
