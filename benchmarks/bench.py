@@ -22,7 +22,7 @@ COMMAND = ("-m", "pauseframe")
 
 
 def run(python: Path, scenario: Path, *arguments: str) -> dict[str, Any]:
-    """Runs a scenario in a process of its own and returns its summary."""
+    """Runs a scenario in a separate process and returns its summary."""
     with tempfile.TemporaryDirectory() as out:
         command = [python, *COMMAND, "run", scenario, "--json", "--quiet", "--out", f"{out}/results", *arguments]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -55,7 +55,7 @@ THREADED = ("fat-tree-k16", "fat-tree-k32")
 
 
 def thread_counts(name: str) -> list[int]:
-    """On how many threads a scenario is run: 1, 2, 4 .. up to the cores that there are."""
+    """Numbers of threads to run a scenario on: 1, 2, 4 .. up to the number of cores."""
     cores = os.cpu_count() or 1
     return [1, *(count for count in (2, 4, 8, 16) if count <= cores and name in THREADED)]
 

@@ -1,6 +1,6 @@
 """How cost grows: CPU time and peak memory against flows, hosts, links and simulated time, over four decades each.
 
-`make bench-growth` runs every point in a process of its own on one thread, and writes a table (`growth.md`) and a
+`make bench-growth` runs every point in a separate process on one thread, and writes a table (`growth.md`) and a
 figure (`growth.svg`) into the folder `--out`. A line of slope 1 in the figure is linear growth. The cost of the
 program's own start is part of every point: it is what a user waits for.
 
@@ -82,7 +82,7 @@ class Point:
 
 
 def measure(axis: str, number: int) -> Point:
-    """Runs a point in a process of its own."""
+    """Runs a point in a separate process."""
     command = [sys.executable, __file__, "--point", axis, str(number)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Point(**json.loads(done.stdout))

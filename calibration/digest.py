@@ -2,7 +2,7 @@
 
     python calibration/digest.py --from DIR
 
-Once, by whoever has the raw runs: everything else works from `linux/` alone. The raw runs are Linux 6.1.192 as
+Needed once, by an owner of the raw runs: everything else works from `linux/` alone. The raw runs are Linux 6.1.192 as
 user-mode Linux in virtual time (HZ 1000), with the topology of docs/validation/linux.md.
 """
 

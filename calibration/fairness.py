@@ -48,7 +48,7 @@ def kernel() -> dict[Cell, list[float]]:
 
 
 def scenario(cell: Cell, seed: int, host: str = "") -> str:
-    """The cell in our words; hosts start apart, in an order of their own for each seed."""
+    """The cell as a scenario; hosts start at different times, in an order that depends on the seed."""
     order = range(cell.flows) if seed % 2 else range(cell.flows - 1, -1, -1)
     gap = {1: 1037, 2: 1411}.get(seed, 700 + 97 * seed)
     flows = ",\n".join(

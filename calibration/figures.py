@@ -51,7 +51,7 @@ COUNT, COUNT_A_ROUND = Band(0.5, 3.0), Band(0.5, 1.0)
 SHARE = Band(0.05, 0.05)
 QUARTERS = 4
 SETTLED = 2
-"""Rounds of an incast from this one on are alike: the first two are told apart."""
+"""The number of the first steady round of an incast; the first two rounds are judged separately."""
 
 
 def band(figure: str) -> Band:

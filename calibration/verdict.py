@@ -45,7 +45,7 @@ class Row:
 
     @property
     def spread(self) -> tuple[float | None, float | None]:
-        """Between the kernel's runs; if there is one, between its parts."""
+        """The range over the kernel's runs; with one run, over its parts."""
         return (min(self.reference, *self.others), max(self.reference, *self.others)) if self.others else self.noise
 
     @property

@@ -36,7 +36,7 @@ stop = "10 ms"
 
 @pytest.fixture(autouse=True)
 def _ctrl_c_is_not_ignored() -> None:
-    """Whoever starts the tests in the background has Ctrl-C ignored, and so would every process that they start."""
+    """A shell that starts the tests in the background ignores Ctrl-C, and so would every process that they start."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -1,10 +1,10 @@
-"""Runs as root in a guest of its own (kernel_guest.py): a deployed fabric of Linux bridges and hosts, and what they do.
+"""Runs as root in a guest (kernel_guest.py): a deployed fabric of Linux bridges and hosts, and what they do.
 
 Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for what was found.
 
 `about.json`: `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` of the
 roll-out [[kind, names]], `addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
-[[VLAN, from, to]]. Every device is a namespace with a /var/lib of its own. Written are `before`, `done`, `again`,
+[[VLAN, from, to]]. Every device is a namespace with a private /var/lib. Output: `before`, `done`, `again`,
 `undone` (states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP frame that
 left by a port of a switch or came to a host), `reads` (what a host's ip and ss show), and the folders of collect.sh.
 """
@@ -43,7 +43,7 @@ def run(*words, given=None):
 
 
 class Device:
-    """A thread in namespaces of its own: ports, a name, a /var/lib, a /sys that shows its ports.
+    """A thread in private namespaces: ports, a name, a /var/lib, a /sys that shows its ports.
 
     What `ip netns exec` and unshare(1) would do, once; for each command they cost more than what they start.
     """

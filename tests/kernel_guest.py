@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = ("busybox", "sh", "ip", "bridge", "dcb", "ss", "sysctl")
-"""`sh` as well: that of busybox would run an `ip` of its own."""
+"""`sh` as well: busybox's shell would run its built-in `ip`."""
 MODULES = ("llc", "stp", "garp", "mrp", "bridge", "8021q", "veth", "tcp_dctcp", "inet_diag", "tcp_diag")
 """In the order in which they can be loaded."""
 BOOT = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps init_on_alloc=0 lsm= audit=0"
@@ -57,7 +57,7 @@ def kernels():
 
 
 def module_file(modules, name):
-    """The file of a module; None if there is none."""
+    """The file of a module, or None."""
     return next((path for end in ("ko", "ko.xz") for path in modules.rglob(f"{name}.{end}")), None)
 
 

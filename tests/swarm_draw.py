@@ -27,7 +27,7 @@ MECHANISMS = {
 }
 """How likely each is, beside those that every scenario has one of."""
 CIRCLES = 0.04
-"""How likely it is that buffers wait for one another in a circle: hardly any other scenario deadlocks."""
+"""The probability of a cyclic buffer dependency: almost no other scenario deadlocks."""
 
 
 def draw(seed: int, attempt: int = 0) -> Table:

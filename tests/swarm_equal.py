@@ -2,7 +2,7 @@
 
 `python tests/swarm_equal.py 1,2 --paper judd` takes all runs of a paper's experiments, reduced and with one seed,
 `python tests/swarm_equal.py 1,2,4 benchmarks/*.toml --stop "200 us"` files, no further than the time given. A network
-of one switch runs on one thread however many are asked for: `--divided` leaves such out.
+of one switch always runs on one thread: `--divided` leaves such out.
 """
 
 import argparse

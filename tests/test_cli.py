@@ -168,7 +168,7 @@ def test_presets_and_options():
 
 
 def test_presets_say_what_vouches_for_them():
-    """The stack, the kernel, and the figures beside it; what no kernel has is said too."""
+    """The stack, the kernel, and the figures beside it; and presets that no kernel supports."""
     rows = json.loads(cli("presets", "--json").stdout)
     assert {name for name, row in rows.items() if row["stack"] != "linux"} == {"pfabric"}
     assert {name for name, row in rows.items() if row["calibration"] is None} == {

@@ -136,7 +136,7 @@ def test_both_forms_of_static_rows_are_the_same(tmp_path):
             as_new[f"{vlan}|{mac.replace('-', ':')}"] = {"port": row["port"]}
         assert as_new == new
     assert len(read_fabric([tmp_path / "out"]).fabric.switches[folder.name].fdb) == len(old)
-    # Without what turns learning and flooding off, the linter says so.
+    # The linter reports a plan that does not turn learning and flooding off.
     (folder / "no-flooding.json").unlink()
     assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF062", folder.name)}
 
@@ -322,7 +322,7 @@ def test_inventory_of_lldp(tmp_path):
         b: {f"Vlan100|{macs[0]}": {"port": "Ethernet52"}, f"Vlan100|{macs[1]}": {"port": "Ethernet0"}},
         spine: {f"Vlan100|{macs[0]}": {"port": "Ethernet0"}, f"Vlan100|{macs[1]}": {"port": "Ethernet4"}},
     }
-    # A CSV beside it says what is to be said otherwise; a cable that is not there is said.
+    # A CSV file beside it overrides values; a missing cable is reported.
     (tmp_path / "own.csv").write_text(f"device,mac,name\n{one},aa:bb:cc:00:00:99,bond0\n")
     shutil.rmtree(folder / b)
     shutil.rmtree(folder / spine)

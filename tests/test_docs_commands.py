@@ -111,7 +111,7 @@ def scenarios(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a command in a folder of its own with `pauseframe` on the path; a browser opens nothing."""
+    """Runs a command in a separate folder with `pauseframe` on the path; a browser opens nothing."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, command in (("pauseframe", f'exec {sys.executable} -m pauseframe "$@"'), ("xdg-open", "exit 0")):

@@ -204,7 +204,7 @@ def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
     text = [pf.read_routes(str(tmp_path / folder), known).write("csv") for folder in ("large", "csv")]
     assert text[0] == text[1] == (tmp_path / "csv" / "tables.csv").read_text()
     assert rows.height == sum(line.count(",") == 3 for line in text[0].splitlines()) - 1
-    # Written anew by another program, its names as plain text and its numbers wide.
+    # Rewritten by another program, its names as plain text and its numbers wide.
     foreign = tmp_path / "foreign.parquet"
     rows.cast({"switch": pl.String, "vlan": pl.Int64, "destination": pl.String, "port": pl.String}).write_parquet(
         foreign

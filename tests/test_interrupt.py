@@ -1,6 +1,6 @@
 """Ctrl-C at any moment of a command: exit code 130, no traceback, nothing half-written, and the next run as ever.
 
-The moment is not left to chance: an audit hook stops the command where it imports a module or opens a file, says so,
+The moment is not left to chance: an audit hook stops the command where it imports a module or opens a file, reports it,
 and waits for the signal there.
 """
 
@@ -167,7 +167,7 @@ def test_the_guard_loads_nothing_from_files():
 
 
 def test_programs_keep_their_handling():
-    """Only the command takes Ctrl-C over, not whoever imports the package."""
+    """Only the command handles Ctrl-C; importing the package does not."""
     code = (
         "import signal; mine = lambda *_: None; signal.signal(signal.SIGINT, mine)\n"
         "import pauseframe, pauseframe.cli; assert signal.getsignal(signal.SIGINT) is mine"

@@ -73,7 +73,7 @@ def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
             assert first.poll() is None
         with pytest.raises(pf.RunError, match=f"process {first.pid}.*is writing"):
             pf.run(PLAIN, out=out, force=True, progress=False)
-        # Killed, it is in nobody's way.
+        # A killed process blocks no other.
         first.kill()
         first.wait()
         pf.run(PLAIN, out=out, force=True, progress=False)

@@ -54,7 +54,7 @@ numbers = itertools.count()
 
 
 def plugin(folder, body, *, increase=INCREASE, reduced=REDUCED, options=""):
-    """A plug-in file with a name of its own, as a module stays loaded, and the name of its algorithm in scenarios."""
+    """A plug-in file with a unique name, as a module stays loaded, and the name of its algorithm in scenarios."""
     stem = f"mine{next(numbers)}"
     file = folder / f"{stem}.py"
     file.write_text(HEAD.format(options=options).replace('"mine"', f'"{stem}"') + body + increase + reduced)

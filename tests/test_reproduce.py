@@ -135,7 +135,7 @@ def test_an_order_that_one_of_five_other_seeds_may_turn_round_is_at_the_edge(val
 
 
 def test_the_flags_at_the_edge_are_those_of_the_judge():
-    """They are kept in verdicts.json; who changes the judge works them out anew."""
+    """The verdicts are stored in verdicts.json; a change of the judge must update them."""
     known = expected.read(ROOT / "python/pauseframe/experiments")
     claims = {claim.id: claim for experiment in find_experiments() for claim in experiment.spec.claims}
     for identifier, sizes in known.items():

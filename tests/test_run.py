@@ -129,7 +129,7 @@ ENDLESS = {"stop": "1 h", "workload.1.stop": "1 h", "workload.1.rate": 20_000}
 
 
 class CtrlC:
-    """Presses Ctrl-C soon after the run has told of its progress; counts meanwhile in a thread of its own."""
+    """Presses Ctrl-C soon after the first progress report; a separate thread counts meanwhile."""
 
     def __init__(self):
         self.under_way, self.ticks = threading.Event(), 0
@@ -176,7 +176,7 @@ def test_errors_of_the_callback_come_through():
 
 
 def test_killed_run_is_marked(tmp_path):
-    """After kill -9 a folder is there and not complete, and `load` says so."""
+    """After kill -9 the folder exists but is incomplete, and `load` reports it."""
     out = tmp_path / "out"
     code = f"import pauseframe as pf; pf.run({SCENARIO!r}, set={ENDLESS!r}, out={str(out)!r}, progress=False)"
     with subprocess.Popen([sys.executable, "-c", code]) as process:

@@ -314,7 +314,7 @@ def test_lint_says_for_how_many_groups_a_pool_suffices(tmp_path):
     assert "16 groups that need 819200 B share 60000 B" in finding.message
     assert "13.7 times" in finding.message
     assert "suffices for 1 of them" in finding.message
-    # Twice is what SONiC does by itself; more only where the device says so.
+    # SONiC allows a factor of two by default; more needs a setting of the device.
     assert found(tmp_path, shared_headroom(409_600)) == []
     assert [f.code for f in found(tmp_path, shared_headroom(409_599))] == ["PF019"]
     assert found(tmp_path, shared_headroom(204_800, ratio=4)) == []

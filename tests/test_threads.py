@@ -1,4 +1,4 @@
-"""How many threads a run takes: no more than pay off, unless it is told to; and the results are the same."""
+"""Number of threads of a run: no more than pay off, unless forced; the results do not depend on it."""
 
 import json
 import os

@@ -94,7 +94,7 @@ def test_routes(tmp_path):
 
 
 def test_the_package_has_no_untyped_dict_at_its_borders():
-    """Public functions of the modules that others build on: what they take and give is told by a type."""
+    """Public functions of the modules that others build on have types for arguments and results."""
     for name in ("run", "flow", "results", "routing", "topology", "progress"):
         module = importlib.import_module(f"pauseframe.{name}")
         source = module.__loader__.get_source(module.__name__)  # type: ignore[union-attr]

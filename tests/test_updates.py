@@ -55,7 +55,7 @@ class Wires:
 
 
 class Table:
-    """A CSV file of tables: rows, lanes and, if there are any, senders."""
+    """A CSV file of tables: rows, lanes and optional senders."""
 
     def __init__(self, path):
         self.rows, self.lane, self.senders = {}, {}, set()

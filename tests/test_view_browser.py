@@ -1,6 +1,6 @@
-"""The player in a browser: it loads without a complaint, seeks, tells who began a storm, and shows a deadlock's cycle.
+"""The player in a browser: it loads without errors, seeks, names the origin of a storm, and shows a deadlock's cycle.
 
-Times are printed, not asserted. Needs Chromium; the test says so where there is none.
+Times are printed, not asserted. Needs Chromium; without it, the test is skipped with a message.
 """
 
 import shutil

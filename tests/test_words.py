@@ -18,7 +18,7 @@ OUTSIDE = [
     r"\bthe notes (want|say|propose)\b",
     r"\bSOURCES\.md\b",
 ]
-"""Names of documents that there are not."""
+"""Names of documents that do not exist."""
 WORDS = {
     r"\b[Tt]ime-outs?\b": "timeout",
     r"\b[Cc]an not\b": "cannot",

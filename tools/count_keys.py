@@ -7,7 +7,7 @@ or of the Python package has more than six.
 Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the families of
 topologies, the core's border and the Python package. Not counted: tests, generated files (they say so in their first
 lines), the rows of presets, stacks and switch models and the experiments of papers (values, not declarations), and what
-is used without a scenario and has names of its own: the models below (fabric, transport, apps) and the settings of
+is used without a scenario and has separate names: the models below (fabric, transport, apps) and the settings of
 devices.
 """
 

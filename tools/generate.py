@@ -270,7 +270,7 @@ def literal(names: list[str]) -> str:
 
 
 def doc_of(value: dict[str, Any], schema: dict[str, Any]) -> str:
-    """What a key means; of a table without a word of its own, what the table is."""
+    """What a key means; for a table without documentation of its key, the table's."""
     tables = [deref(form, schema) for form in (value, *value.get("anyOf", ())) if "$ref" in form]
     doc = value.get("description") or (tables[0]["description"] if len(tables) == 1 else "")
     default = f"; default {json.dumps(value['default'], ensure_ascii=False)}" if "default" in value else ""

@@ -2,7 +2,7 @@
 
     cargo test --config "target.'cfg(all())'.runner = ['python3', '.../limit_test_time.py', '300']"
 
-libtest has no limit of its own, but it says "test NAME has been running for over 60 seconds"; with one test at a time
+libtest has no time limit, but it prints "test NAME has been running for over 60 seconds"; with one test at a time
 it begins the line "test NAME ... " instead and does not end it.
 """
 

@@ -1,6 +1,6 @@
 """Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs it.
 
-The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; uPlot, which
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their folders; uPlot, which
 stands in the package and goes into every page of the player; and plotly.js, which goes from the Python package plotly
 into every report.
 """

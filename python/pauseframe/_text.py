@@ -215,8 +215,8 @@ def buffers(scenario_toml: str) -> tuple[bool, str]:
 def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str:
     """A caution for comparisons of lossless with lossy runs.
 
-    A run is given as label, losslessness, buffer, and the maximum that a switch held. There is no caution if all runs
-    have one shared pool of the same size per switch.
+    A run is given as label, losslessness, buffer, and the maximum that a switch held. No caution follows if all
+    runs have one shared pool of the same size per switch.
 
     >>> lossy, bolt = ("dctcp", False, "per_port of 225 KB", 2e5), ("bolt", True, "per_port of 225 KB", 2.3e6)
     >>> lossless_caution([lossy, bolt]).splitlines()[0]

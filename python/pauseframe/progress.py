@@ -18,7 +18,7 @@ class Display(Protocol):
         """Shows one."""
 
     def close(self) -> None:
-        """Ends the display; later output starts on a line of its own."""
+        """Ends the display; later output starts on a new line."""
 
 
 def time_left(info: RunProgress) -> float | None:
@@ -131,7 +131,7 @@ class StageDisplay(_TerminalBar):
 
 
 def stage_display(name: str) -> StageDisplay | None:
-    """A bar if there is a terminal to see it."""
+    """A bar if standard error is a terminal."""
     import sys
 
     return StageDisplay(name) if sys.stderr.isatty() else None

@@ -55,7 +55,7 @@ class Run:
         self.scenario_toml = scenario_toml
         """The scenario with every default; it gives the same results when run again."""
         self.folder = folder
-        """The results folder, if there is one."""
+        """The results folder, or None."""
         self._core_table = table
 
     def _table(self, name: TableName) -> Table:
@@ -173,7 +173,7 @@ def has_deadlock(summary: Summary) -> bool:
 
 
 class InlineReport:
-    """A report that a notebook shows in a frame of its own."""
+    """A report that a notebook shows in a frame."""
 
     def __init__(self, html: str) -> None:
         self.html = html

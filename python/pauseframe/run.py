@@ -53,7 +53,7 @@ def run(
     one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error with its
     estimated size, unless `force_large=True`.
 
-    At most `threads` threads run the network, and fewer if more would not help; a warning then says so. None and "auto"
+    At most `threads` threads run the network, and fewer if more would not help, with a warning. None and "auto"
     use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the choice.
     `divide=True` uses exactly `threads`. The results are the same for any number. `progress` is called about ten times
     per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None

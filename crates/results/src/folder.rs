@@ -2,7 +2,7 @@
 //!
 //! Every file is written under a temporary name in the folder, synced, and renamed. The manifest is written first
 //! (`running`) and last (`complete`, `interrupted`), so that a killed process leaves a folder marked as incomplete,
-//! with whole tables only. The folder is locked meanwhile, and every file is created anew, so nothing is written
+//! with whole tables only. The folder is locked meanwhile, and every file is created from scratch, so nothing is written
 //! through a link in it.
 
 use super::lock::{self, FolderLock};

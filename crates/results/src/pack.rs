@@ -56,7 +56,7 @@ fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError>
 /// empty table `name`.
 ///
 /// # Errors
-/// [`RunError::Packed`] if there is no such table, or a part is damaged.
+/// [`RunError::Packed`] without such a table, or if a part is damaged.
 pub fn unpack(name: &str, parts: &[impl AsRef<[u8]>]) -> Result<(RecordBatch, Vec<usize>), RunError> {
     // The decoder panics on damaged bytes.
     let read = caught(|| {

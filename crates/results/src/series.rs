@@ -85,7 +85,7 @@ impl Series {
         }
     }
 
-    /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
+    /// Keeps up to `limit` rows, and writes them to `folder`, if given.
     ///
     /// # Errors
     /// If the file cannot be begun.

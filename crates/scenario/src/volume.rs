@@ -81,7 +81,7 @@ impl Asked<'_> {
         let Some(end) = self.stop else { return Flows::default() };
         let every = every.as_secs_f64().max(1e-12);
         if let Some(open) = kind.open_loop(self.topology, end) {
-            // The time in an idle network, stretched by the queue of its own link (M/G/1 processor sharing: 1 / (1 -
+            // The time in an idle network, multiplied by the queueing factor of its link (M/G/1 processor sharing: 1 / (1 -
             // load)).
             let transfer = open.serialisation / (1.0 - open.load.min(LOAD_MAX));
             let lifetime = (ROUND_TRIPS * self.round_trip() + transfer).min(end.as_secs_f64());

@@ -230,7 +230,7 @@ fn a_circle_through_two_lanes_is_found() {
     assert!(priorities.iter().any(|p| *p != priorities[0]), "both lanes are in the circle: {priorities:?}");
 }
 
-/// A link that never comes back: its flow stands still, which is said, and is no deadlock.
+/// A link that fails for good: its flow stalls, which is reported, but not as a deadlock.
 #[test]
 fn a_dead_link_is_named_and_is_no_deadlock() {
     let text = r#"

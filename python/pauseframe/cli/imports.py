@@ -20,7 +20,7 @@ commands.add_typer(imports, name="import")
 
 @imports.callback()
 def group() -> None:
-    """Keeps the name of the simulator a command of its own."""
+    """Makes the name of the simulator a subcommand."""
 
 
 @imports.command(epilog="Example: pauseframe import hpcc mix/config.txt && pauseframe run mix/config.toml")

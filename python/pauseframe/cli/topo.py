@@ -24,7 +24,7 @@ def show(
 ) -> None:
     """Show counts, rates, diameter, bisection, and problems.
 
-    Exit code 1 if there is a problem.
+    Exit code 1 if a problem was found.
     """
     from pauseframe.topology import statistics_lines
 

@@ -212,7 +212,7 @@ def as_claim(judgement: Judgement, why: str = "") -> Claim:
 
 
 def _in_words(judgement: Judgement) -> str:
-    """The verdict, or the reason why there is none: no numbers, or too few samples."""
+    """The verdict, or the reason for a missing one: no numbers, or too few samples."""
     if judgement.verdict != "not run":
         return judgement.verdict
     numbers_there = all(part.by_seed for part in judgement.parts)

@@ -1,4 +1,4 @@
-"""The result of the demo in one sentence, one chart and one table, from all seeds of its own runs."""
+"""The result of the demo in one sentence, one chart and one table, from all seeds of its runs."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ def export(reading: Reading, folder: Path) -> int:
     """Writes topology.graphml and tables.json. Returns the number of rows.
 
     A host has the name of the neighbour of its port, else its MAC address. A VLAN's lane is that of its paused
-    priority; VLANs without a paused priority are omitted. ValueError if there are no rows or the folder is not empty.
+    priority; VLANs without a paused priority are omitted. ValueError without rows, or if the folder is not empty.
     """
     fabric = reading.fabric
     forwarding = Forwarding.of(fabric)
     if not forwarding.hosts:
-        raise ValueError("there are no static forwarding rows to export")
+        raise ValueError("no static forwarding rows to export")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name another folder")
     lane = coupled(fabric.switches.values(), sorted({p for _, port in fabric.ports() for p in port.lossless}))

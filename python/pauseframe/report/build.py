@@ -55,7 +55,7 @@ class Claim:
     paper_value: str
     measured: str
     verdict: str
-    """"reproduced", "shape only", "differs", or why there is no verdict."""
+    """"reproduced", "shape only", "differs", or the reason for a missing verdict."""
     why: str
 
 

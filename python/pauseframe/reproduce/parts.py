@@ -178,7 +178,7 @@ class Factor(_Bounded):
     only: list[str] = []
 
     def number(self, points: Sequence[Point]) -> float | None:
-        return self._reduce([a / b for a, b in self._pairs(points) if b])  # over 0 there is no factor
+        return self._reduce([a / b for a, b in self._pairs(points) if b])  # a factor over 0 is undefined
 
     def _pairs(self, points: Sequence[Point]) -> list[tuple[float, float]]:
         if self.over != BEST:

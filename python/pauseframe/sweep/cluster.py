@@ -54,7 +54,7 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) ->
 def connect(address: str) -> Any:
     """A client of the scheduler at an address. Raises RunError if it cannot be reached."""
     distributed = _distributed()
-    for name in ("distributed", "distributed.client", "tornado"):  # what matters of it is said here
+    for name in ("distributed", "distributed.client", "tornado"):  # the message below has the relevant part
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)

@@ -70,7 +70,7 @@ def cores_of_quota(groups: str, root: Path) -> int | None:
         try:
             quota, _, period = (folder / "cpu.max").read_text().partition(" ")
             cores.append(max(int(quota) // int(period), 1))
-        except (OSError, ValueError):  # no file in the root, and "max" where there is no quota
+        except (OSError, ValueError):  # the root has no such file; "max" means no quota
             continue
     return min(cores, default=None)
 

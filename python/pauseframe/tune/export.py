@@ -43,7 +43,7 @@ OF_DEVICES = (
 def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Sequence[Path] = ()) -> dict[str, Any]:
     """Writes the deployment of the recommended setting into the folder `out`; returns its summary with `out`.
 
-    Raises InputError if there is nothing to export or `deploy` does not know the hosts' transport; DeployError.
+    Raises InputError without a recommended setting or if `deploy` does not know the hosts' transport; DeployError.
     """
     from pauseframe.deploy.write import write_deployment
     from pauseframe.routing import plan_routes, write_plan
@@ -51,7 +51,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     if target not in TARGETS:
         raise InputError(f"--export {target}: write sonic or linux, then a folder")
     if tuning.recommended is None:
-        raise InputError("there is no recommended setting to export: no setting keeps all constraints")
+        raise InputError("no recommended setting to export: no setting keeps all constraints")
     resolved = tuning.study.source.resolve_with(tuning.recommended)
     facts = facts_of(resolved)
     settings, notes = _settings(facts, target, set(tuning.recommended))

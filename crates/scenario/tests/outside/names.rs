@@ -57,7 +57,7 @@ fn a_name_from_a_file_is_judged_too() {
         );
     }
     assert_eq!(refusal(&text, "some/where/incast.toml"), None);
-    // With a name of its own the file may be called anything.
+    // With an explicit name, the file may have any name.
     assert_eq!(refusal(&format!("name = \"x\"\n{text}"), "-x.toml"), None);
 }
 

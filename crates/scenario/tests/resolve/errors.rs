@@ -165,7 +165,7 @@ size = "1 MB"
     );
 }
 
-/// Each name of a list has a path of its own: one that is wrong hides no other.
+/// Each name of a list has its path: a wrong one hides no other.
 #[test]
 fn every_wrong_name_of_a_list_is_reported() {
     let text = "[[workload]]\nkind = \"requests\"\nclient = \"host0\"\n\

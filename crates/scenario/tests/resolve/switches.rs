@@ -32,7 +32,7 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     assert_eq!(explained(&resolved, "switch.buffer.policy"), preset("\"shared\""));
     assert_eq!(explained(&resolved, "switch.buffer.size"), preset("\"9 MB\""));
     assert_eq!(explained(&resolved, "switch.buffer.alpha").1, "default");
-    // The file goes before it, and a policy of its own leaves the model's sizes behind.
+    // Keys of the file override the model, and another policy drops the sizes of the model.
     let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.size = \"5 MB\"\n", &[]);
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"5 MB\"".into(), "file".into()));
     assert!(matches!(
@@ -43,7 +43,7 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"225 KB\"".into(), "default".into()));
 }
 
-/// Every model can be run: its row names keys that there are, with values that they take.
+/// Every model can be run: its row has existing keys with valid values.
 #[test]
 fn all_models_are_sound() {
     for model in pauseframe_scenario::switch_models::MODELS {
