@@ -189,6 +189,6 @@ def test_results_that_change_under_a_report(folder, monkeypatch):
 
     run = from_folder(folder / "out")
     pf.run(folder / "incast.toml", seed=2, out=folder / "out", force=True, progress=False)
-    with pytest.raises(pf.RunError, match="written anew while the report was being built"):
+    with pytest.raises(pf.RunError, match="was overwritten while the report was being built"):
         build_report([Group("", [run])], folder / "report.html")
     assert not (folder / "report.html").exists()

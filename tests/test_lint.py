@@ -423,7 +423,7 @@ def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
     ("trims", "trimming", "messages"),
     [
         ("lossy", {"size": "128", "dscp_value": "48", "queue_index": "6"}, []),
-        ("lossy", None, ["there is no row GLOBAL in SWITCH_TRIMMING: packets are dropped"]),
+        ("lossy", None, ["SWITCH_TRIMMING has no row GLOBAL: packets are dropped"]),
         ("lossy", {"dscp_value": "48", "queue_index": "6"}, ["it has no size: packets are dropped"]),
         ("lossy", {"size": "128", "queue_index": "3"}, ["trimmed packets go to queue 3, which is lossless"]),
         ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"] * 4),

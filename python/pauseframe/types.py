@@ -98,7 +98,7 @@ class Manifest(TypedDict):
     fingerprint: str
     status: Status
     plugins: NotRequired[list[PluginRecord]]
-    """The congestion controls loaded for the run; absent if there are none."""
+    """The congestion controls loaded for the run; absent without plug-ins."""
     summary: Summary
     key: NotRequired[str]
     files: NotRequired[dict[str, SealedFile]]

@@ -28,7 +28,7 @@ pub struct CriticalPath {
     pub last_rank: u32,
 }
 
-/// Why there is no static path.
+/// The reason for a missing static path.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PathError {
     /// A step whose partner depends on timing.

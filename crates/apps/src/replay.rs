@@ -78,7 +78,7 @@ impl Outbox {
 pub struct Fault {
     /// The rank.
     pub rank: u32,
-    /// The line of its file; 0 if there is none.
+    /// The line of its file, or 0.
     pub line: u32,
     /// The step of its program, from 0.
     pub step: u32,

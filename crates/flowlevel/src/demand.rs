@@ -80,7 +80,7 @@ pub fn all_to_all(hosts: &[NodeId]) -> Result<Vec<Pair>, DemandError> {
 /// `senders` random hosts send to one other (incast).
 ///
 /// # Errors
-/// If there are no more hosts than senders.
+/// If the hosts are not more than the senders.
 pub fn n_to_1(hosts: &[NodeId], senders: usize, seed: u64) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), senders.saturating_add(1))?;
     let mut drawn = hosts.to_vec();

@@ -42,7 +42,7 @@ impl Paths {
         self.first.len() - 1
     }
 
-    /// Whether there are no flows.
+    /// Whether the set has no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

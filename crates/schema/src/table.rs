@@ -13,7 +13,7 @@
 /// | `optional(stand_in)`, `optional_in(bounds, stand_in)` | may be left out; its type is an `Option` |
 /// | `required()`, `required_in(bounds)` | must be there |
 /// | `source(stand_in)` | is read and not recorded: what it leads to is |
-/// | `section(reader)`, `try_section(reader)` | is a table of its own; the second may fail |
+/// | `section(reader)`, `try_section(reader)` | is a nested table; the second may fail |
 /// | `switchable(absent, rule, reader)` | is `false` or a table; its type is an `Option` |
 /// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second must be there |
 /// | `by(function, arguments..)`, `try_by(..)` | is read by a function: (table, key, documentation, arguments..) |

@@ -1,8 +1,8 @@
-//! What a topology is like: counts, rates, distances, and how wide it is in the middle.
+//! Statistics of a topology: counts, rates, distances and bisection.
 //!
-//! The bisection is the capacity between two parts with half of the hosts each, in the worst case. Finding the
-//! worst is NP-hard; the cut found here by local search (Fiduccia and Mattheyses, DAC 1982, from a few starts)
-//! is an upper bound, and the exact figure on the usual trees and rings.
+//! The bisection is the smallest capacity between two parts with half of the hosts each. Finding it is NP-hard. The cut
+//! found here by local search (Fiduccia and Mattheyses, DAC 1982, from a few starts) is an upper bound, and exact on
+//! the usual trees and rings.
 
 use crate::routing::SwitchGraph;
 use crate::{Topology, check};
@@ -13,9 +13,9 @@ use rand_pcg::Pcg64;
 use serde::Serialize;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Random starts of the search for a narrow cut, besides those grown from one switch.
+/// Number of random starts of the search for a narrow cut, besides the starts from one switch.
 const STARTS: usize = 4;
-/// The most times that all switches are moved once.
+/// Maximum number of passes that move all switches once.
 const PASSES: usize = 20;
 
 /// Counts, rates, distances and bisection of a topology.
@@ -29,19 +29,19 @@ pub struct Statistics {
     pub fabric_links: usize,
     /// Links at hosts.
     pub host_links: usize,
-    /// Rates and how many channels (two a link) have each, fastest first.
+    /// Rates and their numbers of channels (two per link), fastest first.
     pub rates: Vec<Rate>,
-    /// The fewest and the most links of a switch.
+    /// Minimum and maximum number of links of a switch.
     pub switch_ports: Option<[usize; 2]>,
-    /// The fewest and the most hosts at a switch that has any.
+    /// Minimum and maximum number of hosts at a switch with hosts.
     pub hosts_per_switch: Option<[usize; 2]>,
-    /// Links between switches on the longest of all shortest paths between hosts; null if some pair has none.
+    /// Links between switches on the longest shortest path between hosts; null if a pair has none.
     pub diameter: Option<u32>,
-    /// The mean over all pairs of different hosts; null if some pair has no path.
+    /// Mean over all pairs of different hosts; null if a pair has no path.
     pub distance_mean: Option<f64>,
-    /// The narrowest cut found through the middle; null with fewer than two switches that have hosts.
+    /// The narrowest bisecting cut found; null with fewer than two switches that have hosts.
     pub bisection: Option<Bisection>,
-    /// What [`check()`] has against it.
+    /// Problems that [`check()`] reports.
     pub problems: Vec<String>,
 }
 
@@ -50,23 +50,23 @@ pub struct Statistics {
 pub struct Rate {
     /// Bits per second.
     pub bps: u64,
-    /// How many channels.
+    /// Number of channels.
     pub channels: usize,
 }
 
 /// A cut between two halves of the hosts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Bisection {
-    /// What crosses it each way, bits per second: not more than this is possible.
+    /// Capacity across the cut in each direction, bits per second: an upper bound.
     pub at_most_bps: u64,
-    /// Over what the hosts of the smaller part can send.
+    /// The capacity relative to the total send rate of the hosts in the smaller part.
     pub per_host_rate: f64,
     /// Hosts in the smaller part.
     pub hosts: usize,
 }
 
 impl Statistics {
-    /// Looks at all of `topology`. A graph that routing cannot take (a host with two links) has counts and
+    /// Computes the statistics of `topology`. A graph that routing cannot use (a host with two links) has counts and
     /// problems only.
     pub fn of(topology: &Topology) -> Statistics {
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
@@ -156,7 +156,7 @@ fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
     Some(Bisection { at_most_bps, per_host_rate: at_most_bps as f64 / rate as f64, hosts })
 }
 
-/// All switches, near ones first; those without a path last.
+/// All switches in the order of their distance; those without a path last.
 fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     let (mut distance, mut order) = (vec![0; graph.len()], Vec::new());
     graph.distances(root, &mut distance, &mut order);
@@ -167,17 +167,17 @@ fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
 /// A cut under improvement.
 struct Cut<'a> {
     graph: &'a SwitchGraph,
-    /// By port: the smaller of the two directions of its link.
+    /// By port: the smaller capacity of the two directions of its link.
     rate: Vec<u64>,
     side: Vec<u8>,
     /// Hosts on each side.
     weight: [usize; 2],
-    /// How far apart the weights may be at the end.
+    /// Maximum difference between the weights of the sides at the end.
     apart: usize,
 }
 
 impl<'a> Cut<'a> {
-    /// The switches of `order` go to side 0 until it has half of the hosts.
+    /// Puts the switches of `order` on side 0 until it has half of the hosts.
     fn new(topology: &Topology, graph: &'a SwitchGraph, order: &[u32]) -> Cut<'a> {
         let rate = (0..graph.port_count() as u32).map(|port| {
             let port = PortId(port);
@@ -209,7 +209,7 @@ impl<'a> Cut<'a> {
         crossing.map(|edge| self.rate[PortId::of_link(edge.link, 0).0 as usize]).fold(0, u64::saturating_add)
     }
 
-    /// What the cut loses if `switch` changes sides.
+    /// The capacity that leaves the cut if `switch` changes sides.
     fn gain(&self, switch: u32) -> i128 {
         let arcs = self.graph.arcs(switch).iter();
         arcs.map(|arc| {
@@ -226,7 +226,7 @@ impl<'a> Cut<'a> {
         self.weight[1 - from] += hosts;
     }
 
-    /// Passes until one brings nothing.
+    /// Repeats passes until one brings no gain.
     fn improve(&mut self) {
         for _ in 0..PASSES {
             if self.pass() == 0 {
@@ -235,7 +235,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Moves every switch once, the best first, and goes back to the best balanced moment; returns what that won.
+    /// Moves every switch once, best gain first, and returns to the best balanced state; the result is its gain.
     fn pass(&mut self) -> i128 {
         let widest = self.graph.attachments().iter().map(|switch| self.hosts(*switch)).max().unwrap_or(0);
         let slack = self.apart + 2 * widest;
@@ -270,7 +270,7 @@ impl<'a> Cut<'a> {
         best
     }
 
-    /// The switch whose move wins most and leaves the sides within `slack` hosts. Out of date entries are dropped.
+    /// The switch with the largest gain whose move keeps the sides within `slack` hosts. Outdated entries are dropped.
     fn next_move(
         &self,
         heaps: &mut [BinaryHeap<(i128, u32)>; 2],
@@ -292,7 +292,7 @@ impl<'a> Cut<'a> {
             [None, None] => return None,
             [Some(_), None] => 0,
             [None, Some(_)] => 1,
-            // Of equal gains the one that helps the balance.
+            // Ties go to the move that improves the balance.
             [Some(a), Some(b)] if a.0 == b.0 => usize::from(self.weight[1] > self.weight[0]),
             [Some(a), Some(b)] => usize::from(b.0 > a.0),
         };

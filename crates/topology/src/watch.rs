@@ -1,30 +1,31 @@
-//! Long computations tell how far they are, and can be stopped there.
+//! Progress reports of long computations, and a way to stop them.
 
 use thiserror::Error;
 
-/// Hears how far a computation is.
+/// Receives the progress of a computation.
 pub trait Watch {
-    /// `done` of `of` steps of `stage` are behind us. Called often: it should return at once most of the time.
+    /// Reports that `done` of `of` steps of `stage` are complete. It is called often, so it should usually return at
+    /// once.
     ///
     /// # Errors
     /// [`Stopped`] ends the computation.
     fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped>;
 
-    /// Whether what there is by now is enough: a computation that gets better as it goes on leaves it at that.
+    /// Whether the current result is good enough; an improving computation then ends with it.
     fn enough(&self) -> bool {
         false
     }
 
-    /// The best orders that a planner has by now cost this mean detour, as a part of the mean distance.
+    /// The mean detour of the planner's best orders so far, relative to the mean distance.
     fn best(&mut self, _detour: f64) {}
 }
 
-/// Somebody did not want to wait for the end.
+/// The computation was stopped by the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("stopped before the end")]
 pub struct Stopped;
 
-/// Nobody looks, nobody stops.
+/// Ignores progress and never stops.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

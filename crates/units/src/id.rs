@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A small integer that names one thing of one kind.
+/// A small integer that identifies an item of one kind.
 pub trait Id: Copy {
-    /// The id of the `index`-th thing.
+    /// The id of the item at position `index`.
     fn from_index(index: usize) -> Self;
-    /// The position of this thing in its arena.
+    /// The position of the item in its arena.
     fn index(self) -> usize;
 }
 
@@ -45,7 +45,7 @@ id!(
 );
 
 impl PortId {
-    /// No port: packets that a host made have no ingress.
+    /// No port: packets made by a host have no ingress.
     pub const NONE: PortId = PortId(u32::MAX);
 
     /// The port that transmits from end `end` (0 or 1) of `link`.
@@ -67,7 +67,7 @@ impl PortId {
         LinkId(self.0 / 2)
     }
 
-    /// Which end of the link this port transmits from: 0 or 1.
+    /// The end of the link that this port transmits from: 0 or 1.
     #[inline]
     pub fn end(self) -> usize {
         (self.0 & 1) as usize
@@ -102,22 +102,22 @@ impl<I: Id, T> IndexVec<I, T> {
         id
     }
 
-    /// How many things there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Whether the vector is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The things in the order of their ids.
+    /// The items in the order of their ids.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
     }
 
-    /// The things, to change, in the order of their ids.
+    /// The items, mutable, in the order of their ids.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }
@@ -127,17 +127,17 @@ impl<I: Id, T> IndexVec<I, T> {
         (0..self.items.len()).map(I::from_index)
     }
 
-    /// Pairs of id and thing, in order.
+    /// Pairs of id and item, in order.
     pub fn iter_enumerated(&self) -> impl Iterator<Item = (I, &T)> {
         self.items.iter().enumerate().map(|(i, t)| (I::from_index(i), t))
     }
 
-    /// The thing with this id, if there is one.
+    /// The item with this id, if it exists.
     pub fn get(&self, id: I) -> Option<&T> {
         self.items.get(id.index())
     }
 
-    /// The things as a slice.
+    /// The items as a slice.
     pub fn as_slice(&self) -> &[T] {
         &self.items
     }

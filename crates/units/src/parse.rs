@@ -1,14 +1,14 @@
-//! Quantities as people write them: "10 Gbps", "1.5 us", "96 KB". A bare number is an error.
+//! Parses quantities such as "10 Gbps", "1.5 us" and "96 KB". A number without a unit is an error.
 //!
-//! A suggestion never has another magnitude than what was written: where a unit is ambiguous, or missing, the hint names
-//! what each reading would be.
+//! A suggestion never changes the magnitude: if a unit is ambiguous or missing, the hint lists the value of each
+//! reading.
 
 use crate::{BitRate, Bytes, Span};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is not a quantity; the message says what is allowed.
+/// The reason why a text is not a quantity; the message lists the allowed forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     message: String,
@@ -16,12 +16,12 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// What is wrong and what is allowed.
+    /// What is wrong, and what is allowed.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to write instead, or "".
+    /// A suggestion, or "".
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -35,7 +35,7 @@ impl fmt::Display for ParseError {
 }
 impl std::error::Error for ParseError {}
 
-/// Names of units and how many of the smallest they are.
+/// Names of units and their sizes in the smallest unit.
 pub type Units = &'static [(&'static str, u64)];
 
 /// Times.
@@ -63,23 +63,23 @@ pub const BYTES_UNITS: Units = &[
 pub const RATE_UNITS: Units =
     &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
 
-/// Quantities and what their units mean to people.
+/// Quantities and the meaning of their units.
 pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
-    /// What it is: "a time such as \"240 us\"".
+    /// A description: "a time such as \"240 us\"".
     const EXAMPLE: &'static str;
     /// Its units.
     const UNITS: Units;
-    /// What a number without a unit would most plainly be counted in: "seconds".
+    /// The most likely unit of a number without one: "seconds".
     const BASE_UNIT: &'static str;
-    /// How many of the smallest unit that is.
+    /// The size of that unit in the smallest one.
     const BASE: u64;
-    /// Units as others write them: what they are here, by how much to multiply, and what to say of them.
+    /// Units of other conventions: the unit here, the factor, and the hint.
     const FOREIGN: &'static [Foreign];
 
-    /// So many of the smallest unit.
+    /// A number of the smallest units.
     fn of_smallest(value: u64) -> Self;
 
-    /// What to write for a number without a unit.
+    /// The suggestion for a number without a unit.
     fn of_base_unit(number: f64) -> String {
         let units = Self::UNITS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         match exact::<Self>(number, Self::BASE) {
@@ -91,12 +91,12 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
     }
 }
 
-/// A unit as others write it: its name without regard to case if the first field says so.
+/// A unit of another convention; the first field makes its name case-insensitive.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     name: &'static str,
     any_case: bool,
-    /// The unit here, and how many of it one is.
+    /// The unit here, and the factor between them.
     means: Option<(&'static str, u64)>,
     note: &'static str,
 }
@@ -113,7 +113,7 @@ const fn ambiguous(name: &'static str, note: &'static str) -> Foreign {
     Foreign { name, any_case: false, means: None, note }
 }
 
-/// `number` of something, if it is a whole number of the smallest unit.
+/// `number` of the unit, if it is a whole number of the smallest unit.
 fn exact<T: Quantity>(number: f64, scale: u64) -> Option<T> {
     let value = number * scale as f64;
     let whole = value.round();
@@ -275,7 +275,7 @@ macro_rules! from_text {
 }
 from_text!(Span, Bytes, BitRate);
 
-/// What to write instead of a text whose unit is unknown, or "".
+/// A suggestion for a text with an unknown unit, or "".
 fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     let same = |foreign: &&Foreign| {
         if foreign.any_case {
@@ -299,7 +299,7 @@ fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     if let Some((_, what)) = of_others.into_iter().find(|(units, _)| known(units)) {
         return format!("{unit} is the unit of {what}");
     }
-    // "1e-6 s": the rest of the number is where the unit should be.
+    // "1e-6 s": the rest of the number stands in place of the unit.
     let (exponent, name) = unit.split_at(unit.find(|c: char| c.is_whitespace()).unwrap_or(unit.len()));
     let scale = T::UNITS.iter().find(|(known, _)| *known == name.trim()).map(|(_, scale)| *scale);
     let value = format!("{number}{exponent}").parse::<f64>().ok();
@@ -310,7 +310,7 @@ fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     }
 }
 
-/// The unit that differs in case only, where there is one.
+/// The unit that differs only in case, if any.
 fn by_case<T: Quantity>(number: &str, unit: &str) -> String {
     let same: Vec<&str> =
         T::UNITS.iter().map(|(name, _)| *name).filter(|name| name.eq_ignore_ascii_case(unit)).collect();
@@ -360,7 +360,7 @@ enum Decimal {
     Malformed,
 }
 
-/// `number` times `scale` in exact integer arithmetic: no value is rounded on its way in.
+/// `number` times `scale` in exact integer arithmetic, without rounding.
 fn decimal(number: &str, scale: u64) -> Decimal {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// A moment: picoseconds since the start of the run.
+/// A point in time: picoseconds since the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(pub u64);
 
-/// A length of time in picoseconds.
+/// A duration in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Span(pub u64);
 
@@ -24,10 +24,10 @@ pub struct BitRate(pub u64);
 pub struct Priority(u8);
 
 impl Priority {
-    /// How many priorities a port has (IEEE 802.1Q: a three-bit code point).
+    /// Number of priorities of a port (IEEE 802.1Q: a three-bit code point).
     pub const COUNT: usize = 8;
 
-    /// The priority with this code point, if it is one of the eight.
+    /// The priority with this code point, if it is at most 7.
     pub fn new(code_point: u8) -> Option<Priority> {
         (usize::from(code_point) < Self::COUNT).then_some(Priority(code_point))
     }
@@ -38,7 +38,7 @@ impl Priority {
         self.0
     }
 
-    /// The position in an array of the eight priorities.
+    /// The index into an array of the eight priorities.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -50,7 +50,7 @@ const PS_PER_S: u64 = 1_000_000_000_000;
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// Later than every event.
     pub const MAX: Time = Time(u64::MAX);
 
     /// Seconds since the start, for display.
@@ -63,13 +63,13 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
-    /// The time since `earlier`, or zero if that is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     #[inline]
     pub fn saturating_since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// This moment plus `span`, or [`Time::MAX`] where that does not fit.
+    /// This time plus `span`, or [`Time::MAX`] on overflow.
     #[inline]
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Time {
@@ -111,13 +111,13 @@ impl Span {
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
-    /// This span and `other`, or [`Span::MAX`] where that does not fit.
+    /// This span plus `other`, or [`Span::MAX`] on overflow.
     #[inline]
     #[must_use]
     pub fn saturating_add(self, other: Span) -> Span {
         Span(self.0.saturating_add(other.0))
     }
-    /// This span times `n`, or [`Span::MAX`] where that does not fit.
+    /// This span times `n`, or [`Span::MAX`] on overflow.
     #[inline]
     #[must_use]
     pub fn saturating_mul(self, n: u64) -> Span {
@@ -145,18 +145,18 @@ impl BitRate {
         self.0 as f64 / 1e9
     }
 
-    /// The time that `size` takes on the wire at this rate, rounded up to a picosecond: the one rounding
-    /// rule of the simulator. [`Span::MAX`] where that does not fit.
+    /// The serialisation time of `size` at this rate, rounded up to a picosecond: the only rounding rule of the
+    /// simulator. [`Span::MAX`] on overflow.
     ///
     /// # Panics
-    /// At rate zero: scenarios with such a link are refused at load.
+    /// At rate zero: scenarios with such a link are rejected when loaded.
     pub fn serialise(self, size: Bytes) -> Span {
         assert!(self.0 > 0, "a link of rate zero cannot serialise");
         let bit_ps = u128::from(size.0) * 8 * u128::from(PS_PER_S);
         Span(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// How many whole bytes this rate carries in `span`: the bandwidth-delay product.
+    /// Number of whole bytes that this rate carries in `span`: the bandwidth-delay product.
     pub fn bytes_in(self, span: Span) -> Bytes {
         Bytes((u128::from(self.0) * u128::from(span.0) / 8 / u128::from(PS_PER_S)) as u64)
     }
@@ -165,17 +165,17 @@ impl BitRate {
 /// A rate prepared for the hot path: [`BitRate::serialise`] without a division where a byte takes a whole
 /// number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
 ///
-/// One word: the picoseconds that a byte takes, or the rate itself with the highest bit set.
+/// One word: the picoseconds per byte, or the rate with the highest bit set.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRate(u64);
 
-/// A byte takes no whole number of picoseconds.
+/// A byte does not take a whole number of picoseconds.
 const INEXACT: u64 = 1 << 63;
-/// What a byte takes at one bit a second.
+/// The picoseconds of a byte at one bit per second.
 const BYTE_PS: u64 = 8 * PS_PER_S;
 
 impl LineRate {
-    /// Prepares `rate`. One of 2^63 bit/s or more counts as just below: a frame takes a picosecond at either.
+    /// Prepares `rate`. Rates from 2^63 bit/s count as just below: a frame takes a picosecond at either.
     pub fn new(rate: BitRate) -> LineRate {
         let exact = rate.0 > 0 && BYTE_PS.is_multiple_of(rate.0);
         LineRate(if exact { BYTE_PS / rate.0 } else { INEXACT | rate.0.min(INEXACT - 1) })
@@ -191,7 +191,7 @@ impl LineRate {
         }
     }
 
-    /// The rate that was prepared.
+    /// The original rate.
     pub fn rate(self) -> BitRate {
         BitRate(if self.0 & INEXACT == 0 { BYTE_PS / self.0 } else { self.0 ^ INEXACT })
     }
@@ -297,7 +297,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Writes `value` in the largest unit that it reaches, with all its digits: what is printed reads back equal.
+/// Writes `value` in its largest suitable unit with all digits: the text reads back as the same value.
 fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, steps: &[(u64, &str)], base: &str) -> fmt::Result {
     let Some(&(scale, unit)) = steps.iter().find(|(scale, _)| value >= *scale) else {
         return write!(f, "{value} {base}");

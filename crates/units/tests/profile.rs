@@ -1,4 +1,4 @@
-//! What the tests of all crates rely on: arithmetic that overflows is a failure, optimised as they are.
+//! The build profile that the tests of all crates rely on: overflow is a failure, although the tests are optimised.
 
 use std::hint::black_box;
 

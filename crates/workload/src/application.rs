@@ -1,4 +1,4 @@
-//! A parallel application: ranks on hosts, each pair that talks on a connection of its own.
+//! A parallel application: ranks on hosts, with one connection per pair of communicating ranks.
 
 use super::context::{Context, SIZE_MAX, TIMES, known_host};
 use super::maker::{Maker, Source};
@@ -28,7 +28,7 @@ table! {
         envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
         /// Collective algorithms that replace the choice by size, as in ["allreduce = ring"]
         algorithms: Vec<String> = or(Vec::new());
-        /// The same, understood
+        /// The collective algorithms, parsed.
         choices: Choices = try_from(choices(t, &algorithms));
         /// Ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
@@ -52,13 +52,13 @@ table! {
 choices! {
     /// Patterns instead of a trace
     pub enum PatternName {
-        /// A sum to all
+        /// A sum over all ranks, returned to all
         AllReduce = "all_reduce",
-        /// A block from each to each
+        /// A block from each rank to each other
         AllToAll = "all_to_all",
         /// From rank to rank
         Pipeline = "pipeline",
-        /// Centres to all, sums to one
+        /// Centres to all ranks, sums to one
         KMeans = "k_means",
         /// Neighbours on a grid
         Stencil = "stencil",
@@ -66,20 +66,20 @@ choices! {
 }
 
 choices! {
-    /// Where ranks go
+    /// Placement of ranks
     pub enum PlacementName {
         /// The next free hosts in the order of the topology
         Packed = "packed",
         /// A host of each rack in turn
         RoundRobin = "round_robin",
-        /// Free hosts by lot
+        /// Free hosts at random
         Random = "random",
         /// As listed
         Hosts = "hosts",
     }
 }
 
-/// By default as `hosts` says, if it does.
+/// Without this key: as `hosts` lists, if given.
 fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
     let listed = t.has("hosts") || t.has("hosts_file");
     let (default, origin) = if listed {
@@ -111,7 +111,7 @@ fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context
     hosts
 }
 
-/// Every rank has its place.
+/// Places all ranks.
 fn check_places(
     t: &mut Table,
     context: &Context,
@@ -156,7 +156,7 @@ impl Source for ApplicationSpec {
 /// A job in the network.
 #[derive(Debug)]
 pub struct ApplicationWorkload {
-    /// What its ranks do.
+    /// The steps of its ranks.
     pub job: Job,
     transport: u16,
 }
@@ -225,11 +225,11 @@ impl Workload for ApplicationWorkload {
     }
 }
 
-/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their order and
-/// share no place.
+/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their
+/// order and share no place.
 ///
 /// # Errors
-/// Position of the workload, and why its ranks have no place.
+/// Position of the workload, and the reason why its ranks cannot be placed.
 pub fn place<'a>(
     workloads: impl Iterator<Item = Option<&'a ApplicationSpec>>,
     topology: &Topology,

@@ -1,10 +1,9 @@
-//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed one (every
-//! host keeps a number of flows going, as bolt §IV-A3 has it with one).
+//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed loop (every host keeps a
+//! number of flows active, one in bolt §IV-A3).
 //!
-//! The offered load counts application bytes against the rate of the sender's link: headers come on top.
-//! In the closed loop, each of a host's first flows starts at a uniformly random moment within the time that
-//! a flow of mean size takes on its link, so that the run does not begin with all hosts in step; it is
-//! never later than `stop`. A later flow starts when the one before it has ended.
+//! The offered load counts application bytes against the rate of the sender's link; headers come on top. In the closed
+//! loop, the first flows of a host start at uniformly random times within the duration of a mean flow on its link, so
+//! that hosts do not start in step, but never later than `stop`. A later flow starts when the previous one has ended.
 
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
@@ -46,7 +45,7 @@ table! {
     pub fn try_read(t, context: &Context);
 }
 
-/// What the kind of sizes means.
+/// Parses the kind of sizes.
 pub(crate) const SIZES_DOC: &str =
     "Distribution; a text alone is a fixed size or the source of a cdf";
 
@@ -132,7 +131,7 @@ enum Arrivals {
     Closed(Agenda),
 }
 
-/// Who sends to whom.
+/// The choice of sender and receiver.
 #[derive(Debug)]
 struct Among {
     /// Ascending.
@@ -147,7 +146,7 @@ struct Background {
     sizes: SizesSpec,
     arrivals: Arrivals,
     destinations: Destinations,
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     size_streams: Vec<Rng>,
     destination_streams: Vec<Rng>,
@@ -198,13 +197,13 @@ impl Background {
     }
 }
 
-/// `delay` into `window`, folded back where a short window ends before that.
+/// `delay` into `window`, wrapped if the window is shorter.
 fn first_start(window: &Range<Time>, delay: Span) -> Time {
     let length = window.end.saturating_since(window.start);
     window.start.saturating_add(Span(delay.0.checked_rem(length.0).unwrap_or(0)))
 }
 
-/// Bits a second that `host` can send, over all its links.
+/// Bits per second that `host` can send, over all its links.
 fn link_rate(topology: &Topology, host: NodeId) -> f64 {
     topology.nodes()[host].ports.iter().map(|port| topology.channel(*port).rate.0 as f64).sum()
 }
@@ -244,15 +243,15 @@ impl Workload for Background {
     }
 }
 
-/// Who receives: any other host, or one of the same rack with a given probability.
+/// The choice of the receiver: any other host, or with a given probability one of the same rack.
 #[derive(Debug)]
 struct Destinations {
     /// All hosts, ascending.
     hosts: Vec<NodeId>,
     intra_rack: Option<f64>,
-    /// All hosts, rack by rack. A rack is what hangs at one switch: that of the host's first link.
+    /// All hosts, rack by rack. A rack is the hosts whose first link leads to the same switch.
     by_rack: Vec<NodeId>,
-    /// For each host: its place in `by_rack`, and that of its rack.
+    /// For each host: its position in `by_rack`, and its rack.
     places: Vec<(usize, Range<usize>)>,
 }
 
@@ -273,8 +272,8 @@ impl Destinations {
         Destinations { hosts: hosts.to_vec(), intra_rack, by_rack, places }
     }
 
-    /// A host other than `host`. Where the rack has no other host (or there is no other rack), all flows
-    /// leave it (or stay).
+    /// A random host other than `host`. If the rack has no other host, all flows leave it; with a single rack, all
+    /// flows stay.
     fn draw(&self, host: usize, rng: &mut Rng) -> NodeId {
         let (place, rack) = &self.places[host];
         let outside = self.hosts.len() - rack.len();
@@ -319,7 +318,7 @@ mod tests {
             source: "web_search".into(),
             points: super::super::builtin("web_search").unwrap().to_vec(),
         });
-        // Long enough that three per cent is at least four standard errors of the bytes offered.
+        // Long enough that 3 % is at least four standard errors of the bytes offered.
         for (sizes, load, ms) in [(uniform(), 0.6, 100), (log_uniform, 0.2, 300), (web_search, 0.8, 20_000)] {
             let topology = racks(2, 8);
             let kind = kind(sizes, ArrivalsSpec::Load(Load { load }), None, ms);
@@ -413,7 +412,7 @@ mod tests {
         fn starts_never_go_back(load in 0.01f64..1.0, racks_ in 1usize..4, hosts in 2usize..5, intra: bool) {
             let share = intra.then_some(load);
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load }), share, 1);
-            // `drain` asserts the order and that nobody sends to itself.
+            // `drain` asserts the order and that no host sends to itself.
             let flows = drain(&mut *make(kind, &racks(racks_, hosts)));
             let window = at(Span::from_ms(2))..at(Span::from_ms(3));
             prop_assert!(flows.iter().all(|flow| window.contains(&flow.start)));

@@ -1,10 +1,11 @@
 //! Several sources and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau benchmarks): an
-//! offered load that the receiver's link can take, a burst of several times that link, and the load again.
+//! offered load below the capacity of the receiver's link, a burst of several times that capacity, and the first load
+//! again.
 //!
-//! Each source has one connection for the whole run. Its application writes a message at regular times, and one large one when
-//! the burst begins, all that it offers in the burst. What falls due before the last message has arrived is
-//! written then. Sources begin at random moments of the first interval. Left out: an application that is slower in the
-//! burst than its link, because the burst waits for the receiver in any case.
+//! Each source has one connection for the whole run. Its application writes messages at regular times, and one large
+//! message with all data of the burst when the burst begins. Messages that are due before the previous one has arrived
+//! are written after it. Sources begin at random times of the first interval. Not modelled: an application that is
+//! slower than its link in the burst, because the burst waits for the receiver anyway.
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};
@@ -53,7 +54,7 @@ impl Kind for HotspotSpec {
     }
 }
 
-/// What an application is about to write.
+/// The next write of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Message {
     due: Time,
@@ -65,7 +66,7 @@ struct Message {
 struct Source {
     host: NodeId,
     next: Option<Message>,
-    /// Since when the connection has nothing to carry; `None` while it has.
+    /// Time since the connection is idle; `None` while it is busy.
     free: Option<Time>,
     written: u64,
     burst_over: bool,
@@ -115,7 +116,7 @@ impl Hotspot {
         hotspot
     }
 
-    /// Sets what `source` writes next, if it would write a message at `due`.
+    /// Sets the next write of `source`, if a message is due at `due`.
     fn advance(&self, source: &mut Source, due: Time) {
         let next = if due >= self.burst.due && !source.burst_over {
             source.burst_over = true;
@@ -126,7 +127,7 @@ impl Hotspot {
         source.next = Some(next).filter(|message| message.due < self.stop);
     }
 
-    /// The source whose turn comes first; of several at one time the first.
+    /// The source with the earliest write; ties go to the first source.
     fn first(&self) -> Option<(Time, usize)> {
         let start = |source: &Source| Some(source.next?.due.max(source.free?));
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((start(source)?, number))).min()
@@ -157,7 +158,7 @@ impl Workload for Hotspot {
         flow
     }
 
-    /// A connection that has failed carries no more.
+    /// A failed connection carries no more data.
     fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
         let number = flow.spec.kept.expect("every flow of this workload is on a kept connection").number;
         self.sources[number as usize].free = (flow.status == FlowStatus::Finished).then_some(now);
@@ -219,7 +220,7 @@ mod tests {
             let after = steady().count() - before;
             assert!((15..=16).contains(&before), "{before}");
             assert_eq!(after, 15, "from 1.1 ms on, every 64 us");
-            // 4 times 10 Gb/s for 100 us are 500 KB, a quarter each.
+            // 4 times 10 Gb/s for 100 us are 500 KB, a quarter per source.
             let burst: Vec<_> = mine.iter().filter(|flow| flow.size == 125_000).collect();
             assert_eq!((burst.len(), burst[0].start), (1, at(Span::from_ms(1))));
             assert!(mine.iter().all(|flow| flow.source == mine[0].source && flow.destination.0 == 1));
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_due_waits_for_the_message_before_it() {
-        // An interval is 64 us, a message takes 100.
+        // An interval is 64 us; a message takes 100 us.
         let flows = play(&mut *workload(), Span::from_us(100));
         let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == 2).collect();
         assert!(mine.windows(2).all(|pair| pair[1].start == pair[0].start + Span::from_us(100)));

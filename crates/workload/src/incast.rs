@@ -2,8 +2,8 @@
 //! INFOCOM 2014): each host, at Poisson times, asks `fan_in` distinct other hosts for a response of one
 //! size; the job is done when the last response is in.
 //!
-//! With a request size, every server gets a request flow whose reply is the response; without one, the
-//! responses start by themselves when the job does. Left out: think time at the server, a job that gives up.
+//! With a request size, every server gets a request flow whose reply is the response; without one, the responses start
+//! with the job. Not modelled: think time at the server, and jobs that give up.
 
 use super::arrivals::Poisson;
 use super::context::{Context, SIZE_MAX, SIZES, TIMES, others, stop};
@@ -43,7 +43,7 @@ table! {
     pub fn try_read(t, context: &Context);
 }
 
-/// More than one a nanosecond is no rate that a host could have.
+/// No host can start more than one job per nanosecond.
 pub(crate) const RATES: Above = Above(0.0, 1e9, "");
 
 impl Source for IncastSpec {
@@ -64,11 +64,11 @@ impl Source for IncastSpec {
     }
 }
 
-/// What a job asks for.
+/// The request and response sizes of a job.
 #[derive(Debug)]
 struct Jobs {
     fan_in: u32,
-    /// One is drawn for each job.
+    /// One size is drawn per job.
     response: Vec<Bytes>,
     /// 0: no requests.
     request: Bytes,
@@ -77,7 +77,7 @@ struct Jobs {
 /// The workload.
 struct Incast {
     jobs: Jobs,
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     hosts: Vec<NodeId>,
     arrivals: Poisson,
@@ -87,12 +87,12 @@ struct Incast {
     /// Flows of the job that has just begun.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
-    /// A query each.
+    /// One query per job.
     under_way: Queries<()>,
 }
 
 impl Incast {
-    /// Jobs at `rate` a second and host, beginning within `window`.
+    /// Jobs at `rate` per second and host, starting within `window`.
     fn new(jobs: Jobs, rate: f64, window: Range<Time>, maker: &Maker) -> Incast {
         let hosts = maker.hosts();
         let count = hosts.len();
@@ -113,7 +113,7 @@ impl Incast {
         }
     }
 
-    /// Draws the job that `host` begins at `start`, and lines up its flows.
+    /// Draws the job that `host` begins at `start`, and queues its flows.
     fn begin(&mut self, host: usize, start: Time) {
         let choices = &self.jobs.response;
         let response = choices[self.sizes[host].below(choices.len() as u64) as usize].0.max(1);
@@ -241,7 +241,7 @@ mod tests {
             assert_within(f64::from(sizes[&size]), n / 3.0, 4.0 * (n * 2.0 / 9.0).sqrt());
         }
         for count in asked.values() {
-            // Each of the 12 is a server of 10/12 of the jobs (never of its own: 10 of 11 others).
+            // Each of the 12 hosts is a server of 10/12 of the jobs (10 of the 11 other hosts).
             assert_within(f64::from(*count), n * 10.0 / 12.0, 5.0 * (n * 10.0 / 144.0 + n / 12.0).sqrt());
         }
     }
@@ -251,7 +251,7 @@ mod tests {
         let (plain, requests) = (drain(&mut *incast(12, 0, 50)), drain(&mut *incast(12, 1600, 50)));
         assert!(!plain.is_empty() && plain.len() == requests.len());
         for (plain, request) in plain.iter().zip(&requests) {
-            // The same draws, the other way round.
+            // The same draws in the other direction.
             assert_eq!((request.source, request.destination), (plain.destination, plain.source));
             assert_eq!((request.size, request.reply, request.start), (1600, plain.size, plain.start));
         }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!((done[0].aggregator, done[0].response), (flows[0].destination, flows[0].size));
         assert_eq!(workload.take_queries(), []);
 
-        // The second job loses a flow for good, the third is under way when the run ends.
+        // The second job loses a flow permanently; the third is active when the run ends.
         for flow in &flows[10..20] {
             workload.on_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
         }

@@ -1,9 +1,9 @@
-//! Workloads: what makes flows. One file for each story, which declares its keys and makes its flows; all are pulled lazily, in the
-//! order of starts.
+//! Workloads, which generate flows. One file per kind declares its keys and makes its flows; flows are generated
+//! lazily, in the order of their starts.
 //!
-//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
-//! so that another workload, another transport or a further host shifts no other draw: variants of a
-//! scenario that share a seed see the same traffic (common random numbers).
+//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5). Another
+//! workload, another transport or a further host therefore changes no other draw: variants of a scenario with the same
+//! seed see the same traffic (common random numbers).
 
 mod arrivals;
 pub mod cdf;
@@ -65,22 +65,22 @@ pub struct WorkloadSpec {
     pub name: String,
     /// Name of the transport: "default" is `[transport]`, "udp" none.
     pub transport: String,
-    /// What it does.
+    /// The kind and its keys.
     pub kind: WorkloadKind,
 }
 
-/// A workload as far as it could be read.
+/// A workload, as far as it is valid.
 pub struct Partial {
     /// Its name in the tables.
     pub name: String,
     /// Name of its transport.
     pub transport: String,
-    /// `None` where a problem was recorded.
+    /// `None` if an error was recorded.
     pub kind: Option<WorkloadKind>,
 }
 
-/// Reads one workload; `taken` holds all names that are given, so that no default is one of them. `is_preset` tells the
-/// names of presets, which are no transports by themselves.
+/// Reads a workload; `taken` holds all given names, so that no default name is one of them. `is_preset` recognises the
+/// names of presets, which are not transports by themselves.
 pub fn workload(
     t: &mut Table,
     context: &Context,
@@ -135,8 +135,7 @@ fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool)
 /// its transport in the network; both are copied into every [`pauseframe_fabric::FlowSpec`].
 ///
 /// # Panics
-/// If `spec` names a host that the topology has not, or needs more hosts than there are: `resolve` refuses
-/// such scenarios.
+/// If `spec` names an unknown host, or needs more hosts than exist: `resolve` rejects such scenarios.
 pub fn build(
     spec: &WorkloadSpec,
     index: u16,

@@ -1,4 +1,4 @@
-//! Flows without an end of their own: they send all that the network takes, from their start to their stop.
+//! Long flows: flows of unlimited size, which send as fast as the network allows from their start to their stop.
 
 use super::flow_list::node_by_name;
 use super::context::{Context, TIME_MAX, TIMES, host};
@@ -22,7 +22,7 @@ table! {
 }
 
 table! {
-    /// A flow without an end of its own
+    /// A flow of unlimited size
     pub struct LongFlowEntry as "LongFlow" {
         /// Sending host
         src: String = try_by(host, context);

@@ -1,4 +1,4 @@
-//! Several hosts to one: the first `senders` hosts that are not the receiver, all at once or each at a random moment.
+//! Several hosts to one: the first `senders` hosts other than the receiver start together or at random times.
 
 use super::context::{Context, SIZES, TIMES, receiver, senders};
 use super::maker::{Listed, Maker, Source, at};
@@ -40,7 +40,7 @@ impl Source for NToOne {
     }
 }
 
-/// The starts are uniform over `starts`, all at its beginning if it is empty.
+/// The starts are uniform over `starts`; an empty range starts all at its beginning.
 fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: &Maker) -> Listed {
     let receiver = maker.context.topology.find(receiver).expect("resolve has checked the receiver's name");
     let sources = maker.context.topology.hosts().filter(|host| *host != receiver).take(senders as usize);

@@ -1,4 +1,4 @@
-//! Draws beyond those of the stream itself: short, and the same bits on every machine (integer arithmetic, IEEE
+//! Random laws beyond those of the stream: short, and with the same bits on every machine (integer arithmetic, IEEE
 //! basic operations and `libm`).
 
 use pauseframe_engine::Rng;

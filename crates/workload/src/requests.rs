@@ -1,10 +1,10 @@
-//! A client that asks a server again and again, one request at a time (repro: 20 KB responses in sequence on a persistent
-//! connection beside long flows); or several servers at once, round after round, each when the last response of the one before
-//! is in: synchronised incast.
+//! A client that sends requests to a server one at a time (repro: 20 KB responses in sequence on a persistent
+//! connection beside long flows), or to several servers at once in rounds, each after the last response of the previous
+//! round: synchronised incast.
 //!
-//! A request is a flow with a reply. On a persistent connection the window, RTT estimate and everything else of TCP go on from
-//! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
-//! table. Left out: pipelining.
+//! A request is a flow with a reply. A persistent connection keeps its window, RTT estimate and all other TCP state
+//! between requests; otherwise each request has a new connection. A round of several servers is a row of the `queries`
+//! table. Not modelled: pipelining.
 
 use super::random::exponential;
 use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
@@ -64,7 +64,7 @@ choices! {
     pub enum ReplyLaw {
         /// Always the same
         Constant = "constant",
-        /// From zero to `time`, all as likely
+        /// Uniform from zero to `time`
         Uniform = "uniform",
         /// Exponential with mean `time`
         Exponential = "exponential",
@@ -73,7 +73,7 @@ choices! {
     }
 }
 
-/// How long an application takes for its reply.
+/// The time of an application for its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReplyDelay {
     law: ReplyLaw,
@@ -86,7 +86,7 @@ fn asking(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Opt
     host(t, key, doc, context)
 }
 
-/// `server` or `servers`: other hosts than the client, each once.
+/// `server` or `servers`: hosts other than the client, without duplicates.
 fn check_servers(
     t: &mut Table,
     client: Option<&str>,
@@ -111,7 +111,7 @@ fn check_servers(
 }
 
 impl RequestsSpec {
-    /// All that answer.
+    /// All servers.
     pub fn all_servers(&self) -> Vec<String> {
         self.servers.iter().chain(&self.server).cloned().collect()
     }
@@ -145,43 +145,43 @@ impl Source for RequestsSpec {
 struct Exchange {
     request: Bytes,
     response: Bytes,
-    /// From the response to the next request.
+    /// Time from the response to the next request.
     pause: Span,
-    /// From the request to one server to that to the next.
+    /// Time between the requests to two servers.
     spacing: Span,
-    /// From the request to the response.
+    /// Time from the request to the response.
     reply_delay: ReplyDelay,
 }
 
-/// All of them.
+/// Number of requests.
 #[derive(Debug)]
 struct Series {
     exchange: Exchange,
     count: u32,
     persistent: bool,
-    /// How long before the first request the connections are opened.
+    /// Lead time for opening the connections before the first request.
     connect_ahead: Span,
 }
 
 /// The workload.
 struct Requests {
     series: Series,
-    /// One a server, as they are sent in each round.
+    /// One flow per server, as sent in each round.
     templates: Vec<FlowSpec>,
-    /// Rounds that have begun.
+    /// Number of rounds begun.
     rounds: u32,
-    /// The round that is being asked, or is next; `None` while responses are awaited and after the last.
+    /// The current or next round; `None` while responses are awaited and after the last round.
     start: Option<Time>,
-    /// Flows of this round that have been asked for, and those that have ended.
+    /// Flows of this round that have been requested, and those that have ended.
     asked: usize,
     ended: usize,
     failed: bool,
-    /// The round as a query, where there are several servers.
+    /// The round as a query, with several servers.
     query: Option<QueryRecord>,
-    /// Of a round after the first: on connections that are kept there is no handshake any more.
+    /// The ideal of later rounds: persistent connections need no handshake.
     later_ideal: Span,
     next_query: QueryNumbers,
-    /// Draws reply delays, one stream a server.
+    /// Draws reply delays, one stream per server.
     delays: Vec<Rng>,
     finished: Vec<QueryRecord>,
 }
@@ -238,7 +238,7 @@ impl Requests {
         }
     }
 
-    /// How long server `number` takes for its next reply.
+    /// The delay of the next reply of server `number`.
     fn reply_delay(&mut self, number: usize) -> Span {
         let ReplyDelay { law, time } = self.series.exchange.reply_delay;
         match law {
@@ -252,7 +252,7 @@ impl Requests {
         }
     }
 
-    /// All flows of the round have ended. A client that was refused or gave up asks no more.
+    /// All flows of the round have ended. A client that was refused or gave up sends no more requests.
     fn end_round(&mut self, now: Time) {
         if let Some(query) = &mut self.query {
             let finish = (!self.failed).then_some(now);
@@ -281,7 +281,7 @@ impl Workload for Requests {
         let start = self.start.expect("asked for a flow only while next_start gives a time");
         let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
         let number = self.asked;
-        // Opened earlier: none of its requests pays for the handshake.
+        // The connection is opened early, so no request includes the handshake.
         let first = first && self.series.connect_ahead == Span::ZERO;
         let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
         let reply_delay = self.reply_delay(number);
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(workload.next_start(), None);
     }
 
-    /// A round waits for the last response, however late, and is one query.
+    /// A round waits for its last response and is one query.
     #[test]
     fn rounds_of_several_servers_do_not_overlap() {
         let topology = racks(1, 4);
@@ -407,7 +407,7 @@ mod tests {
         for round in 0..2 {
             let flows: Vec<FlowSpec> = (0..3)
                 .map(|number| {
-                    // The connections of the first round are there earlier.
+                    // The connections of the first round are opened early.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
                     let due = now + spacing * u64::from(number);
                     assert_eq!(workload.next_start(), Some(Time(due.0 - ahead.0)));

@@ -1,11 +1,10 @@
-//! Queries through two levels (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks",
-//! HOTI 2011): a high-level aggregator asks one random host of each rack, its mid-level aggregator; that one asks
-//! all other servers of the rack, waits for all of them (a strict barrier) and answers; the query is done
-//! when the answers of all racks are in.
+//! Two-level queries (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI
+//! 2011): a high-level aggregator asks a random host of each rack, its mid-level aggregator. This one asks all other
+//! servers of the rack, waits for all (a strict barrier) and answers. The query ends when all racks have answered.
 //!
-//! Each exchange has a connection of its own. The one between a mid-level aggregator and a server carries request and
-//! response; the answer to the high-level aggregator comes on a connection that the mid-level one opens. Left out: time to
-//! think, answers that are given without waiting for all.
+//! Each exchange has one connection. The connection between a mid-level aggregator and a server carries request and
+//! response; the mid-level aggregator opens another one for its answer. Not modelled: think time, and answers before
+//! all servers have responded.
 
 use super::arrivals::Agenda;
 use super::queries::Queries;
@@ -56,8 +55,8 @@ kinds! {
     pub fn read(t);
 }
 
-/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144 ms
-/// at each; cee §III-C1 has them a hundred times as often.
+/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144
+/// ms at each; cee §III-C1 uses a rate 100 times higher.
 const MEAN_GAP: Span = Span::from_us(1436);
 
 table! {
@@ -72,7 +71,7 @@ table! {
 
 table! {
     /// Times between events with this mean; `sigma` is the standard deviation of their logarithm
-    // Long silences and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
+    // Long pauses and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
     #[derive(Copy)]
     pub struct LogNormal {
         /// Mean time between two queries of an aggregator
@@ -124,7 +123,7 @@ impl Source for ScatterGatherSpec {
 /// The servers below one switch.
 type Rack = Vec<NodeId>;
 
-/// For each rack: its mid-level aggregator, and how many responses that one waits for.
+/// For each rack: its mid-level aggregator, and the number of responses that it waits for.
 type Waits = Vec<(NodeId, usize)>;
 
 /// The workload.
@@ -134,14 +133,14 @@ pub(crate) struct ScatterGather {
     response: u64,
     aggregators: Vec<NodeId>,
     racks: Vec<Rack>,
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     agenda: Agenda,
-    /// One for each aggregator.
+    /// One per aggregator.
     gap_streams: Vec<Rng>,
     server_streams: Vec<Rng>,
     ideal_of_query: IdealOfQuery,
-    /// Flows that are due now.
+    /// Flows that are due.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
     under_way: Queries<Waits>,
@@ -180,7 +179,7 @@ impl ScatterGather {
         self.agenda.enter(after.saturating_add(gap), aggregator);
     }
 
-    /// Draws the mid-level aggregators of a query that begins at `start`, and lines up the requests to them.
+    /// Draws the mid-level aggregators of a query that begins at `start`, and queues the requests to them.
     fn begin(&mut self, aggregator: usize, start: Time) {
         let (source, query, rng) =
             (self.aggregators[aggregator], self.next_query.take(), &mut self.server_streams[aggregator]);
@@ -206,7 +205,7 @@ impl ScatterGather {
         self.under_way.begin(record, waits.len() as u32, waits);
     }
 
-    /// The slowest rack alone in the idle network: its stages one after the other.
+    /// The slowest rack in the idle network: its stages in sequence.
     fn ideal(&self, source: NodeId, waits: &[(NodeId, usize)], start: Time) -> Span {
         let rack_alone = |rack: &Rack, mid: NodeId| {
             let template = FlowSpec { source, start, ..self.template };
@@ -219,7 +218,7 @@ impl ScatterGather {
         self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
     }
 
-    /// What the mid-level aggregator asks the other servers of its rack.
+    /// The requests of the mid-level aggregator to the other servers of its rack.
     fn requests<'a>(
         &'a self,
         rack: &'a Rack,
@@ -236,7 +235,7 @@ impl ScatterGather {
         FlowSpec { source: mid, destination: aggregator, size: self.response, reply: 0, ..*template }
     }
 
-    /// What follows a flow that has finished: the requests within the rack, or its answer.
+    /// The successors of a finished flow: the requests within the rack, or the answer.
     fn follow(&mut self, flow: &FlowSpec, query: u32, now: Time) {
         let Some((record, waits)) = self.under_way.get_mut(query) else { return };
         let aggregator = record.aggregator;
@@ -357,7 +356,7 @@ mod tests {
         topology.peer(topology.nodes()[host].ports[0])
     }
 
-    /// Takes what is due without taking the next query.
+    /// Takes due flows without starting the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
         while workload.next_start() == Some(now) {
@@ -409,7 +408,7 @@ mod tests {
         assert_eq!(done.len(), 1);
         assert_eq!((done[0].start, done[0].finish, done[0].fan_in), (start, Some(now), 8));
         assert_eq!((done[0].aggregator, done[0].response), (hla, 20_000));
-        // A microsecond a flow in this test: asked, three servers, answer.
+        // In this test each flow takes 1 us: request, three servers, answer.
         assert_eq!(done[0].ideal, Span::from_us(5));
     }
 
@@ -434,7 +433,8 @@ mod tests {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
                 std::iter::from_fn(|| workload.next_start().map(|_| workload.next_flow().start)).collect();
-            // Of a renewal process over time t: t / mean, with standard deviation variation * sqrt(t / mean).
+            // The number of events of a renewal process in time t: t / mean, with standard deviation variation * sqrt(t
+            // / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());
         }
     }

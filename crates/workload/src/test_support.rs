@@ -1,4 +1,4 @@
-//! What the tests of the workloads share.
+//! Helpers of the workload tests.
 
 use super::{QueryNumbers, WorkloadContext, build};
 use crate::{WorkloadKind, WorkloadSpec};
@@ -8,7 +8,7 @@ use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
 
-/// A stream of the tests' own.
+/// A stream for tests.
 pub(crate) fn rng(purpose: &str) -> Rng {
     pauseframe_engine::stream(12, purpose, 0)
 }

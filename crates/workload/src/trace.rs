@@ -1,4 +1,4 @@
-//! What the ranks of an application do: a trace, from a file or in the scenario, or a pattern.
+//! The steps of the ranks of an application: a trace, from a file or in the scenario, or a pattern.
 
 use super::application::PatternName;
 use super::context::{Context, SIZE_MAX, TIMES};
@@ -12,7 +12,7 @@ use pauseframe_units::{Bytes, Span};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The longest packed trace that the resolved scenario keeps; longer ones stay in their file.
+/// The largest packed trace that the resolved scenario contains; a larger one stays in its file.
 const PACKED_MAX: usize = 8 << 20;
 const RANKS_MAX: u32 = 65_536;
 
@@ -87,7 +87,7 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     Some(Arc::new(application))
 }
 
-/// The resolved scenario has the trace in it, so that it can be run elsewhere.
+/// The resolved scenario contains the trace, so that it can run elsewhere.
 fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     let origin = match key {
         "packed" => t.origin_of("packed"),
@@ -100,7 +100,7 @@ fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     }
 }
 
-/// The digest, which must be that of the trace if the file gives one.
+/// The digest; it must match the trace if the file has one.
 fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
     let mut hash = Sha256::new();
     if let Some(bundle) = bundle {

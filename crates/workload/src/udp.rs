@@ -1,8 +1,8 @@
-//! Datagram sources that do not react (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
+//! Datagram sources without congestion control (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
 //!
-//! A flow of this workload is what one source sends without a pause: everything from `start` on, or one burst. The
-//! network sends it at the rate of the workload, so the end of a burst is known beforehand: size over rate. The pause
-//! after it is exponential. Sources start together where they are always on, and after a first pause otherwise.
+//! A flow of this workload is the data that a source sends without a pause: everything from `start` on, or one burst.
+//! The network sends it at the rate of the workload, so the end of a burst is known in advance: size over rate. The
+//! pause after it is exponential. Continuous sources start together, bursty ones after a first pause.
 
 use super::random::exponential;
 use super::background::SIZES_DOC;
@@ -76,7 +76,7 @@ fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: O
     }
 }
 
-/// `Some(None)` for a source that is always on; `None` where a mistake is recorded.
+/// `Some(None)` for a continuous source; `None` if an error was recorded.
 #[expect(clippy::option_option, reason = "a mistake is not the absence of a burst")]
 fn burst(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Option<BurstSpec>> {
     let item = t.item.and_then(|item| item.get(key));
@@ -105,7 +105,7 @@ impl Kind for UdpSpec {
 /// The workload.
 #[derive(Debug)]
 struct Udp {
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     destinations: Vec<NodeId>,
     rate: BitRate,
@@ -114,13 +114,13 @@ struct Udp {
     sources: Vec<Source>,
 }
 
-/// One host that sends.
+/// A sending host.
 #[derive(Debug)]
 struct Source {
     host: NodeId,
-    /// Start of its next flow; `None` when it is through.
+    /// Start of its next flow; `None` after the last.
     next: Option<Time>,
-    /// Bytes that it has left.
+    /// Bytes left to send.
     remaining: u64,
     rng: Rng,
 }
@@ -156,7 +156,7 @@ impl Udp {
         }
     }
 
-    /// The source whose turn comes first; of several at one time the first of the list.
+    /// The source with the earliest flow; ties go to the first in the list.
     fn first(&self) -> Option<(Time, usize)> {
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((source.next?, number))).min()
     }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn bursts_have_their_size_and_pauses_their_mean() {
         let topology = racks(1, 4);
-        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms a burst and source.
+        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms per burst and source.
         let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle: Span::from_us(276) };
         let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));

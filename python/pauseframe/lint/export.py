@@ -27,7 +27,7 @@ def export(reading: Reading, folder: Path) -> int:
     fabric = reading.fabric
     forwarding = Forwarding.of(fabric)
     if not forwarding.hosts:
-        raise ValueError("there are no static forwarding rows to export")
+        raise ValueError("no static forwarding rows to export")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name another folder")
     lane = coupled(fabric.switches.values(), sorted({p for _, port in fabric.ports() for p in port.lossless}))

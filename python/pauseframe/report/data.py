@@ -67,7 +67,7 @@ class RunData:
     def check_unchanged(self) -> None:
         """Raises RunError if the folder's results have changed, because the data may then mix two runs."""
         if self.folder is not None and open_results(self.folder).summary != self.summary:
-            raise RunError(f"{self.folder} was written anew while the report was being built: build it once more")
+            raise RunError(f"{self.folder} was overwritten while the report was being built: build the report again")
 
 
 TABLES = ("flows", "queries", "ports", "series")

@@ -58,7 +58,7 @@ def read(folder: Path) -> Verdicts:
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError) as error:
-        raise RunError(f"{path}: {error}; write it anew with pauseframe reproduce all --record") from error
+        raise RunError(f"{path}: {error}; rewrite it with pauseframe reproduce all --record") from error
 
 
 def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mapping[str, str]) -> Path:

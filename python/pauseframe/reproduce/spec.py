@@ -268,7 +268,7 @@ def shipped_experiments() -> Path:
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
     """All experiments of a folder, or of the package, sorted by paper and name.
 
-    Raises ScenarioError with every mistake in every file, InputError if there is no experiment.
+    Raises ScenarioError with every mistake in every file, InputError without an experiment.
     """
     root = folder or shipped_experiments()
     found: list[Experiment] = []

@@ -84,7 +84,7 @@ def carry_out(
         keep.clean()
         display.close()
     if (missing or reused) and (folder / REPORT).exists():
-        sys.stderr.write(f"{folder / REPORT} is of before: pauseframe report {folder} writes it anew\n")
+        sys.stderr.write(f"{folder / REPORT} is out of date: pauseframe report {folder} rewrites it\n")
     sweep = load_sweep(folder)
     if missing or reused or not (folder / TABLES[0]).exists():
         sweep = write_tables(sweep)

@@ -114,7 +114,7 @@ class Answer:
     scale: Scale
     recommended: Judged | None
     front: list[Judged]
-    """Settings that no other setting dominates; one setting if there is one objective."""
+    """Settings that no other setting dominates; a single setting for a single objective."""
     references: list[Judged]
     sensitivity: list[Slack]
     rejected: list[Judged]

@@ -52,7 +52,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     if target not in TARGETS:
         raise InputError(f"--export {target}: write sonic or linux, then a folder")
     if tuning.recommended is None:
-        raise InputError("there is no recommended setting to export: no setting keeps all constraints")
+        raise InputError("no recommended setting to export: no setting keeps all constraints")
     resolved = tuning.study.source.resolve_with(tuning.recommended)
     facts = facts_of(resolved)
     settings, notes = _settings(facts, target, set(tuning.recommended))

@@ -81,7 +81,7 @@ impl<M> Matching<M> {
         }
     }
 
-    /// The waiting receive for a message that has come, if there is one.
+    /// The waiting receive for a message that has arrived, if any.
     pub(super) fn take_posted(&mut self, context: u32, from: u32, tag: i32) -> Option<u32> {
         let named = self.posted.get(&(context, from)).and_then(|line| {
             let takes =

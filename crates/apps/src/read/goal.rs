@@ -28,7 +28,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     for (number, content) in (1..).zip(text(source)?.lines()) {
         last = number;
         let content = without_comments(content, &mut comment);
-        // A brace is a word of its own.
+        // A brace is a separate word.
         let content = content.replace('{', " { ").replace('}', " } ");
         let mut line = Line::new(&source.name, number, &content);
         let Some(first) = line.next() else { continue };

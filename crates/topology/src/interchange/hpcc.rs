@@ -36,7 +36,7 @@ impl<'a> Words<'a> {
 }
 
 struct Naming {
-    /// Of the comment, if there is one.
+    /// Of the comment, if any.
     line: Option<usize>,
     name: String,
     level: Option<u8>,

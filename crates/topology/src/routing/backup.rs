@@ -235,7 +235,7 @@ impl Cuts {
         self.by_row[row as usize] = cuts;
     }
 
-    /// The failures that take down the route between two rows, if there is a route.
+    /// The failures that break the route between two rows, if a route exists.
     fn follow(
         &self,
         tables: &ForwardingTables,

@@ -1,7 +1,7 @@
 //! The channel dependency graph, which shows whether the routes of a plan can deadlock.
 //!
 //! A packet in one buffer of a lossless network waits for the next buffer of its route. With pause, a buffer is a
-//! (directed link, lane): "channel". Without a cycle of such dependencies there is no deadlock (Dally and Seitz, IEEE
+//! (directed link, lane): "channel". Without a cycle of such dependencies no deadlock can occur (Dally and Seitz, IEEE
 //! Trans. Computers 1987); a cycle is necessary for a deadlock, not sufficient (Hu et al., 2016). Only possible packets
 //! count, so every dependency has a route as its witness.
 //!
@@ -265,7 +265,7 @@ impl DependencyGraph {
         self.dependencies.len()
     }
 
-    /// Whether there are no dependencies.
+    /// Whether the graph has no dependencies.
     pub fn is_empty(&self) -> bool {
         self.dependencies.is_empty()
     }
@@ -291,7 +291,7 @@ impl DependencyGraph {
         self.dependencies.get(self.first[channel] as usize..self.first[channel + 1] as usize).unwrap_or(&[])
     }
 
-    /// Whether there is no cycle, so that the plan cannot deadlock.
+    /// Whether the graph has no cycle, so that the plan cannot deadlock.
     pub fn is_acyclic(&self) -> bool {
         self.cyclic_components().is_empty()
     }
@@ -353,7 +353,7 @@ impl DependencyGraph {
         component
     }
 
-    /// A cycle with the fewest channels, each dependency with its witness; none if there is no cycle.
+    /// A cycle with the fewest channels, each dependency with its witness; none without a cycle.
     pub fn shortest_cycle(&self) -> Option<Vec<Dependency>> {
         let component = self.components();
         let mut best: Option<Vec<Dependency>> = None;

@@ -113,8 +113,8 @@ impl NextHops {
         &self.graph
     }
 
-    /// The first ports of all shortest paths from node `at` to the host `to`, ascending. At the switch of `to` it is
-    /// the port to the host; at another host it is that host's own port; at `to` itself there is none.
+    /// The first ports of all shortest paths from node `at` to the host `to`, ascending. At the switch of `to`
+    /// this is the port to the host, at another host the host's port; at `to` itself the list is empty.
     ///
     /// # Panics
     /// If `to` is not a host.

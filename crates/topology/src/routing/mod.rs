@@ -82,7 +82,7 @@ pub trait RoutingEngine: Debug {
 /// Why routes cannot be computed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RoutingError {
-    /// There is no path between two nodes with hosts.
+    /// No path exists between two nodes with hosts.
     #[error(
         "there is no path from {from:?} to {to:?}: join the parts of the topology, or plan for each by itself"
     )]

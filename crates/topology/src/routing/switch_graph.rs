@@ -140,7 +140,7 @@ impl SwitchGraph {
         self.switches.len()
     }
 
-    /// Whether there are no switches.
+    /// Whether the graph has no switches.
     pub fn is_empty(&self) -> bool {
         self.switches.is_empty()
     }

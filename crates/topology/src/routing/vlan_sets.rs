@@ -1,4 +1,4 @@
-//! Which VLANs a sender may choose from: for every pair of switches with hosts, those of the shortest routes.
+//! The VLANs that a sender may choose from, for every pair of switches with hosts: those with the shortest routes.
 
 use super::ForwardingTables;
 use pauseframe_units::NodeId;
@@ -15,8 +15,8 @@ pub struct VlanSets {
 }
 
 impl VlanSets {
-    /// The VLANs whose routes have at most `slack` links more than the shortest route of any VLAN. Longer
-    /// routes are worth it only if the sender chooses by load.
+    /// The VLANs whose routes have at most `slack` links more than the shortest route. Longer routes pay off only if
+    /// the sender chooses by load.
     pub fn of(tables: &ForwardingTables, slack: u16) -> VlanSets {
         let lengths = tables.lengths();
         let sources = tables.graph().attachments().len();
@@ -50,7 +50,7 @@ impl VlanSets {
         &self.vlans[self.first[pair] as usize..self.first[pair + 1] as usize]
     }
 
-    /// Links between switches on the shortest route of any VLAN, if there is one.
+    /// Number of links between switches on the shortest route of any VLAN; None without a route.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.

@@ -1,4 +1,4 @@
-//! Graphs that several tests draw.
+//! Random graphs that several tests use.
 
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, Span};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 pub(crate) const LINK: Channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
 
-/// A connected multigraph of switches, some with hosts (switch 0 and the last always), by edge list.
+/// A connected multigraph of switches, some of them with hosts (always switch 0 and the last one), as an edge list.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) topology: Topology,

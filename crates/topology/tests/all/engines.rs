@@ -1,4 +1,4 @@
-//! The routing engines: every plan serves every pair and is proven free of cycles; sizes, quality and speed.
+//! The routing engines: every plan serves every pair and has no cycle; sizes, quality and speed.
 
 use crate::common::{Drawn, LINK, connected};
 use crate::max_min::{mean_rate, permutation};
@@ -40,7 +40,7 @@ fn engines() -> Vec<Box<dyn RoutingEngine>> {
     ]
 }
 
-/// Every pair is served and no cycle exists; all VLANs deliver what they have rows for.
+/// Every pair is served, no cycle exists, and all VLANs deliver to every host with rows.
 fn assert_sound(engine: &dyn RoutingEngine, topology: &Topology, graph: &SwitchGraph) -> ForwardingTables {
     let tables = engine.plan(topology, graph).unwrap();
     let audit = tables.audit();
@@ -60,7 +60,7 @@ fn assert_sound(engine: &dyn RoutingEngine, topology: &Topology, graph: &SwitchG
     tables
 }
 
-/// The links of `drawn` to take out, as far as the hosts stay connected.
+/// The links of `drawn` that can be removed without disconnecting hosts.
 fn failures(drawn: &Drawn, picks: &[prop::sample::Index]) -> Vec<LinkId> {
     let mut failed = Vec::new();
     for pick in picks.iter().filter(|_| !drawn.fabric.is_empty()) {
@@ -211,7 +211,7 @@ fn tree_like_fabrics_need_one_lane() {
 
 #[test]
 fn trees_are_balanced_towards_their_destination_too() {
-    // A packet has a choice on its way up only; which way down that leads to counts as much.
+    // A packet has a choice only on its way up, but its downward path counts as much.
     let topology = generate::leaf_spine(8, 8, 4, LINK, LINK).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
     let tables = order_pair(1, 16).plan(&topology, &graph).unwrap();
@@ -229,7 +229,7 @@ fn trees_are_balanced_towards_their_destination_too() {
     assert!(down.len() == 64 && most - least <= 8, "{least} to {most}");
 }
 
-/// All links of two edge switches but one each, so that no core switch sees both.
+/// All links of two edge switches but one each, such that no core switch has links to both.
 fn fat_tree_with_a_pair_apart() -> (Topology, Vec<LinkId>) {
     let topology = generate::fat_tree(8, LINK, LINK).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
@@ -281,7 +281,7 @@ fn every_engine_serves_every_family() {
 
 #[test]
 fn layered_engines_keep_to_shortest_routes_in_few_lanes() {
-    // OpenSM on Jellyfish: LASH 2 lanes, DFSSSP 2 to 4; both take every route as short as any.
+    // OpenSM on Jellyfish: LASH uses 2 lanes, DFSSSP 2 to 4; all routes of both are shortest.
     for (n, r) in [(20, 8), (50, 16), (100, 24)] {
         let topology = jellyfish(n, r, 1, 4);
         let hops = NextHops::shortest(&topology).unwrap();
@@ -369,7 +369,8 @@ fn relative_rate(topology: &Topology, hops: &NextHops, engine: &dyn RoutingEngin
 
 #[test]
 fn plans_come_as_near_to_ecmp_as_measured_before() {
-    // 50 switches with 16 links and 16 hosts each. A prototype had EDST .998 and order pairs .994 for 32 and 32.
+    // 50 switches with 16 links and 16 hosts each. In a prototype, EDST reached .998 and order pairs .994 of ECMP for
+    // 32 and 32.
     let topology = jellyfish(50, 16, 16, 7);
     let hops = NextHops::shortest(&topology).unwrap();
     let rate = |engine: &dyn RoutingEngine| relative_rate(&topology, &hops, engine, 3);
@@ -379,7 +380,7 @@ fn plans_come_as_near_to_ecmp_as_measured_before() {
     let kruskal = rate(&trees(8, Packing::RandomKruskal));
     let one_lane = rate(&trees(1, Packing::Exact));
     println!("pair {pair:.3} hubs {hubs:.3} exact {exact:.3} kruskal {kruskal:.3}, one lane {one_lane:.3}");
-    // Order pairs weigh the whole way of a packet, which hashes do not: they may come out above ECMP.
+    // Order pairs consider the whole path, unlike hashes, so they may exceed ECMP.
     assert!(pair > 0.97 && pair < 1.06);
     assert!(hubs > 0.95 && hubs >= exact - 0.01 && exact >= kruskal - 0.01 && kruskal > 0.85);
     assert!(one_lane < 0.85);
@@ -407,7 +408,7 @@ fn a_plan_for_7200_hosts_is_acyclic_and_within_its_budgets() {
     let tables = order_pair(2, 16).plan(&topology, &graph).unwrap();
     let dependencies = DependencyGraph::of_tables(&tables).unwrap();
     assert!(dependencies.is_acyclic());
-    // The last backups hold single routes only.
+    // Only the last backups hold single routes.
     assert_eq!(tables.lanes(), 2);
     assert!((14 * 7200..=16 * 7200).contains(&tables.audit().rows_max));
 }
@@ -423,7 +424,7 @@ fn packing_meets_the_bound_at_2000_switches() {
     }
 }
 
-/// The links of the shortest route of every pair, added up; every pair has one.
+/// The total number of links of the shortest routes of all pairs; every pair has a route.
 fn links_of_routes(plan: &ForwardingTables) -> u64 {
     let (lengths, rows) = (plan.lengths(), plan.graph().attachments().len());
     let shortest = |pair: usize| (0..plan.vlans()).map(|vlan| lengths[vlan * rows * rows + pair]).min();
@@ -432,7 +433,7 @@ fn links_of_routes(plan: &ForwardingTables) -> u64 {
     all.iter().map(|links| u64::from(*links)).sum()
 }
 
-/// On the large torus a longer search finds a route for more pairs, and longer ones for the others.
+/// On the large torus a longer search serves more pairs, and the added routes are longer.
 #[test]
 fn more_effort_never_makes_routes_longer() {
     let graphs = [

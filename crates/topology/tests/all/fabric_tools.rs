@@ -1,4 +1,4 @@
-//! Families by text, statistics, engines by name, table budgets, failures of several links, watching.
+//! Families from text, statistics, engines by name, table budgets, failures of several links, progress reports.
 
 use crate::common::connected;
 use pauseframe_topology::generate::{Jellyfish, families, jellyfish, leaf_spine, named};
@@ -73,7 +73,7 @@ fn bisection(text: &str) -> (u64, f64) {
 
 #[test]
 fn bisections_of_known_fabrics() {
-    // A line is cut in one place, a ring in two, a 4 x 4 torus across 2 x 4 links.
+    // The narrowest cut has one link in a line, two in a ring, and 2 x 4 in a 4 x 4 torus.
     assert_eq!(bisection("line:switches=6,hosts_per_switch=2").0, 10);
     assert_eq!(bisection("ring:switches=8,hosts_per_switch=1").0, 20);
     assert_eq!(bisection("torus:lengths=4x4").0, 80);
@@ -81,13 +81,13 @@ fn bisections_of_known_fabrics() {
     // A fat tree has full bisection: k^3/8 hosts on each side.
     assert_eq!(bisection("fat_tree:k=4"), (80, 1.0));
     assert_eq!(bisection("fat_tree:k=6"), (270, 1.0));
-    // Four leaves on two spines of 40 Gb/s: each spine may stand on either side, both cut two uplinks.
+    // Four leaves on two spines of 40 Gb/s: each spine may be on either side; both cuts have two uplinks.
     assert_eq!(bisection("leaf_spine:leaves=4,spines=2,hosts_per_leaf=4,fabric_rate=40 Gbps"), (160, 2.0));
 }
 
 #[test]
 fn a_random_regular_graph_is_between_its_bounds() {
-    // Bollobás (1988): n (r / 4 - sqrt(r ln 2) / 2) links at least; a random half cuts n r / 4 in the mean.
+    // Bollobás (1988): at least n (r / 4 - sqrt(r ln 2) / 2) links; a random half cuts n r / 4 on average.
     let statistics =
         Statistics::of(&named("jellyfish:switches=100,network_ports=12,hosts_per_switch=2").unwrap());
     let links = statistics.bisection.unwrap().at_most_bps / 10_000_000_000;
@@ -159,7 +159,7 @@ fn budgets_of_rows_name_what_would_do() {
     let settings = EngineSettings { vlans: Some(8), ..EngineSettings::default() };
     let tables =
         planned("edst_heuristic", &EngineSettings { lanes: Some(1), vlans: Some(2), ..settings }).unwrap();
-    // Spanning trees lead everywhere: 2 VLANs x 60 hosts, or x 20 switches.
+    // Spanning trees reach everything: 2 VLANs x 60 hosts, or x 20 switches.
     let all = TableUse::of(&tables).unwrap();
     assert_eq!((all.rows, all.rows_by_switch, all.vlans), (120, 40, 2));
     assert_eq!(all.fit(&topology, 120, false), Ok(()));
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// Says after some looks that it is enough.
+/// Accepts the result after a few reports.
 struct Content {
     looks: std::cell::Cell<u32>,
     best: Vec<f64>,
@@ -286,7 +286,7 @@ fn a_search_that_was_ended_can_be_ended_there_again() {
             verify_watched(&topology, &Tables::of_plan(plan, 1), &Options::default(), &mut Unwatched);
         assert!(report.unwrap().is_clean());
     }
-    // The same once more, and all that was left out once there is time.
+    // The same test again, and without a time limit all omitted steps.
     let settings = EngineSettings { stop_at: whole.steps(), ..settings };
     let same = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
     assert_eq!(same.steps(), whole.steps());
@@ -321,7 +321,7 @@ fn a_plan_keeps_to_its_budget_and_more_of_it_is_not_worse() {
         let normal = plan(Effort::Normal, Some(budget));
         // A tenth of a second is less than the search of `fast` takes here.
         assert!(detour(&normal) <= detour(&fast) || budget < 1.0);
-        // A tree, a look at the orders and a destination are done as a whole.
+        // A tree, a test of the orders and a destination are indivisible steps.
         let most = (budget * STEPS_A_SECOND) as u64 + 20_000_000;
         assert!(normal.steps().unwrap() <= most, "{:?} of {most}", normal.steps());
     }

@@ -110,7 +110,7 @@ fn gigantic_fabrics_are_refused_before_they_are_built() {
 #[test]
 fn a_torus_has_its_closed_form_counts_and_diameter() {
     let topology = generate::torus(&[4, 3, 2], 2, LINK, LINK).unwrap();
-    // Dimension of length 2: one link for every pair.
+    // Dimension of length 2: one link per pair.
     assert_eq!(counts(&topology), (48, 24, 48 + 24 + 24 + 12));
     let hops = NextHops::shortest(&topology).unwrap();
     let host = |i: u32| pauseframe_units::NodeId(i);
@@ -145,7 +145,7 @@ fn a_dragonfly_joins_every_pair_of_groups_alike() {
     assert_eq!(error.to_string(), "dragonfly: g = 10 is not possible: it must be 2 to a h + 1");
 }
 
-/// The neighbours of every switch among switches, sorted.
+/// The sorted neighbours of every switch among switches.
 fn neighbours(topology: &Topology) -> Vec<Vec<u32>> {
     let graph = SwitchGraph::new(topology).unwrap();
     let sorted = |switch| {
@@ -203,7 +203,7 @@ fn a_jellyfish_grows_by_swapping_links() {
     let (before, after) = (neighbours(&old), neighbours(&grown));
     assert_simple(&after);
     assert!(after.iter().all(|list| list.len() == 6));
-    // Each new switch opens three links; an old switch that lost a link has a new neighbour for it.
+    // Each new switch opens three links; an old switch that lost a link has a new neighbour instead.
     let kept: usize = (0..30).map(|s| after[s].iter().filter(|n| before[s].contains(n)).count()).sum();
     assert!(kept / 2 >= 90 - 30 && kept / 2 < 90, "{kept}");
     assert_eq!(grown.find("host79").map(|host| grown.nodes()[host].level), Some(Some(0)));

@@ -1,4 +1,4 @@
-//! Files of strangers: whatever they hold, a reader gives a topology, tables, or an error that says where.
+//! Files from unknown sources: for any content, a reader returns a topology, tables, or an error with its place.
 
 use crate::common::LINK;
 use pauseframe_topology::generate;
@@ -28,7 +28,7 @@ fn parse(text: &str, format: Format) -> Result<Import, InterchangeError> {
     read(text, format, DEFAULTS)
 }
 
-/// What a reader may stumble over.
+/// Texts that may confuse a reader.
 const PIECES: [&str; 24] = [
     "\0",
     "\u{1b}[31m",
@@ -56,7 +56,7 @@ const PIECES: [&str; 24] = [
     "0x",
 ];
 
-/// `text` with a few bytes changed, pieces put in, lines doubled or taken away.
+/// `text` with random changes: bytes replaced, pieces inserted, lines doubled or removed.
 fn mutated(text: &str, rng: &mut Pcg64) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..rng.random_range(1..6) {
@@ -73,7 +73,7 @@ fn mutated(text: &str, rng: &mut Pcg64) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `text` with another digit somewhere: more often still a table than after [`mutated`].
+/// `text` with one digit changed: more often still a valid table than after [`mutated`].
 fn one_digit(text: &str, rng: &mut Pcg64) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let digits: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at].is_ascii_digit()).collect();

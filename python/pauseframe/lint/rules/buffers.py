@@ -453,7 +453,7 @@ def check_trimming(reading: Reading) -> Iterator[Finding]:
 
 def _trimmed_size(switch: Switch, profile: str) -> Iterator[Finding]:
     if switch.trimming is None or not switch.trimming.size:
-        missing = "there is no row GLOBAL in SWITCH_TRIMMING" if switch.trimming is None else "it has no size"
+        missing = "SWITCH_TRIMMING has no row GLOBAL" if switch.trimming is None else "it has no size"
         yield Finding(
             "PF018",
             Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "size"),

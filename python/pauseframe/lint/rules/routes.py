@@ -259,7 +259,7 @@ def check_addresses(reading: Reading) -> Iterator[Finding]:
                 # Anycast gateways and the two leaves of a dual-homed rack share the address of a VLAN.
                 if first != (device, name) and table != "VLAN_INTERFACE" and not address.ip.is_link_local:
                     message = f"{address.ip} is also the address of {shown(':'.join(first))}"
-                    yield Finding("PF064", Place(device, table, key), message, "an address of its own")
+                    yield Finding("PF064", Place(device, table, key), message, "its address")
                 by_port[End(device, name)].append(address)
     for link in reading.fabric.links:
         yield from _subnets(reading.fabric, link, by_port)

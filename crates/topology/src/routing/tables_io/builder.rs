@@ -59,7 +59,7 @@ pub(super) struct Around {
     pub(super) lanes: Vec<Lane>,
     #[serde(default)]
     pub(super) rewrites: Vec<Rewrite>,
-    /// If there are any, no other pair may send.
+    /// If any are given, no other pair may send.
     #[serde(default)]
     pub(super) senders: Vec<Sender>,
 }

@@ -170,7 +170,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The header and the lines; nothing if there are no lines.
+/// The header and the lines; nothing without lines.
 fn block<T: Serialize>(items: &[T]) -> Result<Option<String>, Flaw> {
     let flaw = |error: &dyn std::error::Error| Flaw::of_file(error.to_string());
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -230,7 +230,7 @@ fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<Nod
     builder.node(name).map(Some)
 }
 
-/// `000C : 1  : 4   : 3` or `000C : UNREACHABLE`: LID, and the SL if there is a path.
+/// `000C : 1  : 4   : 3` or `000C : UNREACHABLE`: LID, and the SL if a path exists.
 fn path_record(text: &str) -> Option<(u16, Option<u8>)> {
     let mut fields = text.split(':').map(str::trim);
     let lid = u16::from_str_radix(fields.next()?, 16).ok()?;

@@ -1,8 +1,8 @@
 //! Verifies any forwarding tables: whether they can deadlock a lossless network, and whether they work.
 //!
 //! The proof is that of Dally and Seitz (1987): a buffer is a (directed link, lane), with the lane of the transmitting
-//! switch after any rewrite; a packet in one buffer waits for the next one of its route; without a cycle there is no
-//! deadlock. A cycle is reported with a route for each of its arcs. Further results: loops, black holes, pairs without
+//! switch after any rewrite; a packet in one buffer waits for the next one of its route; without a cycle, no
+//! deadlock is possible. A cycle is reported with a route for each of its arcs. Further results: loops, black holes, pairs without
 //! a route, VLANs that change lane, table sizes, and the cost of each single failure. Not covered: buffers of hosts
 //! (hosts do not forward), and whether a cycle fills up in practice, which the packet simulator shows.
 

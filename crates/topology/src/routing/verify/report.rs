@@ -88,57 +88,57 @@ pub struct LaneViolation {
 pub struct SwitchRows {
     /// The switch.
     pub switch: String,
-    /// One for each VLAN and host.
+    /// One entry per VLAN and host.
     pub rows: u64,
 }
 
-/// How large the tables are.
+/// Sizes of the tables.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TableSizes {
     /// The switch with the most rows.
     pub largest: Option<SwitchRows>,
-    /// The mean over the switches.
+    /// Mean number of rows per switch.
     pub rows_mean: f64,
-    /// The most that a switch can hold, if that was given.
+    /// Maximum number of rows that a switch can hold, if given.
     pub budget: Option<u64>,
-    /// Switches that need more.
+    /// Switches that need more rows.
     pub over_budget: Finding<SwitchRows>,
 }
 
-/// What fails, and what that costs while nobody recomputes the tables.
+/// What fails, and the pairs that this disconnects while no new tables are computed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failure {
     /// The switch, or the two ends of the link ("leaf0:eth4 - spine1:eth1").
     pub what: String,
     /// Ordered pairs of hosts that lose all routes.
     pub pairs_lost: u64,
-    /// The first of them.
+    /// The first of these pairs.
     pub example: Pair,
 }
 
-/// All failures of one kind, one at a time.
+/// All single failures of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failures {
-    /// How many were tried.
+    /// Number of failures tried.
     pub tried: usize,
-    /// How many cost no pair its last route.
+    /// Number of failures that disconnect no pair.
     pub harmless: usize,
     /// The sum of the pairs lost over all failures.
     pub pairs_lost: u64,
-    /// The worst, most pairs first.
+    /// The worst failures, by the number of pairs.
     pub worst: Vec<Failure>,
 }
 
-/// Every single failure.
+/// All single failures.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct WhatIf {
-    /// Of links between switches. (The link of a host always costs that host.)
+    /// Failures of links between switches. (The failure of a host's link always disconnects the host.)
     pub links: Failures,
-    /// Of switches; the hosts at the switch itself do not count.
+    /// Failures of switches; hosts at the failed switch do not count.
     pub switches: Failures,
 }
 
-/// Everything that the verifier found. Counts of routes are of (VLAN, sending host, receiving host).
+/// All findings of the verifier. Numbers of routes count (VLAN, sending host, receiving host).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     /// Whether the buffers have a cyclic dependency.
@@ -151,40 +151,40 @@ pub struct Report {
     pub links: usize,
     /// VLANs.
     pub vlans: usize,
-    /// Lanes: the highest one plus one.
+    /// Number of lanes: the highest one plus one.
     pub lanes: usize,
-    /// Dependencies between buffers.
+    /// Number of dependencies between buffers.
     pub dependencies: usize,
-    /// The sizes of the strongly connected components that hold a cycle, largest first.
+    /// Sizes of the strongly connected components that contain a cycle, largest first.
     pub cyclic_components: Vec<usize>,
     /// A cycle with the fewest buffers; empty without one.
     pub shortest_cycle: Vec<CycleArc>,
-    /// Routes that arrive.
+    /// Routes that reach their host.
     pub delivered: u64,
-    /// Routes that circle.
+    /// Routes that loop.
     pub loops: Finding<Route>,
-    /// Routes that end at a switch without a row, a dead link or another host. No harm where the sender may
+    /// Routes that end at a switch without a row, a failed link or another host. They are harmless if the sender can
     /// use another VLAN.
     pub black_holes: Finding<Route>,
     /// Pairs that no VLAN serves.
     pub unreachable: Finding<Pair>,
-    /// VLANs without a lane of their own.
+    /// VLANs that share a lane with another VLAN.
     pub lane_violations: Vec<LaneViolation>,
     /// Rows.
     pub tables: TableSizes,
-    /// Failures, if they were asked for.
+    /// Failures, if requested.
     pub what_if: Option<WhatIf>,
 }
 
 impl Report {
-    /// Whether the buffers have a cyclic dependency: necessary for a deadlock (Dally and Seitz 1987), not
+    /// Whether the buffers have a cyclic dependency, which is necessary for a deadlock (Dally and Seitz 1987) but not
     /// sufficient.
     pub fn can_deadlock(&self) -> bool {
         self.can_deadlock
     }
 
-    /// Whether there is nothing to mend: no cycle, no loop, no pair without a route, every VLAN in one lane,
-    /// every table within its budget.
+    /// Whether nothing needs repair: no cycle, no loop, no pair without a route, every VLAN in one lane, every table
+    /// within its budget.
     pub fn is_clean(&self) -> bool {
         !self.can_deadlock
             && self.loops.count == 0

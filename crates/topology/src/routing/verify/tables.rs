@@ -1,9 +1,9 @@
-//! Forwarding tables as real switches have them: a port for each (switch, VLAN, destination host), and the lane
-//! of each VLAN, which a switch may rewrite.
+//! Forwarding tables in the form of real switches: a port for each (switch, VLAN, destination host), and the lane of
+//! each VLAN, which a switch may rewrite.
 //!
-//! Hosts at the same switch whose rows are alike in a VLAN share one [`Tree`], so a plan of our own costs no
-//! more than in [`ForwardingTables`], and a table with a route of its own for each host fits too. Left out:
-//! changing the VLAN on the way, several next hops for one row.
+//! Hosts at one switch with equal rows in a VLAN share one [`Tree`], so a plan costs no more than in
+//! [`ForwardingTables`]; separate routes for each host are possible too. Not supported: a change of VLAN on the way,
+//! and several next hops per row.
 
 use crate::routing::{ForwardingTables, SwitchGraph};
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -15,11 +15,11 @@ pub(crate) const DELIVER: PortId = PortId(u32::MAX - 1);
 /// A VLAN and the lane (priority, virtual lane) of its packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vlan {
-    /// Its number in the files and on the wire.
+    /// The VLAN number in files and packets.
     pub id: u16,
-    /// The lane in which switches send its packets.
+    /// The lane in which switches transmit its packets.
     pub lane: u8,
-    /// The switches that send them in another lane: what a rewrite of the priority does.
+    /// Switches that transmit its packets in another lane, by rewriting the priority.
     pub lane_at: BTreeMap<NodeId, u8>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Tree {
     pub(crate) hosts: Vec<NodeId>,
     /// The attachment row of the hosts.
     pub(crate) row: u32,
-    /// The port of every switch; [`PortId::NONE`] without a row, [`DELIVER`] for the hosts' own ports.
+    /// The port of every switch; [`PortId::NONE`] without a row, [`DELIVER`] for the hosts' ports.
     pub(crate) next: Vec<PortId>,
-    /// The attachment rows that may send, one bit each; all without a list.
+    /// Attachment rows that may send, one bit each; without a list, all may.
     pub(crate) senders: Option<Vec<u64>>,
 }
 
@@ -51,7 +51,7 @@ pub struct Tables {
     pub(crate) graph: SwitchGraph,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) trees: Vec<Tree>,
-    /// VLAN position x nodes + host; `u32::MAX` where no switch has a row.
+    /// VLAN position x nodes + host; `u32::MAX` if no switch has a row.
     pub(super) tree_of: Vec<u32>,
     nodes: usize,
 }
@@ -67,10 +67,10 @@ impl Tables {
         Tables { graph, vlans, trees, tree_of, nodes }
     }
 
-    /// The tables of a plan, its VLANs numbered from `first_id`.
+    /// The tables of a plan, with VLANs numbered from `first_id`.
     ///
     /// # Panics
-    /// If there are more VLANs than numbers.
+    /// If the plan has more VLANs than numbers exist.
     pub fn of_plan(plan: &ForwardingTables, first_id: u16) -> Tables {
         let graph = plan.graph();
         let rows = graph.attachments().len() as u32;
@@ -92,8 +92,8 @@ impl Tables {
         Tables::new(graph.clone(), nodes, vlans, trees)
     }
 
-    /// The same tables with VLANs ascending by number and trees in the order of VLANs and destinations, as a file has
-    /// them: what is planned from tables must not depend on how they came about.
+    /// The same tables with VLANs in ascending order and trees in the order of VLANs and destinations, as in a file: a
+    /// plan must not depend on how its input tables were built.
     #[must_use]
     pub(crate) fn in_order(self) -> Tables {
         let Tables { graph, vlans, mut trees, nodes, .. } = self;
@@ -113,7 +113,7 @@ impl Tables {
         Tables::new(graph, nodes, vlans, trees)
     }
 
-    /// How many nodes the topology has.
+    /// Number of nodes of the topology.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
@@ -128,16 +128,16 @@ impl Tables {
         &self.vlans
     }
 
-    /// How many lanes there are: the highest one plus one.
+    /// Number of lanes: the highest one plus one.
     pub fn lanes(&self) -> usize {
         let lanes = self.vlans.iter().flat_map(|vlan| vlan.lane_at.values().chain([&vlan.lane]));
         lanes.max().map_or(0, |lane| usize::from(*lane) + 1)
     }
 
-    /// Gives the VLANs their lanes; for tables that come without.
+    /// Assigns lanes to the VLANs of tables without lanes.
     ///
     /// # Errors
-    /// The number of a VLAN that `lanes` does not name.
+    /// The number of a VLAN that is missing in `lanes`.
     pub fn assign_lanes(&mut self, lanes: &BTreeMap<u16, u8>) -> Result<(), u16> {
         for vlan in &mut self.vlans {
             vlan.lane = *lanes.get(&vlan.id).ok_or(vlan.id)?;
@@ -145,7 +145,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The same routes with all lanes in one: what they are where PAUSE stops whole links (IEEE 802.3 Annex 31B).
+    /// The same routes with all lanes merged into one, as where PAUSE stops whole links (IEEE 802.3 Annex 31B).
     #[must_use]
     pub fn in_one_lane(&self) -> Tables {
         let mut merged = self.clone();
@@ -172,8 +172,8 @@ impl Tables {
         }
     }
 
-    /// The egress ports from host `from` to host `to`, up to where the packet arrives, is lost, or comes to a
-    /// port for the second time (which then stands at the end once more).
+    /// The egress ports from host `from` to host `to`, up to where the packet arrives, is lost, or reaches a port for
+    /// the second time (which is then listed twice).
     pub fn route(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
         let mut route = vec![self.graph.uplink(from)];
         let mut at = self.graph.attachment(from);
@@ -186,8 +186,8 @@ impl Tables {
         route
     }
 
-    /// The ports from host `from` to host `to` in the VLAN at this position, the sender's first, into `out`; false
-    /// if the sender may not use it, or the packets do not arrive.
+    /// Writes the ports from host `from` to host `to` in the VLAN at this position into `out`, starting at the sender.
+    /// Returns false if the sender may not use the VLAN or packets do not arrive.
     pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
         out.clear();
         let Some(tree) = self.tree_of(vlan, to).map(|tree| &self.trees[tree as usize]) else { return false };
@@ -213,8 +213,8 @@ impl Tables {
         false
     }
 
-    /// Of all ordered pairs of switches with hosts, how many no VLAN serves once the links in `failed` are down and
-    /// nobody has computed new tables; and how many pairs there are.
+    /// The number of ordered pairs of switches with hosts that no VLAN serves while the links in `failed` are down and
+    /// the tables are unchanged; and the number of all such pairs.
     pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
         let attachments = self.graph.attachments();
         let mut down = vec![false; self.graph.port_count() / 2];
@@ -236,7 +236,7 @@ impl Tables {
         (all - served, all)
     }
 
-    /// Whether packets arrive from each switch by `tree` if no link that is `down` is on their way.
+    /// Whether packets from each switch arrive by `tree` if the links in `down` have failed.
     fn arrivals(&self, tree: &Tree, down: &[bool], walk: &mut Vec<u32>, arrives: &mut Vec<Option<bool>>) {
         arrives.clear();
         arrives.resize(self.graph.len(), None);
@@ -246,7 +246,7 @@ impl Tables {
                 if let Some(end) = arrives[at as usize] {
                     break end;
                 }
-                // A loop never arrives.
+                // Packets in a loop never arrive.
                 arrives[at as usize] = Some(false);
                 walk.push(at);
                 match tree.next[at as usize] {
@@ -264,7 +264,7 @@ impl Tables {
         }
     }
 
-    /// The rows of every switch with one for each VLAN and group of hosts at a switch that are alike.
+    /// Number of rows of every switch, with one row per VLAN and group of hosts with equal routes at a switch.
     pub(crate) fn rows_by_tree(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
@@ -275,7 +275,7 @@ impl Tables {
         rows
     }
 
-    /// The rows of every switch: one for each VLAN and host that it has a port for.
+    /// Number of rows of every switch: one per VLAN and host with a port.
     pub(crate) fn rows(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
@@ -286,7 +286,7 @@ impl Tables {
         rows
     }
 
-    /// The lane in which every switch sends the packets of a VLAN: position x switches + switch.
+    /// The lane in which every switch transmits the packets of a VLAN: position x switches + switch.
     pub fn lane_table(&self) -> Vec<u8> {
         let lane = |vlan: &Vlan, switch: u32| {
             vlan.lane_at.get(&self.graph.node(switch)).copied().unwrap_or(vlan.lane)
@@ -296,7 +296,7 @@ impl Tables {
     }
 }
 
-/// The rows that may send, unless all may.
+/// Rows that may send; None if all may.
 fn restricted(plan: &ForwardingTables, vlan: usize, row: u32, rows: u32) -> Option<Vec<u64>> {
     let mut senders = vec![0_u64; (rows as usize).div_ceil(64)];
     let mut all = true;

@@ -1,7 +1,7 @@
-//! Follows every route of tables once: where it ends, and which buffers depend on which on the way.
+//! Follows every route of the tables once to its end, and collects the dependencies between buffers.
 //!
-//! A route that is lost or circles holds buffers until then, so it counts. Routes between hosts at the same
-//! switch count too: a bad table may send them out.
+//! Lost and looping routes count, because they hold buffers. Routes between hosts at one switch count too, because a
+//! wrong table may send such packets through the network.
 
 use super::tables::{DELIVER, Tables, Tree};
 use crate::routing::cdg::Turns;
@@ -15,22 +15,22 @@ pub(super) enum End {
     Arrives,
     BlackHole,
     Loop,
-    /// Nobody may send here.
+    /// No sender may use this route.
     NotPlanned,
 }
 
-/// The dependencies found so far, each with the first route that made it.
+/// The dependencies found so far, each with its first route.
 pub(super) struct DependencySet<'a> {
     graph: &'a SwitchGraph,
     turns: Turns,
     lanes: usize,
-    /// One bit for each pair of lanes and turn.
+    /// One bit per pair of lanes and turn.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
 
 impl<'a> DependencySet<'a> {
-    /// No dependencies yet; `graph` has all links that any table uses.
+    /// Without dependencies; `graph` has all links that the tables use.
     pub(super) fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<DependencySet<'a>, RoutingError> {
         let turns = Turns::of(graph);
         bound_rows(&[turns.count(), (lanes * lanes).div_ceil(8)])?;
@@ -38,7 +38,7 @@ impl<'a> DependencySet<'a> {
         Ok(DependencySet { graph, turns, lanes, known, found: Vec::new() })
     }
 
-    /// What arrives over `from` at `switch` goes out through `to`.
+    /// Adds the dependency of packets that enter `switch` over `from` and leave through `to`.
     fn add(
         &mut self,
         switch: u32,
@@ -60,8 +60,8 @@ impl<'a> DependencySet<'a> {
     }
 }
 
-/// Follows all routes of `tables`, adds their dependencies, and returns their ends: tree x attachment rows +
-/// source row. From its own row to a tree of a single host, nobody sends.
+/// Follows all routes of `tables`, adds their dependencies, and returns their ends, by tree x attachment rows + source
+/// row. No host sends from the attachment row of a tree for a single host.
 pub(super) fn walk(
     tables: &Tables,
     dependencies: &mut DependencySet<'_>,
@@ -95,7 +95,7 @@ pub(super) fn walk(
     Ok(ends)
 }
 
-/// A pair of hosts whose packets go from `switch` along `tree`.
+/// A pair of hosts whose packets pass `switch` along `tree`.
 fn witness(tables: &Tables, tree: &Tree, switch: u32) -> Witness {
     let to = tree.hosts[0];
     let mut senders = tables.graph.hosts(switch).iter();
@@ -116,8 +116,8 @@ struct Walker {
 }
 
 impl Walker {
-    /// Follows the rows of `tree` from `start` until the end is known; `pass` hears of every switch that a
-    /// packet comes to over one link (its transmitting switch and port) and leaves over another.
+    /// Follows the rows of `tree` from `start` to a known end. `pass` is called for every switch with the links by
+    /// which a packet enters and leaves.
     fn follow(
         &mut self,
         graph: &SwitchGraph,
@@ -142,7 +142,7 @@ impl Walker {
             match to {
                 Some(next) => (held, at) = (Some((at, wanted)), next),
                 None if wanted == DELIVER => break End::Arrives,
-                // No row, a link that is down, or the port of another host, which does not forward.
+                // No row, a failed link, or the port of another host, which does not forward.
                 None => break End::BlackHole,
             }
         };

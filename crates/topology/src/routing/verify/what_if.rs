@@ -1,7 +1,7 @@
-//! What each single failure costs while nobody recomputes the tables.
+//! The cost of each single failure while no new tables are computed.
 //!
-//! A pair loses all its routes when a link fails exactly if every VLAN that serves it uses that link. So one
-//! pass over all pairs, which intersects the routes of each, answers for all links and switches at once.
+//! A link failure takes all routes of a pair exactly if every VLAN that serves the pair uses the link. So one pass over
+//! all pairs, which intersects their routes, covers all links and switches at once.
 
 use super::report::{Failure, Failures, WhatIf};
 use super::walk::End;
@@ -24,7 +24,7 @@ impl Loss {
     }
 }
 
-/// Links and inner switches that all routes of a pair have in common; reused from pair to pair.
+/// Links and inner switches common to all routes of a pair; the memory is reused.
 #[derive(Default)]
 struct Common {
     links: Vec<u32>,
