@@ -55,7 +55,7 @@ COUNT, COUNT_A_ROUND = Band(0.5, 3.0), Band(0.5, 1.0)
 SHARE = Band(0.05, 0.05)
 QUARTERS = 4
 SETTLED = 2
-"""First round of an incast that counts as steady state; the first two rounds have figures of their own."""
+"""First round of an incast that counts as steady state; the first two rounds have separate figures."""
 
 
 def band(figure: str) -> Band:

@@ -247,7 +247,7 @@ def test_probes_count_until_the_job_is_complete():
     first, last = (flows.filter(pl.col("dst") == name) for name in ("host1", "host2"))
     assert (first["fct_us"] < 9_000).all()
     assert (last["fct_us"] > 9_000).all()
-    # In the first rounds there is no probe, because the client sends quick ACKs.
+    # In the first rounds the client sends no probe, because it sends quick ACKs.
     assert 10 < first.filter(pl.col("loss_probes") == 1).height <= 20
     assert first["loss_probes"].equals(first["reply_loss_probes"].alias("loss_probes"))
     # In this run the client sends probes: the second server acknowledges a request only with its late response.

@@ -7,7 +7,7 @@ cycle of a crate or of the Python package has more than six files.
 Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the topology
 families, the Python bindings and the Python package. Not counted are tests, generated files (marked in their first
 lines), the rows of presets, stacks and switch models, the experiments of papers (values, not declarations), the models
-below (fabric, transport, apps) and the settings of devices, which have names of their own.
+below (fabric, transport, apps) and the settings of devices, whose names differ from the keys.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Evidence:
 
 
 def evidence_for(preset: str, stack: str) -> Evidence | None:
-    """The evidence for a preset on a stack, from scenarios of presets with equal values; None if there is none."""
+    """The evidence for a preset on a stack, from scenarios of presets with equal values; None without evidence."""
     if stack != STACK:
         return None
     known = _calibration()

@@ -10,7 +10,7 @@ import _signal as signal  # type: ignore[import-not-found]  # the module `signal
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` is loaded from a file
+TYPE_CHECKING = False  # the module `typing` would be loaded from a file
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType

@@ -38,7 +38,7 @@ class Table:
         return pl.DataFrame(self._core)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows as dicts."""
+        """All rows of the table as dicts."""
         return self.to_polars().to_dicts()
 
     def __len__(self) -> int:

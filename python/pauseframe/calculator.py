@@ -20,7 +20,7 @@ _RATES = (
     | dict.fromkeys(("g", "gb", "gbps", "gbit"), 1000)
     | dict.fromkeys(("t", "tbps"), 10**6)
 )
-"""Mb/s in each unit of rate."""
+"""Factor from each unit of rate to Mb/s."""
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -140,7 +140,7 @@ def shipped_for(speed: int, cable: float) -> Shipped | None:
 
 
 def as_json(result: Result) -> str:
-    """The result as JSON."""
+    """The headroom of a link as JSON."""
     return json.dumps(asdict(result))
 
 

@@ -15,7 +15,7 @@ class Display(Protocol):
     """A progress display for the dicts that the core sends."""
 
     def __call__(self, info: RunProgress) -> None:
-        """Shows one progress dict."""
+        """Shows a progress dict of the core."""
 
     def close(self) -> None:
         """Ends the display; later output starts on a new line."""

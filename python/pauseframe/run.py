@@ -55,9 +55,9 @@ def run(
 
     At most `threads` threads run the network, and fewer if more would not help; a warning reports the reduction. None
     and "auto" use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the
-    choice. `divide=True` uses exactly `threads`. The results do not depend on the number of threads. `progress` is
-    called about ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
-    flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
+    choice. `divide=True` uses exactly `threads` threads. The results do not depend on the number of threads. `progress`
+    is called about ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops,
+    flows_started, flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
     `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.

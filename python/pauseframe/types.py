@@ -16,7 +16,7 @@ Status = Literal["complete", "deadlock", "interrupted", "running"]
 
 
 class CompletionTimes(TypedDict):
-    """Completion times in microseconds; None if there are no flows."""
+    """Completion times in microseconds; None without flows."""
 
     mean: float | None
     p50: float | None
@@ -25,7 +25,7 @@ class CompletionTimes(TypedDict):
 
 
 class Slowdowns(TypedDict):
-    """Completion times divided by ideal completion times; None if there are no flows."""
+    """Completion times divided by ideal completion times; None without flows."""
 
     p50: float | None
     p99: float | None
@@ -146,7 +146,7 @@ class StageProgress(TypedDict):
 
 
 class RateStatistics(TypedDict):
-    """Rates of flows in bits per second; None if there are no flows."""
+    """Rates of flows in bits per second; None without flows."""
 
     mean: float | None
     min: float | None
@@ -157,7 +157,7 @@ class RateStatistics(TypedDict):
 
 
 class Utilisation(TypedDict):
-    """Utilisation of the links between switches; None if there are none."""
+    """Utilisation of the links between switches; None without such links."""
 
     mean: float | None
     max: float | None

@@ -39,7 +39,7 @@ fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
 }
 
 /// Checks one congestion control against the contract of congestion controls; returns each rule, its
-/// requirement, and the violation if there is one.
+/// requirement, and the violation or `None`.
 #[pyfunction]
 fn congestion_control_contract(
     py: Python<'_>,

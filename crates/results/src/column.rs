@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Column {
     /// Name of the column, with the unit as its last part ("start_us").
     pub name: &'static str,
-    /// The values, one for each row.
+    /// The values of the column, one for each row.
     pub values: ArrayRef,
     /// True if a row may hold null instead of a value.
     pub nullable: bool,

@@ -32,7 +32,7 @@ pub enum RunError {
     /// The scenario would record more data than the limit allows.
     #[error("{0}")]
     TooLarge(Box<pauseframe_schema::error::Problem>),
-    /// An application cannot run.
+    /// An application of the scenario cannot run.
     #[error("{0}")]
     Refused(Box<pauseframe_schema::error::Problem>),
     /// The user interrupted the writing of the results.
@@ -85,13 +85,13 @@ pub enum RunError {
     /// A table of a sweep could not be compressed or decompressed.
     #[error("a table of a sweep cannot be read or written: {cause}")]
     Packed {
-        /// The error of the decoder.
+        /// The error message of the decoder.
         cause: String,
     },
     /// A results file could not be read.
     #[error("cannot read {}: {cause}", .path.display())]
     Read {
-        /// Path of the file.
+        /// Path of the file that could not be read.
         path: PathBuf,
         /// The error of the decoder or of the system.
         cause: String,

@@ -44,7 +44,7 @@ impl FlowTable {
         self.part(0..self.num_rows())
     }
 
-    /// The given range of rows.
+    /// The rows of the table in the given range.
     ///
     /// # Panics
     /// If the table has fewer rows.

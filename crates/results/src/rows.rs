@@ -4,7 +4,7 @@ use pauseframe_fabric::{DropReason, LossReason, Metric, PortReport};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
-/// The names that tables show.
+/// The names of nodes, ports, workloads and transports that tables show.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// Names of nodes and ports.
@@ -21,7 +21,7 @@ pub struct Names<'a> {
 pub struct DropsByReason {
     /// Lossy packets that found no room in the buffer.
     pub buffer_full: u64,
-    /// Lossless packets that exceeded the headroom.
+    /// Number of lossless packets that exceeded the headroom.
     pub headroom_exceeded: u64,
     /// Packets that are not ECN-capable and met a queue above its marking threshold.
     pub not_ect: u64,
@@ -62,7 +62,7 @@ impl DropsByReason {
         }
     }
 
-    /// Number of all drops.
+    /// Sum of the drops over all reasons.
     pub fn total(&self) -> u64 {
         self.buffer_full
             + self.headroom_exceeded

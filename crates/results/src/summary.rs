@@ -29,7 +29,7 @@ pub struct RunFacts {
     pub name: String,
     /// Master seed.
     pub seed: u64,
-    /// Fingerprint of the trajectory.
+    /// Fingerprint of the run: a sum over the hashes of all events.
     pub fingerprint: u64,
     /// Simulated time at which the run ended.
     pub sim_time: Time,
@@ -37,7 +37,7 @@ pub struct RunFacts {
     pub wall_s: f64,
     /// Number of threads of the run.
     pub threads: usize,
-    /// Reason for the number of threads.
+    /// Reason for the run's number of threads.
     pub threads_reason: String,
     /// Number of events handled.
     pub events: u64,
@@ -62,7 +62,7 @@ pub struct RunFacts {
     pub out: Option<PathBuf>,
 }
 
-/// Mean and percentiles in microseconds; null if there are no values.
+/// Mean and percentiles in microseconds; null without values.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct CompletionTimes {
@@ -72,7 +72,7 @@ pub struct CompletionTimes {
     pub p999: Option<f64>,
 }
 
-/// Percentiles; null if there are no values.
+/// Percentiles; null without values.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Slowdowns {

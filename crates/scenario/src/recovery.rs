@@ -4,7 +4,7 @@
 use crate::spec::{IdleRestartName, RtoGrowthName, TransportSpec};
 use pauseframe_transport::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
-/// The recovery settings of a transport.
+/// The loss-recovery settings of a transport.
 pub(crate) fn recovery(spec: &TransportSpec) -> RecoveryConfig {
     RecoveryConfig {
         rack: spec.rack,

@@ -98,7 +98,7 @@ def pauseframe(
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options that come before the command."""
+    """Options that come before the subcommand, such as --version."""
     _interrupt.allow()
 
 

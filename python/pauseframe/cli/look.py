@@ -38,7 +38,7 @@ def report(
 ) -> None:
     """Write an HTML report of runs or sweeps.
 
-    The report is one file that works offline. Ratios refer to the first folder.
+    The report is one file that works offline. Ratios compare each folder with the first.
     """
     from pauseframe.report import Group, build_report, from_folder
 

@@ -282,7 +282,7 @@ def options(
 ) -> None:
     """List every key of a scenario file with type, default and description.
 
-    Shows the document that defines a key, if there is one.
+    Shows the document that defines a key, if one exists.
     """
     import pauseframe as pf
 

@@ -94,7 +94,7 @@ class Plan:
     links: list[tuple[End, End, int]] = field(default_factory=list)
     """Links between switches: both ends, and Mb/s."""
     vlans: dict[int, int] = field(default_factory=dict)
-    """Lane of each VLAN."""
+    """The lane of each VLAN in the plan."""
     rows: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     """Rows of each switch: (VLAN, host, port)."""
     senders: dict[int, set[tuple[str, str]]] = field(default_factory=dict)

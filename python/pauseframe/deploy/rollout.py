@@ -45,7 +45,7 @@ def steps(plan: Plan) -> list[Step]:
 
 
 def check(plan: Plan, order: list[Step]) -> int:
-    """Verifies the state after each step; returns the number of checked states. DeployError names the first unsafe one.
+    """Verifies the state after each step; returns the number of verified states. DeployError names an unsafe state.
 
     If the plan is so large that the verification of all states takes minutes, only the last state of each kind of step
     is verified. An earlier state has a subset of its rows and senders, hence no additional buffer dependency and no

@@ -1,7 +1,7 @@
 """A scenario of a deployed fabric: links, buffers, PFC and marking from its files, and a placeholder workload.
 
 The simulator has one setting for all switches and all lossless priorities. Where devices differ, the scenario takes the
-setting of most ports, and its first line says so.
+setting of most ports, and its first line states the differences.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def scenario_of(fabric: Fabric, *, name: str = "fabric") -> str:
         host=host,
         switch=switch,
         topology=Custom(hosts=list(hosts.values()), switches=list(switches.values()), links=links),
-        workload=[Permutation(size="1 MB")],  # a placeholder to edit
+        workload=[Permutation(size="1 MB")],  # a placeholder that users replace
     )
     legend = [f"# {short}: {_plain(device)}" for device, short in switches.items()]
     legend += [f"# {short}: {_plain(str(end))}" for end, short in hosts.items()]

@@ -47,7 +47,7 @@ _MAPS = {
 
 
 def switch_of(db: ConfigDb, name: str) -> Switch:
-    """The switch of a CONFIG_DB. `name` is the default for DEVICE_METADATA."""
+    """The switch of a CONFIG_DB. `name` applies if DEVICE_METADATA has no hostname."""
     meta = db.rows("DEVICE_METADATA").get("localhost", {})
     switch = Switch(
         name=meta.get("hostname") or name,

@@ -21,7 +21,7 @@ def export(reading: Reading, folder: Path) -> int:
     """Writes topology.graphml and tables.json. Returns the number of rows.
 
     A host has the name of the neighbour at its port, or else its MAC address. A VLAN's lane follows from its paused
-    priority; VLANs without a paused priority are left out. Raises ValueError if there are no rows or the folder is not
+    priority; VLANs without a paused priority are left out. Raises ValueError if no device has rows or the folder is not
     empty.
     """
     fabric = reading.fabric

@@ -44,7 +44,7 @@ class Finding:
     other: Place | None = None
     """The place at the other end of the link."""
     source: str = ""
-    """The file with the fault."""
+    """The device file with the fault."""
     patch: tuple[PatchOperation, ...] = ()
     consequence: Consequence | None = None
     """The consequence that `--prove` simulates."""

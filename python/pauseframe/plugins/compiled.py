@@ -65,7 +65,7 @@ def _know_helpers() -> None:
 
     from pauseframe.plugins.classes import slow_start
 
-    bare = types.FunctionType(slow_start.__code__, slow_start.__globals__)  # Numba needs both without annotations
+    bare = types.FunctionType(slow_start.__code__, slow_start.__globals__)  # Numba needs functions without annotations
     overload(slow_start)(lambda window, acked: bare)  # noqa: ARG005
 
 

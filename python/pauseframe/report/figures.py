@@ -131,7 +131,7 @@ class Figure(TypedDict):
 
 @dataclass(frozen=True)
 class TimeLines:
-    """The figures of a sampled metric."""
+    """The figures of a metric that runs sampled."""
 
     title: str
     note: str
@@ -328,7 +328,7 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figur
 
 
 def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
-    """The figures of each sampled metric.
+    """The figures of each metric that the runs sampled.
 
     All runs show the same entities with the same colours and axes: those with the highest peaks in any run, among names
     that match the glob `pattern`. All but a few are hidden at first.
@@ -452,12 +452,12 @@ def _heat_map(frame: pl.DataFrame, nodes: list[str]) -> HeatMap:
 
 
 def size_label(size: float) -> str:
-    """A response size as a category."""
+    """A response size as the label of a category."""
     return format_bytes(size)
 
 
 def bin_label(index: int) -> str:
-    """A size bin as a category."""
+    """A size bin as the label of a category."""
     return data.BIN_NAMES[index]
 
 

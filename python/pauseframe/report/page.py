@@ -36,7 +36,7 @@ class Answer:
 
     sentence: str
     chart: str
-    """Title of the chart."""
+    """Title of the chart at the top of a report."""
     bars: list[Bar]
     heads: list[tuple[str, bool]]
     """Column heads, and whether a phone shows the column."""

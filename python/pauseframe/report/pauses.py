@@ -159,7 +159,7 @@ def tree_figure(run: RunData) -> Figure | None:
 
 @dataclass(frozen=True)
 class Node:
-    """A port in the tree."""
+    """A port in the tree of pauses."""
 
     depth: int
     by: str

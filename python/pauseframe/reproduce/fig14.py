@@ -30,7 +30,7 @@ SETTINGS = {
     "A 1:2": (267, 37, 27),
     "A 1:5": (180, 24, 40),
 }
-"""Switches, network ports, hosts per switch."""
+"""(switches, network ports per switch, hosts per switch) of each setting."""
 
 
 class Limits(TypedDict, total=False):

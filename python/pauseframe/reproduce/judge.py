@@ -149,5 +149,5 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def median(values: Sequence[float]) -> float | None:
-    """The median; None if there are no values."""
+    """The median; None for an empty list."""
     return statistics.median(values) if values else None

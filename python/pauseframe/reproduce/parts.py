@@ -49,7 +49,7 @@ class _Part(Model):
     at: dict[str, JsonValue] = {}
     across: Literal["min", "max", "mean", "median"] | None = None
     theirs: float | list[float] | None = None
-    """The paper's number, or its range."""
+    """The paper's number for the quantity, or its range."""
     instead: str = ""
     """The reason for a band that differs from the band in `claims.csv`."""
 
@@ -62,12 +62,12 @@ class _Part(Model):
 
     @property
     def band(self) -> Band:
-        """The band of the number."""
+        """The band in which the claim's number must lie."""
         raise NotImplementedError
 
     @property
     def band_text(self) -> str:
-        """The band in words."""
+        """The band of the claim in words."""
         raise NotImplementedError
 
     @property

@@ -164,7 +164,7 @@ def reproduce(
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
     cells = {one.id: plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else [] for one in experiments}
     store = Store(out / STORE)
-    store.root.mkdir(parents=True, exist_ok=True)  # identifies the store, even without runs
+    store.root.mkdir(parents=True, exist_ok=True)  # the folder identifies the store
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
     found = [
         _halved(one, size, store, jobs, progress)

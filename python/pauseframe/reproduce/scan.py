@@ -47,7 +47,7 @@ def with_scored(spec: Figure, scored: Iterable[Figure]) -> Figure:
 
 
 def settings(spec: Figure) -> list[Settings]:
-    """Every point of the grid."""
+    """Every point of the scan's grid."""
     return [dict(zip(spec.axes, values, strict=True)) for values in itertools.product(*spec.axes.values())]
 
 

@@ -94,7 +94,7 @@ class Metric(Model):
     unit: str = ""
 
     def taken(self, size: Size) -> str:
-        """The reduction at this size."""
+        """The reduction of the metric at the given size."""
         return self.take if isinstance(self.take, str) else self.take[size]
 
     def title(self, size: Size) -> str:
@@ -120,7 +120,7 @@ class Claim(Model):
     quote: str = ""
     """A short quotation from the paper, with the section."""
     why: str = ""
-    """The reason for a deviation: the mechanism, with evidence. Results are inserted by name (`why.py`)."""
+    """The reason for a deviation: the mechanism, with evidence. `why.py` replaces names of results by numbers."""
     typed: list[str] = []
     """Numbers in `why` that are not results: the paper's, settings, arithmetic."""
     parts: Annotated[list[Part], Field(min_length=1)]
@@ -261,7 +261,7 @@ class Experiment:
 
 
 def shipped_experiments() -> Path:
-    """The experiments in the package."""
+    """The folder of the experiments in the package."""
     return Path(__file__).parents[1] / "experiments"
 
 

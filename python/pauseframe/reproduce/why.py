@@ -35,7 +35,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers that texts may name."""
+    """The numbers that explanatory texts may name."""
 
     judgements: Mapping[str, Judgement]
     known: Verdicts

@@ -54,7 +54,7 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) ->
 def connect(address: str) -> Any:
     """Connects a client to the scheduler at an address. Raises RunError if the scheduler cannot be reached."""
     distributed = _distributed()
-    for name in ("distributed", "distributed.client", "tornado"):  # RunError reports the relevant part
+    for name in ("distributed", "distributed.client", "tornado"):  # RunError reports the relevant error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
@@ -84,7 +84,7 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterat
             future.release()
     finally:
         receiver.close()
-        with suppress(*_losses()):  # cancelling fails without a scheduler
+        with suppress(*_losses()):  # a lost scheduler makes cancelling fail
             client.cancel(list(futures))
 
 

@@ -98,7 +98,7 @@ class Playback:
 def from_folder(folder: Path) -> Playback:
     """Reads a results folder.
 
-    Raises FileNotFoundError if there are no results, InputError if the run has no log of states, and
+    Raises FileNotFoundError if the folder has no results, InputError if the run has no log of states, and
     DamagedResultsError if a file is damaged.
     """
     results = open_results(folder)

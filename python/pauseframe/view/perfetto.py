@@ -34,7 +34,7 @@ BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED = range(len(KINDS))
 def export_perfetto(folder: Path, out: Path) -> Path:
     """Writes the trace of a results folder to the file `out` and returns its path.
 
-    Raises FileNotFoundError if there are no results, RunError if the package perfetto is missing.
+    Raises FileNotFoundError if the folder has no results, RunError if the package perfetto is missing.
     """
     results = open_results(folder)
     if find_spec("perfetto") is None:

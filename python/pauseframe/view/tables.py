@@ -22,8 +22,8 @@ def export_tables(
 ) -> list[Path]:
     """Writes tables of a results folder (all tables if no names are given) as `out`/NAME.`ending`; returns the files.
 
-    Raises FileNotFoundError if there are no results, InputError for a missing table or an existing file, and RunError
-    or DamagedResultsError for a damaged table.
+    Raises FileNotFoundError if the folder has no results, InputError for a missing table or an existing file, and
+    RunError or DamagedResultsError for a damaged table.
     """
     read = partial(_frame_of_flow_level, folder) if is_flow_level(folder) else open_results(folder).frame
     known = sorted(path.stem for path in folder.glob("*.parquet"))

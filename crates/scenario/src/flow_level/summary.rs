@@ -10,7 +10,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId};
 use serde::Serialize;
 
-/// Statistics of rates in bits per second; null if there are no flows.
+/// Statistics of rates in bits per second; null without flows.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RateStatistics {

@@ -149,7 +149,7 @@ fn transport_named<'a>(scenario: &'a Scenario, name: &str) -> &'a TransportSpec 
     named.map_or(&scenario.transport, |(_, spec)| spec)
 }
 
-/// The scenario key to check first.
+/// The scenario key that the user should check first.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
     let steady = |jitter| match jitter {
         JitterSpec::Auto => scenario.clocks == Clocks::Ideal,

@@ -37,7 +37,7 @@ pub(super) struct ThreadChoice {
 pub(super) trait Network {
     /// Number of threads that shorten a run on the given number of cores.
     fn paying(&self, cores: usize) -> usize;
-    /// Maximum number of partitions.
+    /// Maximum number of partitions of the network.
     fn most(&self) -> usize;
 }
 

@@ -339,8 +339,8 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 set learn modes of
     ports and miss actions of the switch by `swssconfig` (`no-flooding.json` of `pauseframe deploy`).
 
-    No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes the
-    fields.
+    No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes fields
+    that turn learning and flooding off.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}
