@@ -34,7 +34,7 @@ def instructions(python: Path, scenario: Path, *arguments: str) -> tuple[int, in
     with tempfile.TemporaryDirectory() as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}/callgrind", python, *COMMAND]
         command += ["run", scenario, "--json", "--quiet", "--out", f"{out}/results", *arguments]
-        # Python's hashes decide how often it looks twice into a dictionary: 13 instructions a hop from run to run.
+        # Python's hash seed changes the number of dictionary probes: 13 instructions per hop from run to run.
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
         counts = Path(out, "callgrind").read_text().rsplit("totals:", 1)[1].split()[0]
@@ -42,7 +42,7 @@ def instructions(python: Path, scenario: Path, *arguments: str) -> tuple[int, in
 
 
 def instructions_per_hop(python: Path, scenario: Path) -> float:
-    """The difference of two run lengths."""
+    """Instructions per hop: the difference of two run lengths."""
     short, long = (instructions(python, scenario, "--set", f"workload.size={size}") for size in ("500 KB", "1 MB"))
     return (long[0] - short[0]) / (long[1] - short[1])
 
@@ -51,7 +51,7 @@ Results = dict[tuple[str, int, int], list[dict[str, Any]]]
 """Summaries by scenario, checkout (0: this one) and threads."""
 
 THREADED = ("fat-tree-k16", "fat-tree-k32")
-"""What is run on more than one thread as well."""
+"""Scenarios that also run on several threads."""
 
 
 def thread_counts(name: str) -> list[int]:
@@ -66,7 +66,7 @@ def rate(summaries: list[dict[str, Any]]) -> float:
 
 
 def speeds(results: Results, names: list[str], checkouts: int) -> None:
-    """A row for each scenario, on one thread."""
+    """A row per scenario, on one thread."""
     print(f"{'scenario':24} {'hops/s median':>14} {'best':>8} {'events/hop':>11} {'RSS MB':>7} {'ratio':>6}")
     for name in names:
         own = results[name, 0, 1]
@@ -79,7 +79,7 @@ def speeds(results: Results, names: list[str], checkouts: int) -> None:
 
 
 def sizes(results: Results) -> None:
-    """What is left of the speed of a fabric in one twice as large."""
+    """The speed of a fabric of twice the size, relative to the smaller one."""
     for small, large in (("fat-tree-k6", "fat-tree-k16"), ("fat-tree-k16", "fat-tree-k32")):
         if (small, 0, 1) in results and (large, 0, 1) in results:
             ratio = rate(results[large, 0, 1]) / rate(results[small, 0, 1])
@@ -87,7 +87,7 @@ def sizes(results: Results) -> None:
 
 
 def threaded(results: Results) -> None:
-    """How much faster several threads are, and whether the results are the same."""
+    """The speedup by threads, and whether the results are equal."""
     for (name, which, threads), summaries in results.items():
         if which == 0 and threads > 1:
             alone = results[name, 0, 1]

@@ -1,8 +1,8 @@
-"""How cost grows: CPU time and peak memory against flows, hosts, links and simulated time, over four decades each.
+"""Measures how CPU time and peak memory grow with flows, hosts, links and simulated time, over four decades each.
 
-`make bench-growth` runs every point in a separate process on one thread, and writes a table (`growth.md`) and a
-figure (`growth.svg`) into the folder `--out`. A line of slope 1 in the figure is linear growth. The cost of the
-program's own start is part of every point: it is what a user waits for.
+`make bench-growth` runs every point in a separate process on one thread, and writes a table (`growth.md`) and a figure
+(`growth.svg`) into the folder `--out`. A line of slope 1 in the figure is linear growth. Every point includes the start
+of the program, because users wait for it too.
 
     python benchmarks/growth.py --out docs/pictures --decades 2 --only flows
 """
@@ -23,7 +23,7 @@ TRANSPORT = '[transport]\npreset = "dctcp"\n'
 
 
 def flows(count: int) -> str:
-    """About so many flows of 1 KB between 16 hosts, one each microsecond on average."""
+    """About `count` flows of 1 KB between 16 hosts, one per microsecond on average."""
     return (
         f'stop = {{ time = "{2 * count + 10_000} us", when_finished = true }}\n{TRANSPORT}'
         f'[topology]\nkind = "fat_tree"\nk = 4\nlink = {LINK}\n'
@@ -33,7 +33,7 @@ def flows(count: int) -> str:
 
 
 def hosts(count: int) -> str:
-    """A leaf-spine fabric of so many hosts, 50 to a leaf, of which ten send 1 MB to one."""
+    """A leaf-spine fabric with this many hosts, 50 per leaf, of which ten send 1 MB to one."""
     leaves = max(count // 50, 1)
     return (
         f'{TRANSPORT}[topology]\nkind = "leaf_spine"\nleaves = {leaves}\nspines = 2\n'
@@ -43,7 +43,7 @@ def hosts(count: int) -> str:
 
 
 def links(count: int) -> str:
-    """A leaf-spine fabric of 100 hosts with so many links between its switches."""
+    """A leaf-spine fabric of 100 hosts with this many links between its switches."""
     leaves = 10
     return (
         f'{TRANSPORT}[topology]\nkind = "leaf_spine"\nleaves = {leaves}\nspines = {max(count // leaves, 1)}\n'
@@ -53,7 +53,7 @@ def links(count: int) -> str:
 
 
 def simulated_time(microseconds: int) -> str:
-    """So long a time in which 16 hosts send at half the rate of their links."""
+    """A duration in which 16 hosts send at half the rate of their links."""
     return (
         f'stop = "{microseconds} us"\n{TRANSPORT}[topology]\nkind = "fat_tree"\nk = 4\nlink = {LINK}\n'
         '[[workload]]\nkind = "background"\nsizes = { kind = "fixed", size = "100 KB" }\n'
@@ -67,12 +67,12 @@ AXES = {
     "links": (links, 10, "links between the switches of a leaf-spine fabric, 9 flows of 1 MB"),
     "time": (simulated_time, 100, "µs of simulated time, 16 hosts at half load"),
 }
-"""What varies: the scenario of a number, the smallest number, and what it counts."""
+"""A quantity to vary: the scenario for a number, the smallest number, and its name."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """What one run cost."""
+    """The cost of one run."""
 
     axis: str
     number: int
@@ -89,7 +89,7 @@ def measure(axis: str, number: int) -> Point:
 
 
 def point(axis: str, number: int) -> Point:
-    """Runs a point in this process, which does nothing else."""
+    """Runs a point in this process alone."""
     import pauseframe as pf
 
     run = pf.run(AXES[axis][0](number), threads=1, progress=False)
@@ -98,7 +98,7 @@ def point(axis: str, number: int) -> Point:
 
 
 def slope(points: list[Point]) -> float:
-    """By which power of the number the CPU time grows over the last decade."""
+    """The exponent with which CPU time grows over the last decade."""
     (first, last) = points[-3 if len(points) > 2 else 0], points[-1]
     return math.log(last.cpu_s / first.cpu_s) / math.log(last.number / first.number)
 

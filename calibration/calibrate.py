@@ -1,10 +1,10 @@
 """Compares pauseframe with the Linux kernel: runs every scenario, writes docs/validation/linux.md, linux.csv and plots.
 
-Also writes the package's file of how many figures support each preset.
+It also writes the package's file with the number of figures that support each preset.
 
     python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 
-With scenario names it prints their rows and writes nothing.
+With scenario names, it prints their rows and writes nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MECHANISMS = {
     "recovery in incast: RACK, probes, PRR, timeouts": ("f_incast",),
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
-"""Scenarios by the beginning of their names; a scenario that matches two mechanisms counts for the first."""
+"""Scenarios by the prefix of their names; a scenario of two mechanisms counts for the first."""
 COLUMNS = ("scenario", "figure", "Linux 6.1", "Linux spread", "pauseframe", "pauseframe seeds", "band", "result")
 
 
@@ -155,7 +155,7 @@ def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
-    """Why rows are outside, one line per reason."""
+    """The reasons for rows outside, one line per reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
         found.setdefault(reason(row, reasons) or "not explained yet", []).append(f"{row.scenario}: {row.figure}")
@@ -163,7 +163,7 @@ def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
 
 
 def summary(rows: list[Row], seeds: int) -> list[str]:
-    """How many rows lie where, by mechanism."""
+    """Numbers of rows by mechanism and verdict."""
     text = [
         shares(rows),
         "",
@@ -181,7 +181,7 @@ def summary(rows: list[Row], seeds: int) -> list[str]:
 
 
 def counted(name: str, where: str, rows: list[Row]) -> str:
-    """A line of the summary."""
+    """A row of the summary."""
     counts = [sum(row.standing == standing for row in rows) for standing in ("inside", "in range", "outside")]
     alone = sum(row.is_inside_reference for row in rows)
     share, share_alone = (f"{count} ({count / max(len(rows), 1):.0%})" for count in (counts[0], alone))
@@ -189,7 +189,7 @@ def counted(name: str, where: str, rows: list[Row]) -> str:
 
 
 def shares(rows: list[Row]) -> str:
-    """The shares of rows inside and in range; single draws apart from the rest."""
+    """The shares of rows inside and in range; single draws are counted separately."""
     steady = [row for row in rows if not row.is_a_draw]
     inside = sum(row.standing == "inside" for row in rows)
     settled = sum(row.standing == "inside" for row in steady)
@@ -206,7 +206,7 @@ def shares(rows: list[Row]) -> str:
 
 
 def beside_itself(rows: list[Row]) -> str:
-    """What share of the rows two samples of the kernel would have inside, and ours of the same rows."""
+    """The share of rows inside for two samples of the kernel, and for ours on the same rows."""
     repeated = [(row, share) for row in rows if (share := row.kernel_inside_itself) is not None]
     ours = sum(row.standing == "inside" for row, _ in repeated)
     return (

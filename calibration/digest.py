@@ -24,11 +24,14 @@ CAPTURED = {
     "b_long2_dctcp_rtt600": {"run p50": 6.0, "run p95": 20.0},
     "b_long2_dctcp_rtt600_tso": {"run p50": 22.0, "run p95": 44.0},
 }
-"""From captures at the receiver, which the folder does not hold: packets of one flow in a row, by packet."""
+"""From captures at the receiver, which the raw folder omits:
+
+lengths of runs of packets of one flow, weighted by packet.
+"""
 
 
 def table(folder: Path, name: str, kind: str) -> pl.DataFrame | None:
-    """NAME.KIND.csv, zipped or not."""
+    """NAME.KIND.csv, compressed or not."""
     found = sorted(folder.glob(f"{name}.{kind}.csv*"))
     return pl.read_csv(found[0], infer_schema_length=None) if found else None
 
@@ -79,7 +82,7 @@ def line(metric: str, rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def rounded(value: float) -> float:
-    """To six digits."""
+    """Rounds to six digits."""
     return float(f"{value:.6g}")
 
 

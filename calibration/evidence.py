@@ -1,4 +1,4 @@
-"""Which figures vouch for which transport preset: a file of the package, which `pauseframe presets` reads."""
+"""Counts the figures that support each transport preset, for a file of the package that `pauseframe presets` reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def presets_of(scenario: str) -> list[str]:
 
 
 def evidence(rows: list[Row]) -> dict[str, Any]:
-    """Figures of each scenario, those inside, those inside of the reference run alone, and for which presets."""
+    """Per scenario: numbers of figures, of those inside, of those inside for the reference run alone, and presets."""
     scenarios = {}
     for scenario in dict.fromkeys(row.scenario for row in rows):
         mine = [row for row in rows if row.scenario == scenario]

@@ -1,8 +1,9 @@
-"""What is compared: the figures of one run, the kernel's or ours, and the band that each must lie in.
+"""The compared figures of a run, the kernel's or ours, and the band of each.
 
-Both sides are brought into one form first, `Recording`; the windows of time are those of the reference runs: from 1 s
-on, or while both flows of group d are there. Bands: medians and means within 5 %, tails and fractions within 15 %,
-counts (drops, timeouts, probes) within 50 %. Queues and windows are whole packets, so one packet is never outside.
+Both sides are first converted into one form, `Recording`. The time windows are those of the reference runs: from 1 s
+on, or while both flows of group d are active. Bands: medians and means within 5 %, tails and fractions within 15 %,
+counts (drops, timeouts, probes) within 50 %. Queues and windows are whole packets, so a difference of one packet is
+always inside.
 """
 
 from __future__ import annotations
@@ -20,29 +21,30 @@ LINK_MBPS = 1000.0 * 1448 / 1514
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: lines over time (queue in packets, cwnd in segments, alpha, rate in Mb/s) and what was counted."""
+    """One run: time series (queue in packets, cwnd in segments, alpha, rate in Mb/s) and counters."""
 
     lines: pl.DataFrame
     responses: pl.DataFrame | None = None
-    """completion_us, one row a response."""
+    """completion_us, one row per response."""
     fct: pl.DataFrame | None = None
     """bytes, fct_us."""
     incast: pl.DataFrame | None = None
     """senders, bytes_each, rep, completion_us, timeouts, retransmits, loss_probes."""
     counts: dict[str, float] = field(default_factory=dict)
-    """drops, marked fraction of the whole run; packets of one flow in a row at the receiver (half and 95 % of all
-    packets come in runs of so many at most)."""
+    """Drops and the marked fraction of the whole run; lengths of runs of packets of one flow at the receiver (50 % and
+    95 % of all packets are in runs up to this length).
+    """
 
 
 @dataclass(frozen=True)
 class Band:
-    """How far a figure may be away: relatively, or absolutely if that is more."""
+    """The allowed difference of a figure: relative, or absolute if that is larger."""
 
     relative: float
     absolute: float = 0.0
 
     def holds(self, ours: float, kernel: float) -> bool:
-        """Whether ours is near enough."""
+        """Whether our figure is within the band."""
         return abs(ours - kernel) <= max(self.relative * abs(kernel), self.absolute) + 1e-9
 
 
@@ -107,7 +109,7 @@ def quantiles(what: str, values: pl.Series, names: tuple[str, ...] = ("p5", "p50
 
 
 def start(lines: pl.DataFrame) -> dict[str, float]:
-    """The window 5 and 50 ms after the start, and how far slow start went in the first 200 ms."""
+    """The window 5 and 50 ms after the start, and the maximum of slow start in the first 200 ms."""
     cwnd = lines.filter((pl.col("metric") == "cwnd") & (pl.col("t_us") < 210_000)).sort("t_us")
     found = {"cwnd max 200 ms": _number(cwnd["value"].max())}
     for ms in (5, 50):
@@ -119,7 +121,7 @@ def start(lines: pl.DataFrame) -> dict[str, float]:
 
 
 def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]:
-    """Goodput of all flows together, and the largest and the smallest share, 1 being the fair one."""
+    """Total goodput of all flows, and the largest and the smallest share relative to the fair one."""
     low, high = window
     rates = lines.filter((pl.col("metric") == "rate") & pl.col("t_us").is_between(low, high))
     mean = rates.group_by("flow").agg(pl.col("value").mean()).sort("flow")["value"]
@@ -133,7 +135,7 @@ def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]
 
 
 def joins(lines: pl.DataFrame) -> float:
-    """Milliseconds after 5 s until the second flow first has 80 % of its half for 100 ms on end."""
+    """Milliseconds from 5 s until the second flow first has 80 % of its half for 100 ms without a break."""
     rates = lines.filter((pl.col("metric") == "rate") & (pl.col("flow") == 2) & (pl.col("t_us") > 5e6)).sort("t_us")
     smooth = rates.group_by_dynamic(pl.col("t_us").cast(pl.Int64).alias("bin"), every="100000i").agg(
         pl.col("value").mean()
@@ -143,7 +145,10 @@ def joins(lines: pl.DataFrame) -> float:
 
 
 def incast(rows: pl.DataFrame) -> dict[str, float]:
-    """By senders and size: completion of the first two rounds and the median of all; timeouts and resent a round."""
+    """Figures by senders and size.
+
+    They are: completion of the first two rounds and the median of all; timeouts and retransmissions per round.
+    """
     found: dict[str, float] = {}
     for senders, size, rep, us in (
         rows.filter(pl.col("rep") < SETTLED).select("senders", "bytes_each", "rep", "completion_us").iter_rows()
@@ -164,7 +169,7 @@ def incast(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
-    """How far the figures of parts of one run lie apart: its quarters, or the rounds of an incast after the second."""
+    """The spread of the figures over parts of one run: its quarters, or the rounds of an incast after the second."""
     parts: list[dict[str, float]] = []
     if run.incast is not None:
         settled = run.incast.filter(pl.col("rep") >= SETTLED)
@@ -183,7 +188,7 @@ def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
 
 
 def thin(lines: pl.DataFrame, step_us: float, early_us: float = 200_000.0) -> pl.DataFrame:
-    """Every `step_us` the last value (of rates the mean), and every ms in the first `early_us`."""
+    """The last value (for rates the mean) of every `step_us`, and of every ms in the first `early_us`."""
     bin_us = pl.when(pl.col("t_us") < early_us).then(1000.0).otherwise(step_us)
     keyed = lines.with_columns((pl.col("t_us") / bin_us).floor().alias("bin"), bin_us.alias("bin_us"))
     grouped = keyed.group_by("metric", "flow", "bin_us", "bin").agg(

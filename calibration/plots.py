@@ -19,7 +19,7 @@ STEP_US = 10_000.0
 
 
 def canvas(columns: int, rows: int = 1) -> tuple[Figure, Any]:
-    """An empty figure with text as text, so that files are small and the same each time."""
+    """An empty figure; text stays text, so that files are small and reproducible."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "pauseframe", "font.size": 7, "path.simplify": True})
     figure = Figure(figsize=(3.1 * columns, 2.1 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
@@ -41,7 +41,7 @@ def label(axes: Axes, title: str, x: str, y: str) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Which is whose."""
+    """The legend."""
     axes.plot([], [], color=KERNEL, label="Linux 6.1")
     axes.plot([], [], color=OURS, label="pauseframe")
     axes.legend(frameon=False, fontsize=6.5)
@@ -50,7 +50,7 @@ def legend(axes: Axes) -> None:
 def over_time(
     axes: Axes, kernel: pl.DataFrame, ours: pl.DataFrame, metric: str, until_us: float, flow: int | None = None
 ) -> None:
-    """A line of each side."""
+    """A line per side."""
     for lines, colour in ((kernel, KERNEL), (ours, OURS)):
         chosen = lines.filter((pl.col("metric") == metric) & (pl.col("t_us") <= until_us))
         if flow is not None:
@@ -70,7 +70,7 @@ def cdf_of_queue(axes: Axes, scenario: str, ours: list[Recording]) -> None:
 
 
 def single(scenario: str, ours: Recording, kernel: pl.DataFrame, path: Path) -> None:
-    """Group a: the window at the start and later, the queue, its distribution."""
+    """Group a: the window at the start and later, the queue and its distribution."""
     mine = thin(ours.lines, STEP_US)
     figure, axes = canvas(2, 2)
     over_time(axes[0], kernel, mine, "cwnd", 200_000)

@@ -1,4 +1,4 @@
-"""Shared fixtures: synthetic results folders, and a small scenario that the real core runs in a moment."""
+"""Shared fixtures: synthetic results folders, and a small scenario that the real core runs quickly."""
 
 import signal
 from pathlib import Path
@@ -49,7 +49,7 @@ def scenario_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Results folders without a simulation behind them."""
+    """Synthetic results folders, without a simulation."""
     root = tmp_path_factory.mktemp("synthetic")
     make, write = synthetic.make_frames, synthetic.write_folder
     return {

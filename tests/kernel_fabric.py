@@ -1,12 +1,12 @@
-"""Runs as root in a guest (kernel_guest.py): a deployed fabric of Linux bridges and hosts, and what they do.
+"""Runs as root in a guest (kernel_guest.py): tests a deployed fabric of Linux bridges and hosts.
 
-Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for what was found.
+Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for the results.
 
 `about.json`: `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` of the
 roll-out [[kind, names]], `addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
-[[VLAN, from, to]]. Every device is a namespace with a private /var/lib. Output: `before`, `done`, `again`,
-`undone` (states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP frame that
-left by a port of a switch or came to a host), `reads` (what a host's ip and ss show), and the folders of collect.sh.
+[[VLAN, from, to]]. Every device is a namespace with a private /var/lib. Output: `before`, `done`, `again`, `undone`
+(states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP frame that left a
+switch port or reached a host), `reads` (the output of a host's ip and ss), and the folders of collect.sh.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def system(name, *arguments):
 
 
 def run(*words, given=None):
-    """What a program prints."""
+    """The output of a program."""
     done = subprocess.run(words, input=given, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{socket.gethostname()}: {' '.join(map(str, words))}: {done.stdout}{done.stderr}")
@@ -45,7 +45,7 @@ def run(*words, given=None):
 class Device:
     """A thread in private namespaces: ports, a name, a /var/lib, a /sys that shows its ports.
 
-    What `ip netns exec` and unshare(1) would do, once; for each command they cost more than what they start.
+    Does once what `ip netns exec` and unshare(1) would do for each command, at a cost above that of the command.
     """
 
     def __init__(self, name):
@@ -63,7 +63,7 @@ class Device:
         return threading.get_native_id()
 
     def start(self, what, *arguments, **more):
-        """Something that is done in these namespaces, later: `result()` waits for it."""
+        """A task for these namespaces; `result()` waits for it."""
         return self._thread.submit(what, *arguments, **more)
 
     def do(self, what, *arguments, **more):
@@ -78,11 +78,12 @@ def all_of(started):
 
 
 def build(about):
-    """The devices by name, wired."""
-    # A namespace other than the first may only use what the first allows to all.
+    """The devices by name, with their links."""
+    # A namespace other than the first may only use what the first permits to all.
     run("sysctl", "-q", "-w", "net.ipv4.tcp_allowed_congestion_control=reno cubic dctcp")
     devices = {name: Device(name) for name in about["devices"]}
-    # Frames of IPv6's own would be counted. A port that was up once keeps its qdisc; some stay up, with an odd MTU.
+    # Otherwise the frames of IPv6 would be counted. A port keeps its qdisc after its first start; some stay up, with an
+    # odd MTU.
     lines: dict[str, list[str]] = {name: [] for name in devices}
     for host, (nic, mac) in about["macs"].items():
         lines[host] += [f"link set dev {nic} address {mac}"]
@@ -100,7 +101,7 @@ def build(about):
 
 
 def state(keys):
-    """What can be changed by a script, without clocks and counters."""
+    """The state that a script can change, without clocks and counters."""
     shows = "link\naddress\nroute show table all\nneigh show nud permanent\n"
     text = run("ip", "-j", "-d", "-batch", "-", given=shows)
     text += run("bridge", "-j", "-d", "-batch", "-", given="link\nvlan\nfdb\n")
@@ -115,7 +116,7 @@ def state(keys):
 def timeless(value):
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if not key.endswith(("_timer", "operstate"))}
-    # Carrier is noticed some time after a link has come up, and no script sets it.
+    # Carrier is detected some time after a link has come up, and no script sets it.
     return [timeless(item) for item in value if item not in CARRIER] if isinstance(value, list) else value
 
 
@@ -140,7 +141,7 @@ def roll_back(folder, devices, about):
 
 
 def wait(devices, about):
-    """Until every port of every bridge forwards: a link needs a moment to come up."""
+    """Waits until every port of every bridge forwards: links come up with a delay."""
     ends = sum(end in about["switches"] for a, _, b, _ in about["links"] for end in (a, b))
     for _ in range(100):
         rows = [row for switch in about["switches"] for row in json.loads(devices[switch].run("bridge", "-j", "link"))]
@@ -159,7 +160,7 @@ def sniffer():
 
 
 def drain(device, sniff, ports, leaving, seen):
-    """TCP frames that left by a switch's ports, or came to a host's."""
+    """TCP frames that left switch ports or reached hosts."""
     while True:
         try:
             frame, extra, _, address = sniff.recvmsg(65536, 256)
@@ -188,7 +189,7 @@ def server():
 
 
 def traffic(devices, about, shown):
-    """A TCP connection for each pair; what went where."""
+    """A TCP connection per pair; returns the observed frames."""
     ends = [end for a, port, b, other in about["links"] for end in ((a, port), (b, other))]
     ports = {device: {port for name, port in ends if name == device} for device in devices}
     sniffers = {name: device.do(sniffer) for name, device in devices.items()}

@@ -1,7 +1,7 @@
-"""Starts a Linux of Debian's in QEMU, without acceleration or disk, and runs a Python program in it as root.
+"""Starts a Debian Linux in QEMU, without acceleration or disk, and runs a Python program in it as root.
 
-What it needs of this machine goes into an initramfs: busybox, iproute2, the interpreter with the modules that the
-program imports, and kernel modules. The kernel is the newest in /boot, or what `tools/fetch_kernel` put into
+The initramfs contains everything that the guest needs: busybox, iproute2, the interpreter with the modules that the
+program imports, and kernel modules. The kernel is the newest in /boot, or the one that `tools/fetch_kernel` put into
 target/kernel.
 """
 
@@ -20,11 +20,11 @@ import pytest
 TOOLS = ("busybox", "sh", "ip", "bridge", "dcb", "ss", "sysctl")
 """`sh` as well: busybox's shell would run its built-in `ip`."""
 MODULES = ("llc", "stp", "garp", "mrp", "bridge", "8021q", "veth", "tcp_dctcp", "inet_diag", "tcp_diag")
-"""In the order in which they can be loaded."""
+"""In loading order."""
 BOOT = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps init_on_alloc=0 lsm= audit=0"
-"""Code at the same addresses in every process is translated by QEMU once and not for each: half of the time."""
+"""With equal addresses in all processes, QEMU translates code once instead of once per process: half of the time."""
 SECONDS, WORK = 240, 90
-"""Seconds by the clock, below the limit of a test, preparation included; of CPU time, three times what it takes."""
+"""Wall-clock seconds below the limit of a test, including preparation; for CPU time, three times the usual need."""
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -43,7 +43,7 @@ reboot -f
 
 
 def kernels():
-    """(image, folder of its modules) of kernels that are here, the newest first."""
+    """(image, folder of its modules) of the installed kernels, newest first."""
     built = Path(__file__).parents[1] / "target" / "kernel"
     images = [path for root in (built, Path("/")) for path in root.glob("boot/vmlinuz-*")]
 
@@ -62,7 +62,7 @@ def module_file(modules, name):
 
 
 def unavailable():
-    """Why no guest can be started here; None if one can."""
+    """The reason why no guest can be started; None if one can."""
     missing = [name for name in ("qemu-system-x86_64", *TOOLS) if shutil.which(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (Debian: qemu-system-x86, busybox-static, iproute2, procps)"
@@ -72,7 +72,7 @@ def unavailable():
 
 
 def boot(work, program, out):
-    """Runs `program` of the folder `work` in the guest; what it wrote into its second argument is then in `out`."""
+    """Runs `program` of the folder `work` in the guest; afterwards `out` has the files of its second argument."""
     image, modules = next(kernels())
     root = out / "root"
     _fill(root, work, program, modules)
@@ -130,7 +130,7 @@ def _fill(root, work, program, modules):
 
 
 def _with_libraries(file, root, to=None):
-    """Copies a program, and the shared libraries that it names to where it looks for them."""
+    """Copies a program, and its shared libraries to the paths where it looks for them."""
     to = to or root / file.relative_to("/")
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, to)

@@ -1,4 +1,4 @@
-"""What `File.from_networkx` uses of a NetworkX graph, so that the tests need no NetworkX."""
+"""The part of a NetworkX graph that `File.from_networkx` uses, so that the tests need no NetworkX."""
 
 
 class Graph:

@@ -1,8 +1,8 @@
-"""Runs drawn scenarios and reports every rule that one of them breaks: `python tests/swarm.py --count 200 --seed 7`.
+"""Runs random scenarios and reports every violated invariant: `python tests/swarm.py --count 200 --seed 7`.
 
-Faults come first: they end, and everything must finish. A scenario that breaks a rule is written to a file, with the
-command that shows it.
-`--equal 1,2,3,4,8` runs each scenario on so many threads instead, and compares the fingerprint and every table.
+Faults have an end, after which everything must finish. A scenario that violates an invariant is written to a file, with
+the command that reproduces it. `--equal 1,2,3,4,8` instead runs each scenario on these numbers of threads, and compares
+the fingerprint and every table.
 """
 
 import argparse
@@ -26,14 +26,14 @@ from swarm_kinds import ALL, kinds_of
 
 THREADS = (1, 2, 3, 4, 8)
 EVENTS_MAX = 2_000_000
-"""A run that takes longer than this to finish is not divided."""
+"""A run that needs longer to finish is not run on several threads."""
 ATTEMPTS = 12
-"""How often a scenario that `resolve` refuses is drawn again."""
+"""Number of new draws after a scenario that `resolve` rejects."""
 OPEN_ENDED = {"incast", "background", "scatter_gather", "hotspot", "udp"}
 
 
 class Broken(NamedTuple):
-    """A rule that does not hold, and the run in which it does not."""
+    """A violated invariant, and the run that violates it."""
 
     what: str
     scenario: str
@@ -41,7 +41,7 @@ class Broken(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The first scenario of a seed that can be run."""
+    """The first valid scenario of a seed."""
 
     table: Table
     text: str
@@ -49,7 +49,7 @@ class Drawn(NamedTuple):
 
 
 def scenario_of(seed: int) -> Drawn | None:
-    """None if none of the draws can be run."""
+    """None if no draw is valid."""
     for attempt in range(ATTEMPTS):
         table = draw(seed, attempt)
         text = tomli_w.dumps(table)
@@ -61,7 +61,7 @@ def scenario_of(seed: int) -> Drawn | None:
 
 
 def run(text: str, threads: int, folder: Path | None = None) -> Tables:
-    """A run; a failed assertion of ours names what failed with the scenario."""
+    """A run; a failed assertion of the simulator is reported with the scenario."""
     out = str(folder) if folder else None
     return Tables.of(_core.run(_core.resolve(text), out=out, force=True, threads=threads, divide=True))
 
@@ -79,7 +79,7 @@ def recorded(table: Table) -> str:
 
 
 def calmed(table: Table, seed: int) -> str:
-    """The same scenario with an end of all faults, one drawn time for all, and then time for everything to finish."""
+    """The same scenario with an end of all faults at one random time, and enough time for everything to finish."""
     calm = random.Random(f"{seed}/calm").randrange(1200, 2500)
     failures = [failure | {"up": f"{min(calm, _up_us(failure))} us"} for failure in table.get("failure", [])]
     wires = [wire | {"stop": f"{calm} us"} for wire in table.get("corruption", [])]
@@ -115,12 +115,12 @@ def check(seed: int) -> Iterator[Broken]:
 
 
 def _calm(text: str, drawn: Drawn, threads: int) -> Iterator[Broken]:
-    """Everything finishes; a run that is not too long does so on other threads in the same way."""
+    """Everything finishes; a short run has the same results on other numbers of threads."""
     finished = yield from _checked(text, drawn, 1)
     if finished is None:
         return
     yield from (Broken(what, text, 1) for what in unfinished(finished, drawn.resolved))
-    # Threads meet at least once in the time that a frame takes: minutes of timeouts take them hours.
+    # Threads meet at least once per frame time: minutes of timeouts would take hours.
     if finished.summary["events"] > EVENTS_MAX:
         return
     again = yield from _checked(text, drawn, threads)
@@ -129,7 +129,7 @@ def _calm(text: str, drawn: Drawn, threads: int) -> Iterator[Broken]:
 
 
 def _checked(text: str, drawn: Drawn, threads: int) -> Generator[Broken, None, Tables | None]:
-    """The tables of a run that holds together, after what is wrong with it; None if it failed."""
+    """The tables of a consistent run and its violations; None if the run failed."""
     try:
         tables = run(text, threads)
     except _core.RunError as error:
@@ -163,7 +163,7 @@ def _recorded(drawn: Drawn, plain: Tables, threads: int) -> Iterator[Broken]:
 
 
 def equal(seed: int, threads: list[int]) -> Iterator[Broken]:
-    """Where the same scenario comes out otherwise on another number of threads; half of them are recorded too."""
+    """The differences between numbers of threads for one scenario; half of the scenarios are recorded too."""
     drawn = scenario_of(seed)
     if drawn is None:
         return
@@ -177,7 +177,7 @@ def equal(seed: int, threads: list[int]) -> Iterator[Broken]:
 
 
 def reported(seed: int, broken: list[Broken], folder: Path) -> None:
-    """Writes the scenarios that break a rule, each with the command that shows it."""
+    """Writes the scenarios that violate an invariant, each with the command that reproduces it."""
     folder.mkdir(parents=True, exist_ok=True)
     master = next(drawn.table["seed"] for drawn in [scenario_of(seed)] if drawn)
     files: dict[str, Path] = {}

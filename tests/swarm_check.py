@@ -1,4 +1,4 @@
-"""What must hold for every run, read from its tables and its captured packets by other code than wrote them."""
+"""Invariants of every run, computed from its tables and captured packets by independent code."""
 
 import math
 import struct
@@ -13,11 +13,11 @@ import polars as pl
 Row = dict[str, Any]
 
 PACKET_MAX = 9216 + 42
-"""The largest frame that a scenario can ask for, with its headers and a tag: bytes."""
+"""The largest frame that a scenario can produce, with its headers and a tag: bytes."""
 
 
 LONG_S = 7200.0
-"""Simulated seconds after which everything has finished: more than all timeouts of a connection together."""
+"""Simulated seconds after which everything has finished: longer than all timeouts of a connection together."""
 
 TABLES = (
     "flows",
@@ -32,10 +32,10 @@ TABLES = (
     "ranks",
     "timeline",
 )
-"""All that a run leaves behind, beside its summary and its packets."""
+"""All recordings of a run, apart from its summary and packets."""
 
 OF_THE_MACHINE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "out"}
-"""What the summary says of the machine and not of the network."""
+"""Keys of the summary that depend on the machine, not on the network."""
 
 GAVE_UP_AFTER = 6
 """Timeouts after which a connection may give up: the least `retries` or `syn_retries` of a stack."""
@@ -43,7 +43,7 @@ GAVE_UP_AFTER = 6
 
 @dataclass(frozen=True)
 class Tables:
-    """A run: its summary, its tables, and those of flows, queries and ports as plain rows."""
+    """A run: its summary and tables, with flows, queries and ports as plain rows."""
 
     summary: Row
     frames: dict[str, pl.DataFrame]
@@ -58,7 +58,7 @@ class Tables:
         return Tables(run.summary, frames, flows, queries, ports)
 
     def facts(self) -> Row:
-        """What the summary says of the network."""
+        """Keys of the summary that describe the network."""
         facts = {key: value for key, value in self.summary.items() if key not in OF_THE_MACHINE}
         return facts | {"warnings": [text for text in facts["warnings"] if not text.startswith("threads:")]}
 
@@ -71,7 +71,7 @@ class Tables:
 
 
 def violations(tables: Tables, resolved: Row) -> Iterator[str]:
-    """Every rule that the run breaks, in words."""
+    """Every violated invariant, as text."""
     yield from _flows(tables)
     yield from _queries(tables)
     yield from _ports(tables, resolved)
@@ -142,7 +142,7 @@ def _bytes(text: str) -> float:
 
 
 def _switches(tables: Tables) -> Iterator[str]:
-    """What comes into a switch leaves it, is dropped, or is still there."""
+    """What enters a switch leaves it, is dropped, or is still inside."""
     came: Counter[str] = Counter()
     left: Counter[str] = Counter()
     lost: Counter[str] = Counter()
@@ -166,7 +166,7 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
     warned = any("headroom" in warning or "quanta" in warning for warning in tables.summary["warnings"])
     warned |= tables.summary["watchdog_storms"] > 0  # It may let a queue send to where it has been asked not to.
     drops = tables.summary["drops_by_reason"]["headroom_exceeded"]
-    # Storms end pauses that somebody needs, and ports with pauses one way do not ask for them or do not obey.
+    # Storms suppress pauses that are needed; ports with one-way pauses do not send or do not obey them.
     pfc = resolved["switch"]["pfc"] or {}
     unheard = resolved.get("pause_storm") or pfc.get("ports")
     if drops and not warned and not unheard and not resolved.get("failure") and not resolved.get("corruption"):
@@ -174,7 +174,7 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
 
 
 def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
-    """What has not finished although all faults have ended, there was time, and nothing that is reported holds it."""
+    """What has not finished although all faults have ended, enough time has passed, and nothing reported blocks it."""
     if tables.summary["deadlocks"]:
         return
     deaf = {*resolved["host"]["refusing"], *resolved["host"]["silent"]}
@@ -183,11 +183,11 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     for flow in failed:
         if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < GAVE_UP_AFTER:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
-    # pFabric probes on, however long nobody answers (SIGCOMM 2013, §4.2): to a deaf host it has no end.
+    # pFabric probes an unresponsive host forever (SIGCOMM 2013, §4.2).
     probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}
     endless = [flow for flow in missed if flow["transport"] in probing and deaf & {flow["src"], flow["dst"]}]
     hopeless = failed or endless
-    # What waits for one that has given up waits for ever, and an application keeps its connections.
+    # A flow that waits for one that has given up waits forever, and an application keeps its connections.
     jobs = {work["name"] for work in resolved["workload"] if work["kind"] == "application"}
     for flow in missed:
         waits = bool(hopeless) and flow["workload"] in jobs
@@ -204,7 +204,7 @@ def _transports(resolved: Row) -> Iterator[tuple[str, Row]]:
 
 
 def _open_ends(tables: Tables, resolved: Row) -> Iterator[str]:
-    """Work that is not done although no flow has failed."""
+    """Unfinished work although no flow has failed."""
     yield from (f"query {query['query']} is not complete" for query in tables.queries if query["finish_us"] is None)
     jobs = tables.frames["jobs"].to_dicts()
     yield from (f"job {job['job']} waits for {job['waits_for']}" for job in jobs if job["finish_us"] is None)
@@ -215,7 +215,7 @@ def _open_ends(tables: Tables, resolved: Row) -> Iterator[str]:
 
 
 def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
-    """The same scenario without packets carries the same bytes, and nothing faster than its ideal."""
+    """The same scenario without packets carries the same bytes, and nothing is faster than its ideal."""
     flows = list(flows)
     for flow in flows:
         if flow["slowdown"] is not None and flow["slowdown"] < 1 - 1e-6:
@@ -234,7 +234,7 @@ def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
 
 
 def mean_backlogs(tables: Tables) -> Iterator[str]:
-    """The time-weighted means of the table are those of dense samples, but for the error of sampling."""
+    """The time-weighted means of the table equal those of dense samples, up to the sampling error."""
     if tables.frames["series"].is_empty():
         return
     samples = tables.frames["series"].filter(pl.col("metric").cast(str) == "backlog_bytes")
@@ -274,7 +274,7 @@ def _interface_name(data: bytes, at: int, end: int) -> str:
 
 
 def misrouted(path: Path, nodes: list[tuple[str, str, int | None]], peers: dict[str, str]) -> Iterator[str]:
-    """IPv4 packets that a switch hands to a host they are not for."""
+    """IPv4 packets that a switch delivers to the wrong host."""
     number = {name: index for index, (name, _, _) in enumerate(nodes)}
     hosts = {name for name, kind, _ in nodes if kind == "host"}
     wrong, total = 0, 0

@@ -1,4 +1,7 @@
-"""Draws whole scenarios from a seed: every mechanism can meet every other. `swarm_kinds` says which one has."""
+"""Draws whole scenarios from a seed, such that any mechanisms can be combined.
+
+`swarm_kinds` lists those of a scenario.
+"""
 
 import random
 from typing import Any
@@ -25,7 +28,7 @@ MECHANISMS = {
     "pause storm": 0.12,
     "one way": 0.06,
 }
-"""How likely each is, beside those that every scenario has one of."""
+"""Probability of each, apart from what every scenario has exactly once."""
 CIRCLES = 0.04
 """The probability of a cyclic buffer dependency: almost no other scenario deadlocks."""
 
@@ -68,7 +71,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
 
 
 def _circle(rng: random.Random, seed: int) -> Table:
-    """Windows without bounds that go round a ring, each two switches on, as in Fig. 2 of the TCP-Bolt paper."""
+    """Flows with unlimited windows around a ring, each two switches on, as in Fig. 2 of the TCP-Bolt paper."""
     switches = rng.choice([5, 5, 6, 7])
     ends = [(f"host{n}", f"host{(n + 2) % switches}") for n in range(switches)]
     size = f"{rng.choice([300, 2000])} KB"
@@ -95,7 +98,7 @@ def _place(topology: Table) -> Place:
 
 
 def _link(rng: random.Random) -> Table:
-    # The window of several threads is as long as the shortest link: a few are very short.
+    # With several threads the lookahead is the shortest link delay: a few links are very short.
     delay = rng.choice([0, 100, 500, 500, 1000, 1000, 1000, 5000])
     return {"rate": f"{rng.choice([1, 10, 10, 25, 100])} Gbps", "delay": f"{delay} ns"}
 
@@ -129,7 +132,7 @@ def _topology(rng: random.Random) -> Table:
 
 
 def _asymmetric(rng: random.Random) -> Table:
-    """A tree of switches, some with a second link, whose directions differ."""
+    """A tree of switches, some with a second link in a different direction."""
     switches = [f"s{n}" for n in range(rng.randint(2, 5))]
     ends = [(switch, switches[rng.randrange(n)]) for n, switch in enumerate(switches) if n > 0]
     ends += [ends[0]] if rng.random() < 0.5 else []
@@ -185,7 +188,7 @@ def _transport(rng: random.Random) -> Table:
 
 
 def _lossless(scenario: Table) -> bool:
-    """Whether a transport is, as far as a file of this kind tells."""
+    """Whether a transport has this property, as far as its file shows."""
     transports = [scenario["transport"], *scenario.get("transports", {}).values()]
     return any(t.get("lossless", t.get("preset") in {"tcp_bolt", "tcp_dcb"}) for t in transports)
 

@@ -1,4 +1,4 @@
-"""Which mechanisms a scenario has, read from the resolved one: a key that is drawn to no effect does not count."""
+"""Lists the mechanisms of a resolved scenario; a key without effect does not count."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ KINDS = {
     "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes pause_storm "
     "xon_storm",
 }
-"""All there are, by what they are of."""
+"""All mechanisms, by their subject."""
 
 ALL = [f"{of}: {kind}" for of, kinds in KINDS.items() for kind in kinds.split()]
 

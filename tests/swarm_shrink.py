@@ -1,6 +1,6 @@
-"""Makes a scenario that breaks a rule as small as it can be: `python tests/swarm_shrink.py swarm-7-0.toml --threads 2`.
+"""Minimises a scenario that violates an invariant: `python tests/swarm_shrink.py swarm-7-0.toml --threads 2`.
 
-One part after the other is left out, as long as the same rule is broken: on `--threads`, beside a run on one thread.
+Removes one part after the other while the same invariant is violated: on `--threads`, compared with one thread.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from swarm_draw import Table
 
 
 def wrong(text: str, threads: int) -> set[str]:
-    """The rules that a scenario breaks, without the numbers in them."""
+    """The invariants that a scenario violates, without numbers."""
     try:
         resolved = tomllib.loads(_core.resolve(text).toml)
         alone, found = run(text, 1), run(text, threads)
@@ -54,7 +54,7 @@ def _paths(table: Table) -> Iterator[tuple[str | int, ...]]:
 
 
 def shrunk(table: Table, holds: Callable[[Table], bool]) -> Table:
-    """The table without all that can be left out one by one."""
+    """The table without everything that can be removed part by part."""
     while less := next((less for less in smaller(table) if holds(less)), None):
         table = less
     return table

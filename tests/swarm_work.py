@@ -1,4 +1,4 @@
-"""Draws workloads: every kind there is."""
+"""Draws workloads of every kind."""
 
 import random
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Table = dict[str, Any]
 
 @dataclass
 class Place:
-    """The names of the nodes of a topology, and how many hosts no application has yet."""
+    """The names of the nodes of a topology, and the number of hosts that no application uses yet."""
 
     hosts: list[str]
     switches: list[str]
@@ -44,7 +44,7 @@ def workload(rng: random.Random, place: Place) -> Table:
 
 
 def udp(rng: random.Random, mtu: str) -> Table:
-    """Streams that do not react, whose datagrams fit a packet."""
+    """Unresponsive streams whose datagrams fit a packet."""
     payload = 500 if mtu.startswith("576") else rng.choice([100, 1472])
     stream: Table = {"kind": "udp", "rate": f"{rng.choice([10, 400, 3000])} Mbps", "datagram": f"{payload} B"}
     stream |= {"stop": rng.choice(["500 us", "3 ms"]), "priority": rng.choice([0, 0, 0, 5])}
@@ -124,7 +124,7 @@ def _pattern(rng: random.Random, ranks: int) -> Table:
 
 
 def _program(rng: random.Random, ranks: int) -> Table:
-    """An MPI trace in which all ranks agree: rounds of collective operations and of messages around a ring."""
+    """A valid MPI trace: rounds of collective operations and of messages around a ring."""
     lines: list[list[str]] = [[] for _ in range(ranks)]
     for number in range(rng.randint(1, 6)):
         size, root = rng.choice([8, 5000, 90000]), rng.randrange(ranks)

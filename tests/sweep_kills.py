@@ -1,9 +1,9 @@
 """Twenty random kills of a sweep: `python tests/sweep_kills.py [KILLS] [SEED]`. Not part of the test suite: it takes
 three minutes.
 
-Each round resumes the sweep, here or on a cluster of Dask, and after a random time kills -9 the sweep, a worker or the
-scheduler. After each kill: no finished run has gone or was computed again (its record is where it was before).
-At the end: every run once, the same bytes as a sweep that nobody disturbed.
+Each round resumes the sweep, here or on a Dask cluster, and after a random time kills the sweep, a worker or the
+scheduler with signal 9. After each kill no finished run may be lost or computed again (its record keeps its place). At
+the end every run exists once, with the same bytes as in an undisturbed sweep.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main(kills: int = 20, seed: int = 1) -> None:
 
 
 def pause(out, rng):
-    """Until the sweep has done something, and then for a random time."""
+    """Waits until the sweep has made progress, and then for a random time."""
     begun, count = time.monotonic(), len(finished(out))
     while len(finished(out)) == count and time.monotonic() - begun < 15:
         time.sleep(0.01)

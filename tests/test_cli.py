@@ -1,4 +1,4 @@
-"""The command line: outputs, exit codes, nothing left behind by mistakes."""
+"""The command line: outputs and exit codes; errors leave no files behind."""
 
 import json
 import os
@@ -168,7 +168,7 @@ def test_presets_and_options():
 
 
 def test_presets_say_what_vouches_for_them():
-    """The stack, the kernel, and the figures beside it; and presets that no kernel supports."""
+    """The stack, the kernel and its figures; presets that no kernel supports."""
     rows = json.loads(cli("presets", "--json").stdout)
     assert {name for name, row in rows.items() if row["stack"] != "linux"} == {"pfabric"}
     assert {name for name, row in rows.items() if row["calibration"] is None} == {
@@ -233,7 +233,7 @@ def test_version():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell):
-    """The script that a shell loads, and the words that the script asks for."""
+    """The completion script of a shell, and the words that it requests."""
     asked = {
         "bash": {"COMP_WORDS": "pauseframe rep", "COMP_CWORD": "1"},
         "zsh": {"_TYPER_COMPLETE_ARGS": "pauseframe rep"},
@@ -254,7 +254,7 @@ def test_completion(shell):
 
 
 def leaves(command, path=()):
-    """Every command that does something, with its path."""
+    """Every command without subcommands, with its path."""
     if hasattr(command, "commands"):
         for name, sub in command.commands.items():
             yield from leaves(sub, (*path, name))
@@ -330,7 +330,7 @@ def test_report_of_a_real_run(scenario_file, tmp_path):
 
 
 def test_backups_close_no_cycle_with_routes_beyond_the_rules(tmp_path):
-    """In this torus the orders leave pairs without a route; their own routes take turns that the rules refuse."""
+    """In this torus the orders leave pairs without a route; their natural routes take turns that the rules forbid."""
     torus = "torus:lengths=24x24,hosts_per_switch=1"
     done = cli("route", "plan", torus, "--effort", "fast", "--out", tmp_path / "plan")
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
-"""Damaged results folders: every command names the damage and ends with exit code 2, or does its work; none tracebacks.
+"""Damaged results folders: every command succeeds, or names the damage and ends with exit code 2, without a traceback.
 
-`python tests/test_damaged_results.py 2000` tries so many.
+`python tests/test_damaged_results.py 2000` tries 2,000 damages.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def unreadable(file: Path, draw: random.Random) -> str:
 
 
 def other_columns(file: Path, draw: random.Random) -> str:
-    """A table that is whole, with a column missing, renamed, of another type or of absurd values."""
+    """A readable table with a column missing, renamed, of another type or with absurd values."""
     if file.suffix != ".parquet":
         return flip(file, draw)
     frame = pl.read_parquet(file)
@@ -194,7 +194,7 @@ def call(arguments: list[str]) -> tuple[int, str]:
 
 
 def without_seals(folder: Path) -> None:
-    """The folder as a version wrote it that had no digests in the manifest."""
+    """The folder as written by a version without digests in the manifest."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["files"]
@@ -220,7 +220,7 @@ def attempt(source: Path, home: Path, draw: random.Random, *, sealed: bool) -> t
 
 
 def attempts(source: Path, count: int, *, sealed_share: float) -> Counter[int]:
-    """Tries so many damages; how often each exit code came."""
+    """Tries this many damages; returns the count of each exit code."""
     draw, codes = random.Random(SEED), Counter[int]()
     with tempfile.TemporaryDirectory() as home:
         for number in range(count):

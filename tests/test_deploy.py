@@ -1,4 +1,4 @@
-"""From a plan to files and back: the linter finds nothing, the routes are the same, names do no harm."""
+"""From a plan to files and back: the linter finds nothing, the routes are equal, unusual names are safe."""
 
 import itertools
 import json
@@ -51,7 +51,7 @@ def test_a_plan_in_parquet_is_deployed_like_the_same_in_csv(tmp_path):
 
 
 def test_several_nics_of_a_host_are_refused(tmp_path):
-    """Two scripts for one machine would both make pf100, and the second would find it there."""
+    """Two scripts for one machine would both create pf100, and the second would fail."""
     wires = [("s0", "s1"), ("a", "s0"), ("a", "s1"), ("b", "s1")]
     nodes = [{"id": name, "kind": "switch" if name[0] == "s" else "host"} for name in ("s0", "s1", "a", "b")]
     edges = [{"source": source, "target": target} for source, target in wires]
@@ -98,7 +98,7 @@ def test_there_and_back(tmp_path, name, target):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_switches_alone_cannot_deadlock(tmp_path, name):
-    """Without the hosts' files nobody says who sends in a VLAN; the rows are safe for all."""
+    """Without the hosts' files the senders of a VLAN are unknown; the rows are safe for all senders."""
     topology, engine, lanes, vlans = PLANS[name]
     plan = planned(tmp_path / "plan", topology, engine, lanes, vlans)
     write_deployment(plan, tmp_path / "out", Settings(priorities=(3, 4, 5, 6)))
@@ -106,7 +106,7 @@ def test_switches_alone_cannot_deadlock(tmp_path, name):
 
 
 def test_rows_that_nobody_may_use_are_left_out(tmp_path):
-    """A VLAN that one pair of switches may use has the rows of that pair's way, and for hosts of one switch."""
+    """A VLAN for one pair of switches has rows for that pair's path, and for hosts of one switch."""
     folder = planned(tmp_path / "plan", "ring:switches=6,hosts_per_switch=1", "up_down", 1, 1)
     tables = json.loads((folder / "tables.json").read_text())
     tables["senders"] = [{"vlan": 100, "from": "s1", "to": "s4"}]
@@ -150,14 +150,14 @@ VLAN_MODEL = """module sonic-vlan { yang-version 1.1; namespace "urn:vlan"; pref
   container sonic-vlan {
   container VLAN { list VLAN_LIST { key "name"; leaf name { type string; }
     leaf vlanid { type uint16; } leaf description { type string; } } } } }"""
-"""The constraints of SONiC's models that matter here: mandatory lanes, no mac_learning."""
+"""The relevant constraints of SONiC's models: mandatory lanes, no mac_learning."""
 
 
 def models(folder):
-    """Folders with the models of a release, by its name: PAUSEFRAME_SONIC_YANG/RELEASE if that is set, else our own.
+    """Folders with the models of a release, by name: PAUSEFRAME_SONIC_YANG/RELEASE if set, else the copy in tests.
 
     SONiC's models are not part of this repository. To test with them, copy src/sonic-yang-models/yang-models of a
-    branch of sonic-buildimage there, with the rendered templates of yang-templates.
+    branch of sonic-buildimage into that folder, with the rendered templates of yang-templates.
     """
     home = os.environ.get("PAUSEFRAME_SONIC_YANG")
     if home:
@@ -178,7 +178,7 @@ def test_files_are_valid_under_the_models_of_the_release(tmp_path):
         lines, failed = validate(folder, read_fabric([tmp_path / release / "switches"]))
         assert not failed, lines
         assert len(lines) == 6, lines
-        # The form that is under review is not valid under any of them.
+        # The proposed form is not yet valid under any release.
         if release == list(found)[-1]:
             write_deployment(plan, tmp_path / "next", Settings(sonic_release="next"))
             lines, failed = validate(folder, read_fabric([tmp_path / "next" / "switches"]))
@@ -273,7 +273,7 @@ def test_inventory(tmp_path):
 
 
 def lldp(folder, device, neighbours):
-    """The file of a device: (its port, the other, the other's port, its MAC address or None)."""
+    """The file of a device: (its port, the other device, its port, its MAC address or None)."""
     interfaces = [
         {
             "name": port,
@@ -292,7 +292,7 @@ def lldp(folder, device, neighbours):
 
 
 def test_inventory_of_lldp(tmp_path):
-    """Switches announce aliases, a Linux host the MAC address of the NIC that is cabled, one of several."""
+    """Switches announce aliases; a Linux host announces the MAC address of its cabled NIC, one of several."""
     plan = planned(tmp_path / "plan", "leaf_spine:leaves=2,spines=1,hosts_per_leaf=1", "up_down", 1, 1)
     deployed = read_plan(plan, Settings())
     a, b = (host.switch for host in deployed.hosts)
@@ -407,7 +407,7 @@ def test_an_unsafe_order_is_refused(tmp_path):
 
 
 def test_rows_that_can_deadlock_are_refused(tmp_path):
-    """A ring in which every frame goes clockwise: not even the switches may get such rows."""
+    """A ring in which every frame goes clockwise: even the switches must not get such rows."""
     fabric = pf.load_topology("ring:switches=5,hosts_per_switch=1")
     folder = planned(tmp_path / "plan", "ring:switches=5,hosts_per_switch=1", "up_down", 1, 1)
     plan = read_plan(folder, Settings())
@@ -435,7 +435,7 @@ NASTY = ["a b", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "quote'", 'd
 
 
 def nasty_plan(folder, names):
-    """A star of switches and hosts with names as nobody should give them."""
+    """A star of switches and hosts with hostile names."""
     nodes = [{"id": name, "kind": "switch"} for name in names]
     nodes += [{"id": f"host {name}", "kind": "host"} for name in names]
     edges = [{"source": f"host {name}", "target": name} for name in names]
@@ -479,7 +479,7 @@ def test_names_are_never_executed_and_lead_nowhere(tmp_path, target):
 
 
 def fake_tools(folder: Path) -> Path:
-    """An `ip` and others that write down how they are called; `ip link show` knows what was added."""
+    """Fakes of `ip` and other tools that log their calls; `ip link show` lists what was added."""
     folder.mkdir()
     state = folder / "links"
     state.mkdir()

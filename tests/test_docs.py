@@ -1,4 +1,4 @@
-"""The users' pages: their Python examples give what they say, their scenarios are right."""
+"""Checks the users' pages: Python examples print the shown output, and scenarios are valid."""
 
 import doctest
 import re

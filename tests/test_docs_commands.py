@@ -1,8 +1,8 @@
-"""Every command of every page, in order, in a folder that was empty: literally followed, the pages work.
+"""Runs every command of every page, in order, in an initially empty folder.
 
-A page's scenarios (```toml blocks) are saved under the names that the page gives them. What a page takes from another
-page is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, is in `INSTEAD` with
-what is run in its place and why; an entry there that no page has any more fails the test.
+A page's scenarios (```toml blocks) are saved under the names that the page gives them. `NEEDS` lists what a page takes
+from another page. `INSTEAD` lists commands that take long or need what a test machine lacks, each with a replacement
+and a reason; an entry that no page has any more fails the test.
 """
 
 import os
@@ -75,12 +75,12 @@ EXIT = {
     "pauseframe run python/pauseframe/experiments/bolt/ring.scenario.toml": 3,
     "pauseframe run python/pauseframe/experiments/bolt/ring_of_three.scenario.toml": 3,
 }
-"""What the pages say of commands that do not end with 0."""
+"""Exit codes that pages state for commands that do not end with 0."""
 PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"
 
 
 def commands(text: str) -> list[str]:
-    """The shell commands of a page: indented lines that begin with a program, and what follows "$ "."""
+    """The shell commands of a page: indented lines that begin with a program, and the text after "$ "."""
     found: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -161,7 +161,7 @@ def test_commands(page, shell, capsys):
 
 
 def replacement(command: str) -> tuple[str | None, str]:
-    """What is run for a command, and why it is not the command itself, or ""."""
+    """The command to run instead, and the reason or ""."""
     if command in INSTEAD:
         return INSTEAD[command]
     if command.startswith("pauseframe reproduce") and "--list" not in command:
@@ -182,7 +182,7 @@ def test_every_replacement_is_used():
 
 
 def test_the_first_scenario_shows_what_it_is_for(shell):
-    """README: the lossless run pauses, the lossy one drops and times out, in the numbers said there."""
+    """README: the lossless run pauses, the lossy one drops and times out, with the stated numbers."""
     import pauseframe as pf
     import polars as pl
 

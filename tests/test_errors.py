@@ -15,7 +15,7 @@ EXPERIMENTS = Path(__file__).parent.parent / "python/pauseframe/experiments"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Has a scenario, a sweep, and results of the scenario."""
+    """A folder with a scenario, a sweep, and results of the scenario."""
     (tmp_path / "incast.toml").write_text(SCENARIO)
     (tmp_path / "sweep.toml").write_text(TINY + SWEEP)
     pf.run(tmp_path / "incast.toml", out=tmp_path / "out", progress=False)
@@ -160,7 +160,7 @@ def test_a_deadlock_that_does_not_end_the_run(deadlock, tmp_path):
 
 
 def test_a_deadlock_that_the_watchdog_broke(deadlock, tmp_path):
-    """It forms again and again in this cycle, so nothing finishes: only where all does, it is over."""
+    """The deadlock recurs in this cycle, so no flow finishes: it only ends for good when all flows finish."""
     settings = {f"switch.pfc.watchdog.{key}": "5 ms" for key in ("detection", "restoration")} | {"stop": "100 ms"}
     run = pf.run(deadlock, set=settings, progress=False)
     assert run.summary["deadlocks"] > 0

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and lead nowhere."""
+"""Files are written completely or not at all, and never through links to other places."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
 """Ctrl-C at any moment of a command: exit code 130, no traceback, nothing half-written, and the next run as ever.
 
-The moment is not left to chance: an audit hook stops the command where it imports a module or opens a file, reports it,
-and waits for the signal there.
+The moment is exact: an audit hook stops the command where it imports a module or opens a file, reports it, and waits
+for the signal.
 """
 
 import os
@@ -29,7 +29,7 @@ sys.addaudithook(hook)
 
 @pytest.fixture
 def stopped(tmp_path):
-    """Starts a command that waits at an event; returns it when it is there."""
+    """Starts a command that waits at an event, and returns it once it waits."""
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(HOOK)
@@ -120,7 +120,7 @@ def test_other_commands(event, command, stopped, scenario_file, tmp_path):
 
 
 def test_an_interrupt_that_a_library_makes_an_error_of(tmp_path):
-    """Python 3.11 does so where classes are being made: RuntimeError, "Error calling __set_name__"."""
+    """Python 3.11 raises this while classes are created: RuntimeError, "Error calling __set_name__"."""
     code = (
         "import os, signal, sys; sys.argv = ['pauseframe', 'presets']\n"
         "import pauseframe, pauseframe.cli\n"
@@ -147,7 +147,7 @@ def test_a_kill_in_the_middle_of_writing(stopped, folders, tmp_path):
 
 
 def test_who_ignores_ctrl_c_goes_on(folders, tmp_path):
-    """As in the background of a script, or under nohup."""
+    """As in a background job of a script, or under nohup."""
     code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     report = [sys.executable, "-m", "pauseframe", "report", folders["dctcp"], "--out", tmp_path / "report.html"]
     check = "import signal, pauseframe.cli; assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN"
@@ -156,7 +156,7 @@ def test_who_ignores_ctrl_c_goes_on(folders, tmp_path):
 
 
 def test_the_guard_loads_nothing_from_files():
-    """What comes before it would be unguarded."""
+    """Earlier code would be unguarded."""
     code = (
         "import sys; sys.argv[0] = 'pauseframe'\n"
         "from pathlib import Path; before = set(sys.modules)\n"

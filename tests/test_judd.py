@@ -1,4 +1,7 @@
-"""The experiments of the judd paper have one set of parameters: what an experiment does not vary is the same in all."""
+"""The experiments of the judd paper share one set of parameters:
+
+keys that an experiment does not vary are equal in all.
+"""
 
 import tomllib
 from pathlib import Path
@@ -60,7 +63,7 @@ def test_who_waits_in_table_3_shows_that_its_time_outs_are_those_of_one_sender()
     held = 10e9 * 4.4e-3 / (9038 * 8)
     waiting = 1 - held / (400 * 2)
     assert 0.2 < waiting < 0.3
-    # In 20 s, from 274 timeouts: how long a sender waits each time, if they are its own, and if they are those of all.
+    # From 274 timeouts in 20 s: the waiting time per timeout, if they belong to one sender or to all.
     alone, together = waiting * 20 / 274, waiting * 20 * 400 / 274
     assert 0.005 < alone < 0.030
     assert together > 5

@@ -1,4 +1,4 @@
-"""The linter: rows by themselves, fragments, wiring, outputs, exit codes, and files of ill will."""
+"""The linter: single rows, fragments, wiring, outputs, exit codes, and hostile files."""
 
 import json
 import random
@@ -43,7 +43,7 @@ PROFILES = {name: {"pool": "pool", "size": "0"} for name in "pq"}
 
 
 def old_list(*names):
-    """A list of profiles as images before 202106 wrote it."""
+    """A list of profiles in the format of images before 202106."""
     return {"Ethernet0": {"profile_list": ",".join(f"[BUFFER_PROFILE|{name}]" for name in names)}}
 
 
@@ -89,7 +89,7 @@ ROWS = [  # (tables, what is found)
 
 @pytest.mark.parametrize(("egress", "found"), [(999_999, ["PF014"]), (1_000_000, [])])
 def test_reserved_outside_of_the_pool(tmp_path, egress, found):
-    """Pools of 400 kB beside 600 kB of reserved bytes, as NVIDIA's switches count, in a memory of 1 MB or less."""
+    """Pools of 400 kB beside 600 kB of reserved bytes, counted as on NVIDIA's switches, in a memory of 1 MB or less."""
     pool = {"type": "ingress", "mode": "dynamic", "size": "200000"}
     tables = {
         "PORT": {"Ethernet0": {"speed": "100000"}},
@@ -110,7 +110,7 @@ def test_rows(tmp_path, tables, found):
 
 
 def test_instance_data_of_the_models(tmp_path):
-    """The form of SONiC's own tests: complete by definition, several in a file by name."""
+    """Files in the form of SONiC's tests: complete by definition, with several devices per file."""
 
     def case(**pool):
         return {"sonic-buffer-pool:sonic-buffer-pool": {"sonic-buffer-pool:BUFFER_POOL": {"BUFFER_POOL_LIST": [pool]}}}
@@ -153,7 +153,7 @@ def test_unknown_tables_are_said(tmp_path):
 
 @pytest.mark.parametrize("form", ["json0", "json"])
 def test_wiring_by_lldp(tmp_path, form):
-    """The two forms of lldpctl; names of far ports are aliases there."""
+    """The two forms of lldpctl; it names far ports by alias."""
     save(tmp_path, "a/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "A"}}, "PORT": PORTS})
     far = {name: row | {"alias": f"etp{i}", "speed": "50000"} for i, (name, row) in enumerate(PORTS.items())}
     save(tmp_path, "b/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "B"}}, "PORT": far})
@@ -272,7 +272,7 @@ def test_outputs_and_exit_codes(fabric):
 
 @pytest.mark.parametrize("deployed", [True, False])
 def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
-    """Values of the files stand in it, and it runs without a loss."""
+    """The proof uses values of the files, and runs without a loss."""
     if deployed:
         from pauseframe.deploy import Settings, write_deployment
         from test_deploy import planned
@@ -361,7 +361,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path):
 
 
 def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
-    """The port is in no PORT table, as in a file that was cut: its rate is taken to be 10 Gb/s."""
+    """The port is missing in the PORT table, as in a truncated file: its rate is assumed to be 10 Gb/s."""
     tables = {"VLAN": {"Vlan100": {"vlanid": "100"}}, "FDB": {"Vlan100|02:00:00:00:00:01": {"port": "Ethernet96"}}}
     qos = {"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3"}}}
     save(tmp_path, "in/config_db.json", {"PORT": PORTS} | tables | qos)
@@ -398,7 +398,7 @@ LOSSLESS = {
 
 
 def lossless(tmp_path, **changes):
-    """Findings of a lossless switch with other rows: TABLE={key: row}, None deletes."""
+    """Findings of a lossless switch with changed rows: TABLE={key: row}; None deletes a row."""
     tables = json.loads(json.dumps(LOSSLESS))
     for table, rows in changes.items():
         for key, row in rows.items():
@@ -475,7 +475,7 @@ MODEL = """module sonic-scheduler {
     leaf-list colours { type enumeration { enum red; enum green; } }
     leaf at { type inet:ipv4-address; }
     must "not(colours[text()='red']) or weight"; } } } }"""
-"""As SONiC's: a type of RFC 6991, a list between commas, a condition with text()."""
+"""Constructs of SONiC's models: a type of RFC 6991, a comma-separated list, a condition with text()."""
 
 
 @pytest.fixture(params=["yanglint", "yangson"])
@@ -517,7 +517,7 @@ def test_yang_on_the_command_line(tmp_path):
 
 
 def test_a_dump_of_the_database_is_its_tables(tmp_path):
-    """As `sonic-db-dump` prints it, and as its keys alone are kept in the tests of SONiC."""
+    """The format of `sonic-db-dump`, and its keys alone as in SONiC's tests."""
     tables = {"PORT": {"Ethernet0": {"speed": "100000"}}, "BUFFER_PG": {"Ethernet0|3-4": {"profile": "nowhere"}}}
     rows = {f"{table}|{key}": row for table, keys in tables.items() for key, row in keys.items()}
     plain = lint([save(tmp_path, "tables.json", tables)])
@@ -550,7 +550,7 @@ STRANGE: list[object] = [
 
 
 def test_strange_values_never_raise(tmp_path):
-    """Seeded: any field or row of a fabric becomes something else: findings, no exception."""
+    """Seeded random changes of any field or row of a fabric lead to findings, never to an exception."""
     base = lint_fabrics.clos(2, 1, 1)
     draw = random.Random(7)
     for number in range(150):

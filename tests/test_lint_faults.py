@@ -1,4 +1,4 @@
-"""500 single faults in twelve generated fabrics: found, and by the right rule; nothing found in the fabrics without."""
+"""500 single faults in twelve generated fabrics are found by the right rule; faultless fabrics have no findings."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ PLANS = {  # name: (topology, engine, lanes, VLANs, faults)
 
 
 BUNDLED = {"bundled-8": (6, 2, 2, 60), "bundled-16": (12, 4, 4, 40)}
-"""Fabrics with port channels and addresses. name: (leaves, spines, servers of a leaf, faults)"""
+"""Fabrics with port channels and addresses. name: (leaves, spines, servers per leaf, faults)"""
 
 
 class Touched(dict[str, Tables]):
-    """Copies a device when it is first asked for, and remembers which were."""
+    """Copies a device at its first use, and records the copies."""
 
     def __init__(self, devices: Devices) -> None:
         super().__init__(devices)
@@ -65,7 +65,7 @@ def tables_of(reading: Reading) -> Devices:
 
 
 def with_faults(base: Reading, devices: Touched) -> Reading:
-    """The reading of a fabric some of whose devices were changed."""
+    """The reading of a fabric in which some devices were changed."""
     fabric = Fabric(dict(base.fabric.switches), base.fabric.hosts)
     reading = Reading(fabric, dict(base.databases))
     for name in devices.names:

@@ -1,4 +1,4 @@
-"""Linux devices: what ip, bridge, dcb and sysctl print, and what is wrong with it."""
+"""Linux devices: output of ip, bridge, dcb and sysctl, and the findings in it."""
 
 import json
 
@@ -110,7 +110,7 @@ def test_faults_in_a_deployed_linux_fabric(tmp_path):
 
 @pytest.mark.parametrize(("rto", "found"), [(5, 5.0), ("7ms", 7.0), (False, None), (10**400, None), ([], None)])
 def test_timers_of_routes(tmp_path, rto, found):
-    """What is no time is none, whatever its type."""
+    """A value that is not a time is ignored, whatever its type."""
     folder = tmp_path / "h"
     host(folder)
     rows = [{"dst": "10.1.0.0/16", "dev": "v100", "metrics": [{"congestion": "dctcp", "rto_min": rto}]}]

@@ -1,4 +1,4 @@
-"""What findings lead to, simulated: for thirty faults the loss, the storm or the deadlock comes about."""
+"""Simulated consequences of findings: thirty faults cause the predicted loss, storm or deadlock."""
 
 import json
 import random
@@ -56,7 +56,7 @@ def test_circles(tmp_path, number):
 
 
 def test_enough_headroom_loses_nothing(tmp_path):
-    """The same scenario with the headroom that the formula asks for: the proof is of the fault, not of the scenario."""
+    """With the headroom of the formula the same scenario is safe: the proof concerns the fault, not the scenario."""
     from pauseframe.devices.model import Place
     from pauseframe.headroom import FRAME, annex_o
     from pauseframe.lint.finding import Finding

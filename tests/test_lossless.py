@@ -1,4 +1,4 @@
-"""Lossless Ethernet from the outside: pauses and their drawing, headroom, deadlocks, captured pause frames."""
+"""Lossless Ethernet seen from outside: pauses and their chart, headroom, deadlocks, captured pause frames."""
 
 import json
 import re
@@ -17,7 +17,7 @@ MODELS = Path(__file__).parent.parent / "docs" / "models"
 
 
 def example(page: str) -> str:
-    """The scenario on a page of the models."""
+    """The scenario of a page in docs/models."""
     found = re.search(
         r"^```toml(?: warns)?\n(.*?)^```", (MODELS / f"{page}.md").read_text(encoding="utf-8"), re.M | re.S
     )
@@ -36,7 +36,7 @@ def test_pauses_have_causes_and_are_drawn(spreading):
     tree = pl.DataFrame(spreading.pause_tree)
     assert max(tree["depth"].to_list()) >= 1
     causes = tree.explode("parents").drop_nulls("parents").join(tree, left_on="parents", right_on="interval")
-    # The switch that asked is the one that its cause had stopped.
+    # The switch that sent the pause had itself been stopped by the cause.
     assert (causes["by_node"].cast(pl.String) == causes["node_right"].cast(pl.String)).all()
     assert (causes["start_us_right"] <= causes["asked_us"]).all()
 
@@ -72,7 +72,7 @@ def test_tshark_reads_the_pause_frames_of_a_run(spreading):
         command += ["-e", field]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     rows = {tuple(line.split("\t")) for line in lines}
-    # Class 3 alone, all quanta or none.
+    # Only class 3, with all quanta or none.
     head = ("0x0101", "0x0008")
     assert rows == {(*head, quanta, "01:80:c2:00:00:01") for quanta in ("65535", "0")}
 

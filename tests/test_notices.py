@@ -1,4 +1,4 @@
-"""Third-party notices name all that a wheel contains. `tools/check_dist.py` checks that packages have the file."""
+"""Third-party notices name everything in a wheel. `tools/check_dist.py` checks that packages contain the file."""
 
 import re
 import runpy

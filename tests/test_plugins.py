@@ -1,4 +1,4 @@
-"""Congestion controls that are loaded when the program runs: Python classes, compiled or not, and shared libraries."""
+"""Congestion controls loaded at run time: Python classes, compiled or not, and shared libraries."""
 
 import ctypes
 import itertools
@@ -81,7 +81,7 @@ def aimd(tmp_path_factory):
 
 
 def like_built_in(scenario, algorithm, settings, variant):
-    """The settings of a run with a plug-in that give all that the built-in algorithm has."""
+    """Settings of a run with a plug-in that give it everything that the built-in algorithm has."""
     values = {path: value for path, value, _ in resolve(scenario, set=settings).explain()}
     own = f"transport.{algorithm}_"
     constants = {
@@ -177,7 +177,7 @@ def test_threads_change_nothing():
 
 
 def test_the_header_says_what_python_and_rust_say(tmp_path):
-    """Sizes, offsets and constants of the C header, as a compiler sees them."""
+    """Sizes, offsets and constants of the C header, as a compiler reads them."""
     structures = {"pauseframe_cc": abi.Algorithm, "pauseframe_parameter": abi.Parameter, "pauseframe_value": abi.Value}
     lines = [f'printf("%zu\\n", sizeof({name}));' for name in structures]
     expected = [ctypes.sizeof(kind) for kind in structures.values()]
@@ -255,7 +255,7 @@ def test_constants_are_keys(tmp_path):
 
 
 def test_constants_arrive_in_their_units(tmp_path):
-    """The window is the constants themselves."""
+    """The window equals the constants."""
     reduced = """
     def reduced(self, window, cause):
         return self.floor * window.mss
@@ -319,7 +319,7 @@ def test_a_pacing_rate_holds(tmp_path):
         file, name = plugin(tmp_path, body, options=options)
         paced = run(file, name, text)
         assert ("pacing", "true") in [(p.rpartition(".")[2], v) for p, v, _ in resolve(paced.scenario_toml).explain()]
-        # 5 MB at 1 Gbit/s, less the segments that left before the first ACK.
+        # 5 MB at 1 Gbit/s, minus the segments sent before the first ACK.
         (fct,) = pl.DataFrame(paced.flows)["fct_us"]
         assert fct == pytest.approx(5e6 * 8 / 1e9 * 1e6, rel=0.02)
         unpaced = run(file, name, text, set={"transport.pacing": False})
@@ -327,7 +327,7 @@ def test_a_pacing_rate_holds(tmp_path):
         assert pl.DataFrame(unpaced.flows)["fct_us"][0] < fct / 5
 
 
-# What loads, and what does not
+# Files that load, and files that are rejected
 
 
 def test_a_scenario_alone_loads_nothing(tmp_path):
@@ -497,7 +497,7 @@ def test_numba_is_loaded_for_compiled_plugins_alone(aimd):
     assert done.stdout == "False False\n"
 
 
-# What ends a run
+# Errors that end a run
 
 
 WRONG = {
@@ -618,7 +618,7 @@ def test_a_fault_outside_of_a_plugin_goes_to_the_handler_before(aimd):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
-    """Interpreted, so that answers can be anything at all; the same events give the same outcome."""
+    """Interpreted, so that callbacks may return anything; the same events give the same outcome."""
     draw = random.Random(seed)
     anything = [
         "0",
@@ -665,7 +665,7 @@ def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
 
 
 def test_random_descriptions_are_refused():
-    """Bytes of a description changed at random: an error or a plug-in, and never a crash."""
+    """Random changes of bytes in a description give an error or a plug-in, never a crash."""
     description = vars(load_example("dctcp_py"))[classes.MARK]
     draw = random.Random(5)
     raw = load._described(description, {})
@@ -720,7 +720,7 @@ def test_a_sweep_takes_plugins_along(tmp_path, aimd, keep_runs):
 
 
 def test_tune_takes_plugins_along(tmp_path):
-    """Workers load the plug-in, whose constant is the parameter."""
+    """Workers load the plug-in; its constant is the parameter."""
     pytest.importorskip("optuna")
     found = pf.tune(
         INCAST, plugins=[EXAMPLES / "swift.py"],
@@ -743,7 +743,7 @@ def test_headroom_reads_a_scenario_with_a_plugin(tmp_path, aimd):
 
 
 def test_shards_take_plugins_along(tmp_path, aimd):
-    """As jobs of Slurm do: each names the plug-in."""
+    """Like jobs of Slurm: each names the plug-in."""
     scenario = tmp_path / "incast.toml"
     scenario.write_text(INCAST)
     options = ["--set", "transport.congestion_control=aimd,aimd:aimd_c", "--plugin", aimd, "--out", tmp_path / "out"]

@@ -1,4 +1,7 @@
-"""Applications in the report and on the terminal: what ranks did when, beside references, with any number of ranks."""
+"""Applications in the report and on the terminal:
+
+activities of ranks over time with references, for any number of ranks.
+"""
 
 import base64
 import json
@@ -78,7 +81,7 @@ def bytes_of(figure):
 
 
 def test_time_is_shared_out_to_the_intervals_that_it_fell_in():
-    # Intervals of 1 us: rank 0 computes for 1.5 of them and then waits, rank 1 sends in the last quarter of one.
+    # Intervals of 1 us: rank 0 computes for 1.5 of them and then waits; rank 1 sends in the last quarter of one.
     job = made([(0, "compute", 0.0, 1.5), (0, "waiting", 1.5, COLUMNS), (1, "sending", 9.75, 10.0)], 2, float(COLUMNS))
     one, two = bytes_of(applications._bands(job, [job]))
     assert one[:3] == [(255, 0, 0), (128, 128, 0), (0, 255, 0)]
@@ -162,7 +165,7 @@ def test_the_terminal_tells_times_of_jobs(tmp_path):
 
 
 def test_a_page_without_scripts_of_others_is_painted(tmp_path):
-    """In a browser: the pixels of the time lines are those of what the ranks did."""
+    """In a browser: the pixels of the timelines show the activities of the ranks."""
     api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:

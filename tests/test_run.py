@@ -1,4 +1,4 @@
-"""`pauseframe.run` and `load`: every kind of input, Arrow hand-over, folders, progress, Ctrl-C."""
+"""`pauseframe.run` and `load`: every kind of input, Arrow export, folders, progress, Ctrl-C."""
 
 import doctest
 import importlib
@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path, capsys):
 
 
 def test_ctrl_c_while_progress_is_shown():
-    """Python may see the signal inside the callback; that ends the run in the same way."""
+    """Python may handle the signal inside the callback; the run ends in the same way."""
 
     def progress(info):
         signal.raise_signal(signal.SIGINT)
@@ -229,7 +229,7 @@ pause = "10 ms"
 
 
 def test_probes_between_two_exchanges_belong_to_neither():
-    """The ACK of a response comes with the next request, and before it a probe, when the response is complete."""
+    """The ACK of a response comes with the next request; before it, when the response is complete, comes a probe."""
     run = pf.run(BETWEEN, progress=False)
     flows, ports = pl.DataFrame(run.flows), pl.DataFrame(run.ports)
     assert flows.filter(pl.col("status") == "finished").height == 20
@@ -239,7 +239,10 @@ def test_probes_between_two_exchanges_belong_to_neither():
 
 
 def test_probes_count_until_the_job_is_complete():
-    """One of two servers answers 9 ms after the other, whose response is probed meanwhile: its job is not over."""
+    """One of two servers answers 9 ms after the other.
+
+    The other's response is probed meanwhile, because its job is not over.
+    """
     slow = 'reply_delay = "9 ms"\nreply_law = "staggered"\n'
     text = BETWEEN.replace("hosts = 2", "hosts = 3").replace('["host1"]', '["host1", "host2"]') + slow
     flows = pl.DataFrame(pf.run(text, progress=False).flows).with_columns(pl.col("dst").cast(pl.String))
@@ -247,10 +250,10 @@ def test_probes_count_until_the_job_is_complete():
     first, last = (flows.filter(pl.col("dst") == name) for name in ("host1", "host2"))
     assert (first["fct_us"] < 9_000).all()
     assert (last["fct_us"] > 9_000).all()
-    # Not in the first rounds, where the client's ACKs are quick.
+    # Not in the first rounds, in which the client's ACKs are quick.
     assert 10 < first.filter(pl.col("loss_probes") == 1).height <= 20
     assert first["loss_probes"].equals(first["reply_loss_probes"].alias("loss_probes"))
-    # There the client probes: the second server acknowledges a request with its response, which comes late.
+    # Here the client probes: the second server acknowledges a request with its late response.
     assert (last["loss_probes"].sum() > 10, last["reply_loss_probes"].sum()) == (True, 0)
     assert flows["reply_retransmits"].sum() == first["retransmits"].sum() == first["loss_probes"].sum()
 
@@ -262,7 +265,7 @@ def test_the_window_of_a_response_is_that_of_who_sends_it():
     )
     series = pl.DataFrame(pf.run(text, progress=False).series)
     windows = series.filter(pl.col("metric") == "cwnd_bytes")["value"]
-    # The client's own stays at ten segments: it sends 16 bytes at a time.
+    # The client's window stays at ten segments: it sends 16 bytes at a time.
     assert windows.len() > 20
     assert (windows > 20 * 1448).any()
 
@@ -287,7 +290,7 @@ def test_public_names_exist_and_have_docs():
 
 
 def test_a_finished_flow_takes_a_hundred_bytes():
-    """What a run of 330,000 flows takes more than one of 30,000, by flow: the table is made when somebody reads it."""
+    """Additional memory per flow of a run of 330,000 flows over one of 30,000: the table is built when it is read."""
     code = (
         "import resource, sys\n"
         "import pauseframe as pf\n"

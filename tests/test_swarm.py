@@ -1,6 +1,6 @@
-"""A few drawn scenarios in each run of the tests, others every time: set PAUSEFRAME_SWARM_SEED to repeat them.
+"""A few random scenarios, different in each test run: set PAUSEFRAME_SWARM_SEED to repeat them.
 
-`python tests/swarm.py --count 1000` draws more, and writes each one that breaks a rule to a file.
+`python tests/swarm.py --count 1000` draws more, and writes each failing one to a file.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Sweeps on this machine: what is planned, what is stored, what survives kills, full disks and failures."""
+"""Sweeps on this machine: plans, stored results, and recovery from kills, full disks and failures."""
 
 import json
 import os
@@ -67,13 +67,13 @@ def finished_sweep(folder, **options):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A finished sweep with a numeric, a textual and a truth-valued axis."""
+    """A finished sweep with a numeric, a textual and a boolean axis."""
     return finished_sweep(tmp_path_factory.mktemp("done"))
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """The same with a folder for each run."""
+    """The same with one folder per run."""
     return finished_sweep(tmp_path_factory.mktemp("kept"), keep_runs=True)
 
 
@@ -233,7 +233,7 @@ def test_tables_have_the_axes(form, request):
 
 
 def test_a_run_of_a_batch_is_the_run(done, kept, tmp_path):
-    """Summary, scenario and all tables, those without rows too, are those of a run by itself."""
+    """Summary, scenario and all tables, including empty ones, equal those of a single run."""
     settings = {"transport.rto_min": "5 ms", "transport.dup_thresh": 4, "switch.pfc": True}
     alone = pf.run(TINY, set=settings, seed=2, threads=1)
     run = done.run(2, **settings)
@@ -259,7 +259,7 @@ def test_both_forms_have_the_same_tables(done, kept):
 
 
 def test_tables_are_read_in_parts(done, monkeypatch):
-    """Projections, predicates and limits reach the reader, whatever fits into memory at a time."""
+    """Projections, predicates and limits reach the reader, so the tables need not fit into memory."""
     whole = done.flows.collect()
     monkeypatch.setattr(sweep_results, "PART_BYTES", 1)
     assert done.flows.collect().equals(whole)
@@ -374,7 +374,7 @@ def test_shards_make_one_sweep(sweep_file, tmp_path):
 
 
 def broken_plan():
-    """Four runs, of which one has a scenario that the core refuses when it runs."""
+    """Four runs; the core rejects the scenario of one when it runs."""
     source = Source.read(TINY)
     source.vary({"transport.preset": ["dctcp", "newreno"]}, seeds=2)
     plan = source.plan()
@@ -421,7 +421,7 @@ def test_a_run_that_kills_its_workers_fails_alone(tmp_path, monkeypatch):
     outcomes = list(local.run_local(plan.runs, Target(batches=tmp_path / "batches"), 2))
     assert sorted(outcome.run.path for outcome in outcomes) == sorted(run.path for run in plan.runs)
     failed = [outcome for outcome in outcomes if outcome.error]
-    # The worker may have been through with it before the signal came.
+    # The worker may have finished before the signal arrived.
     assert len(failed) <= 1
     assert all("SIGKILL" in str(outcome.error) and outcome.run is killer for outcome in failed)
 
@@ -433,7 +433,7 @@ def test_a_full_disk_is_not_a_failed_run():
 
 
 def flip_a_byte(path):
-    """Same length, same time stamp: what only a look at the contents shows."""
+    """Same length and time stamp: only reading the contents reveals the change."""
     times = path.stat()
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -489,7 +489,7 @@ def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
 
 
 def flip(path, place):
-    """Another value in a byte of a file, without any other trace."""
+    """Changes a byte of a file without any other trace."""
     with path.open("r+b") as file:
         file.seek(place)
         (byte,) = file.read(1)
@@ -521,7 +521,7 @@ def test_a_damaged_batch_costs_what_was_damaged(place, tmp_path, capsys):
 
 
 def test_every_cut_of_a_batch_leaves_whole_runs(tmp_path):
-    """What a kill or a full disk leaves: runs that are whole, then nothing."""
+    """The state after a kill or a full disk: complete runs, then nothing."""
     sweep = pf.sweep(TINY, seeds=3, out=tmp_path / "out")
     (path,) = batch_files(sweep.folder / BATCHES)
     content = path.read_bytes()
@@ -637,7 +637,7 @@ stop.set()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many threads there are")
 def test_forks_hear_of_their_own_end_only():
-    """The second fork must not keep the pipe of the first open; with a second thread nothing is forked."""
+    """The second fork must not inherit the pipe of the first open; with a second thread nothing is forked."""
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60)
     ready = "b'{\"ready\": true}\\n'"
     assert done.stdout.splitlines() == ["True", f"{ready} {ready}", "0", "-9", "False"]
@@ -673,13 +673,13 @@ def popen(*arguments):
 
 
 def finished(out):
-    """Where each finished run is: its place in a batch, or its folder and the time of its manifest."""
+    """The location of each finished run: its place in a batch, or its folder and the time of its manifest."""
     records = {key: (entry.path.name, entry.begin) for key, entry in Batches(Path(out) / BATCHES).runs.items()}
     return records | {path.parent: path.stat().st_mtime_ns for path in Path(out).glob("**/manifest.json")}
 
 
 def computed(out):
-    """How many runs the batches of a sweep have, those counted that are there twice."""
+    """The number of runs in the batches of a sweep, including duplicates."""
     batches = Batches(Path(out) / BATCHES)
     return sum(magic == RUN for path in batch_files(Path(out) / BATCHES) for magic, _ in batches._entries(path))
 

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: a real scheduler and worker processes on this machine, killed while they work."""
+"""Sweeps on a Dask cluster: a real scheduler and worker processes on this machine, killed during work."""
 
 import os
 import shutil
@@ -67,7 +67,7 @@ def worker(start, address, folder):
 
 
 def tables(out):
-    """The tables of all runs, as bytes, by run and table; the manifests have times of the machine."""
+    """The tables of all runs, as bytes, by run and table; manifests have times of the machine."""
     batches = Batches(Path(out) / BATCHES)
     records = {key: batches.read(key) for key in batches.runs}
     return {
@@ -108,7 +108,7 @@ def test_a_worker_and_the_scheduler_are_killed(tmp_path):
 
 
 class Unreachable:
-    """A future whose scheduler goes away while it is asked."""
+    """A future whose scheduler disappears during a call."""
 
     status = "finished"
 

@@ -1,4 +1,4 @@
-"""Comparisons: intervals that cover what they say, differences seed by seed, tables and report."""
+"""Comparisons: coverage of intervals, paired differences, tables and report."""
 
 import csv
 import io
@@ -89,7 +89,7 @@ def test_unfinished_flows_are_told(done, tmp_path):
 
 
 def test_syns_that_markers_dropped_are_told(tmp_path):
-    """Their flows wait for a timer of a second, which no table of FCTs explains."""
+    """These flows wait for a timer of a second, which no table of FCTs explains."""
     base = (
         'stop = "5 ms"\nclocks = "ideal"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
     )
@@ -167,7 +167,7 @@ def test_report_of_a_sweep(done):
 
 
 def test_a_ratio_has_no_milli(done):
-    """The ticks of a hundredth and of a thousand are those, with or without a unit that takes prefixes."""
+    """Axis ticks of 0.01 and 0.001 are labelled so, with or without a unit that takes prefixes."""
     api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
@@ -185,7 +185,7 @@ def test_a_ratio_has_no_milli(done):
 
 
 def test_an_interval_does_not_flatten_the_rest(done):
-    """One interval over decades, as retransmission timeouts make them: the axis of all panels becomes logarithmic."""
+    """An interval spans decades, because of retransmission timeouts: the axis of all panels becomes logarithmic."""
     plain = compare([done.folder], metrics=["fct_us.p50"])
     axes = [figure["layout"]["yaxis"] for _, figure in multiples(plain, "fct_us.p50", relative=False)]
     tops = [axis["range"] for axis in axes]
@@ -204,7 +204,7 @@ def test_an_interval_does_not_flatten_the_rest(done):
 
 
 def test_p99_by_flow_size(done):
-    """On the terminal one table for all sizes; the numbers are those of the flows."""
+    """The terminal shows one table for all sizes, with the numbers of the flows."""
     shown = cli("compare", done.folder)
     assert shown.returncode == 0
     assert "FCT, p99, by flow size" not in shown.stdout, "all flows are of one size bin"

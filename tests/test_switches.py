@@ -1,4 +1,4 @@
-"""What switches do as operators meet it: markers by port, marks at dequeue, pause storms, shared headroom."""
+"""Switch behaviour that operators see: markers by port, marks at dequeue, pause storms, shared headroom."""
 
 import json
 
@@ -9,7 +9,7 @@ from pauseframe.lint import lint
 from test_fabrics import cli
 
 FRAME = 1518
-"""Bytes in a buffer of a full datagram."""
+"""Buffer bytes of a full datagram."""
 WIRE = 1538
 
 RATES = """
@@ -47,7 +47,7 @@ def test_a_marker_by_rate_runs_as_dctcp_meets_it(tmp_path):
 
 
 def test_each_rate_has_its_threshold(tmp_path):
-    """With min = max marks are certain: a port marks only if a packet has found its threshold, and the first one is."""
+    """With min = max marking is certain: a port marks exactly the packets that find the threshold exceeded."""
     text = RATES.replace('max = "400 KB"', 'max = { "25 Gbps" = "100 KB", "100 Gbps" = "400 KB" }')
     udp = """
 [[workload]]
@@ -69,16 +69,16 @@ ecn = true
     least = {25_000_000_000: 100_000, 100_000_000_000: 400_000}
     for port in ports.iter_rows(named=True):
         met = port["backlog_max_bytes"] - FRAME >= least[port["rate_bps"]]
-        # What comes from the other leaf may have been marked before.
+        # Packets from the other leaf may have been marked before.
         assert (port["ecn_marks"] > 0) == met or (met and port["node"] == "leaf0" != port["peer"]), port
-    # 1.4 Gb/s too much for 1 ms: 175 KB at a port of 25 Gb/s, and marks in the last 75 KB of it.
+    # 1.4 Gb/s of overload for 1 ms: 175 KB at a port of 25 Gb/s, and marks in the last 75 KB of it.
     [beside] = [port for port in ports.iter_rows(named=True) if port["peer"] == "host0"]
     assert 150_000 < beside["backlog_max_bytes"] < 180_000
     assert beside["ecn_marks"] > 500
     by_rate = ports.group_by("rate_bps").agg(pl.col("ecn_marks").sum())
     assert (by_rate["ecn_marks"] > 0).all()
     assert len(by_rate) == 2
-    # What was marked and arrived is in the rows of the flows.
+    # Packets that were marked and arrived are counted in the rows of the flows.
     flows = table(result.flows)
     assert 0 < flows["ce_packets"].sum() <= ports["ecn_marks"].sum()
 
@@ -117,11 +117,11 @@ destinations = ["host2"]
 rate = "60 Gbps"
 ecn = true
 """
-"""sonic-mgmt's test of ECN accuracy: the instantaneous queue, marked as it leaves. Without `ecn` nothing is marked."""
+"""sonic-mgmt's test of ECN accuracy: marks by instantaneous queue at dequeue. Without `ecn` nothing is marked."""
 
 
 def closed_form(until_ns):
-    """(mean, variance) of the marks: each departure leaves 0.2 frames more behind than the one before."""
+    """(mean, variance) of the marks: each departure leaves 0.2 frames more in the queue than the one before."""
     mean = variance = 0.0
     departures = int(until_ns / (WIRE * 8 / 100))
     for number in range(departures):
@@ -139,7 +139,7 @@ def test_marks_at_dequeue_follow_the_slope(tmp_path):
         found = pf.run(DEQUEUE, out=tmp_path / str(seed), seed=seed, set={"stop": "790 us"}, progress=False).summary
         marks += found["ecn_marks"]
     assert marks == pytest.approx(8 * mean, abs=5 * (8 * variance) ** 0.5 + 16)
-    # Beyond the slope all are marked; the queue is far beyond it for most of the file's 20 ms.
+    # Above the slope all packets are marked; the queue is far above it for most of the file's 20 ms.
     whole = run(DEQUEUE, tmp_path)
     mean, variance = closed_form(20_000_000)
     assert whole.summary["ecn_marks"] == pytest.approx(mean, abs=5 * variance**0.5 + 30)
@@ -221,7 +221,8 @@ def test_other_actions(action, storms, tmp_path):
     assert result.summary["watchdog_storms"] == storms
     assert lost["t2"][1] == lost["bg"][1] == 0
     delivered = lost["t1"][0] - lost["t1"][1]
-    # A storm is forwarded from the poll at 400 ms on: 450 ms of 500 Mb/s. With an alert the queue waits for its end.
+    # With "forward", a storm is forwarded from the poll at 400 ms on: 450 ms of 500 Mb/s. With "alert", the queue waits
+    # for its end.
     assert (delivered > 18_000) == (action == "forward")
 
 
@@ -283,7 +284,7 @@ def test_the_headroom_table_shows_the_pool(tmp_path):
 
 
 def shared_headroom(xoff, size=19_456, ratio=None):
-    """A switch of 8 ports with two lossless groups each that need 51,200 B: 819,200 B together."""
+    """A switch of 8 ports with two lossless groups each, which need 51,200 B: 819,200 B in total."""
     ports = [f"Ethernet{n}" for n in range(8)]
     profile = {"pool": "ingress_lossless_pool", "xon": "19456", "xoff": "51200", "size": str(size), "dynamic_th": "0"}
     pool = {"size": "30000000", "type": "ingress", "mode": "dynamic"} | ({} if xoff is None else {"xoff": str(xoff)})
@@ -325,7 +326,7 @@ def test_lint_names_a_pool_without_headroom(tmp_path):
         [finding] = found(tmp_path, shared_headroom(xoff))
         assert (finding.code, str(finding.severity)) == ("PF019", "error")
         assert "16 groups without headroom" in finding.message
-        # Profiles that reserve their headroom themselves need no pool.
+        # Profiles that reserve their headroom need no pool.
         assert found(tmp_path, shared_headroom(xoff, size=70_656)) == []
     [finding] = found(tmp_path, shared_headroom(51_199))
     assert (finding.code, str(finding.severity)) == ("PF014", "error")

@@ -1,4 +1,4 @@
-"""Damaged traces through the command: exit code 2, file, line and reason, no traceback, nothing left behind."""
+"""Damaged traces on the command line: exit code 2, file, line and reason, no traceback, no files left behind."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_packed_files_that_are_broken(tmp_path: Path) -> None:
 
 
 def test_samples_run_as_they_are(tmp_path: Path) -> None:
-    """What the cases above are made of is right, in each format."""
+    """The undamaged traces of these tests are valid, in each format."""
     chakra(tmp_path / "et", SEND, RECEIVE)
     for name, text in {"pmpi.txt": PMPI, "goal.txt": GOAL, "simgrid.txt": SIMGRID}.items():
         (tmp_path / name).write_text(text)

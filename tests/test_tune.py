@@ -79,7 +79,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "tune").glob("*.toml
 
 
 class Stub:
-    """A laboratory whose metrics are closed forms of the parameters; `surfaces` by situation."""
+    """A synthetic simulator whose metrics are closed forms of the parameters; `surfaces` by situation."""
 
     def __init__(self, spec, *surfaces, shortened=1.0):
         self.spec, self._known, self.runs, self.short_runs = spec, {}, 0, 0
@@ -144,7 +144,7 @@ def searched(name, seed, sampler=None):
 
 @pytest.mark.parametrize("name", SURFACES)
 def test_known_optima_are_found_within_five_percent(name):
-    """The median of ten searches of at most 60 runs, and more of them beat a random search than not."""
+    """The median of ten searches of at most 60 runs; most of them beat a random search."""
     found = [searched(name, seed) for seed in range(1, 11)]
     assert max(runs for _, runs in found) <= 60
     assert statistics.median(best for best, _ in found) <= 1.05 * SURFACES[name][3]
@@ -160,7 +160,7 @@ FRONTS = {
 
 @pytest.mark.parametrize("name", FRONTS)
 def test_searches_for_fronts_beat_random_ones(name, evidence):
-    """The area that the front of 60 settings dominates, in ten searches; NSGA-II is a random search of one key."""
+    """The area dominated by the front of 60 settings, in ten searches; for one key NSGA-II is a random search."""
     parameters, surface = FRONTS[name]
     table = {"parameters": parameters, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "seeds": 1}
 
@@ -193,7 +193,7 @@ def test_several_objectives_and_halving():
 
 
 def recommended(spec, lab, starts=()):
-    """The setting and the search of a laboratory."""
+    """The setting and the search of a synthetic simulator."""
     seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
     found = Search(lab, list(spec.parameters.values()), starts, seeds["search"]).run()
     answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
@@ -203,7 +203,7 @@ def recommended(spec, lab, starts=()):
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_first_stop_prunes_and_finds_the_same(sampler):
-    """A shortened run has other values, a tenth, and the same order: the same answer in fewer whole runs."""
+    """A shortened run has a tenth of the values in the same order: the same answer with fewer full runs."""
     table = {"parameters": A | W, "objectives": [{"minimize": "drops"}], "sampler": sampler, "sensitivity": False}
     valleys = [
         lambda at: {"drops": 1 + math.log(number(at["a"]) / 60) ** 2 + ((at["w"] - 12) / 40) ** 2},
@@ -213,7 +213,7 @@ def test_first_stop_prunes_and_finds_the_same(sampler):
     (one, _), (other, trials) = (recommended(lab.spec, lab) for lab in labs)
     pruned = [trial for trial in trials if trial.state == "pruned"]
     assert sum(trial.shortened for trial in pruned) >= 20
-    # At the steps after the shortened run, settings still fall behind.
+    # Settings are still pruned at the steps after the shortened run.
     assert sum(trial.seeds == 1 and not trial.shortened for trial in pruned) >= 2
     assert 55 <= labs[1].short_runs <= 60  # a setting may be proposed twice
     assert labs[1].runs < labs[0].runs * 0.8
@@ -224,7 +224,7 @@ def test_first_stop_prunes_and_finds_the_same(sampler):
 
 
 def test_the_front_reaches_from_end_to_end():
-    """Of a search with many points on the front, eight are checked: its ends, and the rest between them."""
+    """In a search with many points on the front, eight are checked: both ends and six between them."""
     table = {"parameters": A, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "sensitivity": False}
     spec = spec_from_table(table)
     lab = Stub(spec, lambda at: {"drops": -math.log(number(at["a"])), "timeouts": math.log(number(at["a"]))})
@@ -242,7 +242,7 @@ def test_the_front_reaches_from_end_to_end():
 
 
 def test_first_stop_with_several_scenarios():
-    """The worst ratio to the first setting, midway between two optima: a thousandfold scale moves nothing."""
+    """The worst ratio to the first setting, midway between two optima: a scale of 1,000 changes nothing."""
     table = {"parameters": A, "objectives": [{"minimize": "drops"}], "first_stop": "1 ms", "sensitivity": False}
     spec = spec_from_table(table)
     lab = Stub(
@@ -257,7 +257,7 @@ def test_first_stop_with_several_scenarios():
 
 
 def test_first_stop_shortens_runs(tmp_path):
-    """Of the simulator: pruned settings have simulated the shortened time only."""
+    """With the simulator: pruned settings have only simulated the shortened time."""
     table = {"first_stop": "500 us", "trials": 10, "held_out": 2, "sensitivity": False}
     done = tune(SMALL, out=tmp_path / "out", play=False, **table)
     short = [one for one in done.record["trials"] if one["shortened"]]
@@ -282,7 +282,7 @@ def test_unfinished_flows_make_percentiles_longer_not_shorter():
 def test_prediction_intervals_cover_what_they_say():
     """The counts of a skewed distribution with heavy tails, against the exact probabilities of Wilks."""
     assert PredictionInterval(60, 1.0, 2.0).covers() == pytest.approx(59 / 61)
-    # Two values and one more: of the six orders, two have the third in the middle; of two more, 4 of 24 have both.
+    # Two values and one more: in two of the six orders, the third is in the middle; of two more, 4 of 24 have both.
     assert [PredictionInterval(2, 1.0, 2.0).covers(least, of) for least, of in ((1, 1), (2, 2))] == [1 / 3, 1 / 6]
     random, rounds = Random(1), 4000
     for n in (8, 60):
@@ -310,7 +310,7 @@ def test_the_printed_interval_holds_on_unseen_seeds(tmp_path):
     runs = [pf.run(source.resolve_with(done.recommended, seed=seed), progress=False) for seed in fresh]
     values = [pl.DataFrame(run.flows)["fct_us"].quantile(0.99, "linear") for run in runs]
     inside = sum(interval["low"] <= value <= interval["high"] for value in values)
-    # At least 34 of 40 lie in the range of 60 others with a probability of 99 %.
+    # With a probability of 99 %, at least 34 of 40 lie in the range of 60 others.
     assert PredictionInterval(60, 0.0, 1.0).covers(34, 40) > 0.99
     assert inside >= 34
 
@@ -362,7 +362,7 @@ def test_mistakes_say_what_and_where(entry):
 
 
 def test_unsafe_settings_cost_no_run(tmp_path):
-    """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are refused before any run."""
+    """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are rejected before any run."""
     lossless = SMALL.replace('"dctcp"', '"tcp_bolt"')
     ranged = {"parameters": {"switch.pfc.headroom": {"from": "1 KB", "to": "90 KB"}}}
     study = prepare(Source.read(lossless), spec_from_table(tomllib.loads(SMALL)["tune"] | ranged))
@@ -387,13 +387,13 @@ def answer_of(folder):
 
 
 def compared(record):
-    """What does not depend on who computed the runs."""
+    """The part of the answer that does not depend on who computed the runs."""
     record = json.loads(json.dumps(record))
     return {name: record[name] for name in ("recommended", "references", "sensitivity", "trials")}
 
 
 def test_killed_and_resumed(tmp_path):
-    """No run is done twice, and the recommendation is that of a search that nobody killed."""
+    """No run is repeated, and the recommendation equals that of an undisturbed search."""
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     straight = tune(file, out=tmp_path / "a" / "out", play=False)
@@ -410,7 +410,7 @@ def test_killed_and_resumed(tmp_path):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    # A fast machine may end the search before the later kills; the first one comes after the first batch of many.
+    # A fast machine may end the search before the later kills; the first kill comes after the first of many batches.
     assert kills >= 1
     subprocess.run([*command, "--quiet"], check=True)
     assert computed(out / "runs") == straight.record["cost"]["runs"]
@@ -422,7 +422,7 @@ def test_killed_and_resumed(tmp_path):
 
 
 def test_shards_share_the_runs_and_find_the_same(tmp_path):
-    """Two processes on one folder, at the same time: every run once, and the answer of one process."""
+    """Two processes on one folder at the same time: every run once, and the same answer as one process."""
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     straight = tune(file, out=tmp_path / "a" / "out", play=False)
@@ -449,7 +449,7 @@ def test_shards_share_the_runs_and_find_the_same(tmp_path):
 
 
 def test_a_shard_that_waits_says_so(tmp_path, monkeypatch, capsys):
-    """Of two shards one is never started."""
+    """One of two shards is never started."""
 
     def sleep(_):
         raise KeyboardInterrupt
@@ -471,7 +471,7 @@ def test_the_second_shard_prints_the_answer_too(tmp_path):
 
 
 def test_on_a_cluster(tmp_path):
-    """The workers of a Dask scheduler do all runs, and the answer is that of this machine."""
+    """The workers of a Dask scheduler do all runs, and the answer equals that of a local search."""
     pytest.importorskip("distributed")
     from test_sweep_cluster import processes, scheduler, worker
 
@@ -486,7 +486,7 @@ def test_on_a_cluster(tmp_path):
     record = json.loads(there.stdout)
     assert record["cost"]["computed"] == computed(tmp_path / "b" / "out" / "runs") == straight.record["cost"]["runs"]
     assert compared(record) == compared(straight.record)
-    # Of each batch the scheduler's client is the writer: workers of this machine were not started.
+    # The client of the scheduler writes each batch: no local workers were started.
     names = {path.name.split("+")[1] for path in (tmp_path / "b" / "out" / "runs" / "batches").iterdir()}
     assert len(names) == 1
 
@@ -517,7 +517,9 @@ def test_answer_and_page(tmp_path):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a fixture
-    """The setting, its intervals, what default and vendor give, and a chart; on a phone nothing is cut."""
+    """The page shows the setting, its intervals, the values of default and vendor, and a chart; on a phone nothing is
+    cut off.
+    """
     vendor = {"references": [{"name": "vendor", "set": {"switch.marker.k": "400 KB"}, "source": "a data sheet"}]}
     done = tune(SMALL, out=tmp_path / "out", play=False, trials=6, **vendor)
     (objective,) = done.record["recommended"]["objectives"]
@@ -588,7 +590,7 @@ def evidence(monkeypatch):
 
 
 def test_areas_that_fronts_dominate(evidence):
-    """A square, and two overlapping rectangles less their overlap."""
+    """A square, and two overlapping rectangles minus their overlap."""
     assert evidence.hypervolume([[0.0, 0.0], [0.5, 0.5]]) == pytest.approx(1.1**2)
     assert evidence.hypervolume([[0.1, 0.6], [0.6, 0.1], [0.7, 0.7]]) == pytest.approx(1.0 * 0.5 * 2 - 0.5**2)
     assert evidence.hypervolume([[2.0, 0.0]]) == 0.0

@@ -1,4 +1,4 @@
-"""The dicts that the core gives have the keys and the types that `pauseframe.types` tells, no more and no less."""
+"""The dicts of the core have exactly the keys and types that `pauseframe.types` declares."""
 
 import importlib
 from types import NoneType
@@ -36,7 +36,7 @@ def test_runs(changes, tmp_path):
 
 def test_progress():
     seen: list[types.RunProgress] = []
-    # Told ten times a second: some ten million packet hops take longer on any machine.
+    # Progress is reported ten times per second: about ten million packet hops take longer on any machine.
     long = 'topology = {kind = "fat_tree", k = 8}\nworkload = {kind = "permutation", size = "20 MB"}'
     pf.run(long, progress=seen.append)
     assert seen

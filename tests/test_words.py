@@ -1,5 +1,4 @@
-"""Words: no page or comment sends readers to a document that the repository does not have, sources have keys, and what
-the field writes in one way is written in that way."""
+"""Words: pages and comments name only documents of this repository, sources have keys, and terms have one spelling."""
 
 import re
 import subprocess
@@ -34,7 +33,7 @@ def tracked():
 
 
 def found(pattern, paths):
-    """Where a pattern is, line by line."""
+    """The places of a pattern, line by line."""
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in paths
@@ -53,18 +52,21 @@ def test_no_document_outside_of_the_repository(pattern):
 
 
 def test_no_placeholder_is_left_in_a_page():
-    """A number that somebody meant to fill in later: @RATES@."""
+    """A placeholder for a number: @RATES@."""
     assert found(r"@[A-Z]+@", [path for path in FILES if path.suffix == ".md"]) == []
 
 
 @pytest.mark.parametrize(("pattern", "word"), WORDS.items())
 def test_the_words_of_the_field(pattern, word):
-    # The comments of the core are held to the last of them so far.
+    # The core's comments are checked for the last of these patterns only.
     assert found(pattern, FILES if word == "cannot" else PROSE) == [], f"write {word}"
 
 
 def test_one_word_has_one_meaning():
-    """As the glossary has it: a lane is a virtual lane (a slot is a port and a priority), a stream is one of draws."""
+    """As in the glossary:
+
+    a lane is a virtual lane (a slot is a port and a priority); a stream is a stream of random draws.
+    """
     player = [path for path in FILES if ROOT / "python/pauseframe/view" in path.parents and "assets" not in path.parts]
     assert found(r"(?i)lane", player) == []
     docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
@@ -73,7 +75,7 @@ def test_one_word_has_one_meaning():
 
 
 def test_one_word_has_one_meaning_in_the_core():
-    """There too only what is about VLANs names a lane, and only draws come in streams."""
+    """In the core too, only comments about VLANs name a lane, and only draws come in streams."""
     core = [path for path in FILES if ROOT / "crates/fabric/src" in path.parents]
     lanes = found(r"(?i)(?<!p)lane", [path for path in core if path.name != "vlan.rs"])
     assert [line for line in lanes if ".vlans" not in line and "tables" not in line] == []
@@ -89,7 +91,7 @@ def test_every_paper_is_cited_and_every_key_is_listed():
 
 
 def test_pages_that_are_named_exist():
-    """In comments and prose, beside the links that `make docs` checks."""
+    """In comments and prose, in addition to the links that `make docs` checks."""
     for path in FILES:
         for name in re.findall(r"\bdocs/[\w/-]+\.md\b(?!\.\w)", path.read_text(encoding="utf-8")):
             assert (ROOT / name).is_file(), f"{path.relative_to(ROOT)} names {name}"

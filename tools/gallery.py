@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/gallery: the page and its thumbnails from runs of the scenarios beside it.
+"""Makes docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers of the page.
 
 `make gallery`; tests/test_gallery.py compares the page. Each function here draws one scenario and returns the numbers
 that docs/gallery/page.md.in cites as {scenario.number}.
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parents[1] / "docs" / "gallery"
 SIZE = (3.2, 1.9)
-"""Of a thumbnail, in inches."""
+"""Size of a thumbnail in inches."""
 COLOURS = {"compute": "#3a78b5", "waiting": "#f0b429", "paused": "#d62728", "link": "#8a94a6", "switch": "#3a78b5"}
 GBPS = 8e-3
 """Gb/s in a byte per microsecond."""
@@ -27,7 +27,7 @@ Numbers = dict[str, Any]
 
 
 def incast(axes: Axes, sweep: pf.Sweep) -> Numbers:
-    """When each flow ends, by transport."""
+    """Draws when each flow ends, by transport."""
     numbers: Numbers = {}
     for preset, flows in _by_preset(sweep.flows.collect()):
         ends = flows["fct_us"].sort() / 1000
@@ -41,7 +41,7 @@ def incast(axes: Axes, sweep: pf.Sweep) -> Numbers:
 
 
 def storm(axes: Axes, run: pf.Run) -> Numbers:
-    """When each port is paused; the first to be paused at the bottom."""
+    """Draws when each port is paused; the first paused port is at the bottom."""
     changes = pl.DataFrame(run.states).filter(pl.col("kind").is_in(["paused", "resumed"])).sort("time_us")
     ports: dict[str, list[tuple[float, float]]] = {}
     since: dict[str, float] = {}
@@ -67,7 +67,7 @@ def storm(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def deadlock(axes: Axes, run: pf.Run) -> Numbers:
-    """What every flow has delivered, over time."""
+    """Draws the delivered bytes of every flow over time."""
     goodput = pl.DataFrame(run.series).filter(metric="goodput_gbps")
     for _, flow in goodput.group_by("entity", maintain_order=True):
         step = flow["time_us"].diff().fill_null(0)
@@ -80,7 +80,7 @@ def deadlock(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def parking_lot(axes: Axes, run: pf.Run) -> Numbers:
-    """The throughput of every sender."""
+    """Draws the throughput of every sender."""
     rates = pl.DataFrame(run.flows)["delivered_bytes"] * GBPS / 50_000
     axes.bar([f"host{index}" for index in range(len(rates))], rates)
     axes.axhline(sum(rates) / len(rates), color=COLOURS["link"], linestyle="--", linewidth=1)
@@ -89,7 +89,7 @@ def parking_lot(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def buildup(axes: Axes, sweep: pf.Sweep) -> Numbers:
-    """The queue of the shared link, over time."""
+    """Draws the queue of the shared link over time."""
     numbers: Numbers = {}
     queue = sweep.series.filter(pl.col("metric") == "backlog_bytes").collect()
     for preset, rows in _by_preset(queue):
@@ -103,13 +103,13 @@ def buildup(axes: Axes, sweep: pf.Sweep) -> Numbers:
 
 
 def coexistence(axes: Axes, run: pf.Run) -> Numbers:
-    """The throughput of both flows, over time."""
+    """Draws the throughput of both flows over time."""
     rates = _rates(axes, run, every=1000)
     return {name: _mean(rates.filter(workload=name), 100_000, 199_000) for name in ("dctcp", "cubic")}
 
 
 def all_reduce(axes: Axes, run: pf.Run) -> Numbers:
-    """What every rank does, over time."""
+    """Draws the activity of every rank over time."""
     for row in pl.DataFrame(run.timeline).iter_rows(named=True):
         bar = [(row["start_us"] / 1000, (row["end_us"] - row["start_us"]) / 1000)]
         axes.broken_barh(bar, (row["rank"] + 0.1, 0.8), color=COLOURS[row["activity"]], rasterized=True)
@@ -125,7 +125,7 @@ def all_reduce(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def victim(axes: Axes, run: pf.Run) -> Numbers:
-    """The throughput of the crowd and of the victim, over time."""
+    """Draws the throughput of the incast and of the victim over time."""
     rates = _rates(axes, run, every=500).filter(workload="victim")
     return {
         "alone": _mean(rates, 1_000, 4_900),
@@ -135,7 +135,7 @@ def victim(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def roce(axes: Axes, run: pf.Run) -> Numbers:
-    """The throughput of both classes, over time."""
+    """Draws the throughput of both classes over time."""
     rates = _rates(axes, run, every=100).filter(workload="roce")
     return {
         "alone": _mean(rates, 1_000, 4_900),
@@ -146,7 +146,7 @@ def roce(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def dynamic_thresholds(axes: Axes, run: pf.Run) -> Numbers:
-    """The queues of the three ports, over time."""
+    """Draws the queues of the three ports over time."""
     queues = pl.DataFrame(run.series).filter(metric="backlog_bytes")
     numbers: Numbers = {}
     for (port,), rows in queues.group_by("entity", maintain_order=True):
@@ -160,7 +160,7 @@ def dynamic_thresholds(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def failure(axes: Axes, run: pf.Run) -> Numbers:
-    """The throughput of all flows together, over time."""
+    """Draws the total throughput of all flows over time."""
     rates = _rates(axes, run, every=200)
     spans = {
         "before": (5_000, 9_700),
@@ -173,7 +173,7 @@ def failure(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def storage(axes: Axes, sweep: pf.Sweep) -> Numbers:
-    """The time of the slowest tenth of reads by the number of servers."""
+    """Draws the 90th percentile of read times by the number of servers."""
     numbers: Numbers = {}
     for preset, rows in _by_preset(sweep.queries.collect()):
         times = rows.group_by("workload.fan_in").agg(pl.col("fct_us").quantile(0.9) / 1000).sort("workload.fan_in")
@@ -216,7 +216,7 @@ def _mean(rates: pl.DataFrame, start: float, end: float) -> float:
 
 
 def _float(value: Any) -> float:
-    """The statistic of a column that is known to hold numbers."""
+    """A statistic of a numeric column."""
     return float(value)
 
 

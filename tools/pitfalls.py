@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/pitfalls.md and its figures from results: docs/pitfalls/page.md.in with the numbers of verdicts.json.
+"""Makes docs/pitfalls.md and its figures from results: docs/pitfalls/page.md.in with the numbers of verdicts.json.
 
 `make pitfalls`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares.
 """
@@ -15,7 +15,7 @@ from pauseframe.reproduce.spec import find_experiments, select, shipped_experime
 DOCS = Path(__file__).parents[1] / "docs"
 EXPERIMENTS = ("bolt/queueing", "bolt/fig02", "bolt/fig02_three", "bolt/fig04", "bolt/fig07")
 SEEDS = 1
-"""Figures are of one seed: lines over time are not those of a median."""
+"""Figures show one seed: medians have no lines over time."""
 
 
 def text() -> str:
@@ -25,7 +25,7 @@ def text() -> str:
 
 
 def outcomes(out: Path) -> list[Outcome]:
-    """What its figures show; runs in `out` are kept."""
+    """The data of its figures; runs in `out` are kept."""
     experiments = find_experiments()
     return reproduce([select(experiments, name)[0] for name in EXPERIMENTS], out, seeds=SEEDS, progress=False)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""docs/validation/papers.md and README's line about it: the verdicts of verdicts.json, counted.
+"""Counts the verdicts of verdicts.json for docs/validation/papers.md and a line of README.
 
-`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json that
-`pauseframe reproduce --seed 1001 --out FOLDER` writes, the page tells how far those agree:
+`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json of
+`pauseframe reproduce --seed 1001 --out FOLDER`, the page also reports how far those agree:
 
     tools/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
 UNSEEN = Path(__file__).parent / "unseen.json"
-"""By first seed and claim, the verdicts of the parts by five seeds that those of the page have not seen."""
+"""By first seed and claim, the verdicts of the parts with five seeds that the page's verdicts do not use."""
 LINE = re.compile(r"(?<=<!-- make recount -->\n).*\n")
 PAPERS = {
     "bolt": "TCP-Bolt (INFOCOM 2014)",
@@ -73,7 +73,7 @@ FOLDED = '<details markdown="1"><summary>{}</summary>\n'
 
 
 def judged() -> list[Judged]:
-    """Every claim with what is known of it."""
+    """Every claim with its known results."""
     known = expected.read(shipped_experiments())
     return [(one, claim, known.get(claim.id, {})) for one in find_experiments() for claim in one.spec.claims]
 
@@ -95,7 +95,7 @@ def page(claims: list[Judged]) -> str:
 
 
 def readme_line(claims: list[Judged]) -> str:
-    """What README says of it."""
+    """The line of README."""
     tally = Counter(verdict(one) for one in claims)
     waiting = f", and {tally['not run']} are not recorded yet" if tally["not run"] else ""
     return (
@@ -106,12 +106,12 @@ def readme_line(claims: list[Judged]) -> str:
 
 
 def verdict(one: Judged, size: str = "quick") -> Verdict:
-    """Of a claim; what was never recorded was not run."""
+    """Of a claim; claims without a record were not run."""
     return one[2][size]["verdict"] if size in one[2] else "not run"
 
 
 def counts(claims: list[Judged], size: str) -> Iterator[str]:
-    """A row for each paper."""
+    """A row per paper."""
     yield f"\n| paper | claims | {' | '.join(VERDICTS)} | reproduced | or in shape |"
     yield "|---|" + "---|" * (len(VERDICTS) + 3)
     for key, name in PAPERS.items():
@@ -120,7 +120,7 @@ def counts(claims: list[Judged], size: str) -> Iterator[str]:
 
 
 def _counted(name: str, verdicts: list[Verdict]) -> str:
-    """The shares are of those that were run."""
+    """Shares are relative to the claims that were run."""
     tally = Counter(verdicts)
     run = len(verdicts) - tally["not run"]
     right = tally["reproduced"], tally["reproduced"] + tally["shape only"]
@@ -129,7 +129,7 @@ def _counted(name: str, verdicts: list[Verdict]) -> str:
 
 
 def full_size(claims: list[Judged]) -> Iterator[str]:
-    """The same counts at the papers' size, what is another verdict there, and what was not run."""
+    """The same counts at the papers' size, the verdicts that differ there, and the claims that were not run."""
     yield FULL.rstrip("\n")
     yield from counts(claims, "full")
     waiting = Counter(one[0].id for one in claims if "full" not in one[2])
@@ -147,7 +147,7 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
 
 
 def _too_few(known: Known | None) -> str:
-    """Why a claim that was run was not judged; empty otherwise."""
+    """The reason why a claim that was run was not judged; empty otherwise."""
     if known is None or known["verdict"] != "not run":
         return ""
     samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
@@ -155,7 +155,7 @@ def _too_few(known: Known | None) -> str:
 
 
 def _at(one: Judged, size: str) -> str:
-    """The verdict, and the parts that have another one at the other size."""
+    """The verdict, and the parts that differ at the other size."""
     other = one[2]["full" if size == "quick" else "quick"]["parts"]
     rows = zip(one[1].parts, one[2][size]["parts"], other, strict=False)
     moved = [
@@ -167,7 +167,7 @@ def _at(one: Judged, size: str) -> str:
 
 
 def scanned() -> Iterator[str]:
-    """How far the joint scans have come, and what any setting of them gives for each part."""
+    """The progress of the joint scans, and the best result of any setting for each part."""
     for one in find_experiments():
         if one.spec.stages:
             rows = scan.read(one.known_scan)
@@ -176,7 +176,7 @@ def scanned() -> Iterator[str]:
 
 
 def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
-    """Of the settings that have come beyond the first stage, whose single seed ranks and measures nothing."""
+    """Settings beyond the first stage only: its single seed ranks settings, but does not measure them."""
     present = next((row for row in rows if row["axes"] == one.spec.present), None)
     if not rows or present is None:
         return
@@ -200,7 +200,7 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
-    """What is not reproduced, then why; at the papers' size where that was run."""
+    """Claims that are not reproduced, with reasons; at the papers' size if that was run."""
     yield DIFFERING
     reasons = []
     for _, claim, sizes in claims:
@@ -216,13 +216,13 @@ def differing(claims: list[Judged]) -> Iterator[str]:
 
 
 def hanging() -> Iterator[str]:
-    """What was measured by switching keys."""
+    """Measured effects of switching keys."""
     yield HANGING
     yield from switches.table()
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
-    """Numbers that other seeds may judge otherwise."""
+    """Numbers for which other seeds may change the verdict."""
     rows = []
     for _, claim, sizes in claims:
         pairs = zip(claim.parts, sizes["quick"]["parts"] if "quick" in sizes else [], strict=False)
@@ -241,7 +241,7 @@ def edges(claims: list[Judged]) -> Iterator[str]:
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
-    """How far the verdicts of other seeds agree, and which do not."""
+    """How far the verdicts of other seeds agree, and the differences."""
     yield "\n## With other seeds\n"
     yield "Five other seeds each judge the same experiments at the reduced size. `tools/unseen.json` keeps their"
     yield "verdicts as the simulator gave them then, so later changes of the simulator can also make a part differ.\n"
@@ -283,7 +283,7 @@ def take_unseen(seed: str, files: list[str]) -> None:
 
 
 def loosened(claims: list[Judged]) -> Iterator[str]:
-    """Bands and measures that are not those of the table."""
+    """Bands and measures that differ from the table."""
     yield "\n## Bands that differ from claims.csv\n\n| part | band | why |\n|---|---|---|"
     for _, claim, _ in claims:
         for number, part in enumerate(claim.parts, start=1):

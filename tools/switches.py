@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What claims hang on: experiments again with a key changed (tools/switches.toml), kept in tools/switches.json.
+"""Measures what claims depend on: experiments with one key changed (tools/switches.toml), kept in tools/switches.json.
 
-`make switches` runs what is not there yet; `make recount` shows it on docs/validation/papers.md. A row of the list has
-`experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are shown whatever comes out; others where their
-verdict is another one) and `text`, what it shows.
+`make switches` runs missing entries; `make recount` shows them on docs/validation/papers.md. A row of the list has
+`experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are always shown; those of others only if their
+verdict changes) and `text`, the effect.
 """
 
 import json
@@ -39,12 +39,12 @@ class Switch:
 
     @property
     def key(self) -> str:
-        """By which its results are kept."""
+        """The key of its stored results."""
         return f"{self.experiment} {json.dumps(self.set, sort_keys=True)} {self.seeds}"
 
 
 class Moved(TypedDict):
-    """A part with and without the change, medians of the same seeds."""
+    """A part with and without the change, as medians of the same seeds."""
 
     part: str
     title: str
@@ -63,7 +63,7 @@ def switches() -> list[Switch]:
 
 
 def kept() -> Kept:
-    """What was run."""
+    """The experiments that were run."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
 
 
@@ -81,7 +81,7 @@ def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
 
 
 def moved(switch: Switch, numbers: dict[str, dict[str, float]], known: Verdicts) -> Iterator[Moved]:
-    """Parts of its claims, and all others that have another verdict with the same seeds."""
+    """Parts of its claims, and all others whose verdict changes with the same seeds."""
     for name, part in _parts(switch).items():
         claim, _, number = name.rpartition(".")
         after = numbers.get(name, {})
@@ -108,7 +108,7 @@ def experiment_of(switch: Switch) -> Experiment:
 
 
 FEW = 3
-"""Parts that a row names although their verdict stays."""
+"""Parts that a row names although their verdict does not change."""
 
 
 def table() -> Iterator[str]:
@@ -141,7 +141,7 @@ def _shown(value: object) -> str:
 
 
 def main() -> int:
-    """Runs what is not kept, keeps each as soon as it is there; what is not in the list any more goes."""
+    """Runs missing entries, stores each at once, and removes entries that left the list."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "switches"
     results = {switch.key: numbers for switch in switches() if (numbers := kept().get(switch.key)) is not None}
     for switch in switches():
