@@ -16,7 +16,7 @@ help:
 	@echo "make test    every test but the papers' experiments"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make build   $(BIN)/pauseframe"
-	@echo "make check   formatting, lints, types, stubs"
+	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
 	@echo "make gallery  docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
@@ -45,6 +45,7 @@ check: $(STAMP)/dev
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/python tools/check_english.py
 	$(BIN)/mypy
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 

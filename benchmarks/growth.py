@@ -89,7 +89,7 @@ def measure(axis: str, number: int) -> Point:
 
 
 def point(axis: str, number: int) -> Point:
-    """Runs a point in this process, which does nothing else."""
+    """Runs a point in this process alone."""
     import pauseframe as pf
 
     run = pf.run(AXES[axis][0](number), threads=1, progress=False)

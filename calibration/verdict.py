@@ -94,7 +94,7 @@ def reference() -> dict[str, dict[str, float]]:
 
 
 def kernel_noise() -> dict[tuple[str, str], tuple[float | None, float | None]]:
-    """The kernel's own spread by scenario and figure."""
+    """The spread of the kernel by scenario and figure."""
     rows = pl.read_csv(HERE / "linux" / "figures.csv").select("scenario", "figure", "low", "high")
     return {(scenario, figure): (low, high) for scenario, figure, low, high in rows.iter_rows()}
 

@@ -319,7 +319,7 @@ def test_a_pacing_rate_holds(tmp_path):
         file, name = plugin(tmp_path, body, options=options)
         paced = run(file, name, text)
         assert ("pacing", "true") in [(p.rpartition(".")[2], v) for p, v, _ in resolve(paced.scenario_toml).explain()]
-        # 5 MB at 1 Gbit/s, less the segments that left before the first ACK.
+        # 5 MB at 1 Gbit/s, minus the segments sent before the first ACK.
         (fct,) = pl.DataFrame(paced.flows)["fct_us"]
         assert fct == pytest.approx(5e6 * 8 / 1e9 * 1e6, rel=0.02)
         unpaced = run(file, name, text, set={"transport.pacing": False})

@@ -362,7 +362,7 @@ def test_mistakes_say_what_and_where(entry):
 
 
 def test_unsafe_settings_cost_no_run(tmp_path):
-    """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are refused before any run."""
+    """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are rejected before any run."""
     lossless = SMALL.replace('"dctcp"', '"tcp_bolt"')
     ranged = {"parameters": {"switch.pfc.headroom": {"from": "1 KB", "to": "90 KB"}}}
     study = prepare(Source.read(lossless), spec_from_table(tomllib.loads(SMALL)["tune"] | ranged))

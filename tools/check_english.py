@@ -22,7 +22,7 @@ PROSE = {
 
 
 def found(path: Path) -> list[str]:
-    """The constructions in a file, a line of text for each."""
+    """The constructions to avoid in a file, as one message per occurrence."""
     text = CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), path.read_text(encoding="utf-8"))
     places = [
         (part.start() + match.start(), match[0])

@@ -182,7 +182,7 @@ def classes_of(schema: dict[str, Any], options: Options) -> dict[str, Class]:
 
 
 def union_of(classes: dict[str, Class], owner: str, key: str) -> str:
-    """The alternatives that a key takes: "Star | Dumbbell | ..."."""
+    """The alternatives of a key: "Star | Dumbbell | ..."."""
     used = next(one.type for one in classes[owner].fields if one.name == key)
     return used.removeprefix("Sequence[").removesuffix("]")
 
