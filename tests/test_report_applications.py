@@ -66,7 +66,7 @@ def made(rows, ranks, end_us):
 
 
 def bytes_of(figure):
-    """The bytes of the figure: shares by row and column."""
+    """The bytes behind a figure of activities: shares by row and column."""
     meta = figure["data"][0]["meta"]
     cells = base64.b64decode(meta["bands"])
     assert len(cells) == len(meta["names"]) * COLUMNS * 3

@@ -34,7 +34,7 @@ class Program:
 
     def __init__(self, rank: int, ranks: int) -> None:
         self.rank = rank
-        """Number of this rank."""
+        """Number of the rank, counted from 0."""
         self.ranks = ranks
         """Number of ranks."""
         self._lines = [f"rank {rank} of {ranks}", f"comm 0 {ranks} all"]

@@ -109,9 +109,9 @@ arrivals = { kind = "concurrency", per_host = 2 }
     assert!(go(text).unwrap().summary.events > 1_000);
 }
 
-/// The byte arrives after 1 ms, and its ACK would arrive after 3 ms. The sender gives up at 3 ms, but the
-/// flow counts as finished because its data have arrived. A flow whose sender gives up before its data arrive
-/// has failed.
+/// The only byte of the flow arrives after 1 ms, and its ACK would arrive after 3 ms. The sender gives up at
+/// 3 ms, but the flow counts as finished because its data have arrived. A flow whose sender gives up before
+/// its data arrive has failed.
 #[test]
 fn a_flow_is_finished_or_has_a_failure() {
     let text = |rto: &str| {

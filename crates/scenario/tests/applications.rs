@@ -162,8 +162,8 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     let results = packets(
         "[[workload]]\nkind = \"application\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"5712 B\"\nalgorithm = \"ring\"\n",
     );
-    // Six rounds of one packet each, which holds a quarter of 5712 bytes and the envelope. An ACK of 40 bytes
-    // may precede the packet on the link.
+    // The operation takes six rounds of one packet each; a packet holds a quarter of 5712 bytes and the
+    // envelope. An ACK of 40 bytes may precede the packet on the link.
     let time = floats(&results.jobs, "time_us")[0].unwrap();
     assert!((6.0 * ONE..6.0 * (ONE + 0.07)).contains(&(time + 1e-6)), "{time}");
     assert_eq!(counts(&results.jobs, "messages"), [24]);

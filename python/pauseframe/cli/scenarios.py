@@ -160,7 +160,7 @@ def presets(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List transport presets, or the values of one with sources.
+    """List transport presets, or the values of one preset with their sources.
 
     Shows the stack of each preset, and the number of figures that agree with a real kernel.
     """

@@ -337,7 +337,7 @@ Part = Annotated[
 
 
 def variants_named(part: Part) -> Iterator[str]:
-    """The variants that a part names, without `best`."""
+    """The variants that a part names, without the placeholder `best`."""
     for who in part.who():
         for one in who if isinstance(who, list) else [who]:
             name = one.variant if isinstance(one, Selected) else one

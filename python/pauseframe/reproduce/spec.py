@@ -1,7 +1,8 @@
 """Reads and checks experiments: the files of `experiments/PAPER/`.
 
 `paper.toml` has the citation, the parameters with their origin, and our deviations; every other TOML file with a
-`[metrics]` or `[[claims]]` table is an experiment. The classes here correspond to these tables, key by key.
+`[metrics]` or `[[claims]]` table is an experiment. The classes in this file correspond to the tables of these TOML
+files, key by key.
 """
 
 from __future__ import annotations

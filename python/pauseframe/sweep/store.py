@@ -220,7 +220,7 @@ def _seal(folder: Path, key: str) -> None:
 
 
 def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
-    """The digest of the manifest's values without the seal; their layout in the file does not matter."""
+    """A digest of the manifest's values without the seal, independent of their order and layout in the file."""
     text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 

@@ -54,7 +54,7 @@ def _ns(time_us: float) -> int:
 
 
 class _Trace:
-    """The packets of one sequence of a trace; each track gets a number."""
+    """The packets of one Perfetto trace; each track gets a number."""
 
     def __init__(self) -> None:
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackDescriptor, TrackEvent

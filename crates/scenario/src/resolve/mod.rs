@@ -147,7 +147,7 @@ impl Resolved {
         &self.topology
     }
 
-    /// The scenario as TOML with every key, grouped by table. Resolving this text again gives an equal
+    /// The scenario as TOML with every key, grouped by table. Resolving the TOML text again gives an equal
     /// scenario.
     pub fn to_toml(&self) -> String {
         format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
