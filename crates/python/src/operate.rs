@@ -1,5 +1,5 @@
-//! What the linter asks of the core: the headroom of one link, and whether shortest paths can deadlock. Documented in
-//! `_core.pyi`.
+//! Functions that the linter calls in the core: the headroom of one link, and whether shortest paths can
+//! deadlock. Documented in `_core.pyi`.
 
 use crate::fabrics::{Topology, wrong};
 use pauseframe_fabric::{Headroom, Overhead};
@@ -43,7 +43,7 @@ fn link_headroom(
     Ok(result)
 }
 
-/// A shortest cycle of buffers that wait for each other if every packet may take every shortest path (ECMP).
+/// The shortest cyclic buffer dependency if every packet may take every shortest path (ECMP).
 #[pyfunction]
 fn shortest_path_cycle(
     py: Python<'_>,

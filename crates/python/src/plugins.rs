@@ -1,4 +1,4 @@
-//! Congestion controls that are loaded when the program runs. Documented in `_core.pyi`.
+//! Congestion controls that are loaded at run time. Documented in `_core.pyi`.
 
 #![expect(unsafe_code, reason = "takes the address of a description")]
 
@@ -9,7 +9,7 @@ use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
 
-/// Adds the congestion control that the `pauseframe_cc` at `address` describes.
+/// Adds the congestion control described by the `pauseframe_cc` at `address`.
 #[pyfunction]
 #[pyo3(signature = (module, address, *, file, sha256, text=None, interpreted=false))]
 fn register_plugin(
@@ -23,7 +23,8 @@ fn register_plugin(
     guarded(|| {
         plugin::install_trap_handler();
         let source = PluginSource { file, sha256, text, interpreted };
-        // SAFETY: whoever loads a plug-in trusts it to keep to `pauseframe_cc.h`, and `pauseframe.plugins` keeps it loaded.
+        // SAFETY: a user who loads a plug-in trusts its code to follow `pauseframe_cc.h`, and
+        // `pauseframe.plugins` never unloads it.
         let code = unsafe { plugin::register_plugin(module, address, source) };
         let code = code.map_err(InputError::new_err)?;
         pauseframe_scenario::resolve::explore_again();
@@ -31,13 +32,14 @@ fn register_plugin(
     })
 }
 
-/// The loaded plug-ins: name, documentation.
+/// The loaded plug-ins: the name and the documentation of each.
 #[pyfunction]
 fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
     plugin::loaded_plugins().into_iter().map(|code| (code.name, code.doc)).collect()
 }
 
-/// The contract of congestion controls, judged for one: rule, what it demands, and how it was broken, if it was.
+/// Checks one congestion control against the contract of congestion controls; returns each rule, its
+/// requirement, and the violation or `None`.
 #[pyfunction]
 fn congestion_control_contract(
     py: Python<'_>,
@@ -52,7 +54,7 @@ fn congestion_control_contract(
     }))
 }
 
-/// A plug-in that fails panics; the other rules are judged all the same.
+/// A faulty plug-in panics; the check then goes on with the other rules.
 fn violation(rule: &ContractRule, config: &CongestionControlConfig) -> Option<String> {
     match caught(|| (rule.check)(config)) {
         Ok(Ok(())) => None,

@@ -1,4 +1,4 @@
-//! The `states` table: the log that a run is played back from.
+//! The `states` table: the log of state changes that the player replays.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s};
 use super::rows::Names;
@@ -33,7 +33,7 @@ fn value(state: PortState) -> Option<f64> {
     }
 }
 
-/// A row a change, in the order of time.
+/// The `states` table, with one row for each change, in the order of time.
 pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let topology = names.topology;
     let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));
@@ -49,17 +49,17 @@ pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let numbers: Int32Array = changes.iter().map(|change| cause(change).and_then(|_| next.next())).collect();
     let causes = DictionaryArray::<Int32Type>::try_new(numbers, Arc::clone(named.values()));
     columns! {
-        /// When; of backlog, load, marks and drops the end of the interval that they are about
+        /// Time of the change; for backlog, load, marks and drops the end of their interval
         time_us = f64s(changes.iter().map(|change| change.time.as_us_f64()));
-        /// See below
+        /// See the text
         kind = Arc::new(kinds.expect("every kind has a name"));
-        /// The egress port it is about
+        /// Egress port
         port = dictionary(changes, |change| change.port, |port| topology.port_name(port));
-        /// Its priority
+        /// Priority
         priority = u8s(changes.iter().map(|change| change.priority.code_point()));
-        /// See below; null for asked, paused and resumed
+        /// See the text; null for asked, paused and resumed
         value or null = optional(changes.iter().map(|change| value(change.state)));
-        /// For asked: the egress queue of the peer that holds most of what came from this port; null where a host asks
+        /// For asked: the egress queue of the peer that holds most packets from this port; null if a host asks
         because_of or null = Arc::new(causes.expect("every number is a position among the names"));
     }
 }

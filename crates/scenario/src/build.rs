@@ -1,4 +1,4 @@
-//! From a complete scenario to an idle network: the spec's words in the terms of the fabric.
+//! Builds an idle network from a resolved scenario: converts the scenario's keys into settings of the fabric.
 
 mod rdma;
 mod switches;
@@ -30,39 +30,40 @@ use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// IPv4 and TCP headers without options, bytes.
+/// Size of the IPv4 and TCP headers without options, in bytes.
 const HEADERS: u64 = 40;
-/// The timestamps option with its padding, bytes (RFC 7323).
+/// Size of the timestamps option with its padding, in bytes (RFC 7323).
 const TIMESTAMPS: u64 = 12;
 
-/// A scenario turned into its running parts.
+/// The network of a scenario with the objects that it was built from.
 #[derive(Debug)]
 pub(crate) struct Built {
-    /// The graph, for names.
+    /// The topology, for names of nodes and ports.
     pub(crate) topology: Arc<Topology>,
-    /// The shortest paths in it.
+    /// The shortest paths in the topology.
     pub(crate) routes: Arc<NextHops>,
     /// The idle network.
     pub(crate) network: Network,
-    /// What was told to it.
+    /// The settings of the network.
     pub(crate) settings: Arc<Settings>,
-    /// Times in the idle network.
+    /// Ideal completion times in the idle network.
     pub(crate) ideal: IdealCompletionTime,
-    /// Names of the transports by index: "default" and those of `[transports]`.
+    /// Names of the transports by index: "default", then the names in `[transports]`.
     pub(crate) transports: Vec<String>,
 }
 
-/// Builds the network of a scenario, on the graph that it was checked with.
+/// Builds the network of a scenario on the topology graph that `resolve` checked.
 ///
 /// # Errors
-/// A text that says what is wrong, if hosts cannot reach each other (`resolve` refuses such scenarios before).
+/// A message if some hosts cannot reach each other; `resolve` already refuses such scenarios.
 pub(crate) fn build(resolved: &Resolved) -> Result<Built, String> {
     let topology = resolved.topology();
     let routes = Arc::new(NextHops::shortest(topology).map_err(|error| error.to_string())?);
     build_on(&resolved.scenario, topology, &routes, None)
 }
 
-/// A network like one that is there, with one workload at work: the others keep their places and do nothing.
+/// Builds a network like `like` in which only the workload `only` is active; the other workloads keep their
+/// indices but start no flow.
 pub(crate) fn build_only(scenario: &Scenario, like: &Built, only: usize) -> Result<Built, String> {
     build_on(scenario, &like.topology, &like.routes, Some(only))
 }
@@ -132,12 +133,12 @@ fn build_on(
     Ok(Built { topology, routes, network, settings, ideal, transports })
 }
 
-/// All transports, without their initial windows, which follow from the network.
+/// All transports, without their initial windows, which depend on the network.
 pub(crate) fn transports(scenario: &Scenario) -> Vec<TransportSettings> {
     scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
-/// The same, with those of datagrams behind them.
+/// All transports, followed by one transport for each datagram workload.
 pub(crate) fn all_transports(scenario: &Scenario) -> Vec<TransportSettings> {
     let mut all = transports(scenario);
     let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
@@ -145,7 +146,7 @@ pub(crate) fn all_transports(scenario: &Scenario) -> Vec<TransportSettings> {
     all
 }
 
-/// The workloads without connections; each has a transport of its own in the network.
+/// The datagram workloads; each has its own transport in the network.
 fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
     scenario.workload.iter().filter_map(|spec| match &spec.kind {
         WorkloadKind::Udp(udp) => Some((spec, udp)),
@@ -153,14 +154,14 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
     })
 }
 
-/// The TCP settings of `like` stand there without a use.
+/// The TCP settings copied from `like` are placeholders; a datagram transport ignores them.
 fn datagrams(spec: &UdpSpec, like: &TransportSettings) -> TransportSettings {
     let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
     TransportSettings { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
 }
 
-/// What packets cost on the wire; where they travel in VLANs, each has a tag.
+/// Header overhead of packets on the wire; in VLANs, each packet has an 802.1Q tag.
 pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
     let plain = match scenario.host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
@@ -227,7 +228,8 @@ pub(crate) fn settings(
     }
 }
 
-/// The tables, with a priority for each lane. Without PFC lanes mean nothing: every packet keeps its priority.
+/// The forwarding tables, with one priority for each lane. Without PFC, lanes have no effect: every packet
+/// keeps its priority.
 fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
     let spec = scenario.routing.vlans.as_ref()?;
     let tables = Tables::clone(&spec.tables.0);
@@ -406,7 +408,8 @@ fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
     }
 }
 
-/// Whether any workload sends in a lossy class: without, the headroom needs no room for automatic jitter.
+/// True if any workload sends in a lossy class; otherwise the headroom needs no allowance for automatic
+/// jitter.
 fn sends_lossy(scenario: &Scenario) -> bool {
     let Some(pfc) = &scenario.switch.pfc else { return true };
     let priority = |workload: &WorkloadSpec| {
@@ -435,9 +438,9 @@ fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
     }
 }
 
-/// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest
-/// shortest path, in whole packets on the wire, rounded up. With forwarding tables it is the longest of the shortest
-/// routes that they have.
+/// The initial window in bytes. One BDP is the rate of the slowest host link times the base RTT of the
+/// longest shortest path, rounded up to whole packets on the wire. With forwarding tables, the longest
+/// shortest route of the tables replaces the longest shortest path.
 fn initial_window(
     spec: &TransportSpec,
     index: u16,
@@ -471,7 +474,8 @@ fn slowest_host_link(topology: &Topology) -> BitRate {
     rates.min().unwrap_or_default()
 }
 
-/// Two hosts that are as far apart as any: the first of each switch stands for all of its hosts.
+/// Two hosts with the largest distance in the network; the first host of each switch stands for all hosts of
+/// that switch.
 fn longest_pair(
     topology: &Topology,
     routes: &NextHops,

@@ -1,4 +1,4 @@
-//! From a scenario file to results on disk.
+//! Resolves a scenario file, runs the scenario, and writes the results.
 
 mod build;
 mod faults;
@@ -25,7 +25,7 @@ pub use pauseframe_schema::panics;
 pub use pauseframe_schema::printable::printable;
 pub use pauseframe_schema::terms::hint as term_hint;
 pub use pauseframe_transport::plugin;
-/// The registry of congestion controls, and the contract that they keep.
+/// The registry of congestion controls, and the contract that every congestion control must keep.
 pub mod congestion_control {
     pub use pauseframe_transport::CongestionControlConfig;
     pub use pauseframe_transport::contract::{CONTRACT_RULES, ContractRule};

@@ -1,4 +1,4 @@
-//! Limits the values of a key to a part of its type.
+//! Bounds: the valid values of a key within its type.
 
 use crate::docs::Range;
 use crate::value::Setting;
@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 
 /// Bounds for values of type `T`.
 pub trait Bounds<T> {
-    /// Describes why a value is out of bounds, or returns `None`.
+    /// The problem of a value, or `None`.
     fn complaint(&self, value: &T) -> Option<String>;
-    /// A hint for a value out of bounds, or "".
+    /// The remedy, or "".
     fn hint(&self, value: &T) -> String;
     /// The bounds as text for the reference: "0 s to 1 s".
     fn text(&self) -> String;
@@ -56,8 +56,8 @@ impl Bounds<f64> for Above {
     }
 }
 
-/// Suggests a fraction for a value from 2 to 100 if at most 1 is allowed: the value is probably a percentage.
-/// The value 1.5 counts as a wrong fraction, not as 1.5 %.
+/// A suggestion for a value that looks like a percentage: "" unless at most 1 is allowed and `value` is a plausible
+/// percentage. 1.5 counts as a wrong fraction, not as 1.5 %.
 fn percentage(value: Option<f64>, most: Option<f64>) -> String {
     match (value, most) {
         (Some(value), Some(1.0)) if (2.0..=100.0).contains(&value) => {

@@ -14,26 +14,26 @@ pub struct OptionDoc {
     pub kind: String,
     /// The default as TOML or in words; "required" if there is no default.
     pub default: String,
-    /// The meaning of the key in one line.
+    /// Its meaning in one line.
     pub doc: String,
-    /// The source document of the key, or "".
+    /// Its source, or "".
     pub source: &'static str,
     /// The type of the key for validators.
     pub shape: Shape,
-    /// The allowed values, if they are fewer than the values of the type.
+    /// Its valid values, if they are fewer than its type has.
     pub range: Option<Range>,
 }
 
 /// Bounds of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The lowest value, as TOML.
+    /// The smallest, as TOML.
     pub low: String,
     /// The highest value, as TOML.
     pub high: String,
     /// True if the value must be above `low`, not equal to `low`.
     pub above: bool,
-    /// True if the bounds apply to each element of a list.
+    /// The bounds apply to each element of a list.
     pub each: bool,
 }
 
@@ -44,11 +44,11 @@ pub struct Variants {
     pub path: String,
     /// The names of the kinds.
     pub names: Vec<&'static str>,
-    /// True if the key is optional.
+    /// Whether the choice may be omitted.
     pub has_default: bool,
 }
 
-/// Documentation of a table, with its name in Python and in the JSON Schema.
+/// A table with its name in Python and in the JSON Schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDoc {
     /// The path of the table, such as "switch.pfc"; "" for the document.
@@ -57,11 +57,11 @@ pub struct TableDoc {
     pub when: String,
     /// The name of the table, such as "Pfc".
     pub name: String,
-    /// The meaning of the table in one line.
+    /// Its description in one line.
     pub doc: String,
 }
 
-/// The findings of a documentation run.
+/// The result of a documentation run.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Documentation {
     /// All keys.

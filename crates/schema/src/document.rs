@@ -1,7 +1,7 @@
-//! A scenario text as a tree in which every value records where it was written.
+//! A scenario text as a tree in which every value has its place in the file.
 //!
-//! The format is TOML 1.1 with the limits of the parser (at most 80 levels). Values from `--set` become part
-//! of the same tree, so that the readers see one document. The tree omits comments and layout.
+//! TOML 1.1 with the limits of the parser (nesting 80 deep). Values of `--set` are inserted into the same tree, so that
+//! readers see one document. Comments and layout are dropped.
 
 use crate::error::Problem;
 use crate::foreign;
@@ -10,14 +10,14 @@ use crate::value::quoted;
 use std::path::Path;
 use toml::de::{DeTable, DeValue, Error};
 
-/// Maximum length of a text; longer texts are rejected before parsing.
+/// Maximum length of a text before parsing.
 const TEXT_MAX: usize = 16 << 20;
-/// Maximum number of syntax errors in a report: later errors usually follow from the first errors.
+/// Maximum number of reported syntax errors: later ones usually follow from the first.
 const SYNTAX_ERRORS_MAX: usize = 5;
-/// Maximum depth of a path in `--set`; no key of a scenario is deeper than five levels.
+/// Maximum depth of a key; scenarios need five.
 const OVERRIDE_DEPTH_MAX: usize = 8;
 
-/// Where a value was written.
+/// Place of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A line of the file, from 1.
@@ -26,21 +26,21 @@ pub enum Place {
     Set,
     /// The option `--seed`.
     Seed,
-    /// No place: the value comes from a preset or a documentation run.
+    /// No place: a preset or a documentation run.
     Nowhere,
 }
 
-/// A document as written by the user, with the additions of the command line.
+/// A document with the changes of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The document as TOML.
     pub text: &'a str,
-    /// Name of the file in error messages; its stem is the default name of the scenario.
+    /// Its name in error messages; its stem is the default name of the scenario.
     pub file_name: &'a str,
-    /// Base directory of relative file names in the document.
+    /// The folder of relative file names in it.
     pub base_dir: &'a Path,
-    /// The options `--set`: (path, TOML value or bare word). An element of a list has its index in the path
-    /// ("workload.0.size"); the index is optional if the list has one element.
+    /// `--set`: (path, TOML value or bare word). The path contains the number of a list's element ("workload.0.size"),
+    /// which may be omitted if the list has one element.
     pub overrides: &'a [(String, String)],
     /// The option `--seed`.
     pub seed: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Input<'a> {
 pub struct Item {
     /// The value.
     pub value: Value,
-    /// The place where the value was written.
+    /// Its place.
     pub place: Place,
 }
 
@@ -62,7 +62,7 @@ pub enum Value {
     Text(String),
     /// An integer of any size.
     Integer(i128),
-    /// A number; infinity stands for an integer beyond 128 bits.
+    /// Infinity represents an integer beyond 128 bits.
     Float(f64),
     /// The value true or false.
     Bool(bool),
@@ -101,8 +101,7 @@ impl Item {
         }
     }
 
-    /// The item at `path`, or else the nearest existing table above `path`; the flag tells whether the item
-    /// exists.
+    /// The item at `path`, or the nearest table above it if it does not exist.
     pub fn nearest(&self, path: &str) -> (&Item, bool) {
         let mut item = self;
         for segment in path.split('.') {
@@ -116,7 +115,7 @@ impl Item {
         (item, true)
     }
 
-    /// Formats the value as TOML on one line, shortened for an error message.
+    /// The value as TOML on one line, shortened for an error message.
     pub fn show(&self) -> String {
         match &self.value {
             Value::Text(text) if text.chars().count() > 60 => {
@@ -135,7 +134,7 @@ impl Item {
         }
     }
 
-    /// The type of this value in words.
+    /// The kind of a value in words.
     pub fn sort(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "text",
@@ -152,13 +151,12 @@ impl Item {
     }
 }
 
-/// Loads the document of `input`: parses the TOML text, applies `--set` and `--seed`, and expands short
-/// forms.
+/// The document of `input`: its text with `--set` and `--seed` applied and short forms expanded.
 ///
-/// The problems in the result are overrides for which no key exists.
+/// The problems are overrides without a matching key.
 ///
 /// # Errors
-/// The syntax errors of the text; other checks are impossible then.
+/// The syntax errors; nothing else can be checked then.
 pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Problem>), Vec<Problem>> {
     let mut root = parse(input.text, input.file_name)?;
     short::expand(&mut root, shorts);
@@ -176,7 +174,7 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
     Ok((root, problems))
 }
 
-/// Parses a value of `--set` or a preset: as TOML if possible, else as a plain text.
+/// A value in the notation of `--set` and presets: TOML if it parses, else the text itself.
 pub fn parse_word(text: &str, place: Place) -> Item {
     match DeValue::parse(text) {
         Ok(value) => convert(value.get_ref(), place, &|_| place),
@@ -201,7 +199,7 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
                 let (path, place, value) = (String::new(), file_name.to_owned(), String::new());
                 return Err(vec![Problem { path, place, line: None, value, message, hint }]);
             }
-            // With error recovery, a long binary text would produce an error for every byte.
+            // With error recovery, a long binary text would make an error per byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
                 errors.iter().map(|error| syntax(error, file_name, &line_of)).collect();
@@ -262,10 +260,10 @@ fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> 
     Item { value: Value::Table(pairs.into_iter().map(pair).collect()), place }
 }
 
-/// Sets `new` at `path` and creates missing tables on the path; the error consists of a message and a hint.
+/// Puts `new` at `path` and creates the tables on the way. The error is a message and a hint.
 ///
 /// # Errors
-/// If the path leads through a value that is not a table.
+/// The path leads through a value that is not a table.
 pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String)> {
     let segments: Vec<&str> = path.split('.').map(str::trim).collect();
     if segments.len() > OVERRIDE_DEPTH_MAX || segments.iter().any(|segment| segment.is_empty()) {
@@ -282,7 +280,7 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
     Ok(())
 }
 
-/// Returns the only element of a list if the path continues with a key instead of an index: `workload.size`.
+/// The only element of a list, if a key follows instead of a number: `workload.size`.
 fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (String, String)> {
     if segment.parse::<usize>().is_ok() || !matches!(item.value, Value::Array(_)) {
         return Ok(item);
@@ -297,7 +295,7 @@ fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (
     }
 }
 
-/// Follows one segment of a path; creates a table if the item is missing or `false`.
+/// One step down, into a table that is created if it is missing (or replaced by `false`).
 fn step<'i>(item: &'i mut Item, segment: &str, place: Place) -> Result<&'i mut Item, String> {
     if matches!(item.value, Value::Bool(_)) {
         *item = Item::table(place);

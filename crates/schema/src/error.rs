@@ -1,8 +1,8 @@
-//! Mistakes in a scenario: a report lists one problem for each mistake, not only the first.
+//! Problems of a scenario: all mistakes, not only the first.
 
 use std::fmt;
 
-/// The error for a scenario that cannot be run; it contains all problems.
+/// An invalid scenario with all its mistakes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
     /// The mistakes in the order of the file, then the mistakes in `--set`. Never empty.
@@ -12,18 +12,17 @@ pub struct ScenarioError {
 /// One mistake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The key ("switch.pfc.xon"), or "" if the mistake concerns the whole text.
+    /// The key ("switch.pfc.xon"), or "" for the text as a whole.
     pub path: String,
-    /// The place where the value was written: "incast.toml:12", "--set", "--seed", or only the file's name
-    /// for a missing key.
+    /// Its place: "incast.toml:12", "--set", "--seed", or only the file's name for a missing key.
     pub place: String,
     /// The line in the file, counted from 1.
     pub line: Option<u32>,
     /// The value as written in the file, or "".
     pub value: String,
-    /// The mistake and the allowed values.
+    /// The problem and the valid values.
     pub message: String,
-    /// A remedy for the mistake, or "".
+    /// The remedy, or "".
     pub hint: String,
 }
 
@@ -42,7 +41,7 @@ impl fmt::Display for Problem {
 }
 
 impl fmt::Display for ScenarioError {
-    /// Formats one line for each problem.
+    /// One line per problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, problem) in self.problems.iter().enumerate() {
             if number > 0 {

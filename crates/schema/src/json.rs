@@ -1,8 +1,8 @@
-//! Generates a JSON Schema (draft 2020-12) of a language from the documentation of its readers.
+//! A JSON Schema (draft 2020-12) of a language, from the declarations of its readers.
 //!
-//! The schema contains types, units, ranges, names and the keys of each kind. The schema contains no rules on
-//! several keys, such as that a host exists or that XON is below XOFF. Two keywords are extensions:
-//! `x-order`, the keys of a table in the order of the reference; `x-source`, the source document of a key.
+//! It has types, units, ranges, names, and the keys of each kind, but no rules about several keys (a host exists, XON
+//! is below XOFF). Extensions: `x-order`, the keys of a table in the order of the reference; `x-source`, the source of
+//! a key.
 
 use crate::docs::{Documentation, OptionDoc, Range};
 use crate::language::Language;
@@ -11,7 +11,7 @@ use crate::short::Short;
 use crate::text::parent;
 use serde_json::{Map, Value, json};
 
-/// Generates the schema with its `$id`; the top level describes the document.
+/// The schema with its `$id`; the document itself is at its top.
 pub fn schema(language: &'static Language, id: &str) -> Value {
     let mut writer = Writer { language, found: language.documentation(), defs: Map::new() };
     let root = writer.table("", &[]);
@@ -62,7 +62,7 @@ impl Writer {
         of_path.filter_map(move |option| Some((option, self.holds(&option.when, fixed)?)))
     }
 
-    /// Whether keys with this condition exist if these kinds are selected, and whether they always exist.
+    /// Whether keys with this condition exist under these choices, and whether always.
     fn holds(&self, when: &str, fixed: &Fixed) -> Option<bool> {
         let mut always = true;
         for condition in when.split(" and ").filter(|condition| !condition.is_empty()) {
@@ -76,8 +76,7 @@ impl Writer {
         Some(always)
     }
 
-    /// The schema of one kind of table; `choice` is the key that selects the kind, and whether that key is
-    /// optional.
+    /// One kind of table; `choice` is the key that selects it, and whether that may be omitted.
     fn kind(&mut self, path: &str, fixed: &Fixed, choice: Option<(&str, bool)>) -> Value {
         let (mut properties, mut required, mut order) = (Map::new(), Vec::new(), Vec::new());
         for key in self.keys(path, fixed) {
@@ -118,8 +117,7 @@ impl Writer {
         self.define(&names, table)
     }
 
-    /// Adds a table to the definitions; different tables with the same name get their kind or their path as a
-    /// suffix.
+    /// Adds a table to the definitions; different tables of one name are distinguished by their kinds or paths.
     fn define(&mut self, names: &[String; 3], table: Value) -> Value {
         let is_free = |name: &&String| self.defs.get(*name).is_none_or(|other| *other == table);
         let key = names.iter().find(is_free).cloned().unwrap_or_else(|| names.concat());
@@ -128,7 +126,7 @@ impl Writer {
         reference
     }
 
-    /// The name and the meaning of a table, and whether this documentation is specific to its kind.
+    /// Name and description of a table, and whether the description applies only to its kind.
     fn name(&self, path: &str, fixed: &Fixed) -> (String, String, bool) {
         let of_path = self.found.tables.iter().filter(|table| table.path == path);
         let fitting = of_path.filter(|table| self.holds(&table.when, fixed).is_some());
@@ -161,7 +159,7 @@ impl Writer {
         keys
     }
 
-    /// True if a key inside a nested table exists under some further choice.
+    /// Whether a key within a table below exists only under a further choice.
     fn reaches(option: &OptionDoc, fixed: &Fixed) -> bool {
         let conflicts = |condition: &str| {
             let Some((path, name)) = condition.split_once(" = ") else { return false };
@@ -170,7 +168,7 @@ impl Writer {
         !option.when.split(" and ").any(conflicts)
     }
 
-    /// The schema of a key, and whether the key is required.
+    /// A key, and whether it is required.
     fn key(&mut self, path: &str, fixed: &Fixed) -> (Value, bool) {
         let rows: Vec<(&OptionDoc, bool)> = self.options_at(path, fixed).collect();
         let Some(&(option, always)) = rows.first() else { return self.section(path, fixed) };
@@ -221,7 +219,7 @@ impl Writer {
         }
     }
 
-    /// The schema of the short form of the table at `path`.
+    /// The short form of the table at `path`.
     fn short(&self, path: &str, fixed: &Fixed) -> Option<Value> {
         let plain = path.replace(".NAME", "").replace("[]", "");
         let (_, short) = self.language.shorts.iter().find(|(of, _)| of.replace(".*", "") == plain)?;
@@ -261,7 +259,7 @@ fn any_of(mut forms: Vec<Value>) -> Value {
     if flat.len() == 1 { flat.swap_remove(0) } else { json!({ "anyOf": flat }) }
 }
 
-/// Adds the meaning of a key, and its default if the default is a value.
+/// Adds the meaning of a key, and its default if that is a value.
 fn described(mut value: Value, option: &OptionDoc) -> Value {
     let default = serde_json::from_str::<Value>(&option.default).ok();
     let doc = match (&default, option.default.as_str()) {

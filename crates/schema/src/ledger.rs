@@ -1,5 +1,5 @@
-//! The record of reading a scenario: problems, warnings, the origin of every value, and (on a documentation
-//! run) all keys.
+//! The result of reading a scenario: problems, warnings, origins of all values, and (on a documentation run) the
+//! existing keys.
 
 use crate::docs::Documentation;
 use crate::document::{Item, Place};
@@ -7,13 +7,12 @@ use crate::error::Problem;
 use crate::language::Language;
 use std::fmt;
 
-/// Maximum number of mistakes in a report; further mistakes are counted only.
+/// Maximum number of listed mistakes; further ones are counted.
 const PROBLEMS_MAX: usize = 20;
-/// Maximum number of mistakes at one key (or at one key of all elements of a list); further mistakes are
-/// counted only, because they have the same cause.
+/// Maximum number of listed mistakes at one key (or at one key of the elements of a list), because they have one cause.
 const PER_KEY_MAX: usize = 5;
 
-/// The origin of a value.
+/// Origin of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// The scenario file.
@@ -22,13 +21,13 @@ pub enum Origin {
     Set,
     /// The option `--seed`.
     Seed,
-    /// The value comes from a preset with this name.
+    /// The values of this preset.
     Preset(&'static str),
-    /// The value comes from a stack with this name.
+    /// The values of this stack.
     Stack(&'static str),
     /// The value is the default of the key.
     Default,
-    /// The value is a default that depends on another value, which the text names.
+    /// A computed default, and its basis.
     Computed(String),
 }
 
@@ -62,26 +61,26 @@ impl From<Place> for Origin {
 pub struct Entry {
     /// The path, such as "switch.pfc.xoff" or "workload.0.size".
     pub path: String,
-    /// The value as TOML; if `automatic` is set, a description of the value.
+    /// As TOML; if `automatic`, a description.
     pub value: String,
-    /// The origin of the value.
+    /// Its origin.
     pub origin: Origin,
-    /// True if the key has no value and is therefore omitted from the TOML.
+    /// The key has no value and is omitted from the TOML.
     pub automatic: bool,
 }
 
-/// Collects results while the tables are read.
+/// Collects results while tables are read.
 pub struct Ledger<'d> {
     /// The document being read.
     pub root: &'d Item,
-    /// The language (type of document) of the document.
+    /// The existing keys.
     pub language: &'static Language,
     file_name: &'d str,
     problems: Vec<Problem>,
     unlisted: usize,
     warnings: Vec<String>,
     entries: Vec<Entry>,
-    /// `Some` on a documentation run, which visits every table, even if the document does not contain it.
+    /// `Some` on a documentation run, which visits every table, even if it is not in the document.
     pub documentation: Option<Documentation>,
 }
 
@@ -100,12 +99,12 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// Name of the file in messages.
+    /// The file's name in messages.
     pub fn file_name(&self) -> &'d str {
         self.file_name
     }
 
-    /// Records a mistake at `path`; place and value are taken from the document.
+    /// Records a mistake at `path`, with place and value from the document.
     pub fn problem(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (item, found) = self.root.nearest(path);
         self.problem_at(item.place, if found { item.show() } else { String::new() }, path, message, hint);
@@ -129,7 +128,7 @@ impl<'d> Ledger<'d> {
         self.list(Problem { path: path.to_owned(), place, line, value, message, hint });
     }
 
-    /// Adds a problem to the list, or only counts it if the list is full.
+    /// Lists a problem, or counts it if there are too many.
     fn list(&mut self, problem: Problem) {
         let like_it = |other: &&Problem| same_key(&other.path, &problem.path);
         if self.is_full() || self.problems.iter().filter(like_it).count() >= PER_KEY_MAX {
@@ -139,17 +138,17 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// Records a mistake at a key that contains dots or quotes, which path look-up would not find.
+    /// Records a mistake at a key with dots or quotes, whose path cannot be looked up.
     pub fn problem_with(&mut self, item: &Item, path: &str, message: String, hint: String) {
         self.problem_at(item.place, item.show(), path, message, hint);
     }
 
-    /// True if the list of problems is full: further mistakes are only counted, and need no hints.
+    /// Whether further mistakes are only counted, so that hints are not needed.
     pub fn is_full(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
     }
 
-    /// True if a mistake at `path` or below is known, so that its consequences need no message.
+    /// Whether a mistake at `path` or below it is recorded, so that consequences need not be reported.
     pub fn failed(&self, path: &str) -> bool {
         let at = |problem: &Problem| {
             problem.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -157,39 +156,39 @@ impl<'d> Ledger<'d> {
         self.problems.iter().any(at)
     }
 
-    /// Records a warning for users before they trust the results.
+    /// Records a warning.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
-    /// Records the value of a key and its origin.
+    /// Records the value of a key with its origin.
     pub fn entry(&mut self, path: String, value: String, origin: Origin) {
         self.entries.push(Entry { path, value, origin, automatic: false });
     }
 
-    /// Records a key without a value; `stand_in` describes the behaviour without a value.
+    /// Records a key without a value; `stand_in` describes what holds instead.
     pub fn automatic(&mut self, path: String, stand_in: &str, origin: Origin) {
         self.entries.push(Entry { path, value: stand_in.to_owned(), origin, automatic: true });
     }
 
-    /// Sets the value of an entry that was recorded as automatic.
+    /// Sets the value of an entry recorded as automatic.
     pub fn settle(&mut self, path: &str, value: String, origin: Origin) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.path == path) {
             *entry = Entry { path: path.to_owned(), value, origin, automatic: false };
         }
     }
 
-    /// True if any table contains a value for a key with this name.
+    /// Whether a key with this name has a value in any table.
     pub fn has_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| last_segment(&entry.path) == key)
     }
 
-    /// Number of recorded entries, for [`Ledger::fold`].
+    /// Number of entries, for [`Ledger::fold`].
     pub fn mark(&self) -> usize {
         self.entries.len()
     }
 
-    /// Removes the entries recorded since `mark` and returns them as one inline table.
+    /// Replaces the entries since `mark` by one inline table.
     pub fn fold(&mut self, mark: usize) -> String {
         let pairs: Vec<String> = self
             .entries
@@ -200,7 +199,7 @@ impl<'d> Ledger<'d> {
         format!("{{ {} }}", pairs.join(", "))
     }
 
-    /// Adds problems that were found outside of the readers.
+    /// Adds problems found before or after reading.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         problems.into_iter().for_each(|problem| self.list(problem));
     }
@@ -231,7 +230,7 @@ impl<'d> Ledger<'d> {
     }
 }
 
-/// True if two paths differ only in list indices: "flows.0.src" and "flows.7.src".
+/// Whether two paths are equal except for positions in lists: "flows.0.src" and "flows.7.src".
 fn same_key(one: &str, other: &str) -> bool {
     let plain = |segment: &&str| !segment.bytes().all(|byte| byte.is_ascii_digit());
     !one.is_empty() && one.split('.').filter(plain).eq(other.split('.').filter(plain))

@@ -1,9 +1,8 @@
-//! Declarations of keys. A declaration contains the name of a key, its type and unit, its default, its range
-//! and its meaning. The Rust value, the reader with its messages, the reference and the JSON Schema all
-//! follow from the declaration.
+//! Declarations of keys. One declaration has the name, type and unit, default, range and meaning of a key; the Rust
+//! value, the reader with its messages, the reference and the JSON Schema follow from it.
 //!
-//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables whose kind a key
-//! selects. Checks that involve several keys are written by hand next to the declarations.
+//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables selected by a key. Checks
+//! across keys are ordinary code beside the declarations.
 
 pub mod bounds;
 pub mod docs;

@@ -1,5 +1,4 @@
-//! Reads tables within a table: a single table, a table that can be switched off, a list of tables, a list of
-//! rows, named tables.
+//! Tables within a table: one, one that can be switched off, a list of tables, a list of rows, tables by name.
 
 use crate::document::{Item, Value};
 use crate::ledger::Origin;
@@ -7,24 +6,24 @@ use crate::reader::Table;
 use crate::shape::Shape;
 use std::fmt::Display;
 
-/// Maximum number of workloads or transports; a larger number is most likely a mistake.
+/// Maximum number of elements, such as workloads or transports.
 const TABLES_MAX: usize = 4096;
 
-/// The meaning of an absent key whose value is `false` or a table, with its origin.
+/// The meaning of an absent `key = false | table`, and the reason.
 pub enum Absent {
     /// The absent key counts as `false`.
     Off(Origin),
-    /// The absent key counts as a table with all defaults.
+    /// A table with all its defaults.
     On(Origin),
 }
 
 impl<'d> Table<'_, 'd> {
-    /// Reads a nested table; if the table is absent, all its keys have their defaults.
+    /// A table within this one; if it is absent, all its keys have their defaults.
     pub fn section<R>(&mut self, key: &'static str, f: impl FnOnce(&mut Table<'_, 'd>) -> R) -> R {
         self.section_because(key, Origin::Default, f)
     }
 
-    /// Like [`Self::section`], with the reason why the table is read.
+    /// The same, with the reason for reading it.
     pub fn section_because<R>(
         &mut self,
         key: &'static str,
@@ -41,7 +40,7 @@ impl<'d> Table<'_, 'd> {
         result
     }
 
-    /// Reads `false` or a table, for a feature that can be switched off.
+    /// `false`, or a table: a feature that can be switched off.
     pub fn switchable<R>(
         &mut self,
         key: &'static str,
@@ -105,8 +104,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// Reads a list of inline tables that is recorded as one value; `None` if the key is absent or a row is
-    /// wrong.
+    /// A list of inline tables recorded as one value. `None` if the key is absent or a row is wrong.
     pub fn rows<R>(
         &mut self,
         key: &'static str,
@@ -188,7 +186,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// Like [`Table::rows`]; an absent key is read and recorded as an empty list.
+    /// As [`Table::rows`], but empty if the key is absent, and recorded so.
     pub fn rows_or_empty<R>(
         &mut self,
         key: &'static str,
@@ -209,7 +207,7 @@ impl<'d> Table<'_, 'd> {
     }
 }
 
-/// Formats inline tables as a list with one row per line.
+/// Inline tables as a list, one per line.
 pub fn list_of_rows<T: Display>(rows: &[T]) -> String {
     if rows.is_empty() {
         return "[]".to_owned();

@@ -1,5 +1,5 @@
-//! Finds every key that a document can have, for the reference. The readers themselves run over documents
-//! that contain only a choice of kind, for one choice after the other.
+//! Every key of a document, for the reference: found by running the readers over documents that contain only one choice
+//! of kind after the other.
 
 use crate::docs::{Documentation, OptionDoc};
 use crate::document::{Item, Place, Value, set};
@@ -7,7 +7,7 @@ use crate::language::Language;
 use crate::ledger::Ledger;
 use crate::text::parent;
 
-/// The selected kinds: path of the key and name of the kind.
+/// Chosen kinds: path and name.
 type Choices = Vec<(String, &'static str)>;
 
 /// Runs the readers of `language` over every choice of kind.
@@ -26,7 +26,7 @@ pub(crate) fn explore(language: &'static Language) -> Documentation {
                 found.tables.push(table);
             }
         }
-        // Explore only the keys that this choice made available; other choices are explored separately.
+        // Only the choices that appeared with this one: others are explored separately.
         let all: Vec<String> = run.variants.iter().map(|variants| variants.path.clone()).collect();
         for variants in run.variants.into_iter().filter(|variants| !explored.contains(&variants.path)) {
             for name in variants.names.iter().rev() {
@@ -52,13 +52,13 @@ pub(crate) fn explore(language: &'static Language) -> Documentation {
     found
 }
 
-/// True if `known` documents the same as `option` under no more conditions.
+/// Whether `known` contains everything in `option` under no more conditions.
 fn covers(known: &OptionDoc, option: &OptionDoc) -> bool {
     let same = (&known.path, &known.default, &known.doc) == (&option.path, &option.default, &option.doc);
     same && option.when.starts_with(&known.when)
 }
 
-/// Collects the keys and kinds of a document with these choices.
+/// The keys and kinds of a document with these choices.
 fn document(language: &'static Language, choices: &Choices) -> Documentation {
     let mut root = Item::table(Place::Nowhere);
     for (path, name) in choices {

@@ -1,4 +1,4 @@
-//! Converts panics to values with message and place, without output on stderr.
+//! Panics as values with their place, without output on stderr.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use std::sync::Once;
 /// A failed assertion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panic {
-    /// The message of the assertion.
+    /// The violated assertion.
     pub message: String,
     /// The file, line and column, or "".
     pub place: String,
@@ -24,13 +24,12 @@ impl fmt::Display for Panic {
 impl std::error::Error for Panic {}
 
 thread_local! {
-    /// Number of nested calls of [`caught`] on this thread.
+    /// Depth of nested calls of [`caught`] in this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PLACE: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// Calls `work` and returns a panic as an error. After a panic, the state that `work` was changing must not
-/// be used.
+/// Runs `work`; a panic in it becomes the error. Data that `work` was changing must not be used afterwards.
 ///
 /// # Errors
 /// The panic.
@@ -43,16 +42,15 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic { message: message(payload.as_ref()), place: PLACE.take() })
 }
 
-/// Like [`caught`], for a partition on its own thread; the error is the message with the place.
+/// The same for a partition on its own thread: the violated assertion and its place.
 ///
 /// # Errors
-/// The message of the panic.
+/// The panic's message.
 pub fn shield(work: &mut dyn FnMut()) -> Result<(), String> {
     caught(work).map_err(|panic| panic.to_string())
 }
 
-/// Installs a panic hook, because only the hook knows the place. Panics outside of [`caught`] are reported as
-/// before.
+/// Only the hook knows the place. Uncaught panics behave as usual.
 fn keep_places() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
@@ -81,7 +79,7 @@ mod tests {
         let panic = caught(|| assert!(text.is_empty(), "{text} is not 0")).unwrap_err();
         assert_eq!(panic.message, "a count is not 0");
         assert!(panic.place.contains("panics.rs:"), "{}", panic.place);
-        // Of two nested calls, the inner call catches the panic.
+        // Of two nested calls the inner one catches first.
         let inner = caught(|| caught(|| panic!("inner")).unwrap_err().message);
         assert_eq!(inner.as_deref(), Ok("inner"));
     }

@@ -1,6 +1,5 @@
-//! Makes text from files safe to print. Terminals obey control characters, so a quoted file could repaint the
-//! screen or hide a line; messages therefore show control characters escaped. All messages are escaped at one
-//! place, where they leave the Rust code.
+//! Text that a message quotes from a file. Terminals interpret control characters, so a file could repaint the screen
+//! or hide a line; messages escape them. This happens where messages leave the core, once for all readers.
 
 /// Escapes control characters and characters that reorder or hide text (Unicode TR 36, section 2.5) as
 /// `\u{1b}`. Line breaks and tabs stay.

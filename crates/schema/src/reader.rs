@@ -1,5 +1,5 @@
-//! Reads one table: each accessor takes a key with its documentation, records the value with its origin, and
-//! collects mistakes. When the table is finished, keys that no accessor requested are reported as mistakes.
+//! Reads one table: each accessor takes a key, declares its meaning, records the value with its origin, and collects
+//! mistakes. At the end, unread keys are mistakes too.
 
 use crate::bounds::Bounds;
 use crate::docs::{OptionDoc, TableDoc, Variants};
@@ -10,35 +10,34 @@ use crate::shape::Shape;
 use crate::terms;
 use crate::value::{Setting, choose, did_you_mean, misspelt, names, quoted};
 
-/// A table that is being read.
+/// A table during reading.
 pub struct Table<'a, 'd> {
-    /// Collects values and mistakes.
+    /// Collects all results.
     pub ledger: &'a mut Ledger<'d>,
     /// The table in the document, if it exists.
     pub item: Option<&'d Item>,
     /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
-    /// Values for keys that the file lacks: first the preset's row (with the prefix of its keys for this
-    /// table), then the stack's row.
+    /// Values below the file's own: the preset's, with the prefix of its keys for this table, and below them the
+    /// stack's.
     pub(crate) preset: Option<(&'static Row, String)>,
     stack: Option<&'static Row>,
-    /// The reason why this table is read, as the default of the key that enables the table ([`Table::why`]).
+    /// Why this table is read, for the default of a key that depends on it ([`Table::why`]).
     origin: Origin,
     /// The choices under which the keys of this table exist, for the reference.
     pub(crate) when: String,
     pub(crate) known: Vec<&'static str>,
-    /// The key that [`Table::variant`] read, or "".
+    /// The key of the last [`Table::variant`], or "".
     selector: &'static str,
-    /// The kind that [`Table::variant`] found, or "".
+    /// The kind that it selected, or "".
     chosen: &'static str,
-    /// The source document of the next key, or "".
+    /// The source of the next key, or "".
     source: &'static str,
-    /// True if unknown keys are not reported, because the kind that determines the known keys is missing, or
-    /// because names are free.
+    /// Unknown keys are accepted: the kind that defines them is missing, or names are free.
     lenient: bool,
 }
 
-/// Names that users may write for the key that selects the kind of a table.
+/// Common wrong names for the key that selects the kind.
 const SELECTORS: [&str; 3] = ["kind", "type", "policy"];
 
 #[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
@@ -78,12 +77,12 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Takes values from `preset` where the file has none.
+    /// Uses `preset` for values that the file does not set.
     pub fn layer(&mut self, preset: &'static Row) {
         self.preset = Some((preset, String::new()));
     }
 
-    /// Takes values from `stack` where neither the file nor the preset has one.
+    /// Uses `stack` for values that neither the file nor the preset sets.
     pub fn layer_below(&mut self, stack: &'static Row) {
         self.stack = Some(stack);
     }
@@ -102,28 +101,28 @@ impl<'a, 'd> Table<'a, 'd> {
         self.item.is_some_and(|item| item.get(key).is_some())
     }
 
-    /// True if the file or an override contains the table `key` and does not set it to `false`.
+    /// Whether the file or an override has the table `key`, not `false`.
     pub fn is_on(&self, key: &str) -> bool {
         let item = self.item.and_then(|item| item.get(key));
         item.is_some_and(|item| !matches!(item.value, Value::Bool(false)))
     }
 
-    /// The origin of the value of `key`.
+    /// The place of the value of `key`.
     pub fn origin_of(&self, key: &str) -> Origin {
         self.item.and_then(|item| item.get(key)).map_or(Origin::Default, |item| Origin::from(item.place))
     }
 
-    /// The reason why this table is read, even if the file does not contain it.
+    /// The reason for reading this table, although the file may not have it.
     pub fn why(&self) -> Origin {
         self.origin.clone()
     }
 
-    /// True for a documentation run, which collects the existing keys instead of values.
+    /// Whether this is a documentation run, which collects keys instead of values.
     pub fn is_documenting(&self) -> bool {
         self.ledger.documentation.is_some()
     }
 
-    /// Records the name and the meaning of this table.
+    /// Declares name and description of this table.
     pub fn about(&mut self, name: &str, doc: &str) {
         let (path, when) = (self.path.clone(), self.when.clone());
         if let Some(found) = &mut self.ledger.documentation {
@@ -131,18 +130,18 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Records the source document of the next key; `of_table` applies if the key has none.
+    /// Declares the source of the next key; `of_table` is the default.
     pub fn cite(&mut self, own: &'static str, of_table: &'static str) {
         self.source = if own.is_empty() { of_table } else { own };
     }
 
-    /// Reads a required key.
+    /// A required key.
     pub fn required<T: Setting>(&mut self, key: &'static str, doc: &str) -> Option<T> {
         self.describe::<T>(key, "required", doc, None);
         self.must(key)
     }
 
-    /// Reads a required key with bounds on its value.
+    /// A required key with its valid values.
     pub fn required_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -170,7 +169,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.settled(key, default, Origin::Default)
     }
 
-    /// Reads a key with a default and bounds on its value.
+    /// A key with a default and its valid values.
     pub fn or_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -184,8 +183,7 @@ impl<'a, 'd> Table<'a, 'd> {
         value
     }
 
-    /// Reads a key whose default depends on another value: `origin` names that value, and `rule` states the
-    /// dependency for the reference.
+    /// A key with a computed default: `origin` is its basis, `rule` the computation, for the reference.
     pub fn or_because<T: Setting>(
         &mut self,
         key: &'static str,
@@ -198,7 +196,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.settled(key, default, origin)
     }
 
-    /// Like [`Table::or_because`], with bounds on the value.
+    /// As [`Table::or_because`], with valid values.
     pub fn or_because_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -219,13 +217,13 @@ impl<'a, 'd> Table<'a, 'd> {
         value
     }
 
-    /// Reads an optional key; `stand_in` describes the behaviour without a value.
+    /// An optional key; `stand_in` describes what holds without it.
     pub fn optional<T: Setting>(&mut self, key: &'static str, stand_in: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, stand_in, doc, None);
         self.may(key, stand_in)
     }
 
-    /// Like [`Table::optional`], with bounds on the value.
+    /// As [`Table::optional`], with valid values.
     pub fn optional_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -239,8 +237,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(value)
     }
 
-    /// Like [`Table::optional`], but recorded only if it is given: resolved tables without the key do not
-    /// mention it.
+    /// As [`Table::optional`], but recorded only if it is set, so that other tables do not show the key.
     pub fn optional_if_given<T: Setting>(
         &mut self,
         key: &'static str,
@@ -251,13 +248,13 @@ impl<'a, 'd> Table<'a, 'd> {
         if self.has(key) { self.may(key, stand_in) } else { None }
     }
 
-    /// Like [`Table::or`], but recorded only if it is given.
+    /// As [`Table::or`], recorded only if it is set.
     pub fn or_if_given<T: Setting>(&mut self, key: &'static str, default: T, doc: &str) -> T {
         self.describe::<T>(key, &default.toml(), doc, None);
         if self.has(key) { self.settled(key, default, Origin::Default) } else { default }
     }
 
-    /// Like [`Table::or_in`], but recorded only if it is given.
+    /// As [`Table::or_in`], recorded only if it is set.
     pub fn or_if_given_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -272,7 +269,7 @@ impl<'a, 'd> Table<'a, 'd> {
         default
     }
 
-    /// Reads a key that is required unless a rule applies; `rule` names the case for the reference.
+    /// A key required in this case; `rule` describes the case for the reference.
     pub fn needed_unless<T: Setting>(&mut self, key: &'static str, rule: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, rule, doc, None);
         self.must(key)
@@ -287,8 +284,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(value)
     }
 
-    /// Reads a key that names one of `rows`, or uses `default`. The values of that row then apply where the
-    /// document has none.
+    /// A key that names one of `rows`, whose values then apply below the document's own, or `default`.
     pub fn or_row(
         &mut self,
         key: &'static str,
@@ -303,7 +299,7 @@ impl<'a, 'd> Table<'a, 'd> {
         name
     }
 
-    /// Like [`Table::or_row`], but the values have a lower priority than the values of that row.
+    /// The same; the values apply below those of [`Table::or_row`].
     pub fn or_row_below(
         &mut self,
         key: &'static str,
@@ -337,13 +333,13 @@ impl<'a, 'd> Table<'a, 'd> {
         (name, row)
     }
 
-    /// Reads a key that is not recorded, because its effects are recorded.
+    /// A key that is read but not recorded, because its consequences are.
     pub fn source<T: Setting>(&mut self, key: &'static str, stand_in: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, stand_in, doc, None);
         self.given::<T>(key).map(|(value, _)| value)
     }
 
-    /// Documents a key that another choice would read; the key has no value here.
+    /// A key of another choice: known and documented, but without a value here.
     pub fn unused<T: Setting>(
         &mut self,
         key: &'static str,
@@ -354,8 +350,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.describe::<T>(key, &default.toml(), doc, bounds);
     }
 
-    /// Suppresses reports on keys with this prefix: the table that would read them is missing, which is
-    /// reported already.
+    /// Accepts keys with this prefix, because a missing reader for them is reported already.
     pub fn excuse(&mut self, prefix: &str) {
         let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
         for (key, _) in pairs.iter().filter(|(key, _)| key.starts_with(prefix)) {
@@ -371,8 +366,8 @@ impl<'a, 'd> Table<'a, 'd> {
         self.when = whole;
     }
 
-    /// Reads the kind of this table; each kind has its own further keys; returns the registry's entry for the
-    /// kind, usually the function that reads those keys.
+    /// Selects one of several kinds of this table, each with further keys. The registry maps its name to a value,
+    /// usually the function that reads these keys.
     pub fn variant<R: Copy>(
         &mut self,
         key: &'static str,
@@ -407,7 +402,7 @@ impl<'a, 'd> Table<'a, 'd> {
             self.lenient = true;
             return None;
         };
-        // The values of a preset apply only to the preset's own kind.
+        // The preset's values apply to its own kind.
         if self.of_preset(key).is_some_and(|(of_preset, _)| of_preset != name) {
             self.preset = None;
         }
@@ -419,12 +414,12 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(*value)
     }
 
-    /// The kind that was selected last, or "".
+    /// The name of the last selected kind, or "".
     pub fn chosen(&self) -> &'static str {
         self.chosen
     }
 
-    /// Records a mistake at `key` if `ok` is false, unless a mistake is known there already.
+    /// Records a mistake at `key` unless `ok`, or one is recorded there already.
     pub fn check(&mut self, ok: bool, key: &str, message: impl FnOnce() -> String, hint: &str) {
         let path = self.at(key);
         if !ok && !self.ledger.failed(&path) {
@@ -453,7 +448,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some((T::read(&parse_word(value, Place::Nowhere)).ok()?, origin))
     }
 
-    /// The value of `key` in the preset, or in the stack below the preset.
+    /// The value of `key` in the preset, or in the stack below it.
     fn of_preset(&self, key: &str) -> Option<(&'static str, Origin)> {
         let preset = self.preset.as_ref().and_then(|(row, prefix)| {
             let value = row.value(&format!("{prefix}{key}"))?;
@@ -470,7 +465,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Describes where the user should write a missing key.
+    /// The place for a missing key.
     fn place_for(&self, key: &str) -> String {
         let segments =
             self.path.split('.').filter(|segment| !segment.bytes().all(|byte| byte.is_ascii_digit()));
@@ -512,7 +507,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Suggests the key that the user may have meant.
+    /// Similar names for an unknown key.
     fn suggestion(&self, key: &str) -> String {
         if !self.selector.is_empty() && SELECTORS.contains(&key) {
             return format!("did you mean {:?}?", self.selector);
@@ -527,7 +522,7 @@ impl<'a, 'd> Table<'a, 'd> {
         if near.is_empty() { language.home_of(key) } else { near }
     }
 
-    /// Reports every key that no accessor requested.
+    /// Reports every unread key as a mistake.
     pub fn finish(self) {
         let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
         if self.lenient || self.ledger.documentation.is_some() {

@@ -1,39 +1,39 @@
-//! Rows of values that apply where a document has none: presets, operating systems, switch models.
+//! Sets of values below a document's own: presets, operating systems, models of switches.
 
-/// A named row of values.
+/// A named set of values.
 #[derive(Debug)]
 pub struct Row {
-    /// The name by which documents select the row.
+    /// Its name in documents.
     pub name: &'static str,
-    /// The meaning of the row in one line.
+    /// Its description in one line.
     pub doc: &'static str,
-    /// The values that differ from the defaults.
+    /// Its values beyond the defaults.
     pub row: &'static [RowValue],
 }
 
-/// One value of a row.
+/// One value of the set.
 #[derive(Debug)]
 pub struct RowValue {
-    /// The key, with a dot if it belongs to a nested table of the row's table.
+    /// The key, with a dot if it is in a table within the table of the set.
     pub key: &'static str,
-    /// The value, in the notation of `--set`.
+    /// The value in the notation of `--set`.
     pub value: &'static str,
-    /// The source document of the value.
+    /// Its source.
     pub source: &'static str,
 }
 
-/// Makes a value of a row.
+/// A value of the set.
 pub const fn set(key: &'static str, value: &'static str, source: &'static str) -> RowValue {
     RowValue { key, value, source }
 }
 
 impl Row {
-    /// The value of `key` in this row.
+    /// The value of `key` in this set.
     pub fn value(&self, key: &str) -> Option<&'static str> {
         self.row.iter().find(|value| value.key == key).map(|value| value.value)
     }
 
-    /// The source document of the value of `key`.
+    /// Its source.
     pub fn source(&self, key: &str) -> Option<&'static str> {
         self.row.iter().find(|value| value.key == key).map(|value| value.source)
     }

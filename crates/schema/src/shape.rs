@@ -1,5 +1,4 @@
-//! Types of values by their form in a document, for the reference and for validators that do not run the
-//! readers.
+//! Forms of values in a document, for the reference and for external checkers.
 
 use pauseframe_units::parse::Units;
 
@@ -12,7 +11,7 @@ pub enum Shape {
     Truth,
     /// An integer of at least 0.
     Whole {
-        /// The largest integer of the type.
+        /// The maximum of its type.
         max: u64,
     },
     /// Any number.
@@ -28,27 +27,27 @@ pub enum Shape {
     OneOf(Vec<&'static str>),
     /// A text that matches this regular expression (ECMA 262).
     Pattern(&'static str),
-    /// Any of several forms, with a common name.
+    /// Any of several forms, and their common name.
     Any(&'static str, Vec<Shape>),
     /// A list.
     List(Box<Shape>),
-    /// A table whose keys the file chooses, and whose values have one form.
+    /// A table with free keys and values of one form.
     Map(Box<Shape>),
     /// A list of two values.
     Pair(Box<Shape>),
-    /// The value false, or a table with keys.
+    /// false, or a table with its own keys.
     Switchable,
     /// A list of tables.
     Rows,
-    /// A table of tables whose names the file chooses.
+    /// Tables by free names.
     Named {
-        /// The path of the table with the same keys, or "" if these tables have their own documentation.
+        /// The path of the table with the same keys, or "" if they are documented separately.
         like: &'static str,
     },
 }
 
 impl Shape {
-    /// The name of the form in the reference.
+    /// Its name in the reference.
     pub fn name(&self) -> String {
         match self {
             Shape::Text | Shape::Pattern(_) => "text".to_owned(),

@@ -1,28 +1,27 @@
-//! Short forms of a document, which are expanded before the readers run, so that each table has one form:
-//! `buffer = "225 KB"`, `pfc = true`, one workload without the array, `sizes = "web_search"`. `false` ("off")
-//! stays unchanged.
+//! Expands short forms of a document before it is read, so that each table has one form: `buffer = "225 KB"`, `pfc =
+//! true`, one workload without the array, `sizes = "web_search"`. `false` (for "off") stays.
 
 use crate::document::{Item, Value};
 
-/// The short form of a table.
+/// A short form of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Short {
-    /// A value other than a table is the value of this key of the table.
+    /// Anything but a table becomes the value of this key.
     Key(&'static str),
-    /// A text is the value of this key, and `true` stands for an empty table.
+    /// A text becomes the value of this key, `true` an empty table.
     TextOrTrue(&'static str),
     /// `true` stands for an empty table.
     True,
-    /// A list is the value of this key of the table.
+    /// A list becomes the value of this key.
     List(&'static str),
-    /// A single table stands for a list with one element.
+    /// One table becomes a list of one.
     One,
-    /// A text selects a kind of table and one of its keys. If the function accepts the text, the first pair
-    /// (kind, key) applies, otherwise the second pair.
+    /// A text becomes one kind of table if it matches a form, else another: (does it match, kind and key if so, kind
+    /// and key else).
     Text(fn(&str) -> bool, [&'static str; 2], [&'static str; 2]),
 }
 
-/// Expands all short forms; full forms stay unchanged. In a path, `*` matches every key or element.
+/// Expands all short forms; long forms stay. In a path `*` matches every key or element.
 pub fn expand(root: &mut Item, shorts: &[(&str, Short)]) {
     for (path, short) in shorts {
         let segments: Vec<&str> = path.split('.').collect();

@@ -1,30 +1,29 @@
 //! Macros that declare tables, named choices and kinds of tables.
 
-/// Declares a table of a document: the struct and its reader, with the keys in the order in which they are
-/// read.
+/// Declares a table of a document: the struct and its reader, key by key, in the order of reading.
 ///
-/// The comment above a key is its documentation everywhere (reference, JSON Schema, Python, rustdoc). The
-/// text after the type states how the key is read: a method of [`Table`](crate::reader::Table) with the
-/// arguments between key and documentation.
+/// The comment above a key is its documentation everywhere (reference, JSON Schema, Python, rustdoc). After its type
+/// follows how it is read: a method of [`Table`](crate::reader::Table) with the arguments between key and
+/// documentation.
 ///
 /// | form | the key |
 /// |---|---|
 /// | `or(default)`, `or_in(default, bounds)` | has a default |
-/// | `or_because(default, origin, rule)`, `or_because_in((default, origin), bounds, rule)` | has a default that depends on another value |
-/// | `optional(stand_in)`, `optional_in(bounds, stand_in)` | is optional; its type is an `Option` |
-/// | `required()`, `required_in(bounds)` | is required |
-/// | `source(stand_in)` | is read but not recorded, because its effects are recorded |
-/// | `section(reader)`, `try_section(reader)` | is a nested table; the second form may fail |
+/// | `or_because(default, origin, rule)`, `or_because_in((default, origin), bounds, rule)` | has one that follows from something |
+/// | `optional(stand_in)`, `optional_in(bounds, stand_in)` | may be left out; its type is an `Option` |
+/// | `required()`, `required_in(bounds)` | must be there |
+/// | `source(stand_in)` | is read and not recorded: what it leads to is |
+/// | `section(reader)`, `try_section(reader)` | is a nested table; the second may fail |
 /// | `switchable(absent, rule, reader)` | is `false` or a table; its type is an `Option` |
 /// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second form is required |
 /// | `by(function, arguments..)`, `try_by(..)` | is read by a function: (table, key, documentation, arguments..) |
 /// | `from(value)`, `try_from(value)` | is not in the document: the value follows from earlier keys |
 ///
-/// `#[source = "RFC 3042"]` below the comment names the source document of the key; above the struct it
-/// applies to all keys without their own source.
+/// `#[source = "RFC 3042"]` below the comment names the source of the key; above the struct, the default source of all
+/// keys.
 ///
-/// Earlier keys are in scope by their names (as an `Option` if they are required and may be missing). A block
-/// after `=>` runs after its key was read; it is the place for checks across keys.
+/// Earlier keys are in scope by their names (as an `Option` if they are required and may be missing). A block after
+/// `=>` runs when its key has been read: the place for checks across keys.
 ///
 /// ```
 /// use pauseframe_schema::{reader::Table, table};
@@ -46,9 +45,9 @@
 /// }
 /// ```
 ///
-/// `pub struct HostSpec as "Machine"` sets the table's name in Python and in the JSON Schema; the default is
-/// the type's name without "Spec". With `pub fn try_read(..)` instead of `pub fn read(..)` the reader returns
-/// an `Option`: required keys can be missing. Further arguments are passed to the readers of keys.
+/// `pub struct HostSpec as "Machine"` sets the table's name in Python and in the JSON Schema; the default is the type's
+/// name without "Spec". `pub fn try_read(..)` instead of `pub fn read(..)` returns no value if a required key is
+/// missing. Further arguments are for the readers of keys.
 #[macro_export]
 macro_rules! table {
     (
@@ -82,7 +81,7 @@ macro_rules! table {
         { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
     ) => {
         impl $name {
-            /// Reads the table; invalid values are replaced by their defaults.
+            /// Reads the table; wrong keys get their defaults.
             #[allow(clippy::allow_attributes, clippy::too_many_lines, clippy::pedantic, reason = "as many as there are keys")]
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Self {
                 $t.about($title, $about.trim_start());
@@ -100,7 +99,7 @@ macro_rules! table {
         { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
     ) => {
         impl $name {
-            /// Reads the table; `None` if a required value is missing or invalid.
+            /// Reads the table; `None` if a problem was recorded that leaves no value.
             #[allow(clippy::allow_attributes, clippy::too_many_lines, clippy::pedantic, reason = "as many as there are keys")]
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Option<Self> {
                 $t.about($title, $about.trim_start());
@@ -175,8 +174,8 @@ macro_rules! choices {
     };
 }
 
-/// Declares the kinds of a table, which a key selects, as a registry with one line per kind. Each kind is a
-/// [`table!`]; its registry line contains the kind's name in documents and its type.
+/// Declares the kinds of a table selected by a key: its registry, one line each, with the name in documents and the
+/// type. A kind is a [`table!`].
 ///
 /// ```ignore
 /// kinds! {
@@ -189,8 +188,8 @@ macro_rules! choices {
 /// }
 /// ```
 ///
-/// `ArrivalsSpec::read(t, "kind", default, documentation)` reads the key and the table of the selected kind;
-/// `choose` reads only the key, `read_as` only the table.
+/// `ArrivalsSpec::read(t, "kind", default, documentation)` reads the key and the selected table; `choose` and `read_as`
+/// do one of the two.
 #[macro_export]
 macro_rules! kinds {
     (@inner $name:ident [$($variant:ident)+]) => {};
@@ -198,7 +197,7 @@ macro_rules! kinds {
         impl std::ops::Deref for $name {
             type Target = dyn $interface;
 
-            /// The kind as the trait that all kinds implement.
+            /// The trait of all kinds.
             fn deref(&self) -> &Self::Target {
                 match self { $( Self::$variant(kind) => kind ),+ }
             }
@@ -236,7 +235,7 @@ macro_rules! kinds {
                 match self { $( Self::$variant(_) => $text ),+ }
             }
 
-            /// Reads the key that selects the kind.
+            /// Reads the kind.
             pub fn choose(
                 $t: &mut $crate::reader::Table<'_, '_>,
                 key: &'static str,
@@ -246,7 +245,7 @@ macro_rules! kinds {
                 $t.variant(key, default, Self::NAMES, doc)
             }
 
-            /// Reads the keys of the kind `chosen`; `None` if the reader recorded a problem.
+            /// Reads the keys of the kind `chosen`; `None` if a problem was recorded.
             pub fn read_as(chosen: &str, $t: $table $(, $arg: $argty)*) -> Option<Self> {
                 match chosen {
                     $( $text => Option::<$ty>::from(<$ty>::read $args).map(Self::$variant), )+
@@ -269,8 +268,8 @@ macro_rules! kinds {
     };
 }
 
-/// Declares kinds like [`kinds!`], but each kind has its own file. A line contains the name in documents, the
-/// file, the variant and the type that the file declares; all kinds implement a trait:
+/// Declares kinds like [`kinds!`], each in its own file. A line has the name in documents, the file, the variant and
+/// the type that the file declares; the common trait is:
 ///
 /// ```ignore
 /// registry! {
@@ -299,7 +298,7 @@ macro_rules! registry {
     };
 }
 
-/// The name of a table in other languages: "Host" for "HostSpec".
+/// "Host" of "HostSpec": the name of a table in other languages.
 pub fn plain_name(rust: &'static str) -> &'static str {
     rust.strip_suffix("Spec").unwrap_or(rust)
 }

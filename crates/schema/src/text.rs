@@ -8,7 +8,7 @@ pub fn parent(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(parent, _)| parent)
 }
 
-/// Writes `entries`, which must be in order. Automatic entries become comments.
+/// Writes `entries`, which are sorted. Automatic values become comments.
 pub fn to_toml(entries: &[Entry]) -> String {
     let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
     let mut groups: Vec<(&str, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The types that a key can have: how to read a value from TOML, name its type, and write the value.
+//! The types of keys: how each is read from TOML, named, and written.
 
 use crate::document::{Item, Value};
 use crate::shape::Shape;
@@ -6,12 +6,12 @@ use crate::terms;
 use pauseframe_units::parse::{BYTES_UNITS, Quantity, RATE_UNITS, SPAN_UNITS};
 use pauseframe_units::{BitRate, Bytes, Span};
 
-/// Reason why a value was rejected.
+/// Why a value was rejected.
 #[derive(Debug)]
 pub struct Mistake {
-    /// The mistake and the allowed values.
+    /// The problem and the valid values.
     pub message: String,
-    /// A remedy, or "".
+    /// The remedy, or "".
     pub hint: String,
 }
 
@@ -26,7 +26,7 @@ pub trait Setting: Sized {
     /// Reads a value.
     ///
     /// # Errors
-    /// If the item is not a value of this type.
+    /// Why the item is not such a value.
     fn read(item: &Item) -> Result<Self, Mistake>;
     /// Writes the value as TOML on one line.
     fn toml(&self) -> String;
@@ -34,7 +34,7 @@ pub trait Setting: Sized {
     fn number(&self) -> Option<f64> {
         None
     }
-    /// Writes the value for people: as TOML, without quotes.
+    /// Writes it for readers: as TOML without quotes.
     fn plain(&self) -> String {
         self.toml().trim_matches('"').to_owned()
     }
@@ -68,10 +68,10 @@ pub fn names<R>(registry: &[(&'static str, R)]) -> String {
     registry.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Looks `item` up in a registry of names.
+/// Looks up `item` in a registry of names.
 ///
 /// # Errors
-/// If `item` is not a name in the registry.
+/// It is not one of them.
 pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R, Mistake> {
     let mistake = |hint| {
         let message = format!("{} is not one of {}", item.show(), names(registry));
@@ -82,11 +82,10 @@ pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R,
     found.ok_or_else(|| mistake(did_you_mean(text, registry.iter().map(|(name, _)| *name))))
 }
 
-/// Suggests the element of `known` that a word probably means, as a question: the most similar, or the
-/// shortest that contains the word ("bolt"); "" if there is none.
+/// A suggestion among `known`, as a question: the nearest, or the shortest that contains the word ("bolt"); "" if there
+/// is none.
 ///
-/// A term of the field that means something else than the most similar name gets an explanation instead of a
-/// suggestion.
+/// A term of the field with another meaning than its nearest name gets an explanation instead.
 pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     if let Some(hint) = terms::hint(word, &known.clone().collect::<Vec<_>>()) {
         return hint;
@@ -100,9 +99,9 @@ pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone
     around.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
-/// Suggests the most similar element of `known` as a question; "" if no element is similar.
+/// The nearest of `known` as a question, or "" if none is near.
 pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
-    // Longer words are no misspellings, and computing their edit distance takes long.
+    // Maximum length of a misspelling: computing the distance costs the product of the lengths.
     if word.len() > 64 {
         return String::new();
     }
@@ -135,7 +134,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// The error that a value has the wrong type.
+/// The error about a value of another kind.
 ///
 /// # Errors
 /// Always.
@@ -144,7 +143,7 @@ pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
-/// Suggests how to write a number without a unit.
+/// How to write a number without unit.
 fn with_unit<T: Quantity>(item: &Item) -> String {
     match item.value {
         Value::Integer(number) if number >= 0 => T::of_base_unit(number as f64),
@@ -181,7 +180,7 @@ quantity!(Span, "time", SPAN_UNITS, "a time such as \"240 us\"", span_text);
 quantity!(Bytes, "size", BYTES_UNITS, "a size such as \"96 KB\"", bytes_text);
 quantity!(BitRate, "rate", RATE_UNITS, "a rate such as \"10 Gbps\"", |rate: BitRate| rate.to_string());
 
-/// Formats a time for people, such as "0 s"; whole hours are written in hours.
+/// A time for readers: "0 s", whole hours as such.
 fn span_text(span: Span) -> String {
     const HOUR: u64 = 3600 * 1_000_000_000_000;
     match span.0 {
@@ -191,7 +190,7 @@ fn span_text(span: Span) -> String {
     }
 }
 
-/// Formats a size for people: packet sizes in bytes ("1500 B", not "1.5 KB"); whole terabytes in terabytes.
+/// A size for readers: packets in bytes ("1500 B", not "1.5 KB"), whole terabytes as such.
 fn bytes_text(size: Bytes) -> String {
     const TB: u64 = 1_000_000_000_000;
     match size.0 {

@@ -1,5 +1,4 @@
-//! The workload of a parallel application: ranks on hosts, with one connection for each pair of ranks that
-//! communicate.
+//! A parallel application: ranks on hosts, with one connection per pair of communicating ranks.
 
 use super::context::{Context, SIZE_MAX, TIMES, known_host};
 use super::maker::{Maker, Source};
@@ -23,18 +22,17 @@ table! {
         application: ApplicationSource = try_from(what(t, context).map(ApplicationSource));
         /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
-        /// Messages of at most this size are sent without waiting until their receive is posted
+        /// Largest message that is sent without waiting for a posted receive
         eager_limit: Bytes = or_in(Bytes(65_536), Bytes::ZERO..=SIZE_MAX);
-        /// Bytes that precede each message; announcements and their answers consist of these bytes only
+        /// Header bytes of each message; announcements and requests consist of them only
         envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
-        /// Collective algorithms that do not depend on the size, as in ["allreduce = ring"]
+        /// Collective algorithms that replace the choice by size, as in ["allreduce = ring"]
         algorithms: Vec<String> = or(Vec::new());
-        /// The parsed form of `algorithms`
+        /// The collective algorithms, parsed.
         choices: Choices = try_from(choices(t, &algorithms));
         /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
-        /// Placement of ranks: hosts in order, a host of each rack in turn, random hosts, or the list in
-        /// hosts
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
@@ -43,9 +41,9 @@ table! {
         };
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Also run the application alone, and report the slowdown caused by other traffic
+        /// Also run the application without the other workloads, and report the slowdown through them
         alone: bool = or(false);
-        /// Record the time line of each rank: the table timeline, drawn by the report
+        /// Record the activities of each rank in the table timeline, which the report draws
         timeline: bool = or(false);
     }
     pub fn try_read(t, context: &Context);
@@ -54,13 +52,13 @@ table! {
 choices! {
     /// Communication patterns instead of a trace
     pub enum PatternName {
-        /// All ranks receive the sum over all ranks
+        /// A sum over all ranks, returned to all
         AllReduce = "all_reduce",
-        /// Each rank sends a block to each rank
+        /// A block from each rank to each other
         AllToAll = "all_to_all",
         /// Each rank sends to the next rank
         Pipeline = "pipeline",
-        /// One rank sends the centres to all ranks and receives their sums
+        /// Centres to all ranks, sums to one
         KMeans = "k_means",
         /// Neighbours on a grid exchange messages
         Stencil = "stencil",
@@ -68,20 +66,20 @@ choices! {
 }
 
 choices! {
-    /// The placement of ranks on hosts
+    /// Placement of ranks
     pub enum PlacementName {
         /// The next free hosts in the order of the topology
         Packed = "packed",
         /// A host of each rack in turn
         RoundRobin = "round_robin",
-        /// Random free hosts
+        /// Free hosts at random
         Random = "random",
         /// The hosts listed in `hosts`
         Hosts = "hosts",
     }
 }
 
-/// Reads the placement; the default is the list of hosts, if given.
+/// Without this key: as `hosts` lists, if given.
 fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
     let listed = t.has("hosts") || t.has("hosts_file");
     let (default, origin) = if listed {
@@ -94,7 +92,7 @@ fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
 
 fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
     let file: Option<String> =
-        t.source("hosts_file", "none: see hosts", "File with the name of a host in each line");
+        t.source("hosts_file", "none: see hosts", "File with one host name per line");
     let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
     if let Some(file) = file {
         match std::fs::read_to_string(context.base_dir.join(&file)) {
@@ -113,7 +111,7 @@ fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context
     hosts
 }
 
-/// Checks that every rank has a host.
+/// Places all ranks.
 fn check_places(
     t: &mut Table,
     context: &Context,
@@ -158,7 +156,7 @@ impl Source for ApplicationSpec {
 /// The workload of a job in the network.
 #[derive(Debug)]
 pub struct ApplicationWorkload {
-    /// The job whose ranks send the messages.
+    /// The steps of its ranks.
     pub job: Job,
     transport: u16,
 }
@@ -227,11 +225,11 @@ impl Workload for ApplicationWorkload {
     }
 }
 
-/// Places the ranks of all applications of a scenario on hosts; the result is indexed by the position of the
-/// workload. Jobs are placed in this order and share no slot of a host.
+/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their
+/// order and share no place.
 ///
 /// # Errors
-/// The position of the workload, and the reason why its ranks cannot be placed.
+/// Position of the workload, and the reason why its ranks cannot be placed.
 pub fn place<'a>(
     workloads: impl Iterator<Item = Option<&'a ApplicationSpec>>,
     topology: &Topology,

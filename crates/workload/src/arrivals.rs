@@ -1,4 +1,4 @@
-//! Arrival times of the hosts: independent Poisson processes, and plain due times for closed loops.
+//! When hosts act: independent Poisson processes, and due times for a closed loop.
 
 use super::random::exponential;
 use pauseframe_engine::Rng;
@@ -7,8 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Hosts (by index) and the time of the next arrival of each; simultaneous arrivals follow the order of the
-/// hosts.
+/// Hosts (by position) and the time when each acts next; ties in the order of the hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     due: BinaryHeap<Reverse<(Time, usize)>>,
@@ -16,12 +15,12 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Makes an empty agenda of arrivals that accepts only times before `stop`.
+    /// An empty agenda that rejects times at or after `stop`.
     pub(crate) fn until(stop: Time) -> Agenda {
         Agenda { due: BinaryHeap::new(), stop }
     }
 
-    /// Adds an arrival of `host` at `time`, unless `time` is too late.
+    /// Enters `host` at `time`, unless `time` is too late.
     pub(crate) fn enter(&mut self, time: Time, host: usize) {
         if time < self.stop {
             self.due.push(Reverse((time, host)));
@@ -33,22 +32,22 @@ impl Agenda {
         self.due.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// Removes the earliest arrival and returns it.
+    /// Removes the earliest entry.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         self.due.pop().map(|Reverse(entry)| entry)
     }
 }
 
-/// One Poisson process per host.
+/// A Poisson process per host.
 #[derive(Debug)]
 pub(crate) struct Poisson {
     agenda: Agenda,
-    /// For each host, the mean seconds between events, and its random stream.
+    /// Per host: mean seconds between events, and its random stream.
     clocks: Vec<(f64, Rng)>,
 }
 
 impl Poisson {
-    /// Makes processes with `rates` (events per second) and one of `streams` for each host, within `window`.
+    /// Processes with `rates` (events per second) and one of `streams` per host, within `window`.
     pub(crate) fn new(rates: impl Iterator<Item = f64>, streams: Vec<Rng>, window: Range<Time>) -> Poisson {
         let clocks: Vec<_> = rates.map(|rate| 1.0 / rate).zip(streams).collect();
         let mut poisson = Poisson { agenda: Agenda::until(window.end), clocks };
@@ -69,7 +68,7 @@ impl Poisson {
         self.agenda.next()
     }
 
-    /// Removes the next event of all processes; returns its time and host.
+    /// Removes the next event: its time and host.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         let (time, host) = self.agenda.take()?;
         self.enter_next(time, host);

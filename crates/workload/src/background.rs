@@ -1,10 +1,9 @@
-//! Single flows between random hosts, as an open loop (Poisson arrivals at a load or a rate) or a closed loop
-//! (every host keeps a number of flows active; one in bolt §IV-A3).
+//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed loop (every host keeps a
+//! number of flows active, one in bolt §IV-A3).
 //!
-//! The offered load relates application bytes to the rate of the sender's link; headers are additional. In
-//! the closed loop, each of a host's first flows starts at a uniformly random time within the serialisation
-//! time of a flow of mean size on the host's link, so that the hosts do not start in lockstep, and before
-//! `stop`. Later flows start when an earlier flow of the host ends.
+//! The offered load counts application bytes against the rate of the sender's link; headers come on top. In the closed
+//! loop, the first flows of a host start at uniformly random times within the duration of a mean flow on its link, so
+//! that hosts do not start in step, but never later than `stop`. A later flow starts when the previous one has ended.
 
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
@@ -40,15 +39,15 @@ table! {
         };
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from this time on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// Documentation of the key that selects the kind of sizes.
+/// Parses the kind of sizes.
 pub(crate) const SIZES_DOC: &str =
-    "Distribution; a text alone is short for a fixed size, or for the source of a cdf";
+    "Distribution; a text alone is a fixed size or the source of a cdf";
 
 kinds! {
     /// Start times of background flows
@@ -65,7 +64,7 @@ table! {
     /// Poisson arrivals at which hosts offer this fraction of their link rate on average
     #[derive(Copy)]
     pub struct Load {
-        /// Offered load: fraction of its link rate that a host sends on average
+        /// Offered load of a host relative to its link rate
         load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
@@ -85,14 +84,14 @@ table! {
     /// Closed loop: every host keeps this number of flows active
     #[derive(Copy)]
     pub struct Concurrency {
-        /// Number of active flows per host; the next flow starts when one ends
+        /// Concurrent flows per host; the next starts when one ends
         per_host: u32 = required_in(1..=100_000);
     }
     pub fn try_read(t);
 }
 
 fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {
-    ArrivalsSpec::read(t, "kind", None, "When flows start: Poisson by load or by rate, or in a closed loop")
+    ArrivalsSpec::read(t, "kind", None, "Arrival process: Poisson with a load or a rate, or a closed loop")
 }
 
 impl Source for BackgroundSpec {
@@ -132,7 +131,7 @@ enum Arrivals {
     Closed(Agenda),
 }
 
-/// The hosts that send and receive.
+/// The choice of sender and receiver.
 #[derive(Debug)]
 struct Among {
     /// The hosts, ascending.
@@ -146,7 +145,7 @@ struct Background {
     sizes: SizesSpec,
     arrivals: Arrivals,
     destinations: Destinations,
-    /// Common properties of all flows.
+    /// The common settings of the flows.
     template: FlowSpec,
     size_streams: Vec<Rng>,
     destination_streams: Vec<Rng>,
@@ -197,13 +196,13 @@ impl Background {
     }
 }
 
-/// The start of `window` plus `delay`, wrapped around at the end of a short window.
+/// `delay` into `window`, wrapped if the window is shorter.
 fn first_start(window: &Range<Time>, delay: Span) -> Time {
     let length = window.end.saturating_since(window.start);
     window.start.saturating_add(Span(delay.0.checked_rem(length.0).unwrap_or(0)))
 }
 
-/// Rate at which `host` can send over all its links, in bit/s.
+/// Bits per second that `host` can send, over all its links.
 fn link_rate(topology: &Topology, host: NodeId) -> f64 {
     topology.nodes()[host].ports.iter().map(|port| topology.channel(*port).rate.0 as f64).sum()
 }
@@ -243,15 +242,15 @@ impl Workload for Background {
     }
 }
 
-/// Draws receivers: any other host, or with a given probability a host of the same rack.
+/// The choice of the receiver: any other host, or with a given probability one of the same rack.
 #[derive(Debug)]
 struct Destinations {
     /// All hosts, ascending.
     hosts: Vec<NodeId>,
     intra_rack: Option<f64>,
-    /// All hosts, rack by rack. A rack consists of the hosts whose first link leads to the same switch.
+    /// All hosts, rack by rack. A rack is the hosts whose first link leads to the same switch.
     by_rack: Vec<NodeId>,
-    /// For each host, its index in `by_rack`, and the range of its rack.
+    /// For each host: its position in `by_rack`, and its rack.
     places: Vec<(usize, Range<usize>)>,
 }
 
@@ -272,8 +271,8 @@ impl Destinations {
         Destinations { hosts: hosts.to_vec(), intra_rack, by_rack, places }
     }
 
-    /// Draws a host other than `host`; if the rack has no other host, all flows leave it; if there is no
-    /// other rack, all flows stay.
+    /// A random host other than `host`. If the rack has no other host, all flows leave it; with a single rack, all
+    /// flows stay.
     fn draw(&self, host: usize, rng: &mut Rng) -> NodeId {
         let (place, rack) = &self.places[host];
         let outside = self.hosts.len() - rack.len();
@@ -318,8 +317,7 @@ mod tests {
             source: "web_search".into(),
             points: super::super::builtin("web_search").unwrap().to_vec(),
         });
-        // The runs are long enough that three per cent are at least four standard errors of the offered
-        // bytes.
+        // Long enough that 3 % is at least four standard errors of the bytes offered.
         for (sizes, load, ms) in [(uniform(), 0.6, 100), (log_uniform, 0.2, 300), (web_search, 0.8, 20_000)] {
             let topology = racks(2, 8);
             let kind = kind(sizes, ArrivalsSpec::Load(Load { load }), None, ms);
@@ -414,7 +412,7 @@ mod tests {
         fn starts_never_go_back(load in 0.01f64..1.0, racks_ in 1usize..4, hosts in 2usize..5, intra: bool) {
             let share = intra.then_some(load);
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load }), share, 1);
-            // `drain` asserts that the flows are in order and that no host sends to itself.
+            // `drain` asserts the order and that no host sends to itself.
             let flows = drain(&mut *make(kind, &racks(racks_, hosts)));
             let window = at(Span::from_ms(2))..at(Span::from_ms(3));
             prop_assert!(flows.iter().all(|flow| window.contains(&flow.start)));

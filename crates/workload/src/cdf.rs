@@ -1,6 +1,6 @@
-//! Empirical flow-size distributions: built-in distributions by name, and CDF files in common formats.
+//! Empirical flow-size distributions: built-in ones by name, and CDF files in common formats.
 //!
-//! The reader accepts three formats and distinguishes them by their columns and last value:
+//! Three forms of file, recognised by their columns and last value:
 //! - `bytes cdf`, ending at 1;
 //! - `bytes percent`, ending at 100 (HPCC's generator);
 //! - `packets 1 cdf`, sizes in packets of 1460 bytes (pFabric's).
@@ -11,7 +11,7 @@ use super::distributions::{DATA_MINING, FACEBOOK_KEY_VALUE, WEB_SEARCH};
 use pauseframe_topology::files;
 use std::path::Path;
 
-/// Bytes of a packet in pFabric's files.
+/// Bytes per packet in pFabric's files.
 const PFABRIC_PACKET: f64 = 1460.0;
 
 const BUILT_IN: [(&str, &[(f64, f64)]); 3] =
@@ -30,7 +30,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> + Clone {
 /// Reads a CDF file: pairs (bytes, cumulative probability), ascending, ending at 1.
 ///
 /// # Errors
-/// A message that contains the file, the line and the mistake.
+/// An error that names the file, the line and the problem.
 pub fn read_cdf(path: &Path) -> Result<Vec<(f64, f64)>, String> {
     let text = files::read_text(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse_cdf(&text).map_err(|message| format!("{}, {message}", path.display()))

@@ -1,5 +1,4 @@
-//! Common parts of the readers of workloads: host names, bounds of times and sizes, and keys of several
-//! workloads.
+//! What the readers of workloads share: host names, bounds of times and sizes, and common keys.
 
 use super::hosts::Hosts;
 use pauseframe_schema::ledger::Origin;
@@ -8,28 +7,28 @@ use pauseframe_units::{Bytes, Span};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The parts of the scenario that a workload may refer to.
+/// Context for reading a workload.
 pub struct Context<'c> {
-    /// Base directory of relative file names.
+    /// Base folder of relative file names.
     pub base_dir: &'c Path,
     /// The value of `stop.time`.
     pub stop: Option<Span>,
-    /// The hosts; `None` if the topology is invalid, so that names cannot be checked.
+    /// The hosts; `None` if the topology is wrong, so that names cannot be checked.
     pub hosts: Option<&'c Hosts>,
     /// The names of transports.
     pub transports: &'c [String],
 }
 
-/// Largest flow, 1000 TB: sums of much larger sizes would overflow.
+/// The largest flow, 1000 TB: sums of sizes cannot overflow.
 pub const SIZE_MAX: Bytes = Bytes(1_000_000_000_000_000);
-/// Largest time, a hundred days: below it no sum of times overflows.
+/// A hundred days: no time overflows.
 pub const TIME_MAX: Span = Span::from_secs(100 * 24 * 3600);
 /// Bounds of sizes.
 pub const SIZES: RangeInclusive<Bytes> = Bytes(1)..=SIZE_MAX;
-/// Bounds of times and delays.
+/// Points in time and waits.
 pub const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
 
-/// Reads the time after which nothing new starts; by default the end of the run.
+/// The end of the arrivals: the end of the run, unless the workload sets another.
 pub(crate) fn stop(
     t: &mut Table,
     key: &'static str,
@@ -88,7 +87,7 @@ pub(crate) fn some_hosts(
     names
 }
 
-/// Checks that each host has at least `count` other hosts.
+/// At least `count` other hosts must exist for each host.
 pub(crate) fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     let Some(hosts) = context.hosts else { return };
     let others = hosts.count().saturating_sub(1);
@@ -103,7 +102,7 @@ pub(crate) fn two_hosts(t: &mut Table, context: &Context) {
     t.check(enough, "kind", || "this workload needs two hosts".to_owned(), "enlarge the topology");
 }
 
-/// Reads the number of senders, which are the first hosts other than the receiver; by default all.
+/// Number of senders: the first hosts other than the receiver, by default all.
 pub(crate) fn senders(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> u32 {
     two_hosts(t, context);
     let all = context.hosts.map_or(1, |hosts| hosts.count().saturating_sub(1));
@@ -113,7 +112,7 @@ pub(crate) fn senders(t: &mut Table, key: &'static str, doc: &str, context: &Con
     senders
 }
 
-/// Reads the receiver; by default the first host.
+/// The receiver, by default the first host.
 pub(crate) fn receiver(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> String {
     let first = context.hosts.and_then(|hosts| hosts.first()).unwrap_or("").to_owned();
     let origin = Origin::Computed("the first host".to_owned());

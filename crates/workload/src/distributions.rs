@@ -1,8 +1,8 @@
 //! Published flow-size distributions as numbers: pairs (bytes, cumulative probability).
 //!
-//! The papers print curves only. These points come from the digitisation in the public traffic generator
-//! "empirical-traffic-gen" (Apache-2.0), which most later work used. Other digitisations of the same curves
-//! differ by some per cent; a CDF file can supply them.
+//! The papers print only curves. These points are the digitisation in the public traffic generator
+//! "empirical-traffic-gen" (Apache-2.0), which most later work used. Other digitisations differ by a few per cent; they
+//! can be loaded as CDF files.
 
 /// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, Fig. 4 (background flows of a
 /// production cluster). Mean 1.71 MB.

@@ -1,4 +1,4 @@
-//! Flows with dependences: a flow starts when all flows in its `after` have finished and its `compute` time
+//! Flows that wait for others: a flow starts when all flows in its `after` have finished and then its `compute` time
 //! has passed.
 
 use super::flow_list::{FlowEntry, node_by_name};
@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// For each flow, the indices of the flows that it waits for.
 type Needs = Vec<Vec<u32>>;
 
-/// Resolves the dependences of all flows. Errors are two flows with the same id, an unknown id, and flows
-/// that wait for each other in a cycle.
+/// The predecessors of each flow. Errors give the position of an invalid flow and the reason: a duplicate id, an
+/// unknown id, or flows that wait for each other.
 ///
 /// # Errors
 /// The index of the invalid flow and the reason.
@@ -50,7 +50,7 @@ pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     }
 }
 
-/// For each flow, the flows that wait for it, and the number of flows that it waits for.
+/// The flows that wait for each flow, and the number of flows that each waits for.
 fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     let mut later = vec![Vec::new(); needs.len()];
     for (flow, needed) in (0..).zip(needs) {
@@ -61,23 +61,23 @@ fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     (later, needs.iter().map(|needed| needed.len() as u32).collect())
 }
 
-/// The state of a list of flows with dependences.
+/// The state of the list during the run.
 #[derive(Debug)]
 pub(crate) struct FlowDag {
     flows: Vec<FlowSpec>,
     compute: Vec<pauseframe_units::Span>,
     later: Vec<Vec<u32>>,
     open: Vec<u32>,
-    /// Pairs (start, index), the earliest first.
+    /// (start, position), earliest first.
     ready: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl FlowDag {
     /// # Panics
-    /// If the dependences are invalid; `resolve` rejects such lists.
+    /// If the flows are invalid: `resolve` rejects such lists.
     pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
         let node = node_by_name(maker);
-        // Each connection is used once, so its number identifies the finished flow.
+        // The number of a connection that is used once identifies the flow that has finished.
         let kept = |number| Some(KeptConnection { number, first: true, last: true });
         let flow = |(number, e): (u32, &FlowEntry)| {
             let start = at(e.start + e.compute);

@@ -1,7 +1,6 @@
-//! Lists of flows: in the scenario itself, or in a CSV or Parquet file with the columns `src`, `dst`,
-//! `size_bytes` and `start_us`. Optional columns are `id`, `after` (ids of flows that must have finished,
-//! separated by spaces) and `compute_us`. Further columns are ignored. Times are rounded to the nearest
-//! picosecond.
+//! Flow lists: in the scenario, or in a CSV or Parquet file with the columns `src`, `dst`, `size_bytes` and `start_us`.
+//! Optional columns are `id`, `after` (ids of flows that must have finished, separated by spaces) and `compute_us`.
+//! Further columns are ignored. Times are rounded to the nearest picosecond.
 //!
 //! `.txt` files are flow files of the HPCC simulator (Li et al., SIGCOMM 2019) or its descendants: the number
 //! of flows, then `src dst priority_group port bytes start_s` for each flow, with the node ids of its
@@ -18,7 +17,7 @@ use pauseframe_units::{Bytes, NodeId, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The required columns, followed by the optional columns.
+/// Required and optional columns.
 const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after", "compute_us"];
 const REQUIRED: usize = 4;
 
@@ -35,28 +34,28 @@ table! {
         size: Bytes = required_in(SIZES);
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        // For lists without dependences, the resolved scenario omits the keys of dependences.
-        /// Name of the flow in `after` of other flows
+        // Lists without an order are recorded without its keys.
+        /// Name by which after refers to the flow
         id: Option<String> = optional_if_given("none");
-        /// Ids of flows that must have finished before it starts
+        /// Ids of flows that must finish first
         after: Vec<String> = or_if_given(Vec::new());
-        /// Time from the end of the flows in `after`, or from start, to the first byte
+        /// Time from the end of those flows, or from start, to the first byte
         compute: Span = or_if_given_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// Maps names, which `resolve` has checked, to nodes.
+/// Replaces names, which `resolve` has checked, by nodes.
 pub(crate) fn node_by_name<'a>(maker: &Maker<'a>) -> impl Fn(&str) -> NodeId + use<'a> {
     let nodes = maker.context.topology.nodes().iter_enumerated();
     let by_name: BTreeMap<&str, NodeId> = nodes.map(|(id, node)| (node.name.as_str(), id)).collect();
     move |name| *by_name.get(name).expect("resolve has checked that every flow names hosts of the topology")
 }
 
-/// A flow list as read from a file: the valid rows as flows, and the mistakes in other rows.
+/// A flow list as read: the valid rows, and the errors of the others.
 #[derive(Debug, Default)]
 pub struct FlowList {
-    /// The flows of the valid rows.
+    /// The valid rows.
     pub flows: Vec<FlowEntry>,
     /// For each of `flows`, its place in the file.
     places: Vec<u64>,
@@ -64,12 +63,12 @@ pub struct FlowList {
     pub mistakes: Vec<(u64, String)>,
     /// The unit of `places`: "line" or "row".
     unit: &'static str,
-    /// Omissions, one sentence each.
+    /// What was skipped, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl FlowList {
-    /// The line or row of flow `index` in the file.
+    /// The place of flow `index`.
     pub fn place(&self, index: usize) -> u64 {
         self.places[index]
     }
@@ -95,12 +94,12 @@ impl FlowList {
 /// Reads a flow list, in the order of its rows, from a `.csv`, `.parquet` or `.txt` (HPCC) file.
 ///
 /// # Errors
-/// If the whole file is invalid; mistakes in single rows are part of the result.
+/// An error concerns the whole file; errors in rows are in the list.
 pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => read_csv(path),
         Some("parquet") => {
-            // The Parquet decoder panics on some damaged files.
+            // The decoder panics on some damaged files.
             let read = caught(|| read_parquet(path));
             read.unwrap_or_else(|panic| Err(format!("this is not whole Parquet: {}", panic.message)))
         }
@@ -112,7 +111,7 @@ pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
     }
 }
 
-/// The columns of an HPCC flow file, with their names in messages.
+/// A column of an HPCC flow file, and its name in messages.
 const HPCC_COLUMNS: [&str; 6] = ["src", "dst", "priority group", "port", "size in bytes", "start in seconds"];
 
 fn read_hpcc(path: &Path) -> Result<FlowList, String> {
@@ -136,7 +135,7 @@ fn read_hpcc(path: &Path) -> Result<FlowList, String> {
     if read < count {
         return Err(format!("the first line says {count} flows, and there are {read}: it is cut short"));
     }
-    // The HPCC simulator ignores the lines that follow.
+    // The HPCC simulator ignores what follows.
     let left = lines.count();
     if left > 0 {
         list.notes.push(format!(
@@ -187,8 +186,8 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
     Ok(list)
 }
 
-/// The line of a record, counted from 1. The reader reports the position before comments and empty lines, so
-/// these are skipped here.
+/// The line of a record, from 1. The reader reports the position where its search began, before comments and empty
+/// lines.
 fn line_of(text: &str, position: &csv::Position) -> u64 {
     let rest = text.get(position.byte() as usize..).unwrap_or("");
     let passed = rest.lines().take_while(|line| line.is_empty() || line.starts_with('#')).count();
@@ -221,7 +220,7 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
 fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     let [src, dst, size, start] = index.map(|column| fields[column]);
-    // Hosts may have numbers as names, as in HPCC files.
+    // Host names may be numbers, as in HPCC files.
     let text = |column, field: &Field| match (field, integer(field)) {
         (Field::Str(text), _) => Ok(text.clone()),
         (_, Some(number)) => Ok(number.to_string()),
@@ -252,10 +251,10 @@ fn integer(field: &Field) -> Option<u64> {
     }
 }
 
-/// A column (index into `COLUMNS`) and the mistake in it.
+/// A column (index into `COLUMNS`) and its error.
 type Problem = (usize, String);
 
-/// The indices of the four required columns.
+/// Positions of the four required columns.
 fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], String> {
     let names: Vec<&str> = names.collect();
     let mut index = [0; 4];
@@ -271,14 +270,14 @@ fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], Str
     Ok(index)
 }
 
-/// The indices of the optional columns.
+/// Positions of the optional columns.
 fn optional_positions<'a>(names: impl Iterator<Item = &'a str>) -> [Option<usize>; 3] {
     let names: Vec<&str> = names.collect();
     let find = |column: &str| names.iter().position(|name| *name == column);
     [find(COLUMNS[4]), find(COLUMNS[5]), find(COLUMNS[6])]
 }
 
-/// The texts of the optional columns; numbers are converted to text.
+/// The texts of the optional columns.
 fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     columns.map(|column| match fields[column?] {
@@ -288,7 +287,7 @@ fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] 
     })
 }
 
-/// Adds the dependences of a flow.
+/// Adds the predecessors of a flow.
 fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Result<FlowEntry, Problem> {
     let id = id.filter(|id| !id.is_empty());
     if id.as_ref().is_some_and(|id| id.contains(char::is_whitespace)) {
@@ -302,7 +301,7 @@ fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Re
     Ok(FlowEntry { id, after, compute: span(6, compute)?, ..entry })
 }
 
-/// Converts the microseconds of a column to a time span.
+/// A column in microseconds.
 fn span(column: usize, us: f64) -> Result<Span, Problem> {
     let ps = (us * 1e6).round();
     if (0.0..u64::MAX as f64).contains(&ps) {
@@ -368,8 +367,7 @@ mod tests {
         assert!(csv("src,dst,size_bytes,start_us\n").unwrap().flows.is_empty());
     }
 
-    /// All mistakes are reported at once, with the line of the file, which also counts comments, blank lines
-    /// and line breaks in texts.
+    /// Checks the line numbers: comments, blank lines and texts with line breaks count.
     #[test]
     fn csv_mistakes_name_line_and_column() {
         let list = csv("src,dst,size_bytes,start_us\nh0,h1,10,0\n# a comment\n\nh0,h1,1.5,0\nh0,h1,,0\n\
@@ -413,7 +411,7 @@ mod tests {
             writer.close().unwrap();
             read_flow_list(&path)
         };
-        // Snappy is the default compression of pandas and pyarrow.
+        // pandas and pyarrow compress with Snappy by default.
         let rows = write("good.parquet", vec![Some(7), Some(8)], Compression::SNAPPY).unwrap();
         assert_eq!(rows.flows, [entry("h0", "h1", 7, Span(100_000)), entry("h0", "h1", 8, Span(100_000))]);
         let wrong = |list: FlowList| list.mistakes.into_iter().next().unwrap();
@@ -433,7 +431,7 @@ mod tests {
         assert!(read_flow_list(&path).is_err());
     }
 
-    /// As in the HPCC simulator, the first line contains the number of flows, and further lines are ignored.
+    /// As in the HPCC simulator: the first line has the number of flows, and later lines are ignored.
     #[test]
     fn flow_files_of_hpcc_are_read_as_they_are() {
         let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Collects the host names of a topology.
+    /// The hosts of a topology.
     pub fn of(topology: &Topology) -> Hosts {
         let kinds = topology.nodes().iter().map(|node| (node.name.clone(), node.kind)).collect();
         let first = topology.hosts().next().map(|host| topology.nodes()[host].name.clone());
@@ -29,12 +29,12 @@ impl Hosts {
         self.first.as_deref()
     }
 
-    /// True if there is a host with this name.
+    /// Whether a host has this name.
     pub fn contains(&self, name: &str) -> bool {
         self.kinds.get(name) == Some(&NodeKind::Host)
     }
 
-    /// Explains why `name` is not a host.
+    /// The reason why `name` is not a host.
     pub fn complaint(&self, name: &str) -> String {
         let first = self.first().unwrap_or("");
         match self.kinds.get(name) {

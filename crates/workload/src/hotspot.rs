@@ -1,12 +1,11 @@
-//! Several senders and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau
-//! benchmarks): an offered load below the receiver's link rate, a burst of several times the link rate, and
-//! the load again.
+//! Several sources and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau benchmarks): an
+//! offered load below the capacity of the receiver's link, a burst of several times that capacity, and the first load
+//! again.
 //!
-//! Each sender has one connection for the whole run. The application of a sender writes a message at regular
-//! intervals, and one large message at the start of the burst, which contains all bytes that it offers in the
-//! burst. If a message is due before the previous message has arrived, it is written on that arrival. Senders
-//! begin at random times of the first interval. Not modelled: an application that is slower than its link
-//! during the burst, because the burst waits for the receiver in any case.
+//! Each source has one connection for the whole run. Its application writes messages at regular times, and one large
+//! message with all data of the burst when the burst begins. Messages that are due before the previous one has arrived
+//! are written after it. Sources begin at random times of the first interval. Not modelled: an application that is
+//! slower than its link in the burst, because the burst waits for the receiver anyway.
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};
@@ -24,12 +23,11 @@ table! {
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
-        /// Load that all senders together offer before and after the burst, as a fraction of the receiver's
-        /// link rate
+        /// Load of all senders together before and after the burst, relative to the receiver's link
         load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
-        /// Size of each message that an application writes before and after the burst
+        /// Bytes that an application writes at a time, before and after the burst
         message: Bytes = or_in(Bytes::kb(15), SIZES);
-        /// Load that all senders together offer in the burst, as a multiple of the receiver's link rate
+        /// Load of all senders together during the burst, in link rates of the receiver
         overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));
         /// Start of the burst
         burst_start: Span = or_in(Span::from_ms(100), TIMES);
@@ -37,7 +35,7 @@ table! {
         burst: Span = or_in(Span::from_ms(10), Span(1)..=TIME_MAX);
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from this time on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -57,7 +55,7 @@ impl Kind for HotspotSpec {
     }
 }
 
-/// The next message of an application.
+/// The next write of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Message {
     due: Time,
@@ -69,7 +67,7 @@ struct Message {
 struct Source {
     host: NodeId,
     next: Option<Message>,
-    /// Time since which the connection is idle; `None` while it is busy.
+    /// Time since the connection is idle; `None` while it is busy.
     free: Option<Time>,
     written: u64,
     burst_over: bool,
@@ -118,7 +116,7 @@ impl Hotspot {
         hotspot
     }
 
-    /// Sets the next message of `source`, whose next regular message is due at `due`.
+    /// Sets the next write of `source`, if a message is due at `due`.
     fn advance(&self, source: &mut Source, due: Time) {
         let next = if due >= self.burst.due && !source.burst_over {
             source.burst_over = true;
@@ -129,7 +127,7 @@ impl Hotspot {
         source.next = Some(next).filter(|message| message.due < self.stop);
     }
 
-    /// The sender with the earliest next message; of simultaneous senders, the first.
+    /// The source with the earliest write; ties go to the first source.
     fn first(&self) -> Option<(Time, usize)> {
         let start = |source: &Source| Some(source.next?.due.max(source.free?));
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((start(source)?, number))).min()
@@ -160,7 +158,7 @@ impl Workload for Hotspot {
         flow
     }
 
-    /// A failed connection sends no further messages.
+    /// A failed connection carries no more data.
     fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let number = flow.spec.kept.expect("every flow of this workload is on a kept connection").number;
         self.sources[number as usize].free = (flow.status == FlowStatus::Finished).then_some(now);
@@ -223,7 +221,7 @@ mod tests {
             let after = steady().count() - before;
             assert!((15..=16).contains(&before), "{before}");
             assert_eq!(after, 15, "from 1.1 ms on, every 64 us");
-            // 4 times 10 Gb/s for 100 us are 500 KB, of which each sender writes a quarter.
+            // 4 times 10 Gb/s for 100 us are 500 KB, a quarter per source.
             let burst: Vec<_> = mine.iter().filter(|flow| flow.size == 125_000).collect();
             assert_eq!((burst.len(), burst[0].start), (1, at(Span::from_ms(1))));
             assert!(mine.iter().all(|flow| flow.source == mine[0].source && flow.destination.0 == 1));
@@ -237,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_due_waits_for_the_message_before_it() {
-        // The interval is 64 us, but a message takes 100 us.
+        // An interval is 64 us; a message takes 100 us.
         let flows = play(&mut *workload(), Span::from_us(100));
         let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == 2).collect();
         assert!(mine.windows(2).all(|pair| pair[1].start == pair[0].start + Span::from_us(100)));

@@ -2,8 +2,8 @@
 //! INFOCOM 2014): each host, at Poisson times, requests a response of one size from each of `fan_in` distinct
 //! other hosts; the job is complete when the last response has arrived.
 //!
-//! With a request size, every server gets a request flow whose reply is the response; without a request size,
-//! the responses start together with the job. Not modelled: think time at the server, jobs that time out.
+//! With a request size, every server gets a request flow whose reply is the response; without one, the responses start
+//! with the job. Not modelled: think time at the server, and jobs that give up.
 
 use super::arrivals::Poisson;
 use super::context::{Context, SIZE_MAX, SIZES, TIMES, others, stop};
@@ -25,26 +25,26 @@ table! {
     /// `rate` times per second
     // The defaults of bolt §IV-A3: 200 jobs per second and host, ten servers, 2, 4 or 8 KB.
     pub struct IncastSpec {
-        /// Jobs per second and host, with Poisson arrivals
+        /// Jobs per second and host (Poisson arrivals)
         rate: f64 = or_in(200.0, RATES);
-        /// Servers per job, drawn at random from the other hosts
+        /// Servers per job, drawn from the other hosts
         fan_in: u32 = or(10) => { others(t, "fan_in", fan_in, context); };
         /// Response sizes; each job draws one size for all its servers
         response: Vec<Bytes> = or_in(vec![Bytes::kb(2), Bytes::kb(4), Bytes::kb(8)], Each(SIZES)) => {
             let message = || "[] has no size".to_owned();
             t.check(!response.is_empty(), "response", message, "name one, as in [\"2 KB\"]");
         };
-        /// Size of the request; 0 B: no requests, the responses start together with the job
+        /// Size of the request; 0 B: responses start with the job
         request: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=SIZE_MAX);
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from this time on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// Upper bound of rates: no host starts more than one flow per nanosecond.
+/// No host can start more than one job per nanosecond.
 pub(crate) const RATES: Above = Above(0.0, 1e9, "");
 
 impl Source for IncastSpec {
@@ -65,11 +65,11 @@ impl Source for IncastSpec {
     }
 }
 
-/// The parameters of a job.
+/// The request and response sizes of a job.
 #[derive(Debug)]
 struct Jobs {
     fan_in: u32,
-    /// Response sizes, of which each job draws one.
+    /// One size is drawn per job.
     response: Vec<Bytes>,
     /// Size of the request; 0: no requests.
     request: Bytes,
@@ -77,7 +77,7 @@ struct Jobs {
 
 struct Incast {
     jobs: Jobs,
-    /// Common properties of all flows.
+    /// The common settings of the flows.
     template: FlowSpec,
     hosts: Vec<NodeId>,
     arrivals: Poisson,
@@ -87,12 +87,12 @@ struct Incast {
     /// Flows of the job that began last.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
-    /// The active jobs as queries.
+    /// One query per job.
     under_way: Queries<()>,
 }
 
 impl Incast {
-    /// Makes a workload with `rate` jobs per second and host that begin within `window`.
+    /// Jobs at `rate` per second and host, starting within `window`.
     fn new(jobs: Jobs, rate: f64, window: Range<Time>, maker: &Maker) -> Incast {
         let hosts = maker.hosts();
         let count = hosts.len();
@@ -113,7 +113,7 @@ impl Incast {
         }
     }
 
-    /// Draws the servers of a job that `host` begins at `start`, and queues the job's flows.
+    /// Draws the job that `host` begins at `start`, and queues its flows.
     fn begin(&mut self, host: usize, start: Time) {
         let choices = &self.jobs.response;
         let response = choices[self.sizes[host].uniform_below(choices.len() as u64) as usize].0.max(1);
@@ -241,8 +241,7 @@ mod tests {
             assert_within(f64::from(sizes[&size]), n / 3.0, 4.0 * (n * 2.0 / 9.0).sqrt());
         }
         for count in asked.values() {
-            // Each of the 12 hosts is a server in 10 of 11 jobs of every other host and in none of its own
-            // jobs, so in 10/12 of all jobs.
+            // Each of the 12 hosts is a server of 10/12 of the jobs (10 of the 11 other hosts).
             assert_within(f64::from(*count), n * 10.0 / 12.0, 5.0 * (n * 10.0 / 144.0 + n / 12.0).sqrt());
         }
     }
@@ -252,7 +251,7 @@ mod tests {
         let (plain, requests) = (drain(&mut *incast(12, 0, 50)), drain(&mut *incast(12, 1600, 50)));
         assert!(!plain.is_empty() && plain.len() == requests.len());
         for (plain, request) in plain.iter().zip(&requests) {
-            // The same draws give the same hosts, with source and destination swapped.
+            // The same draws in the other direction.
             assert_eq!((request.source, request.destination), (plain.destination, plain.source));
             assert_eq!((request.size, request.reply, request.start), (1600, plain.size, plain.start));
         }

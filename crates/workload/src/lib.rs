@@ -1,9 +1,9 @@
-//! Workloads generate flows. Each kind of workload has one file, which declares its keys and generates its
-//! flows; the simulator pulls flows lazily, in the order of their starts.
+//! Workloads, which generate flows. One file per kind declares its keys and makes its flows; flows are generated
+//! lazily, in the order of their starts.
 //!
-//! Every random draw comes from a stream named after the workload, the purpose and the host
-//! ("incast/arrivals", 5), so that another workload, another transport or a further host changes no other
-//! draw. Therefore variants of a scenario with the same seed have the same traffic (common random numbers).
+//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5). Another
+//! workload, another transport or a further host therefore changes no other draw: variants of a scenario with the same
+//! seed see the same traffic (common random numbers).
 
 mod arrivals;
 pub mod cdf;
@@ -65,29 +65,29 @@ pub struct WorkloadSpec {
     pub name: String,
     /// Name of the transport: "default" stands for `[transport]`, "udp" for no transport.
     pub transport: String,
-    /// The kind of this workload with its keys.
+    /// The kind and its keys.
     pub kind: WorkloadKind,
 }
 
-/// A workload, as far as it could be read.
+/// A workload, as far as it is valid.
 pub struct Partial {
     /// Name in the tables.
     pub name: String,
     /// Name of the transport.
     pub transport: String,
-    /// The kind with its keys; `None` if a problem was recorded.
+    /// `None` if an error was recorded.
     pub kind: Option<WorkloadKind>,
 }
 
-/// Reads one workload. `taken` contains all names that the user gave, so that no default repeats one of them.
-/// `is_preset` is true for names of presets, which are not transports by themselves.
+/// Reads a workload; `taken` holds all given names, so that no default name is one of them. `is_preset` recognises the
+/// names of presets, which are not transports by themselves.
 pub fn workload(
     t: &mut Table,
     context: &Context,
     taken: &mut Vec<String>,
     is_preset: fn(&str) -> bool,
 ) -> Partial {
-    let chosen = WorkloadKind::choose(t, "kind", None, "What it does");
+    let chosen = WorkloadKind::choose(t, "kind", None, "Kind of workload");
     let kind = chosen.unwrap_or("workload");
     let mut default = kind.to_owned();
     let mut why = Origin::Default;
@@ -98,8 +98,13 @@ pub fn workload(
         default = format!("{kind}_{count}");
         why = Origin::Computed("the kind, numbered".to_owned());
     }
-    let name: String =
-        t.or_because("name", default, why, "the kind, numbered if it occurs again", "Its name in the tables");
+    let name: String = t.or_because(
+        "name",
+        default,
+        why,
+        "the kind, numbered if it occurs again",
+        "Name of the workload in the tables",
+    );
     t.check(
         !name.is_empty() && name.len() <= 64,
         "name",
@@ -131,8 +136,7 @@ fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool)
 /// contains both.
 ///
 /// # Panics
-/// If `spec` names a host that does not exist, or needs more hosts than there are; `resolve` rejects such
-/// scenarios.
+/// If `spec` names an unknown host, or needs more hosts than exist: `resolve` rejects such scenarios.
 pub fn build(
     spec: &WorkloadSpec,
     index: u16,

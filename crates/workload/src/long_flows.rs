@@ -1,4 +1,4 @@
-//! Flows of unlimited size: they send as fast as the network allows, from their start to their stop.
+//! Long flows: flows of unlimited size, which send as fast as the network allows from their start to their stop.
 
 use super::flow_list::node_by_name;
 use super::context::{Context, TIME_MAX, TIMES, host};
@@ -10,7 +10,7 @@ use pauseframe_units::{Bytes, Span};
 table! {
     /// Flows of unlimited size that send from their start to their stop
     pub struct LongFlows {
-        /// The flows, each of unlimited size
+        /// Flows of unlimited size
         flows: Vec<LongFlowEntry> = try_rows("required", |t| LongFlowEntry::read(t, context)) => {
             let given = t.has("flows") || t.is_documenting();
             t.check(given, "flows", || "is required: list of tables".to_owned(), "");

@@ -1,4 +1,4 @@
-//! The trait of all workloads, and the network in which workloads run.
+//! The interface of workloads and their network, and the trait that each kind implements.
 
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};
@@ -10,40 +10,38 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A kind of workload with its keys, from which a workload is made.
+/// The trait of a kind of workload.
 pub trait Source: Debug {
     /// Makes the workload.
     fn build(&self, maker: &Maker) -> Box<dyn Workload>;
 
-    /// The start times of flows that are known in advance, or else the earliest possible start.
+    /// The starts of flows that are known in advance, or the earliest possible start.
     fn starts(&self) -> Vec<Span>;
 
-    /// Approximate number of simultaneous flows among `hosts` hosts, for which a recording of flow states
-    /// reserves space.
+    /// Estimate of the number of concurrent flows among `hosts` hosts; it sizes the recording of their state.
     fn at_once(&self, hosts: u64) -> u64 {
         hosts
     }
 
-    /// The flows of an open loop that start before `end`; `None` if [`Source::at_once`] gives their number.
+    /// Estimate of the flows of an open loop that start before `end`; `None` if [`Source::at_once`] gives the number.
     fn open_loop(&self, _topology: &Topology, _end: Span) -> Option<OpenLoop> {
         None
     }
 }
 
-/// Flows that start independently of the completion of other flows.
+/// Flows that start independently of the end of others.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OpenLoop {
-    /// Expected number of flows.
+    /// Expected number.
     pub flows: f64,
-    /// Mean serialisation time of a flow at a host's link rate, in seconds.
+    /// Mean time that the bytes of a flow take at the link rate of a host, seconds.
     pub serialisation: f64,
-    /// Offered load of a host's link, as a fraction of its rate.
+    /// Offered load relative to the link of a host.
     pub load: f64,
 }
 
 impl OpenLoop {
-    /// An open loop in which each of `hosts` hosts starts `per_second` flows of `bytes` bytes until `window`
-    /// or the run ends.
+    /// `per_second` flows of `bytes` for each of `hosts` hosts, during `window` and the run.
     pub(crate) fn poisson(
         topology: &Topology,
         hosts: f64,
@@ -68,7 +66,7 @@ pub(crate) fn mean_link_rate(topology: &Topology) -> f64 {
 /// The completion time of a query with these flows in an idle network ([`pauseframe_fabric::QueryRecord`]).
 pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
 
-/// The parts of the scenario that a workload can read.
+/// What a workload may read of the rest of the scenario.
 pub struct WorkloadContext<'a> {
     /// The graph: hosts, their racks and link rates.
     pub topology: &'a Topology,
@@ -76,13 +74,13 @@ pub struct WorkloadContext<'a> {
     pub seed: u64,
     /// For each application, by position of the workload, the hosts of its ranks.
     pub placed: BTreeMap<usize, Vec<NodeId>>,
-    /// Ideal completion time of a query; called once for every partition-aggregate job.
+    /// Called once per partition-aggregate job.
     pub ideal_of_query: IdealOfQuery,
-    /// Source of query numbers, which all workloads of a run share.
+    /// The source of query numbers for all workloads of a run.
     pub query_numbers: QueryNumbers,
 }
 
-/// Numbers the queries of all workloads of a run in the order in which they begin.
+/// Numbers queries in the order of their start, over all workloads of a run.
 #[derive(Clone, Debug, Default)]
 pub struct QueryNumbers(Arc<AtomicU32>);
 
@@ -93,12 +91,12 @@ impl QueryNumbers {
     }
 }
 
-/// Makes a workload without flows.
+/// A workload without flows.
 pub fn nothing() -> Box<dyn Workload> {
     Box::new(Listed::new(Vec::new()))
 }
 
-/// The arguments that all constructors of workloads share.
+/// Common arguments of the constructors: the workload and its network.
 #[derive(Clone, Copy)]
 pub struct Maker<'a> {
     /// The network and the seed of the run.
@@ -107,7 +105,7 @@ pub struct Maker<'a> {
     pub name: &'a str,
     /// Position of the workload in the scenario.
     pub workload: u16,
-    /// Position of the workload's transport in the network.
+    /// Position of its transport in the network.
     pub transport: u16,
 }
 
@@ -134,7 +132,7 @@ impl Maker<'_> {
         self.context.topology.hosts().collect()
     }
 
-    /// The hosts with these names, ascending and without duplicates; all hosts for `None`.
+    /// The hosts of these names, ascending and unique; all for `None`.
     pub fn named(&self, names: Option<&[String]>) -> Vec<NodeId> {
         let Some(names) = names else { return self.hosts() };
         let find = |name: &String| self.context.topology.find(name).expect("resolve knows its hosts");
@@ -146,18 +144,18 @@ impl Maker<'_> {
         pauseframe_engine::random_stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
     }
 
-    /// The random streams for one purpose, one per host.
+    /// One stream per host.
     pub fn streams(&self, purpose: &str, hosts: usize) -> Vec<Rng> {
         (0..hosts).map(|host| self.stream(purpose, host)).collect()
     }
 }
 
-/// The time `since_start` after the start of the run.
+/// The time `since_start` into the run.
 pub fn at(since_start: Span) -> Time {
     Time::ZERO + since_start
 }
 
-/// Flows that are completely known before the run.
+/// Flows that are all known before the run.
 #[derive(Debug)]
 pub struct Listed {
     flows: std::vec::IntoIter<FlowSpec>,

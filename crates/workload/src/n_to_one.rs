@@ -1,5 +1,4 @@
-//! Several hosts send to one: the first `senders` hosts other than the receiver start simultaneously, or each
-//! at a random time.
+//! Several hosts to one: the first `senders` hosts other than the receiver start together or at random times.
 
 use super::context::{Context, SIZES, TIMES, receiver, senders};
 use super::maker::{Listed, Maker, Source, at};
@@ -20,7 +19,7 @@ table! {
         size: Bytes = required_in(SIZES);
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Each flow starts at a random time within this span after start; 0 s: all at once
+        /// Flows start at random within this time after start; 0 s: all at once
         spread: Span = or_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);
@@ -41,7 +40,7 @@ impl Source for NToOne {
     }
 }
 
-/// Start times are uniform over `starts`; if `starts` is empty, all flows begin at its lower end.
+/// The starts are uniform over `starts`; an empty range starts all at its beginning.
 fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: &Maker) -> Listed {
     let receiver = maker.context.topology.find(receiver).expect("resolve has checked the receiver's name");
     let sources = maker.context.topology.hosts().filter(|host| *host != receiver).take(senders as usize);

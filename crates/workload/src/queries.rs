@@ -4,11 +4,11 @@ use pauseframe_fabric::{FlowRecord, FlowStatus, QueryRecord};
 use pauseframe_units::Time;
 use std::collections::BTreeMap;
 
-/// Queries by number. `T` is the workload's own data for a query.
+/// Queries by number. `T` is the workload's data for a query.
 #[derive(Debug)]
 pub(crate) struct Queries<T> {
     open: BTreeMap<u32, Open<T>>,
-    /// Ended queries that were not reported yet.
+    /// Finished queries that have not been taken.
     ended: Vec<QueryRecord>,
 }
 
@@ -17,7 +17,7 @@ struct Open<T> {
     record: QueryRecord,
     /// Number of flows that have not ended.
     flows: u32,
-    /// True if a flow was aborted, so that the query cannot finish.
+    /// A flow was given up, so the query cannot finish.
     failed: bool,
     own: T,
 }
@@ -27,12 +27,12 @@ impl<T> Queries<T> {
         Queries { open: BTreeMap::new(), ended: Vec::new() }
     }
 
-    /// Starts a query with this number of flows.
+    /// A query begins with this many flows.
     pub(crate) fn begin(&mut self, record: QueryRecord, flows: u32, own: T) {
         self.open.insert(record.query, Open { record, flows, failed: false, own });
     }
 
-    /// Returns an active query.
+    /// An active query.
     pub(crate) fn get_mut(&mut self, query: u32) -> Option<(&QueryRecord, &mut T)> {
         self.open.get_mut(&query).map(|open| (&open.record, &mut open.own))
     }
@@ -47,7 +47,7 @@ impl<T> Queries<T> {
     /// Records that a flow of a query has ended.
     ///
     /// # Panics
-    /// If the flow does not belong to an active query.
+    /// If the flow belongs to no active query.
     pub(crate) fn end_flow(&mut self, flow: &FlowRecord, now: Time) {
         let query = flow.spec.query.expect("every flow of this workload is a part of a query");
         let open = self.open.get_mut(&query).expect("a query is open until its last flow has ended");
@@ -59,12 +59,12 @@ impl<T> Queries<T> {
         }
     }
 
-    /// Returns the queries that have ended since the last call.
+    /// The queries that have ended since the last call.
     pub(crate) fn take(&mut self) -> Vec<QueryRecord> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Returns the active queries.
+    /// The active queries.
     pub(crate) fn unfinished(&self) -> Vec<QueryRecord> {
         self.open.values().map(|open| open.record).collect()
     }

@@ -1,5 +1,5 @@
-//! Random distributions beyond those of the stream itself, with the same bits on every machine (integer
-//! arithmetic, IEEE basic operations and `libm`).
+//! Random laws beyond those of the stream: short, and with the same bits on every machine (integer arithmetic, IEEE
+//! basic operations and `libm`).
 
 use pauseframe_engine::Rng;
 

@@ -1,10 +1,10 @@
-//! A client sends requests to a server, one at a time (repro: 20 KB responses in sequence on a persistent
-//! connection beside long flows). Alternatively a client sends requests to several servers at once, in
-//! rounds: a round starts when the last response of the previous round has arrived (synchronised incast).
+//! A client that sends requests to a server one at a time (repro: 20 KB responses in sequence on a persistent
+//! connection beside long flows), or to several servers at once in rounds, each after the last response of the previous
+//! round: synchronised incast.
 //!
-//! A request is a flow with a reply. On a persistent connection the congestion window, the RTT estimate and
-//! all other TCP state persist from request to request; otherwise each request has its own connection. A
-//! round of several servers is a row of the `queries` table. Not modelled: pipelining.
+//! A request is a flow with a reply. A persistent connection keeps its window, RTT estimate and all other TCP state
+//! between requests; otherwise each request has a new connection. A round of several servers is a row of the `queries`
+//! table. Not modelled: pipelining.
 
 use super::random::exponential;
 use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
@@ -20,12 +20,11 @@ table! {
     /// A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds
     // Defaults of repro: 20 KB responses in sequence on a persistent connection.
     pub struct RequestsSpec {
-        /// Host that sends requests
+        /// Host that sends the requests
         client: String = try_by(asking, context);
-        /// Host that responds
+        /// Host that sends the responses
         server: Option<String> = optional("none: see servers");
-        /// Hosts that respond, all requested at once: the next round begins when the last response has
-        /// arrived
+        /// Hosts that respond to the same request; the next round starts after the last response
         servers: Vec<String> = or(Vec::new()) => {
             check_servers(t, client.as_deref(), server.as_deref(), &servers, context);
         };
@@ -33,16 +32,15 @@ table! {
         request: Bytes = or_in(Bytes(100), SIZES);
         /// Size of a response
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// Number of requests in sequence
+        /// Number of consecutive requests
         count: u32 = or_in(1000, 1..=100_000_000);
         /// Time from the end of a response to the next request
         pause: Span = or_in(Span::ZERO, TIMES);
-        /// All requests on one connection, or each on its own
+        /// One connection for all requests, or one per request
         persistent: bool = or(true);
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Time before start at which persistent connections are opened, so that the first request needs no
-        /// handshake
+        /// How early persistent connections are opened, so that the first request needs no handshake
         connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
             let message = || "needs connections that are kept".to_owned();
             let able = connect_ahead == Span::ZERO || persistent;
@@ -50,12 +48,12 @@ table! {
             let message = || format!("{connect_ahead} is more than start ({start})");
             t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
         };
-        /// Time between the requests to successive servers
+        /// Time between the requests to two servers of a round
         spacing: Span = or_in(Span::ZERO, TIMES);
-        /// Time from a request to its response; reply_law defines its meaning
+        /// Time from a request to its response, according to reply_law
         reply_delay: Span = or_in(Span::ZERO, TIMES);
-        /// Meaning of reply_delay: constant, maximum of a uniform or mean of an exponential distribution, or
-        /// the step between successive servers (staggered)
+        /// Meaning of reply_delay: constant, maximum of a uniform law, mean of an exponential law, or step from one
+        /// server to the next (staggered)
         reply_law: ReplyLaw = or(ReplyLaw::Constant);
     }
     pub fn try_read(t, context: &Context);
@@ -75,7 +73,7 @@ choices! {
     }
 }
 
-/// The time that an application takes for its reply.
+/// The time of an application for its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReplyDelay {
     law: ReplyLaw,
@@ -88,7 +86,7 @@ fn asking(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Opt
     host(t, key, doc, context)
 }
 
-/// Reads `server` or `servers`, which must be distinct hosts other than the client.
+/// `server` or `servers`: hosts other than the client, without duplicates.
 fn check_servers(
     t: &mut Table,
     client: Option<&str>,
@@ -149,41 +147,40 @@ struct Exchange {
     response: Bytes,
     /// Time from the response to the next request.
     pause: Span,
-    /// Time between the requests to successive servers.
+    /// Time between the requests to two servers.
     spacing: Span,
     /// Time from the request to the response.
     reply_delay: ReplyDelay,
 }
 
-/// A series of requests.
+/// Number of requests.
 #[derive(Debug)]
 struct Series {
     exchange: Exchange,
     count: u32,
     persistent: bool,
-    /// Time before the first request at which the connections are opened.
+    /// Lead time for opening the connections before the first request.
     connect_ahead: Span,
 }
 
 struct Requests {
     series: Series,
-    /// One flow per server, in the order in which each round sends them.
+    /// One flow per server, as sent in each round.
     templates: Vec<FlowSpec>,
-    /// Number of rounds that have begun.
+    /// Number of rounds begun.
     rounds: u32,
-    /// Start of the current round while it sends requests, or of the next round; `None` while responses are
-    /// pending and after the last round.
+    /// The current or next round; `None` while responses are awaited and after the last round.
     start: Option<Time>,
-    /// Number of requests sent in this round, and number of its flows that have ended.
+    /// Flows of this round that have been requested, and those that have ended.
     asked: usize,
     ended: usize,
     failed: bool,
-    /// The round as a query, if there are several servers.
+    /// The round as a query, with several servers.
     query: Option<QueryRecord>,
-    /// Ideal time of later rounds, which need no handshake on persistent connections.
+    /// The ideal of later rounds: persistent connections need no handshake.
     later_ideal: Span,
     next_query: QueryNumbers,
-    /// Random streams for reply delays, one per server.
+    /// Draws reply delays, one stream per server.
     delays: Vec<Rng>,
     finished: Vec<QueryRecord>,
 }
@@ -254,8 +251,7 @@ impl Requests {
         }
     }
 
-    /// Ends a round whose flows have all ended. A client that was refused or gave up sends no further
-    /// requests.
+    /// All flows of the round have ended. A client that was refused or gave up sends no more requests.
     fn end_round(&mut self, now: Time) {
         if let Some(query) = &mut self.query {
             let finish = (!self.failed).then_some(now);
@@ -284,7 +280,7 @@ impl Workload for Requests {
         let start = self.start.expect("asked for a flow only while next_start gives a time");
         let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
         let number = self.asked;
-        // If connections are opened in advance, the first request needs no handshake either.
+        // The connection is opened early, so no request includes the handshake.
         let first = first && self.series.connect_ahead == Span::ZERO;
         let kept = self.series.persistent.then_some(KeptConnection { number: number as u32, first, last });
         let reply_delay = self.reply_delay(number);
@@ -379,7 +375,7 @@ mod tests {
         assert_eq!(workload.next_start_time(), None);
     }
 
-    /// A round waits for the last response, however late it is, and counts as one query.
+    /// A round waits for its last response and is one query.
     #[test]
     fn rounds_of_several_servers_do_not_overlap() {
         let topology = racks(1, 4);
@@ -410,7 +406,7 @@ mod tests {
         for round in 0..2 {
             let flows: Vec<FlowSpec> = (0..3)
                 .map(|number| {
-                    // The connections of the first round are opened in advance.
+                    // The connections of the first round are opened early.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
                     let due = now + spacing * u64::from(number);
                     assert_eq!(workload.next_start_time(), Some(Time(due.0 - ahead.0)));

@@ -1,12 +1,10 @@
-//! Queries with two levels (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter
-//! networks", HOTI 2011). A high-level aggregator sends a request to one random host of each rack, the
-//! mid-level aggregator. The mid-level aggregator sends requests to all other servers of the rack, waits for
-//! all responses (a strict barrier) and responds. The query is complete when the responses of all racks have
-//! arrived.
+//! Two-level queries (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI
+//! 2011): a high-level aggregator asks a random host of each rack, its mid-level aggregator. This one asks all other
+//! servers of the rack, waits for all (a strict barrier) and answers. The query ends when all racks have answered.
 //!
-//! Each exchange has its own connection. The connection between a mid-level aggregator and a server carries
-//! request and response; the mid-level aggregator opens a separate connection for its response to the
-//! high-level aggregator. Not modelled: think time, responses before all servers have responded.
+//! Each exchange has one connection. The connection between a mid-level aggregator and a server carries request and
+//! response; the mid-level aggregator opens another one for its answer. Not modelled: think time, and answers before
+//! all servers have responded.
 
 use super::arrivals::Agenda;
 use super::queries::Queries;
@@ -29,7 +27,7 @@ table! {
     pub struct ScatterGatherSpec {
         /// Hosts that start queries
         aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
-        /// Hosts that respond; a query selects one host per rack, which queries all other servers of its rack
+        /// Hosts that respond; a query asks one host per rack, which asks all others of its rack
         servers: Option<Vec<String>> = by(some_hosts, context) => {
             check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
         };
@@ -42,7 +40,7 @@ table! {
         response: Bytes = or_in(Bytes::kb(20), SIZES);
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from this time on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -58,8 +56,8 @@ kinds! {
     pub fn read(t);
 }
 
-/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one
-/// query every 144 ms at each server; cee §III-C1 has a hundred times this rate.
+/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144
+/// ms at each; cee §III-C1 uses a rate 100 times higher.
 const MEAN_GAP: Span = Span::from_us(1436);
 
 table! {
@@ -73,8 +71,8 @@ table! {
 }
 
 table! {
-    /// Log-normal times between events with this mean; `sigma` is the standard deviation of their logarithm
-    // Causes long silences and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
+    /// Times between events with this mean; `sigma` is the standard deviation of their logarithm
+    // Long pauses and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
     #[derive(Copy)]
     pub struct LogNormal {
         /// Mean time between two queries of an aggregator
@@ -87,7 +85,7 @@ table! {
 
 fn gaps(t: &mut Table) -> Option<GapsSpec> {
     let default = Some(("exponential", Origin::Default, "exponential"));
-    GapsSpec::read(t, "kind", default, "Law of the times between the queries of an aggregator")
+    GapsSpec::read(t, "kind", default, "Distribution of the time between two queries of an aggregator")
 }
 
 fn check_aggregators(t: &mut Table, aggregators: Option<&[String]>, context: &Context) {
@@ -126,7 +124,7 @@ impl Source for ScatterGatherSpec {
 /// The servers below one switch.
 type Rack = Vec<NodeId>;
 
-/// For each rack, its mid-level aggregator, and the number of responses for which that aggregator waits.
+/// For each rack: its mid-level aggregator, and the number of responses that it waits for.
 type Waits = Vec<(NodeId, usize)>;
 
 pub(crate) struct ScatterGather {
@@ -135,14 +133,14 @@ pub(crate) struct ScatterGather {
     response: u64,
     aggregators: Vec<NodeId>,
     racks: Vec<Rack>,
-    /// Common properties of all flows.
+    /// The common settings of the flows.
     template: FlowSpec,
     agenda: Agenda,
-    /// Random streams for the gaps, one per aggregator.
+    /// One per aggregator.
     gap_streams: Vec<Rng>,
     server_streams: Vec<Rng>,
     ideal_of_query: IdealOfQuery,
-    /// Flows that are due now.
+    /// Flows that are due.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
     under_way: Queries<Waits>,
@@ -207,7 +205,7 @@ impl ScatterGather {
         self.under_way.begin(record, waits.len() as u32, waits);
     }
 
-    /// Ideal time of a query: the slowest rack alone in an idle network, with its stages in sequence.
+    /// The slowest rack in the idle network: its stages in sequence.
     fn ideal(&self, source: NodeId, waits: &[(NodeId, usize)], start: Time) -> Span {
         let rack_alone = |rack: &Rack, mid: NodeId| {
             let template = FlowSpec { source, start, ..self.template };
@@ -220,7 +218,7 @@ impl ScatterGather {
         self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
     }
 
-    /// The requests of a mid-level aggregator to the other servers of its rack.
+    /// The requests of the mid-level aggregator to the other servers of its rack.
     fn requests<'a>(
         &'a self,
         rack: &'a Rack,
@@ -237,8 +235,7 @@ impl ScatterGather {
         FlowSpec { source: mid, destination: aggregator, size: self.response, reply: 0, ..*template }
     }
 
-    /// Starts the flows that follow a finished flow: the requests within the rack, or the response of the
-    /// rack.
+    /// The successors of a finished flow: the requests within the rack, or the answer.
     fn follow(&mut self, flow: &FlowSpec, query: u32, now: Time) {
         let Some((record, waits)) = self.under_way.get_mut(query) else { return };
         let aggregator = record.aggregator;
@@ -359,7 +356,7 @@ mod tests {
         topology.peer(topology.nodes()[host].ports[0])
     }
 
-    /// Takes the flows that are due, without starting the next query.
+    /// Takes due flows without starting the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
         while workload.next_start_time() == Some(now) {
@@ -411,7 +408,7 @@ mod tests {
         assert_eq!(done.len(), 1);
         assert_eq!((done[0].start, done[0].finish, done[0].fan_in), (start, Some(now), 8));
         assert_eq!((done[0].aggregator, done[0].response), (hla, 20_000));
-        // In this test each flow takes a microsecond: the request, three servers, the response.
+        // In this test each flow takes 1 us: request, three servers, answer.
         assert_eq!(done[0].ideal, Span::from_us(5));
     }
 
@@ -436,8 +433,8 @@ mod tests {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
                 std::iter::from_fn(|| workload.next_start_time().map(|_| workload.next_flow().start)).collect();
-            // Number of events of a renewal process in time t: mean t / mean, standard deviation variation *
-            // sqrt(t / mean).
+            // The number of events of a renewal process in time t: t / mean, with standard deviation variation * sqrt(t
+            // / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());
         }
     }

@@ -1,4 +1,4 @@
-//! Flow sizes: random draws, and the exact mean, which determines an offered load.
+//! Flow sizes: random draws, and the exact mean for the offered load.
 
 use super::cdf::{builtin, builtin_names, read_cdf};
 use super::context::{Context, SIZE_MAX, SIZES};
@@ -85,10 +85,10 @@ impl Cdf {
             return Some(Cdf { source, points });
         }
         t.source::<Points>("points", "those of the source", POINTS);
-        // A distribution with explicit points needs no source.
+        // With explicit points it needs no source.
         let source: String = t.needed_unless("source", "required, unless there are points", &doc)?;
         let points = points_of(t, &source, context.base_dir)?;
-        // Reject sizes above the maximum size of a listed flow.
+        // Sizes are limited like those of listed flows.
         let largest = points.last().map_or(0.0, |(bytes, _)| *bytes);
         let message = || format!("its largest size is above {SIZE_MAX}");
         t.check(largest <= SIZE_MAX.0 as f64, "source", message, "");
@@ -142,8 +142,7 @@ fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     x0 + (x1 - x0) * ((u - p0) / (p1 - p0))
 }
 
-/// The mean of the distribution that `inverse` draws from: the sum of the segments' midpoints, weighted by
-/// their probabilities.
+/// The mean of the distribution that `inverse` draws from: the sum of the pieces' middles, weighted by probability.
 fn cdf_mean(points: &[(f64, f64)]) -> f64 {
     let atom = points[0].0 * points[0].1;
     let piece = |w: &[(f64, f64)]| (w[1].1 - w[0].1) * f64::midpoint(w[0].0, w[1].0);
@@ -164,7 +163,7 @@ fn points_of(t: &mut Table, source: &str, base_dir: &Path) -> Option<Points> {
     None
 }
 
-/// The reason why points are not a valid distribution.
+/// The reason why points are not a distribution.
 fn wrong_cdf(points: &[(f64, f64)]) -> Option<String> {
     let Some((largest, end)) = points.last() else { return Some("[] has no point".to_owned()) };
     let outside = points.iter().find(|(bytes, p)| *bytes < 0.0 || !(0.0..=1.0).contains(p));
@@ -199,14 +198,14 @@ mod tests {
         SizesSpec::Cdf(Cdf { source: "test".into(), points: points.to_vec() })
     }
 
-    /// Asserts that the sample mean is within four standard errors of the mean, given the second moment.
+    /// Asserts that the sample mean lies within four standard errors of the mean, given the second moment.
     fn assert_mean(sizes: &SizesSpec, second_moment: f64) {
         let mean = draws(sizes).iter().sum::<f64>() / DRAWS as f64;
         let error = ((second_moment - sizes.mean().powi(2)).max(0.0) / DRAWS as f64).sqrt();
         assert_within(mean, sizes.mean(), 4.0 * error + 1e-9);
     }
 
-    /// Asserts that the fraction of draws up to `x` is `p`, within four standard errors.
+    /// Asserts that the share of draws up to `x` is `p`, within four standard errors.
     fn assert_quantile(sizes: &SizesSpec, x: f64, p: f64) {
         let share = draws(sizes).iter().filter(|size| **size <= x).count() as f64 / DRAWS as f64;
         assert_within(share, p, 4.0 * (p * (1.0 - p) / DRAWS as f64).sqrt() + 1e-9);

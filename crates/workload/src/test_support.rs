@@ -1,4 +1,4 @@
-//! Common parts of the tests of workloads.
+//! Helpers of the workload tests.
 
 use super::{QueryNumbers, WorkloadContext, build};
 use crate::{WorkloadKind, WorkloadSpec};
@@ -8,7 +8,7 @@ use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
 
-/// A random stream for tests.
+/// A stream for tests.
 pub(crate) fn rng(purpose: &str) -> Rng {
     pauseframe_engine::random_stream(12, purpose, 0)
 }

@@ -1,9 +1,8 @@
-//! UDP sources without congestion control (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
+//! Datagram sources without congestion control (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
 //!
-//! A flow of this workload contains all bytes that one source sends without a pause: all bytes from `start`
-//! on, or one burst. The network sends a flow at the rate of the workload, so its duration is known in
-//! advance: size divided by rate. The pause after a burst has an exponential distribution. Sources that are
-//! always on start simultaneously; other sources start after a first pause.
+//! A flow of this workload is the data that a source sends without a pause: everything from `start` on, or one burst.
+//! The network sends it at the rate of the workload, so the end of a burst is known in advance: size over rate. The
+//! pause after it is exponential. Continuous sources start together, bursty ones after a first pause.
 
 use super::random::exponential;
 use super::background::SIZES_DOC;
@@ -24,27 +23,27 @@ table! {
     pub struct UdpSpec {
         /// Hosts that send
         sources: Option<Vec<String>> = by(sending, context);
-        /// Destination hosts; each source (with bursts: each burst) draws one at random, never itself
+        /// Hosts that receive; each source (or each burst) picks a random one other than itself
         destinations: Option<Vec<String>> = by(some_hosts, context) => {
             check_destinations(t, sources.as_deref(), destinations.as_deref());
         };
-        /// Rate of a source while it sends, including all bytes that the scenario counts on the wire
+        /// Rate of a source while it sends, including all overhead on the wire
         rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
         // The largest payload for an MTU of 1500 bytes.
         /// Application bytes of a datagram
         datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
-        /// Datagrams are ECN-capable (ECT(0)): markers mark them, and the source does not react
+        /// Datagrams are ECN-capable (ECT(0)) and get marked; the source does not react
         #[source = "RFC 8085 §3.1.7"]
         ecn: bool = or(false);
         /// The 802.1p priority of the datagrams
         priority: u8 = or_in(0, 0..=7);
-        /// Random on-off bursts, or false: every source sends all the time
+        /// Random on-off bursts, or false: sources send continuously
         burst: Option<BurstSpec> = try_by(burst, context);
-        /// Total application bytes of each source
+        /// Application bytes per source
         size: Option<Bytes> = optional_in(SIZES, "none: until stop");
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from this time on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -78,7 +77,7 @@ fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: O
     }
 }
 
-/// Reads the bursts: `Some(None)` for a source that is always on; `None` if a mistake is recorded.
+/// `Some(None)` for a continuous source; `None` if an error was recorded.
 #[expect(clippy::option_option, reason = "a mistake is not the absence of a burst")]
 fn burst(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Option<BurstSpec>> {
     let item = t.item.and_then(|item| item.get(key));
@@ -106,7 +105,7 @@ impl Kind for UdpSpec {
 
 #[derive(Debug)]
 struct Udp {
-    /// Common properties of all flows.
+    /// The common settings of the flows.
     template: FlowSpec,
     destinations: Vec<NodeId>,
     rate: BitRate,
@@ -115,13 +114,13 @@ struct Udp {
     sources: Vec<Source>,
 }
 
-/// One host that sends.
+/// A sending host.
 #[derive(Debug)]
 struct Source {
     host: NodeId,
-    /// Start of its next flow; `None` after its last flow.
+    /// Start of its next flow; `None` after the last.
     next: Option<Time>,
-    /// Number of bytes left to send.
+    /// Bytes left to send.
     remaining: u64,
     rng: Rng,
 }
@@ -157,7 +156,7 @@ impl Udp {
         }
     }
 
-    /// The source with the earliest next flow; of simultaneous sources, the first in the list.
+    /// The source with the earliest flow; ties go to the first in the list.
     fn first(&self) -> Option<(Time, usize)> {
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((source.next?, number))).min()
     }
@@ -239,8 +238,7 @@ mod tests {
     #[test]
     fn bursts_have_their_size_and_pauses_their_mean() {
         let topology = racks(1, 4);
-        // 28 KB take 224 us at 1 Gb/s and the mean pause is 276 us, so each source sends a burst every 0.5
-        // ms.
+        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms per burst and source.
         let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle: Span::from_us(276) };
         let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));

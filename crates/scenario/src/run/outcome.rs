@@ -1,4 +1,4 @@
-//! From a network that has run to tables, a summary and files.
+//! Turns a network at the end of its run into tables, a summary and files.
 
 use super::suspicious::{needless_timeouts, starved_flows};
 use super::threads::ThreadChoice;
@@ -76,7 +76,7 @@ pub(super) fn tabulate(
     let received = built.network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
     let queries = built.network.query_records();
-    // The tables are made without the network in memory.
+    // The network is freed before the tables are made, to save memory.
     let flows = built.network.into_flow_records(ending.now);
     let summary = Summary::new(facts, &flows, &queries, &ports);
     let flows = if record.flows { flows } else { FlowRecords::default() };

@@ -1,5 +1,5 @@
-//! What was found from outside: files that are hostile or damaged, names that lead elsewhere, records without bounds, and
-//! figures that cannot be.
+//! Tests of faults that users found: hostile or damaged files, names that point outside of a folder,
+//! recordings without a limit, and impossible figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod agreement;
