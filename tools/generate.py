@@ -374,7 +374,7 @@ def reference(rows: Options) -> str:
 
 
 def key_rows(table: str, keys: Options) -> list[str]:
-    """The condition that all rows of a table share, and the rows; kinds with a common key share its row."""
+    """The condition that all rows of a table share, and the rows; kinds that have the same key share one row."""
     places: dict[tuple[str, ...], list[str]] = {}
     parent = re.escape(table.partition(".")[0].removesuffix("[]"))
     for row in keys:

@@ -123,7 +123,7 @@ class Claim(Model):
     why: str = ""
     """The reason for a deviation: the mechanism, with evidence. `why.py` replaces names of results by numbers."""
     typed: list[str] = []
-    """Numbers in `why` that are not results: the paper's, settings, arithmetic."""
+    """Numbers in the text `why` that are not results: numbers of the paper, settings, and arithmetic."""
     parts: Annotated[list[Part], Field(min_length=1)]
 
 

@@ -13,7 +13,7 @@ EVERY_S = 10.0
 
 
 class SweepDisplay:
-    """A bar on a terminal, else an occasional line.
+    """Shows a progress bar on a terminal, and otherwise an occasional line.
 
     With `wanted` False nothing is shown, not even failures; with None, only on a terminal.
     """
