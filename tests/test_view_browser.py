@@ -7,6 +7,8 @@ import shutil
 
 import pauseframe as pf
 import pytest
+from pauseframe import calculator
+from pauseframe.draw import draw
 from pauseframe.view import build_view, from_folder
 from test_view import storm_text
 
@@ -71,7 +73,7 @@ def visit(browser):
     """Opens a page; at the end nothing may have been said on its console, and nothing asked of a network."""
     said, contexts = [], []
 
-    def go(path, *, width=1400, height=900, scheme="light"):
+    def go(path, *, width=1400, height=900, scheme="light", ready="html[data-ready]"):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
@@ -79,7 +81,7 @@ def visit(browser):
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
         page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        page.wait_for_selector(ready, timeout=60_000)
         return page
 
     yield go
@@ -229,3 +231,15 @@ def test_two_runs_have_one_clock(pages, visit):
     counts = [int(text.split()[0]) for text in page.locator(".story").all_inner_texts()]
     assert counts[0] > counts[1] > 0
     assert page.locator("#sums .u-legend").count() == 3
+
+
+def test_pages_of_one_figure_draw_it(visit, tmp_path):
+    """A topology and the headroom calculator use the same compressed plotly.js as reports."""
+    fabric, headroom = tmp_path / "fabric.html", tmp_path / "headroom.html"
+    draw(pf.load_topology("fat_tree:k=4"), fabric, mark=["edge0_0:0"])
+    assert visit(fabric, ready="#canvas .scatterlayer").locator("#canvas .points path").count() >= 36
+    calculator.draw(calculator.calculate(100_000, 40.0), headroom)
+    page = visit(headroom, ready="#canvas .barlayer")
+    assert "Headroom for 100 Gb/s" in page.inner_text("h1")
+    assert page.locator("#canvas .barlayer path").count() > 5
+    assert max(fabric.stat().st_size, headroom.stat().st_size) < 800_000
