@@ -63,7 +63,11 @@ def test_set_and_force(scenario_file, tmp_path):
     assert again.returncode == 2
     assert "--force" in again.stderr
     assert 'rto_min = "7 ms"' in pf.load(tmp_path / "out").scenario_toml
-    assert cli("run", scenario_file, "--force", "--out", tmp_path / "out").returncode == 0
+    assert cli("report", tmp_path / "out").returncode == 0
+    forced = cli("run", scenario_file, "--force", "--quiet", "--out", tmp_path / "out")
+    assert (forced.returncode, forced.stdout) == (0, "")
+    assert forced.stderr == "note: --force removed report.html with the results of the old run\n"
+    assert not (tmp_path / "out" / "report.html").exists()
     assert 'rto_min = "7 ms"' not in pf.load(tmp_path / "out").scenario_toml
 
 
