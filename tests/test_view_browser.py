@@ -268,8 +268,8 @@ record = { states = { every = "5 us" } }
 workload = { kind = "flows", flows = [{ src = "host0", dst = "host2", size = "1 MB" }] }
 """
 CAUSES = {
-    # Scenario, when to look, the queue where it began (None: the one of the first request in the log), how many pauses the
-    # chain has at least, and its last words.
+    # Scenario, when to look, the queue where it began (None: that of the first request in the log), how many pauses
+    # the chain has at least, and its last words.
     "storm, first pause": (storm_text(), "first pause", "edge0_0:0", 1, "its own receive buffer was full"),
     "storm, most pauses": (storm_text(), "most pauses", "edge0_0:0", 3, "its own receive buffer was full"),
     "slow receiver": (SLOW, "most pauses", "switch:2", 2, "its own receive buffer was full"),
