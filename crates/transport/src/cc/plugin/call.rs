@@ -112,6 +112,7 @@ impl Slot {
 }
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
+#[cfg(unix)]
 pub(super) fn current() -> Option<Call> {
     SLOT.try_with(|slot| slot.call()).ok().flatten()
 }
