@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+from pauseframe._files import refuse_file
 from pauseframe._text import (
     completion_rows,
     format_bytes,
@@ -60,6 +61,8 @@ def run_flows(
     have no congestion control here, so they only let the scenario name them.
     """
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
+    if out is not None:
+        refuse_file(out)
     display = None
     if progress is None or progress is True:
         from pauseframe.progress import stage_display

@@ -28,7 +28,7 @@ WRONG_INPUT = 2
 DEADLOCK = 3
 """A run with a deadlock: its results are whole, but what they say of times is how long it stood."""
 
-INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError)
+INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 ERRORS = (*INPUT_ERRORS, RunError, OSError)
 """What a command may end with; anything else is a mistake of ours and shows its traceback."""
 
