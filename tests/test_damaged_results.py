@@ -285,6 +285,14 @@ def test_every_damage_is_named(tmp_path: Path) -> None:
     assert codes[2] > 75, codes
 
 
+def test_an_export_names_a_table_that_is_gone(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    (copy / "ports.parquet").unlink()
+    code, err = call(["export", "csv", str(copy)])
+    assert code == 2
+    assert "ports.parquet" in err
+
+
 @pytest.mark.parametrize("damage", [truncate, flip, append, delete, other_text, folder, loop, fifo, other_columns])
 def test_tables_are_checked_against_the_manifest(run: Path, tmp_path: Path, damage: Damage) -> None:
     copy = Path(shutil.copytree(run, tmp_path / "copy"))

@@ -73,6 +73,11 @@ class ResultsFolder:
             self.damaged(SCENARIO, f"it is not TOML: {error}")
         return text
 
+    def tables(self) -> list[str]:
+        """The names of the tables that the run wrote."""
+        files = self._seals or [path.name for path in self.path.iterdir()]
+        return sorted(name.removesuffix(".parquet") for name in files if name.endswith(".parquet"))
+
     def has_table(self, name: str) -> bool:
         """Whether the run wrote a table."""
         file = f"{name}.parquet"

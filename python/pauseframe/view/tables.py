@@ -25,7 +25,7 @@ def export_tables(
     already, DamagedResultsError for one that is damaged.
     """
     results = open_tables(folder)
-    known = sorted(path.stem for path in folder.glob("*.parquet"))
+    known = results.tables()
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"{folder}: table {none_of(unknown[0], known)}")
     files = {name: out / f"{name}.{ending}" for name in (names or known)}
