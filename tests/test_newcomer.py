@@ -284,7 +284,6 @@ COMMANDS = {
     "init": ("init", "is not a command", "a scenario file that you write"),
     "export parquet out": ("export", "'parquet' is not one of", "csv"),
     "export out": ("export", "'out' is not one of", "the command comes first"),
-    "compare out": ("out", "is a single run", "name a second folder"),
     "lint good.toml": ("good.toml", "is TOML, not a device file", "pauseframe validate"),
     "route check fat_tree:k=4 out": ("out", "holds the results of a run", "route plan"),
     "sweep good.toml --set topology.hosts=4..8": ("--set", "is no range", "from = 4, to = 8"),
@@ -309,6 +308,15 @@ def test_a_sweep_without_an_axis_says_so(desk):
     done = CliRunner().invoke(app, ["sweep", "good.toml", "--out", "sweep", "--jobs", "1"])
     assert (done.exit_code, "nothing is varied" in done.stderr) == (0, True)
     assert "--set PATH=V1,V2" in done.stderr
+
+
+def test_a_comparison_of_one_run_says_so(desk):
+    pf.run(desk / "good.toml", out=desk / "out", progress=False)
+    done = CliRunner().invoke(app, ["compare", "out"])
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "warning: out is a single run: name a second folder to compare it with\n",
+    )
 
 
 def test_the_next_step_after_states_is_the_player(desk):

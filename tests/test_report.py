@@ -361,7 +361,7 @@ def test_a_million_flows_give_a_small_report(tmp_path):
     frames["flows"] = pl.concat([frames["flows"]] * 100)
     folder = synthetic.write_folder(tmp_path / "large", frames)
     html, _, _ = report(tmp_path / "r.html", folder)
-    assert len(html) < 8_000_000
+    assert len(html) < 3_000_000
 
 
 def test_natural_order():

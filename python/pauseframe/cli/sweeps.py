@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pauseframe._core import InputError
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
@@ -143,7 +142,7 @@ def compare(
 
     comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
     if comparison.runs == 1:
-        raise InputError(f"{folders[0]} is a single run: name a second folder to compare it with")
+        say(f"warning: {folders[0]} is a single run: name a second folder to compare it with")
     if csv is not None:
         write_text(csv, tables.csv_text(comparison))
     if latex is not None:
