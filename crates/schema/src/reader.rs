@@ -522,7 +522,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
         let language = self.ledger.language;
         let of_inner_table = language.inner_table_with(&self.path, &self.known, key);
-        if !of_inner_table.is_empty() {
+        if !self.path.is_empty() && !of_inner_table.is_empty() {
             return of_inner_table;
         }
         let of_other_kinds = language.kinds_with(&self.path, key);
