@@ -217,6 +217,10 @@ macro_rules! whole_number {
                         message: format!("{} is text; expected {range}", item.show()),
                         hint: format!("write {text} without quotes"),
                     }),
+                    Value::Float(number) if number.fract() == 0.0 && (0.0..1e9).contains(number) => Err(Mistake {
+                        message: format!("{} has a decimal point; expected {range}", item.show()),
+                        hint: format!("write {number}"),
+                    }),
                     _ => wrong_sort(item, &range),
                 }
             }

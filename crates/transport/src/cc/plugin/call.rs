@@ -112,6 +112,7 @@ impl ThreadCallSlot {
 }
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
+#[cfg(unix)]
 pub(super) fn current_call_of_thread() -> Option<PluginCall> {
     SLOT.try_with(|slot| slot.current_call()).ok().flatten()
 }
