@@ -1,6 +1,6 @@
 """Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs this script.
 
-The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; and the two
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their folders; and the two
 JavaScript libraries in the package: plotly.js, part of every report, and uPlot, part of every page of the player.
 """
 

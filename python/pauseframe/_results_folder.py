@@ -29,7 +29,7 @@ FINISHED = ("complete", "deadlock")
 MANIFEST = "manifest.json"
 PROGRAM = "pauseframe"
 FLOW_LEVEL = "flow_level"
-"""Kind of the manifest of a run without packets, whose tables have columns of their own."""
+"""Kind of the manifest of a run without packets, whose tables have other columns."""
 SCENARIO = "scenario.resolved.toml"
 LARGEST_TEXT = 1 << 28
 """Maximum size of a manifest or a scenario in bytes; a scenario with a million flows needs about a quarter of it."""

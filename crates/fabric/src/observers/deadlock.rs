@@ -3,7 +3,7 @@
 //! An egress queue is paused because its ingress account at the next switch is above XON. Packets in the egress queues of that switch hold this
 //! account. If enough of these queues are paused for the same reason, around a cycle, nothing moves. The detector finds the largest set of paused
 //! slots each of which would stay above its resume level even if everything outside the set drained: none of the set can ever move, whatever the rest
-//! of the network does (as long as pauses are renewed in time and no watchdog or failure takes packets away). The set is empty unless there is a
+//! of the network does (as long as pauses are renewed in time and no watchdog or failure takes packets away). The set is empty unless the network has a
 //! cycle (Dally and Seitz 1987: a cycle of channel dependencies, here one with full buffers). The detector reports the cycles; everything else in the
 //! set waits for one of them. It runs only while some class has been paused for a configured time, so runs without long pauses pay nothing, and once
 //! at the end of the run.

@@ -34,7 +34,7 @@ impl<'n> SwitchNode<'n> {
 
     /// Frames of several ports that arrive within one frame time compete for the last place in a full queue. `ties.rs` chooses among them, because
     /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, and the function returns the loser.
-    /// Ports with a buffer of their own do not compete.
+    /// Ports with separate buffers do not compete.
     #[cold]
     pub(super) fn compete_for_last_place(
         &mut self,

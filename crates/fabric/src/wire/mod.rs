@@ -48,7 +48,7 @@ use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The ports of a partition. Arrays are indexed by numbers of the whole network; a partition uses only the entries of its own nodes. Arrays of
+/// The ports of a partition. Arrays are indexed by numbers of the whole network; a partition uses only the entries of its nodes. Arrays of
 /// disabled features are empty.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "the ports themselves, beside what belongs to them")]

@@ -379,7 +379,7 @@ fn read_workloads(
     transports: &mut [Named],
 ) -> Vec<Partial> {
     let names: Vec<String> = transports.iter().map(|transport| transport.name.clone()).collect();
-    // A stop with a mistake is a mistake of its own, and not one of each workload.
+    // A mistake in `stop` is reported once, and not again for each workload.
     let stop = stop.time.or_else(|| is_stop_given(t.ledger.root).then_some(TIME_MAX));
     let context = Context { base_dir, stop, hosts, transports: &names };
     let mut taken = given_names(t.ledger.root);

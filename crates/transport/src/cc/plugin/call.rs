@@ -1,4 +1,4 @@
-//! The call of a plug-in that a thread is in, for whoever has to say which plug-in trapped or does not return.
+//! The call of a plug-in that a thread is in, for the message that names the plug-in that trapped or does not return.
 
 use super::code::PluginCode;
 use std::ptr::null_mut;
