@@ -16,7 +16,7 @@
 
 use crate::frame::{CompactSegment, FrameKind, Packet};
 use crate::ids::{SlotId, SwitchId};
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::switching::pool::IngressOccupancy;
 use crate::wire::ingress::IngressAccount;
@@ -96,7 +96,7 @@ impl DeadlockDetector {
 
     /// Checks for deadlocks if due; true if it found a new one. `is_over`: only observation is pending.
     #[cold]
-    pub(crate) fn detect_if_due(&mut self, view: NetworkView, now: Time, is_over: bool) -> bool {
+    pub(crate) fn detect_if_due(&mut self, view: ObserverView, now: Time, is_over: bool) -> bool {
         self.at = None;
         let paused = view.paused_slots();
         let Some(oldest) = paused.iter().map(|slot| view.paused_since(*slot)).min() else {
@@ -113,7 +113,7 @@ impl DeadlockDetector {
 
     /// Final check at the end of a run, for deadlocks since the last check. With a watchdog (`guarded`) it reports only cycles that the watchdog had
     /// time to break.
-    pub(crate) fn finish_observation(&mut self, view: NetworkView, guarded: bool, now: Time) {
+    pub(crate) fn finish_observation(&mut self, view: ObserverView, guarded: bool, now: Time) {
         let least = if guarded { self.after } else { Span::ZERO };
         let paused = view.paused_slots();
         let since = |slot: &SlotId| view.paused_since(*slot);
@@ -122,7 +122,7 @@ impl DeadlockDetector {
         }
     }
 
-    fn detect_among(&mut self, view: NetworkView, paused: &[SlotId], now: Time) -> bool {
+    fn detect_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time) -> bool {
         let held = view.held_bytes_by_account(paused);
         let stuck = view.find_stuck_slots(paused, &held);
         let cycles = view.deadlock_cycles(&stuck, &held);
@@ -139,7 +139,7 @@ impl DeadlockDetector {
     }
 }
 
-impl NetworkView<'_> {
+impl ObserverView<'_> {
     fn paused_since(&self, slot: SlotId) -> Time {
         self.sending_partition(self.plan.port_and_class(slot).0).ports.pauses[slot].since
     }

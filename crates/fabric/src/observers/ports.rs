@@ -1,7 +1,7 @@
 //! Results of a run by port: the raw rows of the `ports` table.
 
 use crate::observers::states::StateLog;
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::wire::counters::{DropReason, LossReason};
 use pauseframe_units::{PortId, Priority, Span, Time};
@@ -49,7 +49,7 @@ pub struct PortReport {
     pub watchdog_storms: u64,
 }
 
-impl NetworkView<'_> {
+impl ObserverView<'_> {
     /// The report of `port` for `class` up to `now`; `None` if the class was never used there.
     pub(crate) fn port_report(
         &self,
