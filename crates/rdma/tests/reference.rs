@@ -56,10 +56,16 @@ fn by_pair(rows: Vec<Row>) -> BTreeMap<u64, Vec<Row>> {
     all
 }
 
-fn is_close(ours: f64, theirs: f64) -> bool {
-    // The logs of TIMELY have nine digits, all others twelve.
-    (ours - theirs).abs() <= 1e-8 * theirs.abs().max(1e-3)
+/// Whether both agree in all significant digits that the log has.
+fn agrees(ours: f64, theirs: f64, digits: usize) -> bool {
+    let rounded: f64 = format!("{ours:.*e}", digits - 1).parse().expect("a number was printed");
+    rounded == theirs
 }
+
+/// Significant digits of alpha and of the utilisation.
+const DIGITS: usize = 12;
+/// Those of the difference between round trips in the logs of TIMELY.
+const DIGITS_TIMELY: usize = 9;
 
 /// What the reference calls `dcqcn_paper`: the timers of the paper, all else as in `dcqcn`.
 fn dcqcn_settings(run: &str) -> DcqcnSettings {
@@ -122,7 +128,7 @@ fn dcqcn_decides_as_the_hpcc_simulator_does() {
                     ),
                     "{run}, queue pair {pair}"
                 );
-                assert!(is_close(state.alpha(), decimal(row, "alpha")), "{run}, {pair}: alpha at {at}");
+                assert!(agrees(state.alpha(), decimal(row, "alpha"), DIGITS), "{run}, {pair}: alpha at {at}");
                 compared += 1;
             }
         }
@@ -144,7 +150,10 @@ fn timely_decides_as_the_hpcc_simulator_does() {
                     (number(&row, "rate_after_bps"), number(&row, "inc_stage")),
                     "{run}, queue pair {pair}: {row:?}"
                 );
-                assert!(is_close(state.difference(), decimal(&row, "rtt_diff_ns")), "{run}, {pair}: {row:?}");
+                assert!(
+                    agrees(state.difference(), decimal(&row, "rtt_diff_ns"), DIGITS_TIMELY),
+                    "{run}, {pair}: {row:?}"
+                );
                 compared += 1;
             }
         }
@@ -214,7 +223,7 @@ fn hpcc_decides_as_its_simulator_does() {
                     ),
                     "{run}, queue pair {pair}: {row:?}"
                 );
-                assert!(is_close(state.utilisation(), decimal(&row, "u")), "{run}, {pair}: {row:?}");
+                assert!(agrees(state.utilisation(), decimal(&row, "u"), DIGITS), "{run}, {pair}: {row:?}");
             }
         }
     }
