@@ -4,7 +4,7 @@ use crate::cc::hpcc::Telemetry;
 use crate::cc::{Acknowledgement, Controller};
 use crate::packet::{Opcode, Packet, Syndrome, psn, rnr_delay, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
-use pauseframe_units::{BitRate, Bytes, Time};
+use pauseframe_units::{BitRate, Bytes, Span, Time};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Why a queue pair has gone into the error state.
@@ -40,8 +40,9 @@ pub(crate) struct Sender {
     sent_bytes: u64,
     /// Of packets from `unacknowledged` on: when each was sent last.
     sent_at: VecDeque<Time>,
-    /// When pacing lets the next packet go.
+    /// When pacing lets the next packet go, and the bytes of the last one.
     pace_at: Time,
+    paced_bytes: Bytes,
     /// When the retransmission timer expires; `Time::MAX` if it does not run.
     timer_at: Time,
     retries: u32,
@@ -65,6 +66,7 @@ impl Sender {
             sent_bytes: 0,
             sent_at: VecDeque::new(),
             pace_at: Time::ZERO,
+            paced_bytes: Bytes::ZERO,
             timer_at: Time::MAX,
             retries: 0,
             rnr_retries: 0,
@@ -156,7 +158,8 @@ impl Sender {
         self.on_sent(number, &packet, is_new, settings, stats, now);
         let bytes = u64::from(settings.ip_size(&packet) + settings.link_overhead);
         cc.on_sent(bytes, now);
-        self.pace_at = self.pace_at.max(now) + BitRate(cc.rate().max(1)).serialise(Bytes(bytes));
+        self.paced_bytes = Bytes(bytes);
+        self.pace_at = self.pace_at.max(now) + self.pacing_gap(cc);
         // A rate that has been rounded must not fall behind its link for ever.
         self.pace_at.0 = self.pace_at.0.saturating_sub(1);
         Some(packet)
@@ -270,6 +273,7 @@ impl Sender {
         (self.retries, self.rnr_retries) = (0, 0);
         self.timer_at = if self.unacknowledged < self.next { now + settings.timeout } else { Time::MAX };
         let mtu = u64::from(settings.mtu);
+        let gap = self.pacing_gap(cc);
         cc.on_ack(&Acknowledgement {
             now,
             packets: reached - before,
@@ -278,6 +282,13 @@ impl Sender {
             rtt: sent_at.map(|sent| now - sent),
             telemetry: *telemetry,
         });
+        // The new rate holds from the last packet on: waiting for the old one would delay the reaction by up to a round trip.
+        self.pace_at.0 = (self.pace_at.0 + self.pacing_gap(cc).0).saturating_sub(gap.0);
+    }
+
+    /// The time between the last packet and the next at the rate of now.
+    fn pacing_gap(&self, cc: &Controller) -> Span {
+        BitRate(cc.rate().max(1)).serialise(self.paced_bytes)
     }
 
     /// Packets are missing: goes back to the first, or fills the holes.
