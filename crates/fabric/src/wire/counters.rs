@@ -47,6 +47,8 @@ pub(crate) struct Counters {
     /// Lost with a link, on a bad wire or to a watchdog.
     pub(crate) lost: [u64; LossReason::ALL.len()],
     pub(crate) ecn_marks: u64,
+    /// Packets that lost their payload here.
+    pub(crate) trims: u64,
     /// What failures have cut off frames in service.
     pub(crate) cut_off: Span,
     /// CNMs that the congestion point here has sent, and those that came to the NIC here.
@@ -63,6 +65,7 @@ impl Counters {
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));
         self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
         self.ecn_marks += other.ecn_marks;
+        self.trims += other.trims;
         self.cut_off += other.cut_off;
         self.cnms_sent += other.cnms_sent;
         self.cnms_received += other.cnms_received;

@@ -325,6 +325,14 @@ impl NodePorts<'_> {
         }
     }
 
+    /// A packet that was to wait in a queue has lost so many bytes.
+    pub(crate) fn count_trim(&mut self, slot: OwnSlot, cut: u16) {
+        self.counters(slot).trims += 1;
+        if let Some(switch) = self.of_switch() {
+            switch.gone += Amount { packets: 0, bytes: u64::from(cut) };
+        }
+    }
+
     /// A packet is lost at `port`, which it was to leave by.
     pub(crate) fn count_loss(&mut self, port: OwnPort, class: u8, reason: LossReason, ctx: &Context) {
         self.counters(port.slot(class, &ctx.hot)).lost[reason as usize] += 1;

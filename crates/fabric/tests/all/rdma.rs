@@ -4,15 +4,15 @@ use crate::common::*;
 use pauseframe_engine::stream;
 use pauseframe_fabric::{
     BufferPolicy, ByPort, Failed, Failure, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, Overhead,
-    RdmaSettings, Red, Settings, Spacing, Transport,
+    QueueDiscipline, RdmaSettings, Red, Settings, Spacing, Transport,
 };
-use pauseframe_rdma::cc::dcqcn::{Dcqcn, DcqcnSettings, Preset};
+use pauseframe_rdma::cc::dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
-use pauseframe_rdma::cc::{Control, ControlChoice};
+use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
 use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
 use pauseframe_topology::Topology;
-use pauseframe_topology::generate::star;
+use pauseframe_topology::generate::{fat_tree, star};
 use pauseframe_units::{Bytes, Span, Time};
 use std::sync::Arc;
 
@@ -33,6 +33,7 @@ pub(crate) fn pair() -> QueuePairSettings {
         rnr_retry: 7,
         rnr_timer: 14,
         selective_repeat: false,
+        unordered: false,
         notification: Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO }),
         telemetry_bytes: 0,
         link_overhead: 0,
@@ -234,8 +235,10 @@ fn dcqcn_stands_at_the_fixed_point_of_its_reaction_point() {
         };
         let flows: Vec<FlowSpec> = (1..=senders).map(long).collect();
         // The slope of the paper's 5 KB, 200 KB and 1 %, but no queue reaches the threshold from which all is marked.
-        let settings =
-            Settings { marker: red(5_000, 980_000, 0.05), ..roce(ControlChoice::Dcqcn(Preset::Paper)) };
+        let settings = Settings {
+            marker: red(5_000, 980_000, 0.05),
+            ..roce(ControlChoice::Dcqcn(Preset::Paper, DcqcnChanges::default()))
+        };
         let mut network = build(&topology, &settings, &flows);
         let mut seen = |until: u64| {
             let ending = proceed(&mut network, Time(Span::from_ms(until).0));
@@ -268,7 +271,7 @@ fn tcp_and_rdma_share_a_link() {
         Transport { config: Arc::new(dctcp(10 * MSS)), priority: priority(0), datagrams: None, rdma: None };
     let settings = Settings {
         marker: red(100_000, 400_000, 0.2),
-        transports: vec![rdma(ControlChoice::Dcqcn(Preset::ConnectX)), tcp],
+        transports: vec![rdma(ControlChoice::Dcqcn(Preset::ConnectX, DcqcnChanges::default())), tcp],
         nic_buffer: 100_000,
         ..roce(NO_CONTROL)
     };
@@ -306,9 +309,9 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
 #[test]
 fn incasts_end_as_in_the_hpcc_simulator() {
     for (control, senders, end, queue) in [
-        (ControlChoice::Dcqcn(Preset::Hpcc), 2, 901_380.0, 210_952.0),
-        (ControlChoice::Dcqcn(Preset::Hpcc), 8, 3_585_919.0, 378_608.0),
-        (ControlChoice::Dcqcn(Preset::Hpcc), 32, 12_280_683.0, 3_659_725.0),
+        (ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()), 2, 901_380.0, 210_952.0),
+        (ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()), 8, 3_585_919.0, 378_608.0),
+        (ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()), 32, 12_280_683.0, 3_659_725.0),
         (ControlChoice::Timely, 2, 939_738.0, 252_305.0),
         (ControlChoice::Timely, 8, 2_957_637.0, 5_546_268.0),
         (ControlChoice::Timely, 32, 11_155_486.0, 4_534_577.0),
@@ -417,4 +420,70 @@ fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
     // The queue counts a packet without preamble and gap.
     let expected = (target.0 - idle) as f64 / 80.0 * (WIRE - 20) as f64 / WIRE as f64;
     assert!((queue / expected - 1.0).abs() < 0.1, "{queue} bytes, {expected} for the target");
+}
+
+/// NSCC in htsim's network: a three-tier fat tree of 16 hosts at 100 Gb/s with 1 us a hop, packets of 4,150 bytes of which 4,086 are
+/// payload, a queue of a BDP that trims and marks between 0.2 and 0.8 BDP, and sprayed packets.
+fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
+    let channel = link(100, Span::from_us(1));
+    let topology = fat_tree(4, channel, channel).unwrap();
+    let network = NsccNetwork { base_rtt: Span(14_022_720), trims };
+    let mut transport = rdma(ControlChoice::Nscc(network));
+    transport.priority = priority(0);
+    if let Some(rdma) = &mut transport.rdma {
+        rdma.pair = QueuePairSettings {
+            mtu: 4086,
+            unordered: true,
+            timeout: Span::from_us(100),
+            notification: None,
+            ..rdma.pair
+        };
+    }
+    let settings = Settings {
+        seed,
+        overhead: Overhead { frame: 18, tag: 0, min_frame: 64, gap: 0 },
+        marker: red(37_350, 145_250, 1.0),
+        buffer: BufferPolicy::PerPort(Bytes(if trims { 178_450 } else { 892_250 })),
+        queue: if trims { QueueDiscipline::Trim } else { QueueDiscipline::Fifo },
+        spray: true,
+        transports: vec![transport],
+        nic_buffer: 5_000,
+        random_ties: true,
+        ..settings(config())
+    };
+    (topology, settings)
+}
+
+/// Last completions of htsim's runs, microseconds (one seed each).
+#[test]
+fn nscc_ends_as_in_htsim() {
+    let incast = |senders: usize| (1..=senders).map(|sender| (sender, 0)).collect::<Vec<_>>();
+    let permutation = (0..16).map(|host| (host, (host + 9) % 16)).collect::<Vec<_>>();
+    for (pairs, trims, end) in [
+        (vec![(0, 13)], true, 176.2),
+        (incast(2), true, 329.4),
+        (incast(8), true, 1316.0),
+        (incast(8), false, 1515.0),
+        (permutation, true, 197.8),
+    ] {
+        let mut last = 0.0;
+        for seed in 1..=5 {
+            let (topology, settings) = htsim(seed, trims);
+            let hosts: Vec<_> = topology.hosts().collect();
+            let name = |host: usize| topology.nodes()[hosts[host]].name.clone();
+            let flows: Vec<FlowSpec> =
+                pairs.iter().map(|(from, to)| flow(&topology, &name(*from), &name(*to), 2_002_140)).collect();
+            let (mut network, ending) = run(&topology, &settings, &flows);
+            let records = network.flow_records(ending.now);
+            assert!(records.iter().all(|record| record.status == FlowStatus::Finished));
+            let reports = network.port_reports(ending.now);
+            let trimmed: u64 = reports.iter().map(|report| report.trims).sum();
+            let repeats: u64 = records.iter().map(|record| record.rdma.repeats_by_nak).sum();
+            if trims {
+                assert_eq!((drops(&network, &ending), repeats), ([0; 4], trimmed), "{} flows", pairs.len());
+            }
+            last += records.iter().map(|record| record.end.0).max().unwrap() as f64 / 5e6;
+        }
+        assert!((last / end - 1.0).abs() < 0.15, "{} flows: end at {last} us, {end} there", pairs.len());
+    }
 }

@@ -108,6 +108,45 @@ impl DcqcnSettings {
     }
 }
 
+/// Constants that replace those of a preset.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct DcqcnChanges {
+    /// [`DcqcnSettings::alpha_interval`].
+    pub alpha_interval: Option<Span>,
+    /// [`DcqcnSettings::gain`].
+    pub gain: Option<f64>,
+    /// [`DcqcnSettings::rise_interval`].
+    pub rise_interval: Option<Span>,
+    /// [`DcqcnSettings::byte_counter`].
+    pub byte_counter: Option<u64>,
+    /// [`DcqcnSettings::recovery_steps`].
+    pub recovery_steps: Option<u32>,
+    /// [`DcqcnSettings::additive`].
+    pub additive: Option<u64>,
+    /// [`DcqcnSettings::hyper`].
+    pub hyper: Option<u64>,
+    /// [`DcqcnSettings::minimum_rate`].
+    pub minimum_rate: Option<u64>,
+}
+
+impl DcqcnSettings {
+    /// The same with some constants replaced.
+    #[must_use]
+    pub fn with(self, changes: &DcqcnChanges) -> DcqcnSettings {
+        DcqcnSettings {
+            alpha_interval: changes.alpha_interval.unwrap_or(self.alpha_interval),
+            gain: changes.gain.unwrap_or(self.gain),
+            rise_interval: changes.rise_interval.unwrap_or(self.rise_interval),
+            byte_counter: changes.byte_counter.or(self.byte_counter),
+            recovery_steps: changes.recovery_steps.unwrap_or(self.recovery_steps),
+            additive: changes.additive.unwrap_or(self.additive),
+            hyper: changes.hyper.unwrap_or(self.hyper),
+            minimum_rate: changes.minimum_rate.unwrap_or(self.minimum_rate),
+            ..self
+        }
+    }
+}
+
 /// What a timer of the reaction point does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
