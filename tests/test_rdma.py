@@ -1,5 +1,6 @@
 """Queue pairs from scenario to report: keys of DCQCN, trimming, and what tables and reports tell of them."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -83,3 +84,31 @@ def test_tune_starts_with_published_constants_of_dcqcn() -> None:
         for path in (f"transport.{key}", f"transports.roce.{key}"):
             found = [(suggestion.path, suggestion.value) for suggestion in suggestions(facts, path)]
             assert found == [(path, pytest.approx(paper)), (path, pytest.approx(card))]
+
+
+def test_the_page_on_who_pays_tells_what_the_runs_give() -> None:
+    page = (EXAMPLES.parent / "docs/how-to/tcp-and-roce.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (yes|no) \| (one|two) \| (DCTCP|CUBIC) \| (.*) \|$", page, re.M)
+    assert len(rows) == 8
+    for pfc, classes, tcp, figures in rows:
+        assert figures.split(" | ") == who_pays(pfc == "yes", classes == "one", tcp.lower()), (pfc, classes, tcp)
+
+
+def who_pays(has_pfc: bool, shares_class: bool, tcp: str) -> list[str]:
+    """Gb/s of RoCE and of TCP, drops, pause frames, and the mean queue of the link in KB."""
+    changes = {"transports.tcp.preset": tcp, "transports.roce.lossless": has_pfc, "transports.roce.priority": 3}
+    if shares_class:
+        changes |= {"transports.tcp.lossless": has_pfc, "transports.tcp.priority": 3}
+    text = (EXAMPLES / "roce_and_tcp.toml").read_text(encoding="utf-8")
+    done = pf.run(Source.read(text).resolve_with(changes, seed=1), progress=False)
+    flows, ports = pl.DataFrame(done.flows), pl.DataFrame(done.ports)
+    bits = 8 / done.summary["sim_time_s"] / 1e9
+    of = {name: flows.filter(pl.col("transport").cast(pl.String) == name)["delivered_bytes"].sum() for name in ("roce", "tcp")}
+    queue = ports.filter(pl.col("port").cast(pl.String) == "switch:0")["backlog_mean_bytes"].sum()
+    return [
+        f"{of['roce'] * bits:.1f}",
+        f"{of['tcp'] * bits:.1f}",
+        f"{done.summary['drops']:,}",
+        f"{done.summary['pfc_pauses']:,}",
+        f"{queue / 1e3:,.0f}",
+    ]
