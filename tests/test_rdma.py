@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
+import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import data, summary
 from pauseframe.sweep.plan import Source
 from pauseframe.tune.formulas import facts_of, suggestions
-
-import pauseframe as pf
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 INCAST = """
@@ -103,7 +102,10 @@ def who_pays(has_pfc: bool, shares_class: bool, tcp: str) -> list[str]:
     done = pf.run(Source.read(text).resolve_with(changes, seed=1), progress=False)
     flows, ports = pl.DataFrame(done.flows), pl.DataFrame(done.ports)
     bits = 8 / done.summary["sim_time_s"] / 1e9
-    of = {name: flows.filter(pl.col("transport").cast(pl.String) == name)["delivered_bytes"].sum() for name in ("roce", "tcp")}
+    of = {
+        name: flows.filter(pl.col("transport").cast(pl.String) == name)["delivered_bytes"].sum()
+        for name in ("roce", "tcp")
+    }
     queue = ports.filter(pl.col("port").cast(pl.String) == "switch:0")["backlog_mean_bytes"].sum()
     return [
         f"{of['roce'] * bits:.1f}",
