@@ -320,3 +320,39 @@ impl Dcqcn {
         self.rose_since_cut = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_replace_the_constants_that_they_name() {
+        let preset = DcqcnSettings::of(Preset::Paper, 40_000_000_000);
+        assert_eq!(preset.with(&DcqcnChanges::default()), preset);
+        let changes = DcqcnChanges {
+            alpha_interval: Some(Span::from_us(1)),
+            gain: Some(0.5),
+            rise_interval: Some(Span::from_us(2)),
+            byte_counter: Some(3),
+            recovery_steps: Some(4),
+            additive: Some(5),
+            hyper: Some(6),
+            minimum_rate: Some(7),
+        };
+        let DcqcnSettings { reaction, initial_alpha, clamp, .. } = preset;
+        let expected = DcqcnSettings {
+            reaction,
+            alpha_interval: Span::from_us(1),
+            gain: 0.5,
+            initial_alpha,
+            rise_interval: Span::from_us(2),
+            byte_counter: Some(3),
+            recovery_steps: 4,
+            additive: 5,
+            hyper: 6,
+            minimum_rate: 7,
+            clamp,
+        };
+        assert_eq!(preset.with(&changes), expected);
+    }
+}
