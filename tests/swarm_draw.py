@@ -175,7 +175,7 @@ def _queue_pairs(rng: random.Random) -> Table:
     transport["rdma_selective_repeat"] = rng.random() < 0.4
     transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"
     if transport["preset"] == "roce_dcqcn":
-        transport["rdma_control"] = rng.choice(["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])
+        transport["rdma_control"] = rng.choice(["none", "none", "none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])
     if rng.random() < 0.4:
         transport |= {"rdma_ack_every": 8, "rdma_cnp_interval": "4 us", "rdma_cnp_delay": "2 us"}
     if rng.random() < 0.3:
@@ -184,7 +184,7 @@ def _queue_pairs(rng: random.Random) -> Table:
 
 
 def _transport(rng: random.Random) -> Table:
-    if rng.random() < 0.15:
+    if rng.random() < 0.25:
         return _queue_pairs(rng)
     transport: Table = {"preset": rng.choice(PRESETS)}
     if rng.random() < 0.08:

@@ -11,7 +11,7 @@ KINDS = {
     "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd",
     "stack": "linux freebsd9 ns3",
-    "queue pairs": "none dcqcn_paper dcqcn_connectx dcqcn_hpcc timely swift hpcc nscc go_back_n delayed_cnp",
+    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
     "host": (
@@ -79,7 +79,7 @@ def _transports(resolved: Table) -> list[Table]:
 
 def _transport(transport: Table) -> Iterator[str]:
     if transport["kind"] == "rdma":
-        yield f"queue pairs: {transport['rdma_control']}"
+        yield f"queue pairs: {transport['rdma_control'].split('_')[0]}"
         habits = _given(
             go_back_n=not transport["rdma_selective_repeat"], delayed_cnp=transport["rdma_cnp_delay"] != "0 s"
         )

@@ -2,8 +2,7 @@
 
 use crate::marker::{Asked, Marker};
 use crate::queue::QueueDiscipline;
-use crate::settings::{BufferPolicy, Settings};
-use crate::switching::trimming::trim_to;
+use crate::settings::{BufferPolicy, Settings, Transport};
 use pauseframe_units::{Bytes, Priority};
 
 /// The settings of one class, complete.
@@ -67,4 +66,10 @@ impl ClassPolicy {
         let asked = matches!(self.marker.asked(), Asked::Departures | Asked::AllDepartures);
         asked || self.watches_arrivals() || self.queue.is_ranked()
     }
+}
+
+/// Where a class sends the headers of trimmed packets: the priority of control packets of the transport that uses the class.
+fn trim_to(transports: &[Transport], priority: Priority) -> Option<Priority> {
+    let uses = transports.iter().filter(|transport| transport.priority == priority);
+    uses.filter_map(|transport| transport.rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
 }

@@ -199,7 +199,9 @@ fn run_spread(bytes: u64, mut fate: impl FnMut(u64) -> (Fate, Span)) -> [QueuePa
             let (_, side, packet, marked) = under_way.remove(first);
             ends[side].on_packet(&packet, marked, now);
         } else {
-            ends.iter_mut().for_each(|end| end.on_timeout(now));
+            for end in &mut ends {
+                end.on_timeout(now);
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ fn by_pair(rows: Vec<Row>) -> BTreeMap<u64, Vec<Row>> {
 /// Whether both agree in all significant digits that the log has.
 fn agrees(ours: f64, theirs: f64, digits: usize) -> bool {
     let rounded: f64 = format!("{ours:.*e}", digits - 1).parse().expect("a number was printed");
-    rounded == theirs
+    (rounded - theirs).abs() < f64::MIN_POSITIVE
 }
 
 /// Significant digits of alpha and of the utilisation.

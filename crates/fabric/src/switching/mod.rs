@@ -12,7 +12,7 @@ mod transmit;
 #[cfg(any(trespass = "types", trespass = "borrows"))]
 #[path = "../../tests/trespass/switching.rs"]
 mod trespass;
-pub(crate) mod trimming;
+mod trimming;
 mod vlan;
 mod watchdog;
 

@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::frame::{Content, Packet, PacketId, RdmaFrame};
 use crate::wire::counters::DropReason;
 use crate::wire::own::OwnPort;
-use pauseframe_units::Priority;
 
 impl<'n> SwitchNode<'n> {
     /// Sends on the header of a packet that found no room at `egress`, or of the newest one there, which makes room; false if there is
@@ -57,10 +56,4 @@ impl<'n> SwitchNode<'n> {
 fn is_trimmable(packet: &Packet) -> bool {
     let Content::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
     packet.opcode.is_data() && !packet.is_trimmed
-}
-
-/// Where a class sends the headers of trimmed packets: the priority of control packets of the transport that uses the class.
-pub(crate) fn trim_to(transports: &[crate::settings::Transport], priority: Priority) -> Option<Priority> {
-    let uses = transports.iter().filter(|transport| transport.priority == priority);
-    uses.filter_map(|transport| transport.rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
 }
