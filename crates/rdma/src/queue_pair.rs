@@ -28,7 +28,7 @@ pub struct QueuePairSettings {
     pub rnr_timer: u8,
     /// Selective repeat (IRN) instead of go-back-N.
     pub selective_repeat: bool,
-    /// Packets may overtake each other: nothing is lost unless a trimmed packet or a timeout says so.
+    /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss.
     pub unordered: bool,
     /// Answers to marked packets.
     pub notification: Option<NotificationPoint>,

@@ -170,7 +170,7 @@ fn nscc() -> QueuePairSettings {
     QueuePairSettings { unordered: true, control: Control::Nscc(network), retry_count: 7, ..settings() }
 }
 
-/// Runs both ends; each data packet takes 1 us and a delay of its own, so that packets overtake each other.
+/// Runs both ends; each data packet takes 1 us and a random delay, so that packets overtake each other.
 fn run_spread(bytes: u64, mut fate: impl FnMut(u64) -> (Fate, Span)) -> [QueuePair; 2] {
     let mut ends = [QueuePair::new(nscc()), QueuePair::new(nscc())];
     ends[0].send(bytes);

@@ -1,7 +1,7 @@
 //! First in, first out; of what finds no room, packets of queue pairs that can be trimmed lose their payload (`switching/trimming.rs`).
 
 use super::Discipline;
-use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
+use crate::frame::{PacketFifo as Chain, Packet, PacketId, PacketPool};
 
 pub(super) struct Trim;
 

@@ -329,7 +329,7 @@ impl NodePorts<'_> {
     /// Counts a packet whose payload of `cut` bytes was cut off instead of waiting in a queue.
     pub(crate) fn count_trim(&mut self, slot: OwnSlot, cut: u16) {
         self.counters(slot).trims += 1;
-        if let Some(switch) = self.of_switch() {
+        if let Some(switch) = self.switch_counters() {
             switch.gone += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
         }
     }

@@ -1,10 +1,10 @@
 //! Queue pairs in the network: what can be worked out by hand, what pauses and marks do to them, and that they share it with TCP.
 
 use crate::common::*;
-use pauseframe_engine::stream;
+use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowSpec, FlowStatus, LinkFailure, MarkAt, Marker, NotEct, Overhead, QueueDiscipline,
-    RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
+    BufferPolicy, FailedElement, FlowSpec, FlowStatus, LinkFailure, MarkAt, Marker, NotEct, Overhead,
+    QueueDiscipline, RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -191,8 +191,8 @@ fn fixed_point(rate: f64, increase: f64) -> f64 {
 fn fixed_point_alone(share: f64) -> f64 {
     let mean_rate = |p: f64| {
         let (mut state, mut rng) =
-            (Dcqcn::new(DcqcnSettings::of(Preset::Paper, LINE_40G), LINE_40G), stream(1, "marks", 0));
-        let mut packets_to_mark = || -rng.unit().max(1e-300).ln() / p;
+            (Dcqcn::new(DcqcnSettings::of(Preset::Paper, LINE_40G), LINE_40G), random_stream(1, "marks", 0));
+        let mut packets_to_mark = || -rng.uniform_unit().max(1e-300).ln() / p;
         let (mut now, mut silent_until, mut bits) = (Time::ZERO, Time::ZERO, 0.0);
         let (begin, end) = (Time(Span::from_ms(200).0), Time(Span::from_secs(10).0));
         let mut mark_in = packets_to_mark();

@@ -257,7 +257,7 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
 
 
 CNP_DSCP = 48
-"""DSCP of congestion notification packets unless a NIC is told otherwise (mlxconfig CNP_DSCP)."""
+"""DSCP of congestion notification packets unless mlxconfig CNP_DSCP sets another."""
 
 
 @rule(
