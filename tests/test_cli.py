@@ -183,6 +183,7 @@ def test_presets_say_what_vouches_for_them():
         "roce_hpcc",
         "roce_timely",
         "roce_swift",
+        "uec_nscc",
     }
     dctcp = rows["dctcp"]["calibration"]
     assert dctcp == rows["dctcp_plus"]["calibration"], "the same transport on Linux"

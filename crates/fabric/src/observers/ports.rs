@@ -25,6 +25,8 @@ pub struct PortReport {
     pub lost: [u64; LossReason::ALL.len()],
     /// Packets marked here.
     pub ecn_marks: u64,
+    /// Packets that were to leave here and lost their payload to trimming.
+    pub trims: u64,
     /// Largest backlog, bytes.
     pub backlog_max: u64,
     /// Time-weighted mean backlog, bytes.
@@ -82,6 +84,7 @@ impl ObserverView<'_> {
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
+            trims: counters.trims,
             backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
             ingress_max: self.ingress_account(port, index).most,

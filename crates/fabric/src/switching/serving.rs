@@ -1,6 +1,7 @@
 //! Decisions of the queue discipline: which packet is sent next, and which is evicted for another.
 
 use super::node::SwitchNode;
+use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::settings::BufferPolicy;
@@ -45,7 +46,8 @@ impl<'n> SwitchNode<'n> {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
         let by_ingress = ctx.hot.is_lossless(newcomer.class)
             || matches!(ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_));
-        if by_ingress || self.policy(newcomer.class).queue.is_ranked() {
+        let ClassPolicy { queue, trim_to, .. } = self.policy(newcomer.class);
+        if by_ingress || queue.is_ranked() || trim_to.is_some() {
             return None;
         }
         let tail = self.ports.slot(port.slot(newcomer.class, &ctx.hot)).queue.tail()?;

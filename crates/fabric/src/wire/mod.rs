@@ -326,6 +326,14 @@ impl NodePorts<'_> {
         }
     }
 
+    /// Counts a packet whose payload of `cut` bytes was cut off instead of waiting in a queue.
+    pub(crate) fn count_trim(&mut self, slot: OwnSlot, cut: u16) {
+        self.counters(slot).trims += 1;
+        if let Some(switch) = self.switch_counters() {
+            switch.gone += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
+        }
+    }
+
     /// Counts a packet lost at its egress port.
     pub(crate) fn count_loss(&mut self, port: OwnPort, class: u8, reason: LossReason, ctx: &Context) {
         self.counters(port.slot(class, &ctx.hot)).lost[reason as usize] += 1;
