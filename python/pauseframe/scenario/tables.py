@@ -1146,7 +1146,7 @@ class SwitchClass(Part):
 
     priorities: Sequence[int]
     """The priorities of the class (each 0 to 7)"""
-    queue: Literal["fifo", "pfabric"] | None = None
+    queue: Literal["fifo", "pfabric", "trim"] | None = None
     """Order of service within a priority, and which packet a full queue drops (default: as for all priorities)"""
     alpha: float | None = None
     """Dynamic threshold: a queue may hold alpha times the free pool (above 0 to 1e6) (default: as for all priorities)
@@ -1172,7 +1172,7 @@ class Switch(Part):
     """Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless (default: a table with its defaults if
     a transport in use is lossless, else false)
     """
-    queue: Literal["fifo", "pfabric"] | None = None
+    queue: Literal["fifo", "pfabric", "trim"] | None = None
     """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
     queue_packets: int | None = None
     """Maximum number of packets in a lossy queue, whatever their size (1 to 10000000) (default: none: bytes alone
@@ -1221,6 +1221,7 @@ class Transport(Constants):
             "roce_hpcc",
             "roce_timely",
             "roce_swift",
+            "uec_nscc",
             "pfabric",
         ]
         | None
@@ -1404,12 +1405,42 @@ class Transport(Constants):
     """What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also
     the congestion window (cee); default "none" (RFC 9040; Linux: tcp_metrics.c)
     """
-    rdma_control: Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc"] | None = (
-        field(default=None, kw_only=True)
-    )
+    rdma_control: (
+        Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc", "nscc"] | None
+    ) = field(default=None, kw_only=True)
     """Congestion control of queue pairs; default "dcqcn_paper" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
-    SIGCOMM 2015; Kumar et al., SIGCOMM 2020)
+    SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim)
     """
+    dcqcn_alpha_interval: str | None = field(default=None, kw_only=True)
+    """Time between two updates of DCQCN's alpha (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015; NVIDIA: DCE_TCP_RTT)
+    """
+    dcqcn_gain: float | None = field(default=None, kw_only=True)
+    """Weight g of one update of DCQCN's alpha (above 0 to 1) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015; NVIDIA: DCE_TCP_G)
+    """
+    dcqcn_rise_interval: str | None = field(default=None, kw_only=True)
+    """Time between two increases of DCQCN's rate (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015; NVIDIA: RPG_TIME_RESET)
+    """
+    dcqcn_byte_counter: str | None = field(default=None, kw_only=True)
+    """Bytes between two increases of DCQCN's rate (1 B to 1 TB) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015)
+    """
+    dcqcn_recovery_steps: int | None = field(default=None, kw_only=True)
+    """Increases of DCQCN's rate before its target rate rises, F (1 to 1000) (default: as rdma_control has it) (Zhu et
+    al., SIGCOMM 2015; NVIDIA: RPG_THRESHOLD)
+    """
+    dcqcn_additive_increase: str | None = field(default=None, kw_only=True)
+    """Additive increase of DCQCN's target rate (1 Kbps to 1 Tbps) (default: as rdma_control has it) (Zhu et al.,
+    SIGCOMM 2015; NVIDIA: RPG_AI_RATE)
+    """
+    dcqcn_hyper_increase: str | None = field(default=None, kw_only=True)
+    """Hyper increase of DCQCN's target rate (1 Kbps to 1 Tbps) (default: as rdma_control has it) (IEEE 802.1Qau;
+    NVIDIA: RPG_HAI_RATE)
+    """
+    dcqcn_minimum_rate: str | None = field(default=None, kw_only=True)
+    """Smallest rate of DCQCN (1 Kbps to 1 Tbps) (default: as rdma_control has it) (NVIDIA: RPG_MIN_RATE)"""
     hpcc_max_stage: int | None = field(default=None, kw_only=True)
     """Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
     (0 to 1000); default 0 (Li et al., SIGCOMM 2019: maxStage)
