@@ -27,7 +27,7 @@ pub(crate) fn source(
 ) -> Option<Source> {
     let path: Option<String> =
         t.optional("path", "none: see text", &format!("{what}, relative to the scenario"));
-    let given = t.source::<String>("text", "that of the file", "Its text, instead of reading the file");
+    let given = t.source::<String>("text", "that of the file", "Text of the file, instead of reading it");
     let (name, text, origin) = match (path, given) {
         (path, Some(text)) => (path.unwrap_or_else(|| t.at("text")), text, None),
         (Some(path), None) => {
