@@ -144,7 +144,7 @@ impl Communicator {
 /// An application of several ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Application {
-    /// Its name in tables: the name of its file or generator.
+    /// Name of the application in tables: the name of its file or generator.
     pub name: String,
     /// One for each rank.
     pub programs: Vec<Program>,

@@ -18,13 +18,13 @@ use thiserror::Error;
 pub struct CriticalPath {
     /// From the start to the end of the last rank.
     pub length: Span,
-    /// Compute time on it.
+    /// Compute time on the path.
     pub compute: Span,
-    /// Network time on it.
+    /// Network time on the path.
     pub network: Span,
-    /// Messages on it, including announcements and answers.
+    /// Messages on the path, including announcements and answers.
     pub messages: u32,
-    /// The rank at its end.
+    /// The rank at the end of the path.
     pub last_rank: u32,
 }
 
@@ -381,7 +381,7 @@ impl Builder<'_> {
 /// When each node happens.
 struct Times {
     at: Vec<Span>,
-    /// The edge that decided it.
+    /// The edge that decided this time.
     by: Vec<u32>,
 }
 

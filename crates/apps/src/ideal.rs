@@ -27,7 +27,7 @@ pub struct IdealNetwork {
 /// The resources that messages share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// None: the time of each is latency plus size over rate.
+    /// No such limit: the time of each message is latency plus size over rate.
     Nothing,
     /// The NIC of a rank sends one message at a time, and receives one at a time.
     Nics,
@@ -68,7 +68,7 @@ pub enum ReplayError {
         /// The application.
         name: String,
     },
-    /// The caller stopped it.
+    /// The caller stopped the replay.
     #[error("stopped")]
     Stopped,
 }

@@ -63,7 +63,7 @@ pub struct Timer {
     pub at: Time,
     /// Which rank.
     pub rank: u32,
-    /// Returned to it.
+    /// Returned with the completion.
     pub token: u32,
 }
 
@@ -104,9 +104,9 @@ pub struct RankReport<'a> {
     pub finished: Option<Time>,
     /// Time by activity, up to its last change.
     pub totals: Totals,
-    /// Its timeline up to its last change, if it records one.
+    /// The timeline up to its last change, if one is recorded.
     pub stretches: &'a [Stretch],
-    /// Its activity since its last change; `None` when it has finished.
+    /// The rank's activity since the last change; `None` when the rank has finished.
     pub last: Option<Ongoing>,
 }
 
@@ -119,7 +119,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Before its start.
+    /// Before the start of the rank.
     pub fn new(application: Arc<Application>, options: Options) -> Replay {
         let rank = |id| Rank::new(id, &application, options.timeline);
         let ranks = (0..application.ranks()).map(rank).collect();

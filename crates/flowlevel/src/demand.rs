@@ -21,7 +21,7 @@ pub struct Pair {
 /// Why a demand cannot be made.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum DemandError {
-    /// There are fewer hosts (or switches with hosts) than the demand needs.
+    /// The fabric has fewer hosts (or switches with hosts) than the demand needs.
     #[error("this demand needs at least {needed} {what}; there are {given}")]
     TooFew {
         /// Hosts, or switches with hosts.

@@ -17,11 +17,11 @@ pub struct Arrival {
     pub start: Time,
     /// Data to send.
     pub size: Bytes,
-    /// Its weight relative to others.
+    /// Weight of the flow relative to others.
     pub weight: f64,
-    /// Its maximum rate, if any.
+    /// Maximum rate of the flow, if any.
     pub cap: Option<BitRate>,
-    /// Its stop time, if any.
+    /// Stop time of the flow, if any.
     pub stop: Option<Time>,
 }
 
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub sizes: Vec<Bytes>,
     /// Time of this state in seconds.
     pub end: f64,
-    /// Whether the caller stopped it.
+    /// Whether the caller stopped the computation.
     pub stopped: bool,
 }
 
@@ -150,7 +150,7 @@ struct Progress {
     left: f64,
     rate: f64,
     since: f64,
-    /// Its end at this rate; infinite for a slot without a flow.
+    /// End of the flow at this rate; infinite for a slot without a flow.
     due: f64,
 }
 

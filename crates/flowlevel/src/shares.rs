@@ -49,7 +49,7 @@ type Events = BinaryHeap<Reverse<(u64, Event)>>;
 enum Event {
     /// A port may be full.
     Fill(u32),
-    /// A rising flow is at its cap.
+    /// A flow whose rate has risen to its cap.
     Cap(u32),
     /// An open port is not full at its former level.
     Release(u32),
@@ -64,7 +64,7 @@ struct Port {
     is_due: bool,
     /// The level of its current event, at or below the level where it fills; other events are outdated.
     fill: u64,
-    /// The flows that cross it, once per crossing.
+    /// The flows that cross the port, once per crossing.
     flows: Vec<u32>,
 }
 
@@ -72,11 +72,11 @@ struct Port {
 enum PortState {
     /// As before.
     Settled,
-    /// It may fill at another level; its former level, if any, is above the water.
+    /// The port may fill at another level; its former level, if any, is above the water.
     Open,
-    /// Open, and not full at its former level.
+    /// A port that is open, and not full at its former level.
     Released,
-    /// Full at its new level.
+    /// A port that is full at its new level.
     Full,
 }
 
@@ -84,7 +84,7 @@ enum PortState {
 struct Flow {
     path: Vec<PortId>,
     weight: f64,
-    /// The level at its cap.
+    /// A flow whose cap is its level.
     cap: f64,
     level: f64,
     /// The level before this change, negative for a new flow.
@@ -94,11 +94,11 @@ struct Flow {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlowState {
-    /// Assumed to be at its former level.
+    /// A flow that is assumed to stay at its former level.
     Kept,
     /// Above the water.
     Rising,
-    /// At its new level.
+    /// A flow at its new level.
     Fixed,
 }
 

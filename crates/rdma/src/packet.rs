@@ -49,12 +49,12 @@ impl Opcode {
         }
     }
 
-    /// Whether it carries bytes of a message.
+    /// Whether the packet carries bytes of a message.
     pub fn is_data(self) -> bool {
         !matches!(self, Opcode::Acknowledge | Opcode::Cnp)
     }
 
-    /// Whether it takes a posted receive.
+    /// Whether the packet takes a posted receive.
     pub(crate) fn begins_send(self) -> bool {
         matches!(self, Opcode::SendFirst | Opcode::SendOnly)
     }
@@ -94,7 +94,7 @@ pub fn rnr_delay(code: u8) -> Span {
 /// A packet of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// What it is.
+    /// The kind of packet.
     pub opcode: Opcode,
     /// Sequence number; in an acknowledgement that of the last acknowledged packet, in a NAK that of the expected
     /// packet.

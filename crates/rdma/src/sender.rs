@@ -19,7 +19,7 @@ pub enum Failure {
 /// A message that is not completely acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Message {
-    /// Number of its first packet, and one past its last.
+    /// Number of the first packet of the message, and one past its last.
     first: u64,
     end: u64,
     bytes: u64,

@@ -15,13 +15,13 @@ use std::sync::Arc;
 /// A column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name, ending with the unit.
+    /// Name of the column, ending with the unit.
     pub name: &'static str,
     /// One value per row.
     pub values: ArrayRef,
     /// Whether a row may have no value.
     pub nullable: bool,
-    /// Its meaning in one line, with the leading space of the comment.
+    /// Meaning of the column in one line, with the leading space of the comment.
     pub doc: &'static str,
 }
 
@@ -64,9 +64,9 @@ macro_rules! columns {
 pub struct ColumnDoc {
     /// Its name.
     pub name: &'static str,
-    /// Its type in Arrow's terms, such as "uint64" and "float64, null".
+    /// Type of the column in Arrow's terms, such as "uint64" and "float64, null".
     pub kind: String,
-    /// Its meaning in one line.
+    /// Meaning of the column in one line.
     pub doc: &'static str,
 }
 

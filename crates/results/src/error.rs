@@ -38,7 +38,7 @@ pub enum RunError {
     /// The caller stopped the writing of results.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {
-        /// What has been written before and stays.
+        /// The files that have been written before; they stay.
         left: String,
     },
     /// A file or folder could not be written.
@@ -49,7 +49,7 @@ pub enum RunError {
         /// The system's message.
         #[source]
         cause: io::Error,
-        /// What has been written before and stays.
+        /// The files that have been written before; they stay.
         left: String,
     },
     /// An internal assertion failed: the results would be wrong.

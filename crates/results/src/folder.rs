@@ -68,9 +68,9 @@ pub struct Manifest {
 /// A congestion control loaded for a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PluginRecord {
-    /// Its name in scenarios: "mine:swift".
+    /// Name of the algorithm in scenarios: "mine:swift".
     pub name: String,
-    /// The name of its file.
+    /// Name of the file.
     pub file: String,
     /// SHA-256 of the file.
     pub sha256: String,

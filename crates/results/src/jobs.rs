@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// The result of an application.
 #[derive(Clone, Debug)]
 pub struct JobResult {
-    /// Position of its workload.
+    /// Position of the job's workload.
     pub workload: u16,
-    /// Its trace or pattern.
+    /// Trace or pattern of the job.
     pub application: Arc<Application>,
     /// Start time.
     pub start: Time,
@@ -40,20 +40,20 @@ pub struct JobResult {
 /// The result of a rank.
 #[derive(Clone, Debug)]
 pub struct RankResult {
-    /// Node number of its host.
+    /// Node number of the rank's host.
     pub host: u32,
     /// When it finished.
     pub finished: Option<Time>,
-    /// Its time by activity, up to the end of the run.
+    /// Time of the rank by activity, up to the end of the run.
     pub totals: Totals,
 }
 
 /// The activities of an application's ranks over time.
 #[derive(Debug)]
 pub struct JobTimeline<'a> {
-    /// Position of its workload.
+    /// Position of the job's workload.
     pub workload: u16,
-    /// Its trace or pattern.
+    /// Trace or pattern of the job.
     pub application: &'a Application,
     /// The activities of each rank, and the one that the end of the run interrupted.
     pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,

@@ -18,7 +18,7 @@ const TRIES: u32 = 100;
 #[derive(Debug)]
 pub(super) struct FolderLock {
     path: PathBuf,
-    /// Holds the lock until it is closed.
+    /// Holds the lock until the file is closed.
     file: File,
 }
 

@@ -38,7 +38,7 @@ impl ParquetFile {
         self.0.write(rows).map_err(io_error)
     }
 
-    /// Writes the rest and syncs it.
+    /// Writes the remaining rows and syncs the file.
     ///
     /// # Errors
     /// The system's error.

@@ -137,7 +137,7 @@ impl Series {
         Ok(())
     }
 
-    /// The finished file, to be moved to its place.
+    /// The finished file, ready to be moved to its place.
     pub fn take_file(&mut self) -> Option<TableWriter> {
         self.file.take().map(|(file, _)| file)
     }

@@ -39,7 +39,7 @@ const TIMESTAMPS: u64 = 12;
 pub(crate) struct Built {
     /// The topology, for names.
     pub(crate) topology: Arc<Topology>,
-    /// Its shortest paths.
+    /// Shortest paths of the topology.
     pub(crate) routes: Arc<NextHops>,
     /// The idle network.
     pub(crate) network: Network,

@@ -68,7 +68,7 @@ pub struct RunProgress {
 pub struct RunResults {
     /// The summary.
     pub summary: Summary,
-    /// The congestion controls loaded for it.
+    /// The congestion controls loaded for the run.
     pub plugins: Vec<PluginRecord>,
     /// The tables of docs/reference/results.md.
     pub flows: FlowTable,

@@ -85,7 +85,7 @@ impl Asked<'_> {
             // load)).
             let transfer = open.serialisation / (1.0 - open.load.min(LOAD_MAX));
             let lifetime = (ROUND_TRIPS * self.round_trip() + transfer).min(end.as_secs_f64());
-            // A flow between two samples still has one.
+            // A flow shorter than the sampling interval still has one sample.
             return Flows { count: open.flows, samples: open.flows * (lifetime / every).max(1.0) };
         }
         let at_once = kind.at_once(self.topology.hosts().count() as u64) as f64;

@@ -158,15 +158,14 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     let results = packets(
         "[[workload]]\nkind = \"application\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"5712 B\"\nalgorithm = \"ring\"\n",
     );
-    // Six rounds of a packet each: a quarter of 5712 bytes and the envelope.
-    // An ACK of 40 bytes may be before it on the way.
+    // Six rounds of a packet each: a quarter of 5712 bytes and the envelope. An ACK of 40 bytes may precede the packet.
     let time = floats(&results.jobs, "time_us")[0].unwrap();
     assert!((6.0 * ONE..6.0 * (ONE + 0.07)).contains(&(time + 1e-6)), "{time}");
     assert_eq!(counts(&results.jobs, "messages"), [24]);
     // One connection for each pair of neighbours.
     assert_eq!(results.flows.num_rows(), 4);
     assert_eq!(results.summary.flows_finished, 4);
-    // They are open as long as the application: no rank waits for a connection.
+    // Connections stay open as long as the application: no rank waits for a connection.
     assert_eq!(floats(&results.flows.batch(), "fct_us"), [None; 4]);
     assert_eq!(results.summary.fct_us.p99, None);
 }
@@ -259,13 +258,13 @@ fn jobs_share_the_network_and_are_compared_with_themselves_alone() {
              iterations = 3\nalone = true\nhosts = {hosts}\n"
         )
     };
-    // Both send to the same host: its link is shared.
+    // Both jobs send to the same host, so they share its link.
     let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host2\"]")));
     let interference = floats(&results.jobs, "interference");
     assert!(interference.iter().all(|factor| (1.5..2.5).contains(&factor.unwrap())), "{interference:?}");
     let alone = floats(&results.jobs, "alone_us");
     assert_eq!(alone[0], alone[1]);
-    // Apart, they do not meet.
+    // On separate hosts the jobs do not meet.
     let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host3\"]")));
     assert_eq!(floats(&results.jobs, "interference"), [Some(1.0), Some(1.0)]);
 }
@@ -280,15 +279,15 @@ fn one_packet(name: &str, from: &str, keys: &str) -> String {
 
 #[test]
 fn interference_is_the_time_beside_others_over_that_alone() {
-    // The packets of both jobs need the link to host2. That of the second comes 0.5 us after that of the first and waits
-    // for the rest of its 1.2 us.
+    // The packets of both jobs need the link to host2. The second job's packet arrives 0.5 us after the first one and
+    // waits for the rest of its 1.2 us.
     let second = one_packet("second", "host1", "start = \"0.5 us\"");
     let results = packets(&(one_packet("first", "host0", "") + &second));
     assert_near(&results.jobs, "start_us", &[0.0, 0.5]);
     assert_near(&results.jobs, "alone_us", &[ONE, ONE]);
     assert_near(&results.jobs, "time_us", &[ONE, ONE + 0.7]);
     assert_near(&results.jobs, "interference", &[1.0, (ONE + 0.7) / ONE]);
-    // When the link is free again, nobody waits.
+    // When the link is free again, no packet waits.
     let second = one_packet("second", "host1", "start = \"1.2 us\"");
     let results = packets(&(one_packet("first", "host0", "") + &second));
     assert_near(&results.jobs, "start_us", &[0.0, 1.2]);
@@ -379,7 +378,7 @@ fn ranks_placed_by_lot_share_no_host_and_follow_the_seed() {
     assert!(firsts.len() >= 5, "{firsts:?}");
 }
 
-/// Two ranks that each wait for the other; `from` says whom the first receive names.
+/// Two ranks that wait for each other; `from` is the source that the first receive names.
 fn waiting(from: &str) -> String {
     format!(
         "[[workload]]\nname = \"mpi\"\nkind = \"application\"\nprogram = \"\"\"\nrank 0 of 2\n0 recv {from} 8 1\nend 0\n\

@@ -11,7 +11,7 @@ use pauseframe_scenario::{Control, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
-    // What is written down reads back the same.
+    // A written scenario reads back the same.
     assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
     run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
 }

@@ -13,7 +13,7 @@ const FOLDER: &str = "PAUSEFRAME_KILLED_RUN_FOLDER";
 const TABLES: [&str; 4] = ["flows.parquet", "queries.parquet", "ports.parquet", "series.parquet"];
 const ROWS: usize = 30_000;
 
-/// Writes the same results over and over until it is killed.
+/// Writes the same results repeatedly until it is killed.
 fn write_for_ever(path: &Path) -> ! {
     // Values that do not compress: the writing takes most of the time.
     let values = (0..ROWS as u64).map(|row| f64::from_bits(row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2));
@@ -48,7 +48,7 @@ fn write_for_ever(path: &Path) -> ! {
     }
 }
 
-/// What the folder says about itself, after checking that every table in it is whole.
+/// The status in the folder, after checking that every table is complete.
 fn status(path: &Path) -> Option<String> {
     let mut tables = 0;
     for name in TABLES.iter().filter(|name| path.join(name).exists()) {

@@ -204,7 +204,7 @@ fn lanes_that_a_pause_stops_together_prove_nothing() {
     // One lane that is safe stays so, and PFC pauses lane by lane.
     assert!(read(WHOLE_LINK, &[("routing", "{ kind = \"up_down\" }")]).unwrap().warnings.is_empty());
     assert!(read(WHOLE_LINK, &[("switch.pfc.whole_link", "false")]).is_ok());
-    // What waits for a whole link is found when it stops.
+    // A deadlock of whole links is found when the network stops.
     let stuck = go(WHOLE_LINK, &[("routing", "{ kind = \"shortest_path\" }")]);
     assert_eq!(stuck.summary.flows_finished < 18, stuck.summary.deadlocks > 0);
 }

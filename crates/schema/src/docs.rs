@@ -9,17 +9,17 @@ pub struct OptionDoc {
     pub path: String,
     /// The choices under which it exists ("topology.kind = xgft"), or "".
     pub when: String,
-    /// Its type, in words.
+    /// Type of the key, in words.
     pub kind: String,
-    /// Its default as TOML, or in words; "required" if it has none.
+    /// Default of the key as TOML, or in words; "required" without a default.
     pub default: String,
-    /// Its meaning in one line.
+    /// Meaning of the key in one line.
     pub doc: String,
-    /// Its source, or "".
+    /// Source of the key, or "".
     pub source: &'static str,
     /// Its type.
     pub shape: Shape,
-    /// Its valid values, if they are fewer than its type has.
+    /// Valid values of the key, if they are fewer than its type has.
     pub range: Option<Range>,
 }
 
@@ -52,11 +52,11 @@ pub struct Variants {
 pub struct TableDoc {
     /// "switch.pfc"; "" for the document.
     pub path: String,
-    /// The choices under which it exists, or "".
+    /// The choices under which the key exists, or "".
     pub when: String,
     /// "Pfc".
     pub name: String,
-    /// Its description in one line.
+    /// Description of the choice in one line.
     pub doc: String,
 }
 

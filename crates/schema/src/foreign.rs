@@ -5,7 +5,7 @@
 const INSTEAD: &str =
     "scenario files are TOML: a table is [topology], a key is kind = \"star\", a text stands in quotes";
 
-/// What a text is that is not TOML, and the remedy; `None` if it may be TOML with a mistake.
+/// The format of a text that is not TOML, and the remedy; `None` if it may be TOML with a mistake.
 pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)> {
     let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     let lines = || {

@@ -19,7 +19,7 @@ pub struct Mistake {
 pub trait Setting: Sized {
     /// Its form.
     fn shape() -> Shape;
-    /// Its name in the reference: "size", "time", "one of ecmp, spray".
+    /// Name of the type in the reference: "size", "time", "one of ecmp, spray".
     fn type_name() -> String {
         Self::shape().name()
     }
@@ -30,7 +30,7 @@ pub trait Setting: Sized {
     fn read(item: &Item) -> Result<Self, Mistake>;
     /// Writes it as TOML on one line.
     fn toml(&self) -> String;
-    /// Its value, if it is a number without a unit.
+    /// The value, if it is a number without a unit.
     fn number(&self) -> Option<f64> {
         None
     }
@@ -71,7 +71,7 @@ pub fn names<R>(registry: &[(&'static str, R)]) -> String {
 /// Looks up `item` in a registry of names.
 ///
 /// # Errors
-/// It is not one of them.
+/// The text is none of the names.
 pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R, Mistake> {
     let mistake = |hint| {
         let message = format!("{} is not one of {}", item.show(), names(registry));

@@ -16,7 +16,7 @@ pub enum TopologyError {
     DuplicateName {
         /// The name.
         name: String,
-        /// Number of nodes with it.
+        /// Number of nodes with this name.
         count: usize,
     },
     /// A link has the same node at both ends.
@@ -47,7 +47,7 @@ pub enum TopologyError {
     HostWithSeveralLinks {
         /// The host.
         host: String,
-        /// Number of its links.
+        /// Number of links of the host.
         count: usize,
         /// The nodes at the other ends, for the message.
         peers: String,

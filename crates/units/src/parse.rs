@@ -16,7 +16,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// What is wrong, and what is allowed.
+    /// The error and the allowed forms.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -71,7 +71,7 @@ pub struct WorkloadSpec {
 
 /// A workload, as far as it is valid.
 pub struct Partial {
-    /// Its name in the tables.
+    /// Name of the workload in the tables.
     pub name: String,
     /// Name of its transport.
     pub transport: String,

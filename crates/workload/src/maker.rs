@@ -103,7 +103,7 @@ pub struct Maker<'a> {
     pub context: &'a WorkloadContext<'a>,
     /// Name of the workload.
     pub name: &'a str,
-    /// Its position in the scenario.
+    /// Position of the workload in the scenario.
     pub workload: u16,
     /// Position of its transport in the network.
     pub transport: u16,

@@ -14,7 +14,7 @@ macro_rules! named {
             /// All algorithms.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
-            /// Its name in files.
+            /// Name of the algorithm in files.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)+ }
             }

@@ -42,7 +42,7 @@ impl Round {
 pub struct Part<'a> {
     /// Members of the communicator.
     pub size: u32,
-    /// The rank's position among them.
+    /// The rank's position among the members.
     pub me: u32,
     /// The root's position.
     pub root: u32,

@@ -14,7 +14,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Its name in tables.
+    /// Name of the activity in tables.
     pub fn name(self) -> &'static str {
         match self {
             Activity::Compute => "compute",
@@ -33,7 +33,7 @@ pub struct Stretch {
     pub start: Time,
     /// To.
     pub end: Time,
-    /// The step of the program that caused it.
+    /// The step of the program that caused the activity.
     pub step: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct Ongoing {
     pub activity: Activity,
     /// Since when.
     pub start: Time,
-    /// The step of the program that causes it.
+    /// The step of the program that causes the activity.
     pub step: u32,
 }
 

@@ -189,7 +189,7 @@ impl Dcqcn {
                 if self.seen_cnp {
                     self.cnp_since_alpha = true;
                 } else {
-                    // It sets alpha, so the next update does not count it.
+                    // The CNP sets alpha, so the next update does not count it.
                     self.target = self.rate;
                     self.set(Timer::Alpha, now + alpha_interval);
                     // One nanosecond later, so that alpha is updated first.

@@ -26,7 +26,7 @@ pub(crate) struct Named {
     pub(crate) priority: Option<u8>,
     /// Whether the file sets `small_segments`.
     pub(crate) keeps_small_segments: bool,
-    /// Whether a workload uses it.
+    /// Whether a workload uses the transport.
     pub(crate) is_used: bool,
 }
 

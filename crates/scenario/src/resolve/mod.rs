@@ -128,7 +128,7 @@ const NAME_MAX: usize = 200;
 /// A complete scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
-    /// What is run.
+    /// The scenario to run.
     pub scenario: Scenario,
     /// Warnings.
     pub warnings: Vec<String>,

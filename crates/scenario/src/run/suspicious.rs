@@ -148,7 +148,7 @@ fn transport_named<'a>(scenario: &'a Scenario, name: &str) -> &'a TransportSpec 
     named.map_or(&scenario.transport, |(_, spec)| spec)
 }
 
-/// The key that most likely explains it.
+/// The key that most likely explains the starvation.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
     let steady = |jitter| match jitter {
         JitterSpec::Auto => scenario.clocks == Clocks::Ideal,

@@ -124,11 +124,11 @@ table! {
 }
 
 choices! {
-    /// What happens to a queue in a storm
+    /// Action of the watchdog during a storm
     pub enum WatchdogActionName {
-        /// What it holds and gets is dropped
+        /// Drops the packets of the queue
         Drop = "drop",
-        /// It sends in spite of pauses
+        /// Sends despite pauses
         Forward = "forward",
         /// The storm is counted, and the queue stays paused
         Alert = "alert",

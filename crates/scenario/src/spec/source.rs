@@ -12,7 +12,7 @@ const EMBEDDED_MAX: usize = 8 << 20;
 
 /// A file that was read.
 pub(crate) struct Source {
-    /// Its name in messages.
+    /// Name of the file in messages.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) digest: String,

@@ -1,4 +1,4 @@
-//! What several test files need.
+//! Helpers for several test files.
 
 use pauseframe_scenario::{Input, Resolved, resolve};
 use std::path::Path;

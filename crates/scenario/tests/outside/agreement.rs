@@ -52,7 +52,7 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
     }
 }
 
-/// What does not fit is lost: sources do not send longer because the link is full, and connections get what is left.
+/// Excess datagrams are lost: sources do not send longer because the link is full, and connections get the rest.
 #[test]
 fn sources_of_datagrams_do_not_give_way() {
     let text = udp(

@@ -1,4 +1,4 @@
-//! What is to be recorded has bounds, and says them.
+//! Recordings have limits, and messages state them.
 
 use crate::{packets, read};
 use pauseframe_scenario::results::RunError;
@@ -25,7 +25,7 @@ fn a_series_without_bounds_is_refused_with_its_size() {
     );
     let error = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap_err();
     assert!(matches!(error, RunError::TooLarge(_)), "{error}");
-    // Who allows it has it: here the flows end long before the time.
+    // With permission the run is accepted: here the flows end long before the time.
     let options = RunOptions { force_large: true, ..RunOptions::default() };
     let results = run(&resolved, options, |_| Control::Continue).unwrap();
     assert!(results.series.num_rows() > 100_000, "{}", results.series.num_rows());

@@ -1,5 +1,5 @@
-//! What was found from outside: files that are hostile or damaged, names that lead elsewhere, records without bounds, and
-//! figures that cannot be.
+//! Defects found by outside testers: hostile or damaged files, names that lead to other places, unlimited recordings,
+//! and impossible figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod agreement;

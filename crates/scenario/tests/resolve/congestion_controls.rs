@@ -83,7 +83,7 @@ fn a_constant_of_another_is_warned_of() {
     assert!(resolved.warnings.iter().any(|found| found == warning), "{:?}", resolved.warnings);
 }
 
-/// The worked example is the file, and its line the line.
+/// The example on the page equals the file, and its line the registry's line.
 #[test]
 fn the_how_to_shows_what_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

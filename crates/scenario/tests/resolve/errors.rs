@@ -1,9 +1,9 @@
-//! What a mistake is answered with, word for word.
+//! The exact error messages.
 
 use crate::{GOOD, resolve_as};
 use std::fmt::Write;
 
-/// The errors of GOOD with `addition` behind it and these overrides.
+/// The errors of GOOD with `addition` appended and these overrides.
 fn errors(addition: &str, overrides: &[(&str, &str)]) -> String {
     errors_of(&format!("{GOOD}{addition}"), overrides)
 }

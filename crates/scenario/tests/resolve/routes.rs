@@ -35,7 +35,7 @@ fn files_become_part_of_the_scenario() {
     let TopologyKind::Given(GivenKind::File(file)) = &resolved.scenario.topology.kind else { panic!() };
     let File { path, digest, .. } = file;
     assert_eq!(path, "triangle.json");
-    // What sha256sum of coreutils says.
+    // The output of sha256sum of coreutils.
     assert_eq!(*digest, "sha256:6574b653e62561ff3265487708446bc83ab75915e84464ca1e122547e7878a0a");
     let topology = resolved.topology();
     assert_eq!((topology.hosts().count(), topology.links().len()), (3, 6));
@@ -44,7 +44,7 @@ fn files_become_part_of_the_scenario() {
     assert_eq!((resolved.scenario.routing.kind, resolved.scenario.routing.lanes()), (RoutingKind::Vlans, 2));
     assert_eq!(resolved.scenario.switch.pfc.as_ref().unwrap().priorities, [3, 4]);
     assert!(!resolved.scenario.transport.fast_retransmit, "packets that choose a VLAN each overtake");
-    // It stands alone: it resolves where the files are not.
+    // The resolved scenario is self-contained: it resolves without the files.
     let alone = resolved.to_toml();
     let elsewhere = resolve(&Input {
         text: &alone,

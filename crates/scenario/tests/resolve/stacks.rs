@@ -34,7 +34,7 @@ fn file_above_preset_above_stack_above_default() {
     );
 }
 
-/// Without a word about it a host is Linux with CUBIC.
+/// Without `[transport]` a host is Linux with CUBIC.
 #[test]
 fn the_default_is_cubic_on_linux() {
     let of = |key| origin("", key);
@@ -48,7 +48,8 @@ fn the_default_is_cubic_on_linux() {
     assert_eq!(origin("preset = \"pfabric\"\nstack = \"linux\"", "tlp").0, "true");
 }
 
-/// What a stack has and cannot use is off, as the resolved scenario says; what a file has is a warning.
+/// A mechanism that a stack has but cannot use is off in the resolved scenario; one that the file requests is a
+/// warning.
 #[test]
 fn recovery_of_the_stack_needs_sack() {
     let off = |needs: &str| ("false".to_owned(), format!("computed: it needs {needs}"));
@@ -122,7 +123,7 @@ fn dctcp_plus_is_for_any_stack() {
     }
 }
 
-/// What a stack or preset sets is what the key reads, and each value names its document.
+/// The values of a stack or preset are those that the key reads, and each names its source.
 #[test]
 fn every_row_is_read_and_explained() {
     for preset in PRESETS {

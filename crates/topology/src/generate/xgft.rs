@@ -48,8 +48,8 @@ pub fn xgft(
 /// An XGFT with `external` further hosts at each switch of the highest level, outside of the fabric (the query sources
 /// of Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI 2011, Fig. 2).
 ///
-/// They are named `ext{i}`, switch by switch, come after all other nodes, have no level, and use links like
-/// `host_link`.
+/// The external hosts are named `ext{i}`, switch by switch, come after all other nodes, have no level, and use links
+/// like `host_link`.
 ///
 /// # Errors
 /// As [`xgft`].

@@ -137,10 +137,10 @@ fn spanning_trees(
 pub struct TableUse {
     /// The switch with the most rows.
     pub switch: NodeId,
-    /// Its rows, one per (VLAN, host).
+    /// Rows of the fullest switch, one per (VLAN, host).
     pub rows: u64,
-    /// Its rows, one per (VLAN, switch with hosts): sufficient if hosts at a switch have neighbouring addresses and the
-    /// table matches prefixes.
+    /// Rows of the fullest switch, one per (VLAN, switch with hosts): sufficient if hosts at a switch have neighbouring
+    /// addresses and the table matches prefixes.
     pub rows_by_switch: u64,
     /// VLANs.
     pub vlans: usize,
