@@ -1,4 +1,4 @@
-//! `clocks`, automatic jitter and the headroom, and warnings about shares and timeouts, from the scenario file on.
+//! `clocks`, automatic jitter, its headroom, and warnings about shares and timeouts, tested from the scenario file on.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ fn said<'a>(warnings: &'a [String], what: &str) -> Vec<&'a String> {
     warnings.iter().filter(|text| text.contains(what)).collect()
 }
 
-/// Two flows of one rate into one port (`NewReno` without noise: 9.49 and 0.00 Gb/s).
+/// Two flows of equal rate into one port (`NewReno` without noise: 9.49 and 0.00 Gb/s).
 const TWO: &str = r#"
 stop = "1500 ms"
 topology = { kind = "star", hosts = 3, link = { rate = "1 Gbps", delay = "5 us" } }
@@ -42,7 +42,7 @@ fn a_starved_flow_is_a_warning_and_real_clocks_starve_none() {
     assert!(real.summary.warnings.is_empty(), "{:?}", real.summary.warnings);
 }
 
-/// Bolt's preset under PFC beside a lossy one.
+/// Bolt's preset under PFC beside a lossy transport.
 const MIXED: &str = r#"
 stop = "2 ms"
 topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
@@ -83,7 +83,7 @@ fn wrong_jitter_gets_an_error_that_says_what_to_write() {
     assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
 }
 
-/// Transfers whose first segment, alone, waits for a delayed ACK.
+/// Transfers whose first segment is a single one and waits for a delayed ACK.
 const HELD: &str = r#"
 stop = "300 ms"
 topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "1 us" } }
@@ -111,7 +111,7 @@ fn an_ack_that_is_held_longer_than_the_rto_is_a_warning() {
     assert!(read(HELD, &freebsd).unwrap().warnings.is_empty());
 }
 
-/// A long flow beside datagrams that leave nothing of the link has no share to miss.
+/// A long flow beside datagrams that fill the link has a fair share of zero.
 #[test]
 fn a_flow_that_has_no_share_is_not_starved() {
     let udp = "\n[[workload]]\nkind = \"udp\"\nname = \"udp\"\nsources = [\"host1\"]\ndestinations = [\"host2\"]\nrate = \"1 Gbps\"\n";

@@ -1,4 +1,5 @@
-//! Failures, bad wires, the watchdog, the deadlock detector and the pause tree from the scenario file to the tables.
+//! Failures, corruption, the watchdog, the deadlock detector and the pause tree, tested from the scenario file to the
+//! tables.
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
@@ -16,7 +17,7 @@ fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
 }
 
-/// Five switches in a ring, each host sending two on: cyclic routes (claim B-M06 with shortest paths).
+/// Five switches in a ring, each host sends to the second next switch: cyclic routes (claim B-M06 with shortest paths).
 const RING: &str = r#"
 stop = "20 ms"
 topology = { kind = "ring", switches = 5, hosts_per_switch = 1 }
@@ -94,7 +95,7 @@ fn failures_cost_packets_and_flows_go_round_them() {
         assert_eq!(run.summary.flows_finished, run.summary.flows_total, "{what}");
         assert_eq!(run.summary.drops, run.summary.drops_by_reason.total());
     }
-    // Both spines at once: one of them carries something.
+    // Both spines fail: at least one of them carries traffic.
     let text = format!(
         "{LEAF_SPINE}\nfailure = [{{ node = \"spine0\", down = \"2 ms\", up = \"5 ms\" }}, {{ node = \"spine1\", \
          down = \"2 ms\", up = \"5 ms\" }}]\n"
@@ -156,7 +157,8 @@ workload = { kind = "permutation", size = "1 MB" }
         + far.last_frame_ns
         + far.delay_ns;
     assert!((sum - (1233.6 + 67.2 + 10_000.0 + 1000.0 + 1233.6 + 10_000.0)).abs() < 1e-9);
-    // 23534.4 ns carry 29418 bytes and a begun one; of 1542 on the wire 1522 are frame.
+    // 23534.4 ns carry 29418 bytes, plus one frame whose transmission has begun; 1522 of 1542 bytes on the wire are the
+    // frame.
     assert_eq!(far.arriving_bytes, (29_419_u64 * 1522).div_ceil(1542));
     assert_eq!((far.crossing_bytes, far.needed_bytes), (1521, far.arriving_bytes + 1521));
     assert_eq!(far.given_bytes, far.needed_bytes);

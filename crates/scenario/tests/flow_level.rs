@@ -37,7 +37,7 @@ fn n_to_one_shares_the_last_link() {
         &format!("{STAR}[[workload]]\nkind = \"n_to_1\"\nsenders = 4\nsize = \"250 KB\"\nstart = \"1 ms\""),
         PLAIN,
     );
-    // Four times 250 KB at 1 GB/s: 1 ms for each; alone a quarter of that.
+    // Four times 250 KB at 1 GB/s: 1 ms each; a quarter of this for a lone flow.
     assert_eq!(floats(&results, "fct_us"), [1000.0; 4]);
     assert_eq!(floats(&results, "finish_us"), [2000.0; 4]);
     assert_eq!(floats(&results, "slowdown"), [4.0; 4]);
@@ -78,7 +78,7 @@ fn a_reply_follows_its_request() {
     let results = run(&format!("{STAR}{jobs}"), PLAIN);
     let (fct, ideal) = (floats(&results, "fct_us"), floats(&results, "ideal_fct_us"));
     assert!(!fct.is_empty());
-    // 0.1 ms there and 0.4 ms back, if nobody else is on the way; never less.
+    // 0.1 ms for the request and 0.4 ms for the reply in an idle network; never less.
     assert!(ideal.iter().all(|ideal| (ideal - 500.0).abs() < 1e-9), "{ideal:?}");
     assert!(fct.iter().all(|fct| fct.is_nan() || *fct > 500.0 - 1e-3), "{fct:?}");
     assert!(fct.iter().any(|fct| (fct - 500.0).abs() < 1e-3), "{fct:?}");
@@ -89,7 +89,7 @@ fn closed_loops_go_on() {
     let loops = "[[workload]]\nkind = \"background\"\nsizes = { kind = \"fixed\", size = \"100 KB\" }\n\
                  arrivals = { kind = \"concurrency\", per_host = 1 }\nstop = \"5 ms\"";
     let summary = run(&format!("{STAR}{loops}"), PLAIN).summary;
-    // Alone, a host would send 50 of 0.1 ms in 5 ms; five hosts share receivers, so fewer.
+    // Alone, a host would send 50 flows of 0.1 ms in 5 ms; five hosts share receivers, so they send fewer.
     assert!((100..=250).contains(&summary.flows_total), "{}", summary.flows_total);
     assert_eq!(summary.flows_finished, summary.flows_total);
 }
@@ -105,7 +105,8 @@ fn static_demands_have_rates_and_bounds() {
     let bound = results.summary.bound.unwrap();
     assert!(bound.upper_bps >= 2e9 && bound.lower_bps <= 2e9 * 1.000_001 && bound.gap <= 0.02, "{bound:?}");
 
-    // Two spines carry what two hosts a leaf send: line rate is possible, and a load-aware choice finds it.
+    // Two spines have the capacity of the two hosts per leaf: line rate is possible, and a load-aware choice reaches
+    // it.
     let resolved = scenario(LEAF_SPINE);
     let topology = resolved.topology();
     let graph = SwitchGraph::new(topology).unwrap();

@@ -1,4 +1,4 @@
-//! A process that is killed while it writes results leaves whole tables, and a manifest that tells.
+//! A process that is killed while it writes results leaves complete tables and a manifest with a partial status.
 #![expect(clippy::unwrap_used, reason = "helpers of a test")]
 
 use arrow_array::{Float64Array, RecordBatch};
@@ -15,7 +15,7 @@ const ROWS: usize = 30_000;
 
 /// Writes the same results repeatedly until it is killed.
 fn write_for_ever(path: &Path) -> ! {
-    // Values that do not compress: the writing takes most of the time.
+    // Incompressible values, so that writing takes most of the time.
     let values = (0..ROWS as u64).map(|row| f64::from_bits(row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2));
     let column = Arc::new(Float64Array::from_iter_values(values));
     let table = RecordBatch::try_from_iter([("value", column as _)]).unwrap();
@@ -80,7 +80,7 @@ fn a_killed_process_leaves_results_that_are_whole_or_marked() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Moments that share no factor with the period of the writer.
+        // Kill times with no common factor with the writer's period.
         std::thread::sleep(Duration::from_millis(60 + 37 * kill));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Scenarios with wrong results that were found from outside, each with what is right.
+//! Scenarios for which testers found wrong results, with the right results.
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
@@ -99,7 +99,7 @@ workload = { kind = "permutation", size = "10 KB" }
 
 #[test]
 fn a_frame_in_service_counts_for_the_time_that_has_passed() {
-    // The first frame takes 123 ms: the ports of the hosts have been busy all the time, at whatever time that is over.
+    // The first frame takes 123 ms: the host ports are busy during the whole run.
     for stop in ["1 ms", "100 us", "122 ms", "200 ms", "777 ms"] {
         let results = go(SLOW, &[("stop", &format!("\"{stop}\""))]);
         let used = floats(&results.ports, "utilisation");
@@ -172,7 +172,7 @@ size = "300 KB"
 
 #[test]
 fn a_shared_pool_tells_all_who_wait_for_it() {
-    // The routes of both are cyclic: either all flows finish, or the circle that holds them up is reported.
+    // The routes of both scenarios are cyclic: either all flows finish, or the cycle that blocks them is reported.
     for (text, flows) in [(STALL, 40), (MISSED, 18)] {
         let results = go(text, &[]);
         assert_eq!(results.summary.flows_finished < flows, results.summary.deadlocks > 0);
@@ -198,10 +198,10 @@ fn lanes_that_a_pause_stops_together_prove_nothing() {
         let routing = format!("{{ kind = \"{kind}\" }}");
         assert!(read(WHOLE_LINK, &[("routing", &routing)]).unwrap_err().contains("whole_link"), "{kind}");
     }
-    // One lane was never proved safe by lanes: a warning, as without whole_link.
+    // A single lane cannot be proven safe by lanes: a warning, as without whole_link.
     let warned = read(WHOLE_LINK, &[("routing", "{ kind = \"shortest_path\" }")]).unwrap();
     assert!(warned.warnings.iter().any(|text| text.contains("can deadlock")), "{:?}", warned.warnings);
-    // One lane that is safe stays so, and PFC pauses lane by lane.
+    // A single lane that is safe remains safe, and PFC pauses each lane separately.
     assert!(read(WHOLE_LINK, &[("routing", "{ kind = \"up_down\" }")]).unwrap().warnings.is_empty());
     assert!(read(WHOLE_LINK, &[("switch.pfc.whole_link", "false")]).is_ok());
     // A deadlock of whole links is found when the network stops.
@@ -209,7 +209,7 @@ fn lanes_that_a_pause_stops_together_prove_nothing() {
     assert_eq!(stuck.summary.flows_finished < 18, stuck.summary.deadlocks > 0);
 }
 
-/// Clockwise routes, three of whose switches send in another lane: packets come in one class and go in another.
+/// Clockwise routes through three switches that change the lane: packets arrive in one class and leave in another.
 #[test]
 fn a_circle_through_two_lanes_is_found() {
     let rows = (0..5).flat_map(|switch| (0..5).filter(move |to| *to != switch).map(move |to| (switch, to)));

@@ -3,7 +3,7 @@
 use pauseframe_scenario::{Input, Resolved, resolve};
 use std::path::Path;
 
-/// Resolves a text with overrides; the errors as they are printed.
+/// Resolves a text with overrides; returns the errors as printed.
 pub(crate) fn read(text: &str, overrides: &[(&str, &str)]) -> Result<Resolved, String> {
     let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let input =

@@ -1,4 +1,4 @@
-//! A run and the flow level say the same of the same scenario, or the flow level says that it cannot.
+//! The packet level and the flow level agree on a scenario, or the flow level rejects it.
 
 use crate::{counts, fluid, packets, read, texts};
 use pauseframe_scenario::{FlowOptions, run_flow_level};
@@ -12,7 +12,7 @@ fn udp(keys: &str, stop: &str) -> String {
     format!("stop = {stop}\n{STAR}[[workload]]\nkind = \"udp\"\n{keys}\n")
 }
 
-/// Datagrams arrive at the rate of their source: the bytes of every flow are the same up to those under way.
+/// Datagrams arrive at the rate of their source: the bytes of every flow are equal, except those in flight.
 #[test]
 fn sources_of_datagrams_deliver_the_same_bytes() {
     let burst =
@@ -41,7 +41,7 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
             assert!(apart.abs() <= 3.0 * DATAGRAM, "{there} bytes in a run, {here} at flow level\n{text}");
         }
         assert!(there.iter().sum::<u64>() > 5000, "{text}");
-        // A source that goes on to the end of the run has datagrams under way there.
+        // A source that sends until the end of the run has datagrams in flight then.
         let is_over = |table| texts(table, "status").iter().all(|status| status == "stopped");
         assert!(
             is_over(&flows)
@@ -62,7 +62,7 @@ fn sources_of_datagrams_do_not_give_way() {
     let (run, flows) = (packets(&text), fluid(&text).flows);
     let [there, here] =
         [&run.flows.batch(), &flows].map(|table| counts(table, "delivered_bytes").iter().sum::<u64>() as f64);
-    // 12 Gb/s meet a link of 10: 5 MB of 6 arrive. With packets, headers take 4 % of that link.
+    // 12 Gb/s meet a link of 10 Gb/s: 5 MB of 6 MB arrive. With packets, headers take 4 % of that link.
     assert!(here < 5.3e6 && there / here > 0.93 && there / here < 1.01, "{there} and {here} bytes");
     let both = format!(
         "{}[[workload]]\nkind = \"long_flows\"\nflows = [{{ src = \"host3\", dst = \"host0\" }}]\n",
@@ -97,7 +97,7 @@ fn the_end_of_the_run_is_the_same() {
     assert_eq!((unrecorded.flows.num_rows(), unrecorded.summary.flows_finished), (0, 4));
 }
 
-/// Nothing is ignored in silence.
+/// Every ignored key causes a warning.
 #[test]
 fn what_flows_do_not_have_is_named() {
     let text = |tables: &str| {

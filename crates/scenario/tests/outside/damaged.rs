@@ -1,4 +1,4 @@
-//! Files that are damaged, endless, or something else: an error, never a panic, and never for ever.
+//! Damaged, endless or unrelated files cause an error, never a panic or an endless loop.
 
 use crate::read_in;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -50,7 +50,7 @@ fn csv() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Bytes flipped, cut out, doubled or set to what lengths and signs like least.
+/// Bytes flipped, removed, duplicated, or set to extreme lengths and signs.
 fn mutated(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=rng.below(4) {
@@ -90,7 +90,7 @@ fn batter(good: &[u8], name: &str, count: u64, read: impl Fn(&Path)) {
 fn with_workload(path: &Path, workload: &str) {
     let text =
         format!("stop = \"1 ms\"\ntopology = {{ kind = \"star\", hosts = 3 }}\n[[workload]]\n{workload}\n");
-    // Some damage does no harm; what is refused is refused with a reason.
+    // Some damage is harmless; every rejection has a reason.
     if let Err(error) = read_in(path.parent().unwrap(), &text) {
         assert!(!error.problems.is_empty());
     }
@@ -187,12 +187,12 @@ fn files_have_a_largest_size() {
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
     assert!(read_text(&path).unwrap_err().to_string().contains("UTF-8"));
     assert!(read_text(home.path()).unwrap_err().to_string().contains("a folder"));
-    // Sparse: it takes no room on the disk.
+    // A sparse file, which takes no disk space.
     std::fs::File::create(&path).unwrap().set_len(FILE_MAX + 1).unwrap();
     assert!(read_text(&path).unwrap_err().to_string().contains("up to 1024 MiB"));
 }
 
-/// All mistakes of a flow list at once, by the lines of its file.
+/// All mistakes of a flow list in one error, by the lines of its file.
 #[test]
 fn every_bad_line_of_a_flow_list_is_named() {
     let home = tempfile::tempdir().unwrap();

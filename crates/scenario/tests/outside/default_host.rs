@@ -1,4 +1,4 @@
-//! The host that a scenario has without a word about it: what a lone flow takes, by hand.
+//! The default host: the completion time of a lone flow, computed by hand.
 
 use crate::{floats, packets};
 
@@ -24,12 +24,12 @@ fn lone_flow(segments: u64, delay_us: u64) -> (f64, f64) {
     (only("fct_us"), only("slowdown"))
 }
 
-/// There and back over two links.
+/// The round trip over two links.
 fn handshake(delay: f64) -> f64 {
     2.0 * (2.0 * SYN_US + 2.0 * delay)
 }
 
-/// The initial window, in one train: as fast as the network can be.
+/// The initial window in one train, at line rate.
 #[test]
 fn ten_segments_are_a_handshake_and_a_train() {
     let (fct, slowdown) = lone_flow(10, 1);

@@ -41,12 +41,12 @@ fn the_estimate_is_what_a_run_records() {
     let series = "[record.series]\nevery = \"50 us\"\n[transport]\npreset = \"tcp_bolt\"\n";
     let text = text("20 ms", series)
         .replace("stop = \"20 ms\"", "stop = { time = \"20 ms\", when_finished = false }");
-    // Eight ports, 400 samples; backlog, throughput, share paused and ingress account.
+    // Eight ports with 400 samples each; backlog, throughput, share paused and ingress account.
     let rows = packets(&text.replace("10 KB", "100 MB")).series.num_rows();
     assert_eq!(rows, 400 * 8 * 4);
 }
 
-/// Flows of an open loop are counted as they are drawn, not as one for each host.
+/// Flows of an open loop are estimated from the drawn arrivals, not as one per host.
 #[test]
 fn the_estimate_counts_the_flows_of_an_open_loop() {
     let scenario = |every: &str| {
@@ -75,7 +75,7 @@ fn packets_without_bounds_are_refused() {
     let large = |stop, record: &str| read(&text(stop, record)).large.map(|problem| problem.path);
     let packets = "[record.packets]\nlimit = 4000000000\n";
     assert_eq!(large("100 s", packets).as_deref(), Some("record.packets.limit"));
-    // The links cannot carry as many.
+    // The links cannot carry this many.
     assert_eq!(large("10 ms", packets), None);
     assert_eq!(large("100 s", "[record.packets]\n"), None);
 }

@@ -1,5 +1,5 @@
-//! Every congestion control of the registry through a scenario, with its constants: none of them is named here, nor
-//! anywhere in this crate but in presets.
+//! Runs every congestion control of the registry through a scenario, with its constants. This crate names none of them
+//! outside its presets.
 
 use crate::resolve_as;
 use pauseframe_scenario::resolve::options;

@@ -388,7 +388,7 @@ fn problems_have_their_parts() {
     );
 }
 
-/// Jobs share no place: each alone would fit, both together do not, and the run would say so only when it is built.
+/// Jobs share no place: each fits alone but not both together, and this must be an error at load.
 #[test]
 fn applications_need_places_for_all_their_ranks() {
     let text = r#"[topology]

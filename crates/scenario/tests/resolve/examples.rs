@@ -1,4 +1,4 @@
-//! Good scenarios: what they resolve to, where each value came from, and that they survive being written down.
+//! Valid scenarios: their resolved form, the origin of each value, and a round trip through text.
 
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
@@ -264,7 +264,7 @@ fn the_reference_lists_the_keys_of_every_kind() {
     assert_eq!(mtu.doc, "Largest IP packet (576 B to 9216 B)");
 }
 
-/// Each key of a resolved scenario is in the reference: the two come from the same calls.
+/// Each key of a resolved scenario is in the reference, because both come from the same declarations.
 #[test]
 fn the_reference_knows_every_key_that_is_resolved() {
     for (name, _) in EXAMPLES {

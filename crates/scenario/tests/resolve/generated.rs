@@ -1,4 +1,4 @@
-//! Random good scenarios: each is accepted, and what it resolves to survives being written down.
+//! Random valid scenarios: each is accepted, and its resolved form survives a round trip through text.
 
 use crate::resolve_as;
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ proptest! {
         let again = resolve_as("g.toml", &written, &[], None).unwrap_or_else(|error| panic!("{error}\n{written}"));
         prop_assert_eq!(&again.scenario, &resolved.scenario);
         prop_assert_eq!(again.to_toml(), written);
-        // Warnings are about the scenario, not about how it was written.
+        // Warnings concern the scenario, not its notation.
         prop_assert_eq!(again.warnings, resolved.warnings);
     }
 }

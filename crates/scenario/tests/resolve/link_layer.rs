@@ -1,4 +1,4 @@
-//! QCN, PAUSE of whole links, slow receivers and datagram sources: what their keys become, and what is refused.
+//! QCN, PAUSE of whole links, slow receivers and datagram sources: their resolved keys, and their errors.
 
 use crate::resolve_as;
 use pauseframe_scenario::Resolved;

@@ -1,4 +1,4 @@
-//! The resolver from outside: good scenarios, generated ones, mistakes, and mutations of either.
+//! Tests of the resolver's interface: valid scenarios, generated ones, mistakes, and mutations of both.
 
 mod congestion_controls;
 mod errors;
@@ -25,7 +25,7 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("classes.toml", include_str!("../scenarios/classes.toml")),
 ];
 
-/// A good scenario, of which tests change something.
+/// A valid scenario for tests to modify.
 pub(crate) const GOOD: &str = r#"stop = "10 ms"
 
 [topology]
@@ -37,7 +37,7 @@ kind = "permutation"
 size = "1 MB"
 "#;
 
-/// Where the examples lie.
+/// The folder of the examples.
 pub(crate) fn base_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
 }

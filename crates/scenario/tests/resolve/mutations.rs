@@ -1,10 +1,10 @@
-//! No text makes the resolver panic: good scenarios are cut, flipped, renamed and mixed. What is still accepted
-//! survives being written down.
+//! No text makes the resolver panic: valid scenarios are truncated, changed, renamed and mixed. Accepted results
+//! survive a round trip.
 
 use crate::{EXAMPLES, resolve_as};
 use proptest::prelude::*;
 
-/// Values that are right somewhere and wrong elsewhere.
+/// Values that are valid for some keys and invalid for others.
 const VALUES: [&str; 24] = [
     "0",
     "-1",
@@ -46,7 +46,7 @@ fn survives(text: &str, overrides: &[(&str, &str)]) {
     assert_eq!(second.scenario, first.scenario, "{written}");
 }
 
-/// Right, but a plan for 65,536 switches takes its time: such routes are computed as a scenario is resolved.
+/// Valid, but a plan for 65,536 switches takes long, because such routes are computed when a scenario is resolved.
 fn plans_for_long(example: usize, key: &str, value: &str) -> bool {
     let key = key.trim().trim_start_matches("topology.");
     EXAMPLES[example].0 == "jellyfish_plan.toml" && (key, value) == ("switches", "65536")

@@ -1,4 +1,4 @@
-//! Topologies and forwarding tables: from files and engines into the scenario, and what is refused at load.
+//! Topologies and forwarding tables: from files and engines into the scenario, and errors at load.
 
 use crate::resolve_as;
 use pauseframe_scenario::spec::File;
@@ -172,7 +172,7 @@ fn a_plan_in_parquet_is_that_plan() {
         .unwrap();
     let read = resolve(&input(&text)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read.scenario.routing.vlans.as_ref().unwrap().tables.0, *tables);
-    // The tables are in the resolved scenario, which needs no file any more.
+    // The resolved scenario contains the tables, so it needs no file.
     std::fs::remove_file(base.join("planned.parquet")).unwrap();
     let alone = resolve(&input(&read.to_toml())).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(alone.scenario.routing, read.scenario.routing);

@@ -59,7 +59,7 @@ fn recovery_of_the_stack_needs_sack() {
     assert_eq!(origin("sack = false\ntlp = true", "tlp"), ("true".into(), "file".into()));
 }
 
-/// Applications that pass messages switch Nagle's algorithm off; a file that asks for it has it.
+/// Applications that pass messages disable Nagle's algorithm, unless a file requests it.
 #[test]
 fn applications_set_tcp_nodelay() {
     let small_segments = |rest: &str| {
@@ -104,7 +104,7 @@ fn syns_of_dctcp_are_ecn_capable_on_linux() {
     }
 }
 
-/// DCTCP+ is DCTCP on Linux; on other stacks it names what they lack.
+/// DCTCP+ is DCTCP on Linux; on other stacks the preset sets what they lack.
 #[test]
 fn dctcp_plus_is_for_any_stack() {
     let values = |preset: &str, stack: &str| {
@@ -131,7 +131,7 @@ fn every_row_is_read_and_explained() {
             let rows = explained(preset, stack.name).expect("a stack that there is");
             for value in stack.row {
                 let row = rows.iter().find(|row| row.key == value.key);
-                // A constant of a congestion control is a key where that is in use.
+                // A constant of a congestion control is a key only where that algorithm is in use.
                 if row.is_none() && value.key.starts_with("dctcp_") {
                     assert!(
                         rows.iter().all(|row| row.value != "\"dctcp\"" || row.key != "congestion_control")
@@ -139,7 +139,7 @@ fn every_row_is_read_and_explained() {
                     continue;
                 }
                 let row = row.unwrap_or_else(|| panic!("{}: {} is no key", stack.name, value.key));
-                // pFabric without fast retransmit has no use for RACK.
+                // pFabric without fast retransmit cannot use RACK.
                 if row.origin.starts_with("computed: it needs ") {
                     assert_eq!((preset.name, row.value.as_str()), ("pfabric", "false"));
                     continue;

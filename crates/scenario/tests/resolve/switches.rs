@@ -1,4 +1,4 @@
-//! Models, schedulers, markers and classes of switches: what a file says, where defaults come from, what is refused.
+//! Models, schedulers, markers and classes of switches: values of the file, origins of defaults, and errors.
 
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
@@ -84,7 +84,7 @@ fn schedulers_markers_and_classes_are_read() {
     let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
     assert_eq!(*k, ByPort::All(Threshold::Packets(20)));
     assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
-    // A class can be swept like anything else, and made by an override alone.
+    // A class can be swept like any key, and created by an override alone.
     let resolved =
         good("", &[("switch.classes.bulk.priorities", "[1]"), ("switch.classes.bulk.marker.k", "9 KB")]);
     assert_eq!(explained(&resolved, "switch.classes.bulk.marker.k"), ("\"9 KB\"".into(), "--set".into()));
@@ -97,13 +97,13 @@ fn a_dscp_gives_the_priority() {
     let why = ("5".to_owned(), "computed: switch.priority_of_dscp for DSCP 10".to_owned());
     assert_eq!(explained(&resolved, "transport.priority"), why);
     assert_eq!(resolved.scenario.transport.priority, 5);
-    // Another DSCP is as before.
+    // Other DSCPs are unaffected.
     assert_eq!(good(text, &[("transport.dscp", "11")]).scenario.transport.priority, 0);
     assert_eq!(
         errors(&format!("{text}priority = 2\n")),
         "s.toml:14: transport.priority: 2, but switch.priority_of_dscp gives DSCP 10 priority 5; leave one of them out"
     );
-    // A lossy transport in a lossless priority by way of its DSCP.
+    // A lossy transport in a lossless priority through its DSCP.
     let lossless = errors("[switch]\npriority_of_dscp = [[0, 3]]\npfc = { priorities = [3] }\n");
     assert!(
         lossless.contains("transport.priority: 3 is a lossless priority, but the transport is lossy"),
@@ -111,7 +111,7 @@ fn a_dscp_gives_the_priority() {
     );
 }
 
-/// judd's answer: TCP without ECN is dropped by the marker of the DCTCP class only if it is in that class.
+/// judd's solution: the marker of the DCTCP class drops TCP without ECN only if TCP is in that class.
 #[test]
 fn warnings_are_about_the_marker_of_the_transports_own_class() {
     let shared = "[switch]\nmarker.k = \"20 KB\"\n";
@@ -120,7 +120,7 @@ fn warnings_are_about_the_marker_of_the_transports_own_class() {
     assert_eq!(good(own, &[]).warnings, [""; 0]);
 }
 
-/// A packet without ECN is dropped by a marker only as it comes, only if the marker does not queue it, and only if it is lossy.
+/// A marker drops a packet without ECN only at arrival, only if the marker does not queue it, and only if it is lossy.
 #[test]
 fn a_marker_that_drops_nothing_is_not_said_to_drop() {
     let told = |addition: &[(&str, &str)]| {
