@@ -300,7 +300,7 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Writes page and line."""
+    """Writes the page and README's line."""
     if sys.argv[1:2] == ["--unseen"]:
         take_unseen(sys.argv[2], sys.argv[3:])
     claims = judged()

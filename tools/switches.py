@@ -54,7 +54,7 @@ class Moved(TypedDict):
 
 
 Kept = dict[str, dict[str, dict[str, float]]]
-"""By switch and part, the number of each seed."""
+"""The measured number of each seed, by switch and part."""
 
 
 def switches() -> list[Switch]:

@@ -16,7 +16,7 @@ use thiserror::Error;
 /// The critical path without contention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CriticalPath {
-    /// From the start to the end of the last rank.
+    /// Time from the start of the job to the end of the last rank.
     pub length: Span,
     /// Compute time on the path.
     pub compute: Span,
@@ -76,16 +76,16 @@ enum Weight {
 /// One side of a message.
 #[derive(Clone, Copy)]
 struct Half {
-    /// When it is sent or posted.
+    /// Time when the message is sent or the receive is posted.
     begin: Node,
-    /// When it is complete for its side.
+    /// Time when the operation is complete for its side.
     end: Node,
     bytes: u64,
     /// The protocol of a send.
     protocol: Protocol,
 }
 
-/// How a message leaves its sender.
+/// The way in which a message leaves its sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     /// Eager: sent at once; the sender continues at once.
@@ -378,7 +378,7 @@ impl Builder<'_> {
     }
 }
 
-/// When each node happens.
+/// Time of each node.
 struct Times {
     at: Vec<Span>,
     /// The edge that decided this time.

@@ -166,8 +166,8 @@ pub fn run(
     run_watched(application, options, network, &mut |_, _| Span::ZERO, &mut || true)
 }
 
-/// The same with distances: a message between two ranks takes their `way` longer. `go_on` is called every few
-/// milliseconds and may stop the replay.
+/// As the previous function, with distances: a message between two ranks takes their `way` longer. `go_on` is called
+/// every few milliseconds and may stop the replay.
 ///
 /// # Errors
 /// As [`run`], and [`ReplayError::Stopped`].

@@ -39,7 +39,7 @@ pub struct Job {
     started: bool,
     timers: BinaryHeap<Reverse<Timer>>,
     out: Outbox,
-    /// By the smaller and the larger rank.
+    /// Sorted by the smaller and the larger rank.
     connections: BTreeMap<(u32, u32), u32>,
     /// Messages in flight, with the reports that each still expects (delivered, sent).
     under_way: Vec<(Message, u8)>,

@@ -69,7 +69,7 @@ impl ConcurrentFlow {
         self.solve_watched(topology, graph, demand, &mut Unwatched)
     }
 
-    /// The same with an observer. An observer that stops it gets the bounds so far.
+    /// As the previous function, with an observer. An observer that stops the computation gets the bounds so far.
     ///
     /// # Panics
     /// As [`ConcurrentFlow::solve`].

@@ -43,7 +43,7 @@ fn at_least(what: &'static str, given: usize, needed: usize) -> Result<(), Deman
 /// Every host sends to one other host and receives from one: a single random cycle through all hosts (Sattolo 1986).
 ///
 /// # Errors
-/// If there are fewer than two hosts.
+/// With fewer than two hosts.
 pub fn permutation(hosts: &[NodeId], seed: u64) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), 2)?;
     let to = cycle(hosts.len(), seed);
@@ -70,7 +70,7 @@ pub fn rack_permutation(graph: &SwitchGraph, seed: u64) -> Result<Vec<Pair>, Dem
 /// Every host sends to every other one.
 ///
 /// # Errors
-/// If there are fewer than two hosts.
+/// With fewer than two hosts.
 pub fn all_to_all(hosts: &[NodeId]) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), 2)?;
     let pairs = hosts.iter().flat_map(|from| hosts.iter().map(|to| Pair { from: *from, to: *to }));

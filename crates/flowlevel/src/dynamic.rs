@@ -160,7 +160,7 @@ type Queue = BinaryHeap<Reverse<(u64, u32, u32)>>;
 #[derive(Debug)]
 struct Fluid {
     shares: Shares,
-    /// By slot of `shares`.
+    /// Indexed by slot of `shares`.
     progress: Vec<Progress>,
     /// By flow.
     paths: Paths,

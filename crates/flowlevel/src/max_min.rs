@@ -97,7 +97,7 @@ pub struct MaxMin {
     stopped: Vec<bool>,
 }
 
-/// The next limit; a link with its water level.
+/// The next limit to reach: a cap, or a link with its water level.
 enum Stop {
     Link(u32, f64),
     Flow(u32),

@@ -17,7 +17,7 @@ impl Report {
     /// Summarises `rates` of flows on `paths` for a number of hosts.
     ///
     /// # Panics
-    /// If the number of rates differs from that of paths, or a path uses a port without a capacity.
+    /// If the numbers of rates and paths differ, or a path uses a port without a capacity.
     pub fn new(capacity: &[f64], paths: &Paths, rates: Vec<f64>, hosts: usize) -> Report {
         assert!(rates.len() == paths.len(), "{} rates for {} paths", rates.len(), paths.len());
         let mut used = vec![0.0; capacity.len()];

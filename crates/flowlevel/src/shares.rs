@@ -96,7 +96,7 @@ struct Flow {
 enum FlowState {
     /// A flow that is assumed to stay at its former level.
     Kept,
-    /// Above the water.
+    /// A port whose level is above the water.
     Rising,
     /// A flow at its new level.
     Fixed,

@@ -84,7 +84,7 @@ fn compute_while<T: Send + 'static>(
     }
 }
 
-/// The same for computations that return a result or are cancelled.
+/// As the previous function, for computations that return a result or are cancelled.
 pub(crate) fn compute_or_stop<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -96,7 +96,7 @@ pub(crate) fn compute_or_stop<T: Send + 'static>(
     }
 }
 
-/// The same for computations that improve over time.
+/// As the previous function, for computations whose intermediate results are valid.
 pub(crate) fn compute_or_leave_it<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,

@@ -39,7 +39,7 @@ impl Opcode {
         }
     }
 
-    /// The same for a message that takes a posted receive.
+    /// As the previous function, for a message that takes a posted receive.
     pub(crate) fn of_send(is_first: bool, is_last: bool) -> Opcode {
         match (is_first, is_last) {
             (true, true) => Opcode::SendOnly,
@@ -96,8 +96,7 @@ pub fn rnr_delay(code: u8) -> Span {
 pub struct Packet {
     /// The kind of packet.
     pub opcode: Opcode,
-    /// Sequence number; in an acknowledgement that of the last acknowledged packet, in a NAK that of the expected
-    /// packet.
+    /// Sequence number: of the packet, in an ACK of the last acknowledged packet, in a NAK of the expected packet.
     pub psn: u32,
     /// Bytes of the message.
     pub payload: u16,

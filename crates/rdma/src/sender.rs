@@ -40,7 +40,7 @@ pub(crate) struct Sender {
     sent_bytes: u64,
     /// For packets from `unacknowledged` on: the time of their last transmission.
     sent_at: VecDeque<Time>,
-    /// When pacing releases the next packet.
+    /// Time at which pacing releases the next packet.
     pace_at: Time,
     /// When the retransmission timer expires; `Time::MAX` if it does not run.
     timer_at: Time,

@@ -62,7 +62,7 @@ pub enum RunError {
         scenario: String,
         /// Its seed.
         seed: u64,
-        /// When it happened.
+        /// Time of the violation.
         time: pauseframe_units::Time,
         /// What was violated, and where.
         message: String,
@@ -74,7 +74,7 @@ pub enum RunError {
         scenario: String,
         /// Its seed.
         seed: u64,
-        /// When it happened.
+        /// Time of the violation.
         time: pauseframe_units::Time,
         /// The plug-in, the flow, and the value.
         message: String,

@@ -93,7 +93,7 @@ impl Manifest {
         }
     }
 
-    /// The same with the plug-ins of the run.
+    /// As the previous function, with the plug-ins of the run.
     #[must_use]
     pub fn with_plugins(self, plugins: &[PluginRecord]) -> Manifest {
         Manifest { plugins: plugins.to_vec(), ..self }
@@ -169,7 +169,7 @@ impl ResultsFolder {
         Ok(folder)
     }
 
-    /// Where the folder is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

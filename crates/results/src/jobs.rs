@@ -19,7 +19,7 @@ pub struct JobResult {
     pub application: Arc<Application>,
     /// Start time.
     pub start: Time,
-    /// When its last rank finished.
+    /// Time when the last rank finished.
     pub finish: Option<Time>,
     /// Time on ideal hardware: lossless, without stacks and shared NICs (cee §IV-D).
     pub ideal: Option<Span>,
@@ -42,7 +42,7 @@ pub struct JobResult {
 pub struct RankResult {
     /// Node number of the rank's host.
     pub host: u32,
-    /// When it finished.
+    /// Time when the rank finished.
     pub finished: Option<Time>,
     /// Time of the rank by activity, up to the end of the run.
     pub totals: Totals,

@@ -61,7 +61,7 @@ impl Drop for FolderLock {
     fn drop(&mut self) {
         // On other systems the file stays: without file numbers a removed file could not be recognised.
         if cfg!(unix) {
-            // A file that remains looks like that of a killed run.
+            // A remaining lock file looks like one of a killed run.
             let _ = fs::remove_file(&self.path);
         }
         let _ = self.file.unlock();

@@ -57,7 +57,7 @@ pub struct Agreement {
     pub window_scale: u8,
     /// Differentiated services code point of every packet (RFC 2474).
     pub dscp: u8,
-    /// The same of congestion notifications.
+    /// As the previous function, for congestion notifications.
     pub cnp_dscp: u8,
 }
 

@@ -31,7 +31,7 @@ pub struct RunFacts {
     pub seed: u64,
     /// Fingerprint of the trajectory.
     pub fingerprint: u64,
-    /// When the run ended.
+    /// Time of the end of the run.
     pub sim_time: Time,
     /// Duration in seconds.
     pub wall_s: f64,
@@ -53,7 +53,7 @@ pub struct RunFacts {
     pub nic_queue: &'static str,
     /// When the series reached its row limit; later samples are missing. `None` if it is complete.
     pub series_full: Option<Time>,
-    /// How the run ended.
+    /// The reason why the run ended.
     pub status: RunStatus,
     /// Warnings for the user.
     pub warnings: Vec<String>,

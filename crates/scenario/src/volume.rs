@@ -127,7 +127,7 @@ struct Flows {
 
 /// Load above which queues are assumed constant.
 const LOAD_MAX: f64 = 0.95;
-/// Time from the SYN to the last FIN beyond that of the bytes.
+/// Time from the SYN to the last FIN, minus the time of the bytes.
 const ROUND_TRIPS: f64 = 4.0;
 
 /// Path, value, message, hint.

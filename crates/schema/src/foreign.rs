@@ -1,7 +1,7 @@
 //! Recognises files of other languages given as a scenario, so that the error names the language instead of the first
 //! invalid token.
 
-/// Where a scenario would start.
+/// The position where a scenario would start.
 const INSTEAD: &str =
     "scenario files are TOML: a table is [topology], a key is kind = \"star\", a text stands in quotes";
 

@@ -143,7 +143,7 @@ pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
-/// How to write a number without unit.
+/// A suggestion for a number without unit.
 fn with_unit<T: Quantity>(item: &Item) -> String {
     match item.value {
         Value::Integer(number) if number >= 0 => T::of_base_unit(number as f64),

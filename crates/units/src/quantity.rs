@@ -181,7 +181,7 @@ impl LineRate {
         LineRate(if exact { BYTE_PS / rate.0 } else { INEXACT | rate.0.min(INEXACT - 1) })
     }
 
-    /// The same as [`BitRate::serialise`].
+    /// Same result as [`BitRate::serialise`].
     #[inline]
     pub fn serialise(self, size: u32) -> Span {
         if self.0 & INEXACT == 0 {

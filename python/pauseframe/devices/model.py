@@ -60,7 +60,7 @@ class BufferProfile:
 
     @property
     def has_headroom(self) -> bool:
-        """Whether it has headroom."""
+        """Whether the group has headroom."""
         return self.xoff > 0 or self.computed
 
     @property

@@ -51,7 +51,7 @@ class RunData:
     summary: Summary
     scenario_toml: str
     folder: Path | None
-    """Where it was read from."""
+    """The folder of the run."""
     flows: pl.LazyFrame
     queries: pl.LazyFrame
     ports: pl.LazyFrame

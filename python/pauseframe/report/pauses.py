@@ -162,7 +162,7 @@ class Node:
     by: str
     """The node that paused it."""
     stands: bool
-    """Whether it was paused at the shown instant."""
+    """Whether the port was paused at the shown instant."""
 
 
 def tree(pauses: pl.DataFrame, at: float) -> tuple[dict[str, Node], list[tuple[str, str]]]:

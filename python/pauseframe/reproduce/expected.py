@@ -47,7 +47,7 @@ class Known(TypedDict):
 
 
 Verdicts = dict[str, dict[str, Known]]
-"""By claim and size."""
+"""Recorded verdicts by claim and size."""
 
 
 def read(folder: Path) -> Verdicts:
@@ -111,7 +111,7 @@ def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> lis
 
 
 def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
-    """Compares the numbers of common seeds, or the verdicts if no seed is common. `seeds`: those of the judgement."""
+    """Compares the numbers of common seeds, or the verdicts if no seed is common. `seeds` are the judged seeds."""
     shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
     if not now.by_seed and then["by_seed"] and seeds.isdisjoint(map(int, then["by_seed"])):
         return ""  # Nothing to compare in these seeds, then as now: a factor over nothing.

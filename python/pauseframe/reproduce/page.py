@@ -48,7 +48,7 @@ class ScanRow:
 
     axes: str
     present: bool
-    """Whether it is the setting of the paper's experiments."""
+    """Whether the point is the setting of the paper's experiments."""
     stage: int
     counts: dict[str, int]
     parts: dict[str, Verdict]

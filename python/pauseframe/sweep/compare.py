@@ -106,7 +106,7 @@ class Cell:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether it is a percentile with too few samples beyond it."""
+        """Whether the metric is a percentile with too few samples beyond it."""
         share = share_of(self.metric)
         return share is not None and self.samples is not None and is_unsure(self.samples, share)
 

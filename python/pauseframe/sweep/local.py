@@ -111,7 +111,7 @@ class _Worker:
         self.runs: deque[PlannedRun] = deque()
         """Runs without an answer yet; the worker computes the first."""
         self.ready = False
-        """Whether it has loaded the package."""
+        """Whether the worker has loaded the package."""
         self._scenarios: set[str] = set()
         self._has_plugins = False
         self._answer = b""

@@ -57,7 +57,7 @@ class Answer(TypedDict, total=False):
     """A worker's answer about a run: its error, or its memory."""
 
     ready: bool
-    """Sent first: the worker has loaded the package."""
+    """True in the first message of a worker, when it has loaded the package."""
     error: str
     cpu_s: float
     peak_rss_bytes: int | None

@@ -20,7 +20,7 @@ pub(super) struct InTurn {
     slots: Vec<State>,
     /// Requests for which the rank waits.
     awaited: u32,
-    /// How many of these are not sends.
+    /// Number of these steps that are not sends.
     awaited_receives: u32,
 }
 

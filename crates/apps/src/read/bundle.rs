@@ -57,7 +57,7 @@ impl Bundle {
     /// Packs the files into a text.
     ///
     /// # Errors
-    /// If they cannot be packed.
+    /// If the files cannot be packed.
     pub fn to_text(&self) -> Result<String, ReadError> {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
@@ -80,7 +80,7 @@ impl Bundle {
     /// Unpacks a text of [`Bundle::to_text`].
     ///
     /// # Errors
-    /// If the text was not made by it.
+    /// If the text is not a bundle.
     pub fn from_text(text: &str) -> Result<Bundle, ReadError> {
         let wrong = || at_file("trace", "is not a packed trace, or cut short".to_owned());
         let packed = STANDARD.decode(text.trim()).map_err(|_| wrong())?;

@@ -32,7 +32,7 @@ pub(super) struct ThreadChoice {
     pub(super) warning: Option<String>,
 }
 
-/// How well a network scales.
+/// The expected speedup of a network.
 pub(super) trait Network {
     /// Number of threads that shorten a run on this many cores.
     fn paying(&self, cores: usize) -> usize;

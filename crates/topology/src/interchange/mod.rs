@@ -217,7 +217,7 @@ pub fn write(topology: &Topology, format: Format) -> Result<String, InterchangeE
     write_labelled(topology, &Labels::default(), format)
 }
 
-/// The same with imported names of ports and addresses.
+/// As the previous function, with imported names of ports and addresses.
 ///
 /// # Errors
 /// As [`write()`].

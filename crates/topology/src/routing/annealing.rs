@@ -251,7 +251,7 @@ impl<'a> Search<'a> {
         low + (high - low) * self.rng.random_range(0.01..0.99)
     }
 
-    /// The bounds of a random gap between the neighbours' keys, other than that of `switch` itself.
+    /// The bounds of a random gap between the neighbours' keys, without the gap of `switch` itself.
     fn gap(&mut self, lane: usize, switch: u32) -> (f64, f64) {
         let keys = &self.keys[lane];
         let own = keys[switch as usize];

@@ -149,7 +149,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Follows one route until it joins a known one; `seen[switch] == stamp` marks those.
+    /// Follows one route until it joins a known one; `seen[switch] == stamp` marks the switches of known routes.
     fn add_walk(
         &mut self,
         tables: &ForwardingTables,

@@ -37,7 +37,7 @@ pub struct EngineSettings {
     pub vlans: Option<usize>,
     /// `order_pair`: VLANs on a random subset of the links, for longer routes and failures.
     pub sampled_vlans: Option<usize>,
-    /// `order_pair`: size of that subset in per cent.
+    /// `order_pair`: size of the random subset of links in per cent.
     pub sample_percent: Option<u32>,
     /// `order_pair`, `auto`: VLANs for failures.
     pub backup_vlans: Option<usize>,

@@ -98,7 +98,7 @@ impl GrowingOrder {
         true
     }
 
-    /// Removes the last added edges until `edges` are left. The order stays valid for those.
+    /// Removes the last added edges until `edges` are left. The order stays valid for the remaining edges.
     pub(crate) fn take_back(&mut self, edges: usize) {
         for [from, to] in self.added.drain(edges..).rev() {
             self.out[from as usize].pop();

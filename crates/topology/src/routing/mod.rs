@@ -67,7 +67,7 @@ pub trait RoutingEngine: Debug {
         self.plan_watched(topology, graph, &mut Unwatched)
     }
 
-    /// The same with an observer that may stop it.
+    /// As the previous function, with an observer that may stop the computation.
     ///
     /// # Errors
     /// As [`RoutingEngine::plan`], and [`RoutingError::Stopped`].
@@ -229,7 +229,7 @@ fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> 
 /// Rejects a graph without hosts or switches, with self-loops, or with duplicate names.
 ///
 /// # Errors
-/// With the remedy.
+/// The message includes the remedy.
 pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     if topology.hosts().next().is_none() {
         return Err(RoutingError::Nothing(

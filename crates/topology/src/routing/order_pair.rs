@@ -46,7 +46,7 @@ pub struct OrderPair {
     pub vlans: usize,
     /// Number of VLANs on a random subset of the links. They have longer routes and cover failures.
     pub sampled_vlans: usize,
-    /// Size of that subset in per cent of the links.
+    /// Size of the random subset in per cent of the links.
     pub sample_percent: u32,
     /// Number of backup VLANs, the last ones; by default a quarter of eight or more.
     pub backup_vlans: Option<usize>,

@@ -179,7 +179,7 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// From lanes with these ranks and numbers of VLANs.
+    /// Computes the uses from lanes, given as ranks of the switches and number of VLANs.
     pub(crate) fn of(graph: &SwitchGraph, lanes: &[(&[u32], u16)]) -> Uses {
         let switches = graph.len();
         let mut shortest = vec![(u16::MAX, 0); graph.attachments().len() * switches];

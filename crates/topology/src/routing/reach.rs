@@ -105,7 +105,7 @@ impl Reach {
         self.levels
     }
 
-    /// The reached switches at a level, one bit per destination; beyond the last level, that of the last.
+    /// The reached switches at a level, one bit per destination; for levels beyond the last, the last level's.
     pub(crate) fn by_level(&self, level: usize, size: usize) -> &[u64] {
         &self.placed[level.min(self.levels - 1) * size..][..size]
     }

@@ -25,7 +25,7 @@ const STEPS_A_LINK: u64 = 16;
 const STEPS_A_NODE: u64 = 32;
 
 impl UsedTurns {
-    /// From the turns of routes without a cycle.
+    /// Builds the set from the turns of routes without a cycle.
     pub(crate) fn of(ports: usize, turns: impl Iterator<Item = (PortId, PortId)>) -> Option<UsedTurns> {
         let turns = turns.map(|(first, second)| [first.0, second.0]).collect();
         GrowingOrder::of(ports, turns).map(|order| UsedTurns { order, looked: 0 })

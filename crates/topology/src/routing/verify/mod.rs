@@ -72,7 +72,7 @@ pub fn verify(topology: &Topology, tables: &Tables, options: &Options<'_>) -> Re
     verify_watched(topology, tables, options, &mut Unwatched)
 }
 
-/// The same with an observer that may stop it.
+/// As the previous function, with an observer that may stop the computation.
 ///
 /// # Errors
 /// As [`verify()`], and [`RoutingError::Stopped`].
