@@ -1,13 +1,13 @@
-"""Compares the shares of long flows into one port, with default hosts and clocks, with those of the Linux kernel.
+"""Compares shares of long flows into one port, with default hosts and clocks, with those of the Linux kernel.
 
     python calibration/fairness.py [--seeds 3] [--host 'wire_jitter = "10 us"']
 
-`linux/shares.csv`: N flows of N hosts over one switch to one 1 Gb/s port, 3 s, on Linux 6.1 in virtual time; shares
-count from 0.5 s on. Modes: a has no noise, b has rates that differ by about 82.6 ppm, c and d have 1 us and 10 us of
-uniform jitter without reordering behind the NIC's queue, e is b + 1 us. Real hosts have noise, so a cell is compared
-with the kernel's median over c, d and e. A side is locked if a flow has less than a tenth of its fair share. A cell
-agrees if neither or both sides are locked, and the medians of the least share differ by at most 15 points of the fair
-share.
+`linux/shares.csv` holds runs of 3 s on Linux 6.1 in virtual time: N hosts send one flow each over one switch to one 1
+Gb/s port; shares count from 0.5 s on. Modes: a without noise; b with rates that differ by some 82.6 ppm; c and d with 1
+us and 10 us of uniform jitter, in order, behind the NIC's queue; e is b plus 1 us of jitter. Real hosts have noise, so
+a cell is compared with the kernel's median over c, d and e. A run is locked if a flow has less than a tenth of its fair
+share. A cell agrees if both sides are locked or neither is, and the medians of the smallest share differ by at most 15
+percentage points of the fair share.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SKIP_US = 500_000
 
 
 class Cell(NamedTuple):
-    """The kernel's runs."""
+    """One setting of the kernel's runs."""
 
     flows: int
     control: str
@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 
 def kernel() -> dict[Cell, list[float]]:
-    """The least share of each run with noise, in percent of the fair share."""
+    """The smallest share of each kernel run with noise, in percent of the fair share."""
     cells: dict[Cell, list[float]] = defaultdict(list)
     with (HERE / "linux" / "shares.csv").open() as file:
         for row in csv.DictReader(file):
@@ -49,7 +49,7 @@ def kernel() -> dict[Cell, list[float]]:
 
 
 def scenario(cell: Cell, seed: int, host: str = "") -> str:
-    """The cell as a scenario; hosts start at different times, in an order that depends on the seed."""
+    """The scenario of a cell; the seed draws the order in which the hosts start."""
     order = range(cell.flows) if seed % 2 else range(cell.flows - 1, -1, -1)
     gap = {1: 1037, 2: 1411}.get(seed, 700 + 97 * seed)
     flows = ",\n".join(
@@ -95,7 +95,7 @@ def least_share(text: str) -> float:
 
 
 def main() -> None:
-    """Prints a line per cell, and fails if a cell does not agree."""
+    """Prints a line for each cell, and fails if any cell disagrees with the kernel."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="runs of each cell")
     parser.add_argument("--host", default="", help="lines for [host]")

@@ -1,6 +1,6 @@
-"""Draws whole scenarios from a seed, such that any mechanisms can be combined.
+"""Draws whole scenarios from a seed; any mechanisms can be combined.
 
-`swarm_kinds` lists those of a scenario.
+`swarm_kinds` lists the mechanisms of a scenario.
 """
 
 import random
@@ -28,13 +28,13 @@ MECHANISMS = {
     "pause storm": 0.12,
     "one way": 0.06,
 }
-"""Probability of each, apart from what every scenario has exactly once."""
+"""Probability of each optional mechanism."""
 CIRCLES = 0.04
-"""The probability of a cyclic buffer dependency: almost no other scenario deadlocks."""
+"""Probability of a scenario with a cyclic buffer dependency; hardly any other scenario deadlocks."""
 
 
 def draw(seed: int, attempt: int = 0) -> Table:
-    """A scenario as a TOML table. The same seed and attempt give the same scenario."""
+    """Draws a scenario as a TOML table. The same seed and attempt give the same scenario."""
     rng = random.Random(f"{seed}/{attempt}")
     if rng.random() < CIRCLES:
         return _circle(rng, seed)
@@ -71,7 +71,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
 
 
 def _circle(rng: random.Random, seed: int) -> Table:
-    """Flows with unlimited windows around a ring, each two switches on, as in Fig. 2 of the TCP-Bolt paper."""
+    """Unbounded windows around a ring, each flow to the host two switches away, as in Fig. 2 of the TCP-Bolt paper."""
     switches = rng.choice([5, 5, 6, 7])
     ends = [(f"host{n}", f"host{(n + 2) % switches}") for n in range(switches)]
     size = f"{rng.choice([300, 2000])} KB"
@@ -98,7 +98,7 @@ def _place(topology: Table) -> Place:
 
 
 def _link(rng: random.Random) -> Table:
-    # With several threads the lookahead is the shortest link delay: a few links are very short.
+    # The window of parallel threads is as long as the delay of the shortest link, so a few links are very short.
     delay = rng.choice([0, 100, 500, 500, 1000, 1000, 1000, 5000])
     return {"rate": f"{rng.choice([1, 10, 10, 25, 100])} Gbps", "delay": f"{delay} ns"}
 
@@ -132,7 +132,7 @@ def _topology(rng: random.Random) -> Table:
 
 
 def _asymmetric(rng: random.Random) -> Table:
-    """A tree of switches, some with a second link in a different direction."""
+    """A tree of switches, some with a second link, whose two directions have different rates and delays."""
     switches = [f"s{n}" for n in range(rng.randint(2, 5))]
     ends = [(switch, switches[rng.randrange(n)]) for n, switch in enumerate(switches) if n > 0]
     ends += [ends[0]] if rng.random() < 0.5 else []
@@ -145,6 +145,7 @@ def _asymmetric(rng: random.Random) -> Table:
     return {"kind": "custom", "hosts": hosts, "switches": switches, "links": links}
 
 
+LOSSLESS = {"tcp_bolt", "tcp_dcb", "roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift"}
 PRESETS = ["newreno", "dctcp", "dctcp", "dctcp_plus", "tcp_bolt", "tcp_bolt", "tcp_dcb", "cubic", "vegas", "pfabric"]
 
 HABITS: list[Table] = [
@@ -169,7 +170,25 @@ HABITS: list[Table] = [
 ]
 
 
+QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc"]
+
+
+def _queue_pairs(rng: random.Random) -> Table:
+    transport: Table = {"preset": rng.choice(QUEUE_PAIRS), "rdma_mtu": "256 B", "rdma_send": rng.random() < 0.3}
+    transport["rdma_selective_repeat"] = rng.random() < 0.4
+    transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"
+    if transport["preset"] == "roce_dcqcn":
+        transport["rdma_control"] = rng.choice(["none", "none", "none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])
+    if rng.random() < 0.4:
+        transport |= {"rdma_ack_every": 8, "rdma_cnp_interval": "4 us", "rdma_cnp_delay": "2 us"}
+    if rng.random() < 0.3:
+        transport["lossless"] = rng.random() < 0.5
+    return transport
+
+
 def _transport(rng: random.Random) -> Table:
+    if rng.random() < 0.25:
+        return _queue_pairs(rng)
     transport: Table = {"preset": rng.choice(PRESETS)}
     if rng.random() < 0.08:
         transport = {"congestion_control": "aimd", "aimd_b": 0.2}
@@ -188,9 +207,9 @@ def _transport(rng: random.Random) -> Table:
 
 
 def _lossless(scenario: Table) -> bool:
-    """Whether a transport has this property, as far as its file shows."""
+    """True if the transport is lossless, as far as the scenario file shows."""
     transports = [scenario["transport"], *scenario.get("transports", {}).values()]
-    return any(t.get("lossless", t.get("preset") in {"tcp_bolt", "tcp_dcb"}) for t in transports)
+    return any(t.get("lossless", t.get("preset") in LOSSLESS) for t in transports)
 
 
 def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
@@ -214,6 +233,8 @@ def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
         switch["latency"] = f"{rng.choice([100, 800])} ns"
     if rng.random() < 0.1 or "pfabric" in str(scenario["transport"]):
         switch["queue"] = rng.choice(["pfabric", "pfabric", "fifo"])
+    if "uec_nscc" in str(scenario["transport"]) and rng.random() < 0.7:
+        switch["queue"] = "trim"
     if rng.random() < 0.08:
         switch["queue_packets"] = rng.choice([5, 100])
     pfc = _pfc(rng, chosen, policy) if _lossless(scenario) or {"whole link", "one way", "pause storm"} & chosen else {}
@@ -257,7 +278,7 @@ def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     for habit in [*rare, {"wire_overhead": "none"}]:
         host |= habit if rng.random() < 0.15 else {}
     if rng.random() < 0.4:
-        # At least any window: closed loops run on several threads too.
+        # The reaction time is at least any window, so closed loops also run on several threads.
         host["reaction"] = rng.choice(["1 us", "3 us"])
     if rng.random() < 0.3:
         host["mtu"] = rng.choice(["576 B", "9000 B", "9000 B"])

@@ -1,6 +1,7 @@
-"""Minimises a scenario that violates an invariant: `python tests/swarm_shrink.py swarm-7-0.toml --threads 2`.
+"""Minimises a scenario that violates a rule: `python tests/swarm_shrink.py swarm-7-0.toml --threads 2`.
 
-Removes one part after the other while the same invariant is violated: on `--threads`, compared with one thread.
+The script removes one part after the other, as long as the run still violates the same rule on `--threads` threads or
+differs from the run on one thread.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from swarm_draw import Table
 
 
 def wrong(text: str, threads: int) -> set[str]:
-    """The invariants that a scenario violates, without numbers."""
+    """The rules that a scenario violates, without the numbers in their messages."""
     try:
         resolved = tomllib.loads(_core.resolve(text).toml)
         alone, found = run(text, 1), run(text, threads)
@@ -36,7 +37,7 @@ def wrong(text: str, threads: int) -> set[str]:
 
 
 def smaller(table: Table) -> Iterator[Table]:
-    """The scenarios that lack one part of this one, the largest parts first."""
+    """The scenarios that lack one part of the given scenario, with the largest parts removed first."""
     for path in sorted(_paths(table), key=len):
         less = copy.deepcopy(table)
         inside: Any = less
@@ -54,7 +55,7 @@ def _paths(table: Table) -> Iterator[tuple[str | int, ...]]:
 
 
 def shrunk(table: Table, holds: Callable[[Table], bool]) -> Table:
-    """The table without everything that can be removed part by part."""
+    """Removes every part of the table whose removal keeps `holds` true."""
     while less := next((less for less in smaller(table) if holds(less)), None):
         table = less
     return table

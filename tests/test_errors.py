@@ -1,4 +1,4 @@
-"""Messages for impossible requests: they name the file or the nearest name, with one rule for exit codes."""
+"""Errors for impossible requests: each names the file or the intended name, and follows one rule of exit codes."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ MISTAKES = {
     "it says so": ("run incast.toml --set switch.buffer=-5", "it cannot be negative"),
     "a seed in words": ("run incast.toml --seed abc", "'abc' must be a whole number from 0 to 2^64 - 1"),
     "half a seed": ("run incast.toml --seed 1.5", "'1.5' must be a whole number from 0 to 2^64 - 1"),
-    "a negative seed": ("run incast.toml --seed=-1", "seed = -1: must be a whole number from 0 to 2^64 - 1"),
+    "a negative seed": ("run incast.toml --seed=-1", "'-1' must be a whole number from 0 to 2^64 - 1"),
     "a gigantic seed": ("run incast.toml --seed=18446744073709551616", "from 0 to 2^64 - 1"),
     "options": ("options xyzzy", "no key has 'xyzzy' in its path or meaning"),
     "nearly options": ("options tranport", "did you mean transport"),
@@ -160,7 +160,7 @@ def test_a_deadlock_that_does_not_end_the_run(deadlock, tmp_path):
 
 
 def test_a_deadlock_that_the_watchdog_broke(deadlock, tmp_path):
-    """The deadlock recurs in this cycle, so no flow finishes: it only ends for good when all flows finish."""
+    """The deadlock forms again and again in this cycle, so nothing finishes; it is over only where all flows finish."""
     settings = {f"switch.pfc.watchdog.{key}": "5 ms" for key in ("detection", "restoration")} | {"stop": "100 ms"}
     run = pf.run(deadlock, set=settings, progress=False)
     assert run.summary["deadlocks"] > 0

@@ -43,11 +43,11 @@ PROFILES = {name: {"pool": "pool", "size": "0"} for name in "pq"}
 
 
 def old_list(*names):
-    """A list of profiles in the format of images before 202106."""
+    """A list of buffer profiles in the format of images before 202106."""
     return {"Ethernet0": {"profile_list": ",".join(f"[BUFFER_PROFILE|{name}]" for name in names)}}
 
 
-ROWS = [  # (tables, what is found)
+ROWS = [  # Pairs of (tables, expected findings).
     ({"PORT": PORTS}, []),
     ({"PORT": {"Ethernet0": {"speed": "0"}}}, ["PF001"]),
     ({"PORT": {"Ethernet0": {"mtu": "9100"}}}, ["PF001"]),
@@ -61,7 +61,7 @@ ROWS = [  # (tables, what is found)
     ({"BUFFER_PROFILE": PROFILES, "BUFFER_PORT_INGRESS_PROFILE_LIST": old_list("p", "q")}, []),
     ({"BUFFER_PROFILE": PROFILES, "BUFFER_PORT_INGRESS_PROFILE_LIST": old_list("p", "r")}, ["PF002"]),
     ({"PORT": PORTS, "BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, ["PF002"]),
-    ({"BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, []),  # a fragment: the pool may be elsewhere
+    ({"BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, []),  # A fragment: the pool may be in another file.
     ({"BUFFER_PG": {"Ethernet0|8": {"profile": "NULL"}}}, ["PF001"]),
     ({"BUFFER_PG": {"Ethernet0|3-4": {"profile": "NULL"}}, "PORT": PORTS}, []),
     ({"BUFFER_PG": {"Ethernet9|3": {"profile": "NULL"}}, "PORT": PORTS}, ["PF002"]),
@@ -89,7 +89,7 @@ ROWS = [  # (tables, what is found)
 
 @pytest.mark.parametrize(("egress", "found"), [(999_999, ["PF014"]), (1_000_000, [])])
 def test_reserved_outside_of_the_pool(tmp_path, egress, found):
-    """Pools of 400 kB beside 600 kB of reserved bytes, counted as on NVIDIA's switches, in a memory of 1 MB or less."""
+    """Pools of 400 kB and 600 kB of reserved bytes, as NVIDIA's switches count, in a memory of 1 MB or less."""
     pool = {"type": "ingress", "mode": "dynamic", "size": "200000"}
     tables = {
         "PORT": {"Ethernet0": {"speed": "100000"}},
@@ -110,7 +110,7 @@ def test_rows(tmp_path, tables, found):
 
 
 def test_instance_data_of_the_models(tmp_path):
-    """Files in the form of SONiC's tests: complete by definition, with several devices per file."""
+    """The format of SONiC's own tests: complete by definition, several in a file, each with a name."""
 
     def case(**pool):
         return {"sonic-buffer-pool:sonic-buffer-pool": {"sonic-buffer-pool:BUFFER_POOL": {"BUFFER_POOL_LIST": [pool]}}}
@@ -153,7 +153,7 @@ def test_unknown_tables_are_said(tmp_path):
 
 @pytest.mark.parametrize("form", ["json0", "json"])
 def test_wiring_by_lldp(tmp_path, form):
-    """The two forms of lldpctl; it names far ports by alias."""
+    """The two output formats of lldpctl, in which remote ports appear under their aliases."""
     save(tmp_path, "a/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "A"}}, "PORT": PORTS})
     far = {name: row | {"alias": f"etp{i}", "speed": "50000"} for i, (name, row) in enumerate(PORTS.items())}
     save(tmp_path, "b/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "B"}}, "PORT": far})
@@ -272,7 +272,7 @@ def test_outputs_and_exit_codes(fabric):
 
 @pytest.mark.parametrize("deployed", [True, False])
 def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
-    """The proof uses values of the files, and runs without a loss."""
+    """The exported scenario has the values of the files, and runs without a loss."""
     if deployed:
         from pauseframe.deploy import Settings, write_deployment
         from test_deploy import planned
@@ -361,7 +361,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path):
 
 
 def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
-    """The port is missing in the PORT table, as in a truncated file: its rate is assumed to be 10 Gb/s."""
+    """The port is in no PORT table, as in a truncated file, so the export assumes a rate of 10 Gb/s."""
     tables = {"VLAN": {"Vlan100": {"vlanid": "100"}}, "FDB": {"Vlan100|02:00:00:00:00:01": {"port": "Ethernet96"}}}
     qos = {"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3"}}}
     save(tmp_path, "in/config_db.json", {"PORT": PORTS} | tables | qos)
@@ -517,7 +517,7 @@ def test_yang_on_the_command_line(tmp_path):
 
 
 def test_a_dump_of_the_database_is_its_tables(tmp_path):
-    """The format of `sonic-db-dump`, and its keys alone as in SONiC's tests."""
+    """The output of `sonic-db-dump`, and the form of SONiC's tests, which keep only its keys."""
     tables = {"PORT": {"Ethernet0": {"speed": "100000"}}, "BUFFER_PG": {"Ethernet0|3-4": {"profile": "nowhere"}}}
     rows = {f"{table}|{key}": row for table, keys in tables.items() for key, row in keys.items()}
     plain = lint([save(tmp_path, "tables.json", tables)])
@@ -550,7 +550,7 @@ STRANGE: list[object] = [
 
 
 def test_strange_values_never_raise(tmp_path):
-    """Seeded random changes of any field or row of a fabric lead to findings, never to an exception."""
+    """Random changes to any field or row of a fabric cause findings, but no exception (seeded)."""
     base = lint_fabrics.clos(2, 1, 1)
     draw = random.Random(7)
     for number in range(150):
@@ -567,3 +567,13 @@ def test_strange_values_never_raise(tmp_path):
         folder = lint_fabrics.write(devices, tmp_path / str(number))
         report = lint([folder])
         list(output.as_text(report)), output.as_json(report), output.as_sarif(report), output.as_patch(report)
+
+
+@pytest.mark.parametrize(("into", "found"), [("3", True), ("4", True), ("6", False), ("0", False)])
+def test_notifications_do_not_belong_into_a_paused_priority(fabric, into, found):
+    path = min(fabric.glob("*/config_db.json"))
+    tables = json.loads(path.read_text())
+    for row in tables["DSCP_TO_TC_MAP"].values():
+        row["48"] = into
+    path.write_text(json.dumps(tables))
+    assert ("PF025" in codes(fabric)) == found

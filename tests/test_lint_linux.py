@@ -1,4 +1,4 @@
-"""Linux devices: output of ip, bridge, dcb and sysctl, and the findings in it."""
+"""Linux devices: the linter reads the output of ip, bridge, dcb and sysctl, and finds its faults."""
 
 import json
 
@@ -15,7 +15,7 @@ def vlan(name, under, number, priority):
 
 
 def host(folder, *, ecn="1", priority=3, dscp=26, pfc=3, rto=5, mtu=9000):
-    """A folder of collect.sh."""
+    """A folder in the form of collect.sh."""
     folder.mkdir()
     files = {
         "ip-link.json": [
@@ -75,7 +75,7 @@ def test_hosts_and_their_switch(tmp_path, of_host, of_leaf, found):
     assert [str(link.b) for link in report.reading.fabric.links] == ["leaf:Ethernet0"]
     codes = {finding.code for finding in report.findings}
     assert found <= codes
-    assert codes <= found | {"PF011"}  # the leaf has no groups: not what is asked here
+    assert codes <= found | {"PF011"}  # rules about missing groups are not tested here
 
 
 def test_what_is_read_of_a_host(tmp_path):

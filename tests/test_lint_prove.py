@@ -1,4 +1,4 @@
-"""Simulated consequences of findings: thirty faults cause the predicted loss, storm or deadlock."""
+"""Simulates the consequences of findings: for thirty faults the predicted loss, storm or deadlock occurs."""
 
 import json
 import random
@@ -56,7 +56,7 @@ def test_circles(tmp_path, number):
 
 
 def test_enough_headroom_loses_nothing(tmp_path):
-    """With the headroom of the formula the same scenario is safe: the proof concerns the fault, not the scenario."""
+    """The same scenario with the formula's headroom loses nothing: the fault causes the loss, not the scenario."""
     from pauseframe.devices.model import Place
     from pauseframe.headroom import FRAME, annex_o
     from pauseframe.lint.finding import Finding

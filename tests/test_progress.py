@@ -42,7 +42,7 @@ def test_terminal(capsys, monkeypatch):
 
 @pytest.fixture
 def notebook(monkeypatch):
-    """A minimal notebook kernel; returns the contents of its display."""
+    """A fake notebook kernel; returns the list of texts that the kernel has displayed."""
     shown: list[str] = []
 
     def display(html, display_id):

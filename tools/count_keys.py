@@ -1,13 +1,13 @@
-"""Measures the cost of additions: the number of files that name a key, and import cycles within a crate.
+"""Counts the cost of additions: the files that name a key, and the import cycles between files of a crate.
 
-python tools/count_keys.py [KEY ...] prints the files that name these keys, and how many of all keys are above the
-limit. Exits with 1 if one of them is named in more than three files, if more than one key of eight is, or if an import
+python tools/count_keys.py [KEY ...] lists the files that name these keys, and the number of keys above the limit. The
+exit code is 1 if one of these keys is named in more than three files, if more than one key in eight is, or if an import
 cycle of a crate or of the Python package has more than six files.
 
-The count covers files that carry a key from a scenario to a simulation: the crates that know scenarios, the families of
-topologies, the core's border and the Python package. Not counted: tests, generated files (marked in their first lines),
-the values of presets, stacks, switch models and the papers' experiments, and code that works without a scenario under
-separate names: fabric, transport, apps, and the settings of devices.
+Counted are the files that carry a key from a scenario to a simulation: the crates that know scenarios, the topology
+families, the Python bindings and the Python package. Not counted are tests, generated files (marked in their first
+lines), the rows of presets, stacks and switch models, the experiments of papers (values, not declarations), the models
+below (fabric, transport, apps) and the settings of devices, whose names differ from the keys.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/pauseframe"
 FILES_MAX = 3
-CIRCLE_MAX = 6  # fabric/endpoint: connection, queue_pair and udp each drive the host
-# Keys of two or more words that are not columns of results; single words occur in other meanings too.
+CIRCLE_MAX = 6  # in fabric/endpoint, connection, queue_pair and udp each call the host
+# Keys of at least two words that are not also a results column; other keys are also words for other things.
 ABOVE_MAX = 1 / 8
 NOT_COUNTED = [PACKAGE / part for part in ("reproduce", "devices", "deploy", "lint/rules", "tune", "imports")]
 KNOWING = ("schema", "workload", "results", "scenario", "python")
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def keys() -> list[str]:
-    """The keys of the JSON Schema, for random draws."""
+    """The keys of the JSON Schema from which a sample is drawn."""
     found: set[str] = set()
 
     def collect(value: object) -> None:
@@ -75,7 +75,7 @@ def keys() -> list[str]:
 
 @functools.cache
 def naming(key: str) -> list[str]:
-    """The counted files that contain `key` as a word, outside their tests."""
+    """The counted files that contain `key` as a word outside their tests."""
     word = re.compile(rf"\b{re.escape(key)}\b")
     rust = [path for folder in COUNTED for path in (ROOT / folder).rglob("*.rs")]
     python = [path for path in PACKAGE.rglob("*.py") if not any(path.is_relative_to(part) for part in NOT_COUNTED)]
@@ -94,7 +94,7 @@ def code(path: Path) -> str:
 
 
 def circles(crate: Path) -> list[list[str]]:
-    """Files of a crate that need each other, by `use` and paths: strongly connected components of two or more."""
+    """Cycles of files in a crate, by `use` and paths: strongly connected components of at least two files."""
     source = crate / "src"
     files = {path for path in source.rglob("*.rs") if code(path)}
     needs = {path: {other for other in imports(path, source, files) if other != path} for path in files}
@@ -102,14 +102,14 @@ def circles(crate: Path) -> list[list[str]]:
 
 
 def python_circles() -> list[list[str]]:
-    """The same for the Python package, by all imports of a file except those for type checkers."""
+    """Cycles of files in the Python package, by all imports except those for type checkers."""
     files = set(PACKAGE.rglob("*.py"))
     needs = {path: set(python_imports(ast.parse(path.read_text(encoding="utf-8")), files)) - {path} for path in files}
     return [sorted(str(path.relative_to(PACKAGE)) for path in part) for part in connected(needs) if len(part) > 1]
 
 
 def python_imports(tree: ast.AST, files: set[Path]) -> Iterator[Path]:
-    """The files of the package that code imports, also inside functions; the compiled core does not count."""
+    """The files of the package that the code imports, also within functions; the compiled core is not counted."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -133,7 +133,7 @@ def python_file(parts: list[str], files: set[Path]) -> Path:
 
 
 def imports(path: Path, source: Path, files: set[Path]) -> set[Path]:
-    """The files that define the names used by `path`."""
+    """The files that define the names which `path` uses."""
     text = re.sub(r"//[^\n]*", "", code(path))
     here = module_of(path, source)
     found: set[Path] = set()
@@ -146,13 +146,13 @@ def imports(path: Path, source: Path, files: set[Path]) -> set[Path]:
 
 
 def module_of(path: Path, source: Path) -> list[str]:
-    """The module path of a file, as segments."""
+    """The module path of a file, as a list of segments."""
     parts = list(path.relative_to(source).with_suffix("").parts)
     return parts[:-1] if parts[-1] in {"mod", "lib"} else parts
 
 
 def expanded(use: str) -> list[list[str]]:
-    """`a::{b, c::d}` as paths."""
+    """Expands `a::{b, c::d}` into paths."""
     use = re.sub(r"\s+", "", re.sub(r" as \w+", "", use))
     head, brace, rest = use.partition("{")
     prefix = [part for part in head.split("::") if part]
@@ -195,7 +195,7 @@ def defined(parts: list[str], source: Path, files: set[Path], depth: int = 0) ->
                     onward = absolute(passed, module_of(module, source) if passed[0] != "crate" else [])
                     if target := defined(onward, source, files, depth + 1):
                         return target
-        # A registry re-exports the declarations of its files.
+        # A registry (`registry!`) re-exports names that its files declare.
         if line := re.search(rf"=> (\w+)::\w+\({re.escape(name)}\);", text):
             return defined([*module_of(module, source), line[1]], source, files, depth + 1)
         return {module}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers of the page.
+"""Makes the page of docs/gallery and its thumbnails from runs of the gallery's scenarios.
 
-`make gallery`; tests/test_gallery.py compares the page. Each function here draws one scenario and returns the numbers
+Run `make gallery`; tests/test_gallery.py compares the page. Each function draws one scenario and returns the numbers
 that docs/gallery/page.md.in cites as {scenario.number}.
 """
 
@@ -22,12 +22,12 @@ SIZE = (3.2, 1.9)
 """Size of a thumbnail in inches."""
 COLOURS = {"compute": "#3a78b5", "waiting": "#f0b429", "paused": "#d62728", "link": "#8a94a6", "switch": "#3a78b5"}
 GBPS = 8e-3
-"""Gb/s in a byte per microsecond."""
+"""Conversion factor from bytes per microsecond to Gb/s."""
 Numbers = dict[str, Any]
 
 
 def incast(axes: Axes, sweep: pf.Sweep) -> Numbers:
-    """Draws when each flow ends, by transport."""
+    """Draws the end of each flow, by transport."""
     numbers: Numbers = {}
     for preset, flows in _by_preset(sweep.flows.collect()):
         ends = flows["fct_us"].sort() / 1000
@@ -41,7 +41,7 @@ def incast(axes: Axes, sweep: pf.Sweep) -> Numbers:
 
 
 def storm(axes: Axes, run: pf.Run) -> Numbers:
-    """Draws when each port is paused; the first paused port is at the bottom."""
+    """Draws the pauses of each port; the port that was paused first is at the bottom."""
     changes = pl.DataFrame(run.states).filter(pl.col("kind").is_in(["paused", "resumed"])).sort("time_us")
     ports: dict[str, list[tuple[float, float]]] = {}
     since: dict[str, float] = {}
@@ -109,7 +109,7 @@ def coexistence(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def all_reduce(axes: Axes, run: pf.Run) -> Numbers:
-    """Draws the activity of every rank over time."""
+    """Draws the activities of every rank over time."""
     for row in pl.DataFrame(run.timeline).iter_rows(named=True):
         bar = [(row["start_us"] / 1000, (row["end_us"] - row["start_us"]) / 1000)]
         axes.broken_barh(bar, (row["rank"] + 0.1, 0.8), color=COLOURS[row["activity"]], rasterized=True)
@@ -125,7 +125,7 @@ def all_reduce(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def victim(axes: Axes, run: pf.Run) -> Numbers:
-    """Draws the throughput of the incast and of the victim over time."""
+    """Draws the throughput of the crowd and of the victim over time."""
     rates = _rates(axes, run, every=500).filter(workload="victim")
     return {
         "alone": _mean(rates, 1_000, 4_900),
@@ -160,7 +160,7 @@ def dynamic_thresholds(axes: Axes, run: pf.Run) -> Numbers:
 
 
 def failure(axes: Axes, run: pf.Run) -> Numbers:
-    """Draws the total throughput of all flows over time."""
+    """Draws the throughput of all flows together over time."""
     rates = _rates(axes, run, every=200)
     spans = {
         "before": (5_000, 9_700),
@@ -216,12 +216,12 @@ def _mean(rates: pl.DataFrame, start: float, end: float) -> float:
 
 
 def _float(value: Any) -> float:
-    """A statistic of a numeric column."""
+    """A statistic of a numeric column, as a float."""
     return float(value)
 
 
 def results(name: str, out: Path) -> Any:
-    """The results of one scenario: a sweep's if it has axes."""
+    """The results of one scenario; those of a sweep if the scenario has axes."""
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     if "\n[sweep]\n" in text:
         return pf.sweep(FOLDER / f"{name}.toml", out=out / name, progress=False)
@@ -229,7 +229,7 @@ def results(name: str, out: Path) -> Any:
 
 
 def page(numbers: dict[str, Numbers]) -> str:
-    """The page: its text with the numbers of the runs, and the scenario files."""
+    """The text of the page with the numbers of the runs, and the scenario files."""
 
     def filled(mark: re.Match[str]) -> str:
         if mark[2] == "toml":

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Counts the verdicts of verdicts.json for docs/validation/papers.md and a line of README.
+"""Writes docs/validation/papers.md and README's line about it: counts of the verdicts in verdicts.json.
 
-`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json of
-`pauseframe reproduce --seed 1001 --out FOLDER`, the page also reports how far those agree:
+Run `make recount` after `pauseframe reproduce --record`; tests/test_reproduce.py compares the output. The page also
+states the agreement of other seeds, from each verdicts.json that `pauseframe reproduce --seed 1001 --out FOLDER`
+writes:
 
     tools/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
 UNSEEN = Path(__file__).parent / "unseen.json"
-"""By first seed and claim, the verdicts of the parts with five seeds that the page's verdicts do not use."""
+"""By first seed and claim: the verdicts of the parts for five seeds that the page's verdicts have not used."""
 LINE = re.compile(r"(?<=<!-- make recount -->\n).*\n")
 PAPERS = {
     "bolt": "TCP-Bolt (INFOCOM 2014)",
@@ -60,7 +61,8 @@ FULL = """
 ## At the papers' size
 
 Short experiments have the papers' size already. The others run at that size with `--full`, piece by piece.
-Percentages are of the claims judged at that size.
+Percentages are of the claims judged at that size. Runs with `--full` and the joint scan below have ideal clocks
+(`clocks = "ideal"`, docs/models/clocks.md): they are older than the default of real clocks.
 """
 DIFFERING = """
 ## What differs
@@ -73,13 +75,13 @@ FOLDED = '<details markdown="1"><summary>{}</summary>\n'
 
 
 def judged() -> list[Judged]:
-    """Every claim with its known results."""
+    """Every claim with its recorded verdicts."""
     known = expected.read(shipped_experiments())
     return [(one, claim, known.get(claim.id, {})) for one in find_experiments() for claim in one.spec.claims]
 
 
 def page(claims: list[Judged]) -> str:
-    """The whole page."""
+    """The text of the whole page."""
     parts = [
         HEAD,
         *counts(claims, "quick"),
@@ -95,7 +97,7 @@ def page(claims: list[Judged]) -> str:
 
 
 def readme_line(claims: list[Judged]) -> str:
-    """The line of README."""
+    """README's line about the page."""
     tally = Counter(verdict(one) for one in claims)
     waiting = f", and {tally['not run']} are not recorded yet" if tally["not run"] else ""
     return (
@@ -106,12 +108,12 @@ def readme_line(claims: list[Judged]) -> str:
 
 
 def verdict(one: Judged, size: str = "quick") -> Verdict:
-    """Of a claim; claims without a record were not run."""
+    """The verdict of a claim; a claim that was never recorded counts as not run."""
     return one[2][size]["verdict"] if size in one[2] else "not run"
 
 
 def counts(claims: list[Judged], size: str) -> Iterator[str]:
-    """A row per paper."""
+    """The table of counts, with one row for each paper."""
     yield f"\n| paper | claims | {' | '.join(VERDICTS)} | reproduced | or in shape |"
     yield "|---|" + "---|" * (len(VERDICTS) + 3)
     for key, name in PAPERS.items():
@@ -120,7 +122,7 @@ def counts(claims: list[Judged], size: str) -> Iterator[str]:
 
 
 def _counted(name: str, verdicts: list[Verdict]) -> str:
-    """Shares are relative to the claims that were run."""
+    """A row of counts; the shares refer to the claims that were run."""
     tally = Counter(verdicts)
     run = len(verdicts) - tally["not run"]
     right = tally["reproduced"], tally["reproduced"] + tally["shape only"]
@@ -129,7 +131,7 @@ def _counted(name: str, verdicts: list[Verdict]) -> str:
 
 
 def full_size(claims: list[Judged]) -> Iterator[str]:
-    """The same counts at the papers' size, the verdicts that differ there, and the claims that were not run."""
+    """The counts at the papers' size, the verdicts that differ there, and the claims that were not run at that size."""
     yield FULL.rstrip("\n")
     yield from counts(claims, "full")
     waiting = Counter(one[0].id for one in claims if "full" not in one[2])
@@ -147,7 +149,7 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
 
 
 def _too_few(known: Known | None) -> str:
-    """The reason why a claim that was run was not judged; empty otherwise."""
+    """The reason why a claim that was run was not judged; otherwise empty."""
     if known is None or known["verdict"] != "not run":
         return ""
     samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
@@ -155,7 +157,7 @@ def _too_few(known: Known | None) -> str:
 
 
 def _at(one: Judged, size: str) -> str:
-    """The verdict, and the parts that differ at the other size."""
+    """The verdict of a claim at a size, and the parts whose verdict differs at the other size."""
     other = one[2]["full" if size == "quick" else "quick"]["parts"]
     rows = zip(one[1].parts, one[2][size]["parts"], other, strict=False)
     moved = [
@@ -167,7 +169,7 @@ def _at(one: Judged, size: str) -> str:
 
 
 def scanned() -> Iterator[str]:
-    """The progress of the joint scans, and the best result of any setting for each part."""
+    """Progress of the joint scans, and the range of each part's values over all settings."""
     for one in find_experiments():
         if one.spec.stages:
             rows = scan.read(one.known_scan)
@@ -176,7 +178,7 @@ def scanned() -> Iterator[str]:
 
 
 def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
-    """Settings beyond the first stage only: its single seed ranks settings, but does not measure them."""
+    """Ranges over the settings that passed the first stage, whose single seed serves only to rank."""
     present = next((row for row in rows if row["axes"] == one.spec.present), None)
     if not rows or present is None:
         return
@@ -200,7 +202,7 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
-    """Claims that are not reproduced, with reasons; at the papers' size if that was run."""
+    """Claims that are not reproduced, with reasons; at the papers' size where it was run."""
     yield DIFFERING
     reasons = []
     for _, claim, sizes in claims:
@@ -216,13 +218,13 @@ def differing(claims: list[Judged]) -> Iterator[str]:
 
 
 def hanging() -> Iterator[str]:
-    """Measured effects of switching keys."""
+    """Results that were measured by switching keys."""
     yield HANGING
     yield from switches.table()
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
-    """Numbers for which other seeds may change the verdict."""
+    """Numbers at the edge of a verdict, which other seeds may judge differently."""
     rows = []
     for _, claim, sizes in claims:
         pairs = zip(claim.parts, sizes["quick"]["parts"] if "quick" in sizes else [], strict=False)
@@ -241,7 +243,7 @@ def edges(claims: list[Judged]) -> Iterator[str]:
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
-    """How far the verdicts of other seeds agree, and the differences."""
+    """Agreement of the verdicts of other seeds, and the verdicts that differ."""
     yield "\n## With other seeds\n"
     yield "Five other seeds each judge the same experiments at the reduced size. `tools/unseen.json` keeps their"
     yield "verdicts as the simulator gave them then, so later changes of the simulator can also make a part differ.\n"
@@ -283,7 +285,7 @@ def take_unseen(seed: str, files: list[str]) -> None:
 
 
 def loosened(claims: list[Judged]) -> Iterator[str]:
-    """Bands and measures that differ from the table."""
+    """Bands and measures that deviate from the standard table."""
     yield "\n## Bands that differ from claims.csv\n\n| part | band | why |\n|---|---|---|"
     for _, claim, _ in claims:
         for number, part in enumerate(claim.parts, start=1):

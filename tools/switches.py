@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures what claims depend on: experiments with one key changed (tools/switches.toml), kept in tools/switches.json.
+"""Finds the settings that claims depend on: repeats experiments with a changed key, and keeps tools/switches.json.
 
-`make switches` runs missing entries; `make recount` shows them on docs/validation/papers.md. A row of the list has
-`experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are always shown; those of others only if their
-verdict changes) and `text`, the effect.
+`make switches` runs the missing rows of tools/switches.toml; `make recount` shows the results on
+docs/validation/papers.md. A row has `experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are always
+shown; other claims are shown if their verdict changes) and `text`, the conclusion.
 """
 
 import json
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Switch:
-    """A row of the list."""
+    """A row of tools/switches.toml."""
 
     experiment: str
     set: Settings
@@ -39,12 +39,12 @@ class Switch:
 
     @property
     def key(self) -> str:
-        """The key of its stored results."""
+        """The name under which the results are kept."""
         return f"{self.experiment} {json.dumps(self.set, sort_keys=True)} {self.seeds}"
 
 
 class Moved(TypedDict):
-    """A part with and without the change, as medians of the same seeds."""
+    """A part with and without the change, as medians over the same seeds."""
 
     part: str
     title: str
@@ -54,21 +54,21 @@ class Moved(TypedDict):
 
 
 Kept = dict[str, dict[str, dict[str, float]]]
-"""The measured number of each seed, by switch and part."""
+"""The numbers by switch, part and seed."""
 
 
 def switches() -> list[Switch]:
-    """The list."""
+    """The rows of tools/switches.toml."""
     return [Switch(**row) for row in tomllib.loads(LIST.read_text(encoding="utf-8"))["switch"]]
 
 
 def kept() -> Kept:
-    """The experiments that were run."""
+    """The results that tools/switches.json stores."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
 
 
 def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
-    """The numbers of all parts of its experiment, by seed."""
+    """The numbers of all parts of the experiment, by seed."""
     (experiment,) = select(find_experiments(), switch.experiment)
     (outcome,) = reproduce([experiment], out, seeds=switch.seeds, changes=switch.set, jobs=1, progress=False)
     if outcome.failures:
@@ -81,7 +81,7 @@ def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
 
 
 def moved(switch: Switch, numbers: dict[str, dict[str, float]], known: Verdicts) -> Iterator[Moved]:
-    """Parts of its claims, and all others whose verdict changes with the same seeds."""
+    """The parts of the row's claims, and all other parts whose verdict changes with the same seeds."""
     for name, part in _parts(switch).items():
         claim, _, number = name.rpartition(".")
         after = numbers.get(name, {})
@@ -103,16 +103,16 @@ def _parts(switch: Switch) -> dict[str, Part]:
 
 
 def experiment_of(switch: Switch) -> Experiment:
-    """The experiment that it changes."""
+    """The experiment that the row changes."""
     return select(find_experiments(), switch.experiment)[0]
 
 
 FEW = 3
-"""Parts that a row names although their verdict does not change."""
+"""Maximum number of parts that a row names although their verdict stays."""
 
 
 def table() -> Iterator[str]:
-    """Markdown: a row per switch."""
+    """The Markdown table, with one row for each part."""
     results, known = kept(), expected.read(shipped_experiments())
     yield "| experiment, with | parts whose verdict changes | what that shows |\n|---|---|---|"
     for switch in switches():
@@ -141,7 +141,7 @@ def _shown(value: object) -> str:
 
 
 def main() -> int:
-    """Runs missing entries, stores each at once, and removes entries that left the list."""
+    """Runs the missing rows, keeps each result at once, and drops results of rows that were removed."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "switches"
     results = {switch.key: numbers for switch in switches() if (numbers := kept().get(switch.key)) is not None}
     for switch in switches():

@@ -1,4 +1,4 @@
-"""Writes parallel applications in Python: a program per rank, whose loops are unrolled before the run.
+"""Parallel applications written in Python: one program per rank, whose loops are unrolled before the run.
 
 >>> import pauseframe as pf
 >>> def ring(rank: pf.Program, ranks: int) -> None:
@@ -34,7 +34,7 @@ class Program:
 
     def __init__(self, rank: int, ranks: int) -> None:
         self.rank = rank
-        """Number of this rank."""
+        """Number of the rank, counted from 0."""
         self.ranks = ranks
         """Number of ranks."""
         self._lines = [f"rank {rank} of {ranks}", f"comm 0 {ranks} all"]
@@ -63,15 +63,15 @@ class Program:
         self._step(f"recv {self._source(source)} any {_tag(tag)}")
 
     def isend(self, to: int, size: int, tag: int = 0) -> int:
-        """Starts to send."""
+        """Starts a send without waiting; returns a request for `wait`."""
         return self._begin("isend", f"{self._peer(to)} {_size(size)} {_sent(tag)}")
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> int:
-        """Posts a receive."""
+        """Posts a receive without waiting; returns a request for `wait`."""
         return self._begin("irecv", f"{self._source(source)} any {_tag(tag)}")
 
     def wait(self, *requests: int) -> None:
-        """Waits until these requests are complete, or all open ones if none is named."""
+        """Waits until the given requests are complete, or all open requests if none is given."""
         names = requests or tuple(sorted(self._open))
         unknown = [request for request in names if request not in self._open]
         if unknown:
@@ -85,7 +85,7 @@ class Program:
             self._free.append(request)
 
     def barrier(self) -> None:
-        """Waits until all ranks have reached this step."""
+        """Waits until all ranks have reached the same barrier."""
         self._step("barrier 0")
 
     def bcast(self, size: int, root: int = 0) -> None:
@@ -101,27 +101,27 @@ class Program:
         self._step(f"allreduce 0 {_size(size)}")
 
     def alltoall(self, size: int) -> None:
-        """All-to-all: `size` bytes from each to each."""
+        """All-to-all: `size` bytes from each rank to each rank."""
         self._step(f"alltoall 0 {_size(size)}")
 
     def allgather(self, size: int) -> None:
-        """All-gather: a block of `size` bytes from each to all."""
+        """All-gather: a block of `size` bytes from each rank to all ranks."""
         self._step(f"allgather 0 {_size(size)}")
 
     def gather(self, size: int, root: int = 0) -> None:
-        """Gather: a block of `size` bytes from each to `root`."""
+        """Gather: a block of `size` bytes from each rank to `root`."""
         self._step(f"gather 0 {self._peer(root)} {_size(size)}")
 
     def scatter(self, size: int, root: int = 0) -> None:
-        """Scatter: a block of `size` bytes from `root` to each."""
+        """Scatter: a block of `size` bytes from `root` to each rank."""
         self._step(f"scatter 0 {self._peer(root)} {_size(size)}")
 
     def reduce_scatter(self, size: int) -> None:
-        """Reduce-scatter: a block of `size` bytes of the sum to each."""
+        """Reduce-scatter: to each rank, a block of `size` bytes of the sum."""
         self._step(f"reduce_scatter 0 {_size(size)}")
 
     def text(self) -> str:
-        """The program as lines of a PMPI trace; ValueError if it never waits for one of its requests."""
+        """The program as lines of a PMPI trace; ValueError if the program never waits for one of its requests."""
         if self._open:
             raise ValueError(f"rank {self.rank} ends with request {min(self._open)} open: wait() takes all that are")
         return "\n".join([*self._lines, f"end {self._compute}"])

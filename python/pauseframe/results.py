@@ -50,12 +50,11 @@ class Run:
         self.summary = summary
         """The object that `pauseframe run --json` prints."""
         self.status = status
-        """"complete", "deadlock" (the run ended there), "interrupted", or "running" for a folder of an unfinished run.
-        """
+        """"complete", "deadlock" (a deadlock ended the run), "interrupted", or "running" if the run has not ended."""
         self.scenario_toml = scenario_toml
-        """The scenario with every default; it gives the same results when run again."""
+        """The scenario with every default; running this scenario again gives the same results."""
         self.folder = folder
-        """The results folder, or None."""
+        """Path of the results folder, or None for a run in memory."""
         self._core_table = table
 
     def _table(self, name: TableName) -> Table:
@@ -63,12 +62,12 @@ class Run:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run was stopped (Ctrl-C) before its end."""
+        """True if Ctrl-C stopped the run before its end."""
         return self.status not in FINISHED
 
     @property
     def deadlocked(self) -> bool:
-        """Whether a cycle of queues waited for ever, even if the run continued.
+        """True if a cycle of queues waited for ever, even if the run continued.
 
         A cycle that a PFC watchdog broke does not count if every flow finished.
         """
@@ -76,17 +75,17 @@ class Run:
 
     @cached_property
     def flows(self) -> Table:
-        """One row per flow."""
+        """The table of flows, one row per flow."""
         return self._table("flows")
 
     @cached_property
     def queries(self) -> Table:
-        """One row per partition-aggregate job."""
+        """The table of queries, one row per partition-aggregate job."""
         return self._table("queries")
 
     @cached_property
     def ports(self) -> Table:
-        """One row per port and priority that carried, dropped or paused anything."""
+        """The table of ports, one row per port and priority that carried, dropped or paused traffic."""
         return self._table("ports")
 
     @cached_property
@@ -111,22 +110,22 @@ class Run:
 
     @cached_property
     def deadlocks(self) -> Table:
-        """Queues of deadlocks, one row per queue."""
+        """The table of deadlocks, one row per queue of a deadlock."""
         return self._table("deadlocks")
 
     @cached_property
     def jobs(self) -> Table:
-        """Applications, one row per job: its time, beside ideal hardware and beside itself alone."""
+        """The table of applications, one row per job: its run time, with its times on ideal hardware and alone."""
         return self._table("jobs")
 
     @cached_property
     def ranks(self) -> Table:
-        """Ranks of applications: where each ran, and how long it computed, waited and sent."""
+        """The table of ranks: the host of each rank, and its compute, waiting and sending time."""
         return self._table("ranks")
 
     @cached_property
     def timeline(self) -> Table:
-        """What ranks did when, one row a stretch of time, of applications with `timeline = true`."""
+        """The table of ranks' activities over time, for applications with `timeline = true`."""
         return self._table("timeline")
 
     @overload
@@ -134,7 +133,7 @@ class Run:
     @overload
     def report(self, out: None = None) -> InlineReport: ...
     def report(self, out: str | Path | None = None) -> Path | InlineReport:
-        """Writes the HTML report of this run to the file `out`; without one, a notebook shows it in its place."""
+        """Writes the HTML report of this run to the file `out`; without `out`, a notebook shows the report inline."""
         from pauseframe.report import Group, build_report, from_run
         from pauseframe.report.build import render_report
 
@@ -167,7 +166,7 @@ class Run:
 
 
 def has_deadlock(summary: Summary) -> bool:
-    """Whether a run has a deadlock that no PFC watchdog broke such that every flow finished."""
+    """True if a run has a deadlock, unless a PFC watchdog broke the deadlock and every flow finished."""
     broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
     return bool(summary["deadlocks"]) and not broken
 
@@ -184,12 +183,12 @@ class InlineReport:
     def _repr_html_(self) -> str:
         from html import escape
 
-        # A frame keeps the styles of the report from those of the notebook; what is in srcdoc needs no server.
+        # An iframe separates the styles of report and notebook, and its srcdoc attribute needs no server.
         return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 800px; border: 0"></iframe>'
 
 
 def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
-    """A run that has just ended."""
+    """The `Run` for a run that the core has just finished."""
     folder = run.summary.get("out")
     return Run(
         run.summary,
@@ -201,7 +200,7 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
 
 
 def load(folder: str | Path) -> Run:
-    """Reads a results folder. Raises FileNotFoundError if it is none, DamagedResultsError if a file of it is damaged.
+    """Reads a results folder. Raises FileNotFoundError if it is missing, DamagedResultsError if a file is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load("results/incast-7").flows  # doctest: +SKIP

@@ -69,9 +69,10 @@ def write_plan(
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
     The folder has `tables.csv`, or `tables.parquet` for more than a million rows (`tables`, "csv" or "parquet",
-    overrides this), with `json_tables` also `tables.json`, and `topology.graphml`, `topology.svg` and `plan.json`: the
-    request (`about`), the steps of the plan, the report of the verifier, and the rows that the switches need. Raises
-    FabricError, without writing, for tables that can deadlock, loop, leave out a pair, or exceed `rows_budget`.
+    overrides this choice), with `json_tables` also `tables.json`, and `topology.graphml`, `topology.svg` and
+    `plan.json`. `plan.json` holds the request (`about`), the steps of the plan, the report of the verifier, and the
+    number of rows that the switches need. Raises FabricError, without writing, for tables that can deadlock, loop,
+    leave out a pair, or exceed `rows_budget`.
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
@@ -110,12 +111,12 @@ def update_routes(
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Update:
-    """Plans tables for a changed topology that are close to `routes`, the tables of the old one.
+    """Plans tables for a changed topology that are close to `routes`, the tables of the old topology.
 
-    FabricError if no such tables exist.
+    Raises FabricError if no tables for the changed topology exist.
 
-    `lanes`: the maximum number of lanes including those of `routes` (default: one more). `failed`: missing links are
-    down already. The plan is the same whether `routes` come from memory or from files.
+    `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
+    missing links are already down. The plan is the same whether `routes` come from memory or from files.
     """
     update = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)
     return {**update, "old": routes}
@@ -125,7 +126,7 @@ def write_update(update: Update, folder: str | Path, *, force: bool = False) -> 
     """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
 
     `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
-    steps, `diff.csv` has the differing rows, `during.csv` the rows between the first step and the last, and
+    steps, `diff.csv` has the differing rows, `during.csv` the rows after the first and before the last step, and
     `update.json` the summary.
     """
     folder = Path(folder)
@@ -152,16 +153,17 @@ def _write_steps(update: Update, folder: Path) -> None:
     differ: list[list[Any]] = []
     for switch, destination, was, will_be in update["changes"]:
         differ.append([switch, destination, *(was or ("", "")), *(will_be or ("", ""))])
-    # Rows use the names of their plan. On the union of both topologies a switch has more hosts, so its name would stand
-    # for other hosts than in the plan.
+    # Rows use the node names of their plan: on the union of both topologies a switch has more hosts, so the switch's
+    # name would stand for other hosts than in the plan.
     for tables, rows in ((update["routes"], added), (update["old"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
-    # In a VLAN that keeps its number, only rows for added or removed hosts differ, and no host sends to these.
+    # In a VLAN that keeps its number, only rows for added or removed hosts differ, and no host sends to added or
+    # removed hosts.
     before, after = (
         {row for row in _host_rows(update[state], update["union"]) if int(row[1]) in kept}
         for state in ("before", "after")
     )
-    # A port whose cable changes has two names on the union of both topologies, and one in the switch.
+    # A port whose cable changes has two names on the union of both topologies, but only one in the switch.
     added += [[*row[:3], row[3].removesuffix(" (new)")] for row in sorted(after - before)]
     removed += map(list, sorted(before - after))
     header = ["switch", "vlan", "destination", "port"]
@@ -179,16 +181,13 @@ def _write_steps(update: Update, folder: Path) -> None:
 
 
 def _rows(tables: Routes) -> list[list[str]]:
-    """The rows of tables: switch, VLAN, destination, port."""
+    """The rows of forwarding tables: switch, VLAN, destination, port."""
     lines = csv.reader(io.StringIO(tables.write("csv")))
     return [line for line in lines if len(line) == 4 and line[1] != "vlan"]
 
 
 def _host_rows(tables: Routes, topology: _core.Topology) -> set[tuple[str, str, str, str]]:
-    """The rows of tables, with one row per host where the tables have one per switch.
-
-    Hosts at the same switch are included.
-    """
+    """The rows of forwarding tables, with one row for each host, including hosts at the same switch."""
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     ports: dict[str, dict[str, str]] = {}
     for names, (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
@@ -242,8 +241,8 @@ def _summary(update: Update) -> UpdateSummary:
 def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
     """Reads groups of links that fail together from a CSV file with the header group,port.
 
-    Each line is a link, named by either of its ports as in reports, "leaf0:eth3". Returns the numbers of the links,
-    group by group.
+    Each line of the file names a link by one of its ports, in the form of reports ("leaf0:eth3"). Returns the numbers
+    of the links, group by group.
     """
     links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
     groups: dict[str, list[int]] = {}
@@ -273,8 +272,8 @@ def what_ifs(
 ) -> dict[str, SeveralFailures]:
     """The pairs that lose their routes when several links fail together, before any rerouting.
 
-    Tries the groups of a file (read_groups), and random pairs of links between switches (seed 1). Each result has
-    `tried`, `harmless` and `worst` (the failure, and the ordered pairs of switches that lose their last route).
+    Tries the groups of a file (read_groups), and random pairs of links between switches (seed 1). Each of the results
+    has `tried`, `harmless` and `worst` (the failure, and the ordered pairs of switches that lose their last route).
     """
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
+from pauseframe._files import refuse_file
 from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file, resolve_text
 from pauseframe.results import Run, from_core
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = "Callable[[RunProgress], None]"
 Plugins: TypeAlias = "Sequence[str | Path | type] | bool"
-"""Plug-ins to load: files or classes; True loads those that the scenario names."""
+"""Plug-ins to load: files or classes; True loads the plug-ins that the scenario names."""
 
 
 def thread_count(threads: int | Literal["auto"] | None) -> int:
-    """Threads in the core's format: 0 for "auto" and None."""
+    """The number of threads in the core's format, which is 0 for "auto" and None."""
     if threads is None or threads == "auto":
         return 0
     if not isinstance(threads, int) or threads < 1:
@@ -48,23 +49,24 @@ def run(
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
-    `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set` changes
-    keys by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well; an existing
-    one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error with its
-    estimated size, unless `force_large=True`.
+    `scenario` is a `Scenario`, the path of a scenario file, or the text of a scenario (a str with line breaks). `set`
+    changes keys, given by path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well; an
+    existing one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error
+    with its estimated size, unless `force_large=True`.
 
-    At most `threads` threads run the network, and fewer if more would not help, with a warning. None and "auto"
-    use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the choice.
-    `divide=True` uses exactly `threads`. The results are the same for any number. `progress` is called about ten times
-    per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None
-    shows a bar on a terminal and in Jupyter, False shows nothing.
+    At most `threads` threads run the network, and fewer if more would not help; a warning reports the reduction. None
+    and "auto" use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the
+    choice. `divide=True` uses exactly `threads` threads. The results do not depend on the number of threads. `progress`
+    is called about ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops,
+    flows_started, flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
-    `@pauseframe.congestion_control`; True loads those in `[plugins] files`. Loading a plug-in runs its code.
+    `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.
 
-    Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds what was recorded,
-    its `interrupted` is true, and a note goes to stderr. During the writing of results it raises KeyboardInterrupt, and
-    the folder is marked as incomplete. This works in the main thread, where Python handles signals.
+    Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds the results so far,
+    its `interrupted` is true, and a note goes to stderr. While results are being written, Ctrl-C raises
+    KeyboardInterrupt, and the folder is marked as incomplete. Ctrl-C is handled only in the main thread, where Python
+    handles signals.
 
     Raises ScenarioError with every mistake in the scenario, RunError if the run failed.
 
@@ -77,6 +79,8 @@ def run(
     0
     """
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
+    if out is not None:
+        refuse_file(out)
     display = automatic_display(resolved) if progress is None or progress is True else None
     report = progress if callable(progress) else display
     try:
@@ -132,7 +136,7 @@ def errors_of_plugins(scenario: _core.Resolved) -> AbstractContextManager[None]:
 
 
 def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins) -> None:
-    """Loads `plugins`; True loads those that the scenario names."""
+    """Loads `plugins`; True loads the plug-ins that the scenario names."""
     from pauseframe.plugins.load import files_of, load
 
     if isinstance(scenario, _core.Resolved):

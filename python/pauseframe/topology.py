@@ -34,8 +34,8 @@ def load_topology(
 ) -> _core.Topology:
     """The topology of a scenario file (.toml), of a file in an interchange format, or of a family.
 
-    A family is written with its parameters: "fat_tree:k=6". `rate` and `delay` apply to links without them in the file.
-    Raises FabricError, ScenarioError, or OSError.
+    A family is given with its parameters: "fat_tree:k=6". `rate` and `delay` apply to links for which the file gives
+    none. Raises FabricError, ScenarioError, or OSError.
     """
     path = Path(source)
     if path.suffix == ".toml":
@@ -54,7 +54,7 @@ def load_topology(
 
 
 def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> _core.Topology:
-    """A NetworkX graph as a topology.
+    """Makes a topology from a NetworkX graph.
 
     Nodes have the attribute `kind`, "host" or "switch" (default); edges may have `rate` and `delay`, such as "25 Gbps"
     and "500 ns". Parallel edges are parallel links.
@@ -73,7 +73,7 @@ def to_networkx(topology: _core.Topology) -> Any:
 
 
 def loops(topology: _core.Topology) -> list[tuple[int, str]]:
-    """Self-loops, which some maps of real networks have: number of the link, name of the node."""
+    """Self-loops, which occur in some maps of real networks, as (number of the link, name of the node)."""
     return [(number, a) for number, (a, b, *_) in enumerate(topology.links()) if a == b]
 
 
@@ -88,7 +88,7 @@ def format_of(path: Path) -> str:
 
 
 def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
-    """The first lines of the output."""
+    """Lines of text about the most important statistics of a topology."""
     from pauseframe._text import format_number, format_rate
 
     def span(values: tuple[int, int] | None) -> str:

@@ -1,7 +1,7 @@
 """The types of plain dicts that the simulator returns: summaries, progress, reports on routes.
 
-At run time these are dicts, ready for JSON; type checkers know their keys. Suffixes are units: `_s`, `_us`, `_ns`
-times, `_bps` bits per second, `_bytes` bytes. docs/reference describes them.
+At run time the values are dicts that JSON can represent; type checkers know their keys. Suffixes of keys are units:
+`_s`, `_us`, `_ns` times, `_bps` bits per second, `_bytes` bytes. docs/reference describes the keys.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pauseframe._core import Routes, Topology
 
 Status = Literal["complete", "deadlock", "interrupted", "running"]
-"""How a run ended, as in its manifest."""
+"""The way in which a run ended, as in its manifest."""
 
 
 class CompletionTimes(TypedDict):
-    """Completion times in microseconds; None over no flows."""
+    """Completion times in microseconds; None without flows."""
 
     mean: float | None
     p50: float | None
@@ -25,14 +25,14 @@ class CompletionTimes(TypedDict):
 
 
 class Slowdowns(TypedDict):
-    """Completion times relative to ideal ones; None over no flows."""
+    """Completion times divided by ideal completion times; None without flows."""
 
     p50: float | None
     p99: float | None
 
 
 class DropsByReason(TypedDict):
-    """Packets dropped or lost."""
+    """Numbers of dropped or lost packets by reason."""
 
     buffer_full: int
     headroom_exceeded: int
@@ -44,7 +44,7 @@ class DropsByReason(TypedDict):
 
 
 class Summary(TypedDict):
-    """What `pauseframe run --json` prints (docs/reference/results.md)."""
+    """The summary that `pauseframe run --json` prints (docs/reference/results.md)."""
 
     name: str
     seed: int
@@ -77,7 +77,7 @@ class Summary(TypedDict):
     switch_held_max_bytes: int
     nic_queue: str
     series_full_at_s: float | None
-    """When the series reached its row limit; later samples are missing."""
+    """Time at which the series reached its row limit, so that later samples are missing; None if complete."""
     datagrams_sent: int
     datagrams_lost: int
     fct_us: CompletionTimes
@@ -89,7 +89,7 @@ class Summary(TypedDict):
 
 
 class Manifest(TypedDict):
-    """`manifest.json` of a finished run's results folder; those of sweeps are sealed."""
+    """`manifest.json` of a finished run's results folder; manifests in sweeps also have a seal."""
 
     program: str
     version: str
@@ -105,15 +105,25 @@ class Manifest(TypedDict):
     seal: NotRequired[str]
 
 
+class FlowLevelManifest(TypedDict):
+    """`manifest.json` of a run at flow level, as far as readers of its tables need it."""
+
+    program: str
+    kind: Literal["flow_level"]
+    version: str
+    status: Status
+    files: NotRequired[dict[str, SealedFile]]
+
+
 class PluginRecord(TypedDict):
     """A congestion control loaded for a run."""
 
     name: str
-    """Its name in scenarios: "mine:swift"."""
+    """Name of the congestion control in scenarios: "mine:swift"."""
     file: str
     sha256: str
     source: str | None
-    """The text of a Python file; None for a shared library."""
+    """Source text of a Python plug-in; None for a shared library."""
 
 
 class SealedFile(TypedDict):
@@ -124,7 +134,7 @@ class SealedFile(TypedDict):
 
 
 class RunProgress(TypedDict):
-    """The core's report, ten times per second during a run; `stop_time_s` is None without a stop time."""
+    """The progress that the core reports ten times per second; `stop_time_s` is None without a stop time."""
 
     sim_time_s: float
     stop_time_s: float | None
@@ -136,17 +146,17 @@ class RunProgress(TypedDict):
 
 
 class StageProgress(TypedDict):
-    """The report of a computation in stages: `done` of `of` (0 if unknown)."""
+    """The progress of a computation in stages: `done` of `of` steps (`of` is 0 if unknown)."""
 
     stage: str
     done: int
     of: int
     best: float | None
-    """A planner's mean detour of the best routes so far, relative to the shortest."""
+    """Mean detour of the best routes of a planner so far, relative to shortest paths."""
 
 
 class RateStatistics(TypedDict):
-    """Rates of flows in bits per second; None over no flows."""
+    """Rates of flows in bits per second; None without flows."""
 
     mean: float | None
     min: float | None
@@ -157,14 +167,14 @@ class RateStatistics(TypedDict):
 
 
 class Utilisation(TypedDict):
-    """Utilisation of the links between switches; None without any."""
+    """Utilisation of the links between switches; None without such links."""
 
     mean: float | None
     max: float | None
 
 
 class Bound(TypedDict):
-    """The best rate of every pair under any routing."""
+    """Bounds on the rate that the best routing could give every pair at once."""
 
     lower_bps: float
     upper_bps: float
@@ -244,7 +254,7 @@ class Problem(TypedDict):
 
 
 class LinkRate(TypedDict):
-    """Number of link directions with a rate."""
+    """A link rate, and the number of link directions that have it."""
 
     bps: int
     channels: int
@@ -259,7 +269,7 @@ class Bisection(TypedDict):
 
 
 class TopologyStatistics(TypedDict):
-    """The object that `pauseframe topo show --json` prints; pairs are the smallest and the largest."""
+    """The object that `pauseframe topo show --json` prints; pairs of numbers are the smallest and the largest value."""
 
     hosts: int
     switches: int
@@ -278,18 +288,18 @@ Pair = TypedDict("Pair", {"from": str, "to": str})
 """A sending and a receiving host."""
 
 Route = TypedDict("Route", {"from": str, "to": str, "vlan": int, "ports": list[str]})
-"""A route as the names of its egress ports ("leaf0:eth3"), the sender's first."""
+"""A route as the names of its egress ports ("leaf0:eth3"), starting at the sender."""
 
 
 class Pairs(TypedDict):
-    """Number of pairs of hosts, and the first of them."""
+    """A number of pairs of hosts, and the first of these pairs."""
 
     count: int
     examples: list[Pair]
 
 
 class RoutesFound(TypedDict):
-    """Number of routes, and the first of them."""
+    """A number of routes, and the first of these routes."""
 
     count: int
     examples: list[Route]
@@ -304,7 +314,7 @@ class Buffer(TypedDict):
 
 
 class CycleArc(TypedDict):
-    """Packets in `held` wait for room in `wanted`, as `witness` shows."""
+    """An arc of a buffer cycle: packets in `held` wait for room in `wanted`, as `witness` shows."""
 
     held: Buffer
     wanted: Buffer
@@ -312,7 +322,7 @@ class CycleArc(TypedDict):
 
 
 class LaneViolation(TypedDict):
-    """A VLAN whose packets change lane on their way."""
+    """A VLAN whose packets change lane along their path."""
 
     vlan: int
     lanes: list[int]
@@ -327,7 +337,7 @@ class SwitchRows(TypedDict):
 
 
 class RowsFound(TypedDict):
-    """Number of switches, and the first of them."""
+    """A number of switches, and the first of these switches."""
 
     count: int
     examples: list[SwitchRows]
@@ -360,14 +370,14 @@ class Failures(TypedDict):
 
 
 class WhatIf(TypedDict):
-    """Every single failure, of links between switches and of switches."""
+    """The effects of every single failure, of a link between switches or of a switch."""
 
     links: Failures
     switches: Failures
 
 
 class SeveralFailures(TypedDict):
-    """Failures of several links at once: the worst, and the number of ordered switch pairs that lose their routes."""
+    """Failures of several links at once: the worst one, and the number of ordered pairs of switches without a route."""
 
     tried: int
     harmless: int
@@ -398,7 +408,7 @@ class RouteReport(TypedDict):
 
 
 class TableUse(TypedDict, total=False):
-    """The rows of the switch with the most: one per VLAN and host, or per VLAN and switch; {} without tables."""
+    """Rows of the switch with the most rows: one per VLAN and host, or per VLAN and switch; {} without tables."""
 
     switch: str
     rows: int
@@ -429,7 +439,7 @@ class PlanSummary(PlanOrder):
 
 
 RowChange = tuple[str, str, tuple[int, str] | None, tuple[int, str] | None]
-"""Switch, destination, and VLAN and port before and after."""
+"""A changed row: switch, destination, (VLAN, port) before, (VLAN, port) after."""
 
 
 class PlannedUpdate(TypedDict):
@@ -453,11 +463,11 @@ class Update(PlannedUpdate):
     """Tables for a changed topology close to those in use (`pauseframe.routing.update_routes`)."""
 
     old: Routes
-    """The tables in use."""
+    """The tables before the update."""
 
 
 class Step(TypedDict):
-    """A step of an update, and why it is safe."""
+    """A step of an update, with the reason why it is safe."""
 
     do: str
     file: NotRequired[str]

@@ -1,57 +1,57 @@
-//! An application: the steps of its ranks, from a trace or a generator.
+//! An application: the steps of each of its ranks, from a trace or a generator.
 
 use crate::algorithm::{Algorithm, Kind};
 use crate::replay::Fault;
 use pauseframe_units::Span;
 
-/// A request of a rank: `isend` and `irecv` return it, `wait` takes it. Numbers are reused.
+/// Number of a request of a rank: `isend` and `irecv` return it and `wait` takes it. Numbers are reused.
 pub type Slot = u32;
 
 /// One step of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Computes.
+    /// Computes for this time, without using the network.
     Compute(Span),
     /// Sends a message. Without a request, the rank continues when its buffer is free again.
     Send {
         /// World rank of the receiver.
         to: u32,
-        /// Message tag.
+        /// Tag of the message.
         tag: i32,
-        /// Position of the communicator in [`Application::comms`].
+        /// Index of the communicator in [`Application::comms`].
         comm: u32,
-        /// For a non-blocking send.
+        /// The request of a non-blocking send.
         request: Option<Slot>,
-        /// Payload.
+        /// Size of the payload in bytes.
         bytes: u64,
     },
-    /// Receives a message. Without a request, the rank continues when it is complete.
+    /// Receives a message. Without a request, the rank continues when the message is complete.
     Receive {
-        /// World rank of the sender; any, if `None`.
+        /// World rank of the sender; `None` for any sender.
         from: Option<u32>,
-        /// Message tag; any, if `None`.
+        /// Tag of the message; `None` for any tag.
         tag: Option<i32>,
-        /// Position of the communicator in [`Application::comms`].
+        /// Index of the communicator in [`Application::comms`].
         comm: u32,
-        /// For a non-blocking receive.
+        /// The request of a non-blocking receive.
         request: Option<Slot>,
-        /// Size of the buffer; `u64::MAX` if the trace does not contain it.
+        /// Size of the buffer in bytes; `u64::MAX` if the trace does not contain it.
         limit: u64,
     },
     /// Waits until this request is complete.
     Wait(Slot),
-    /// Waits until `count` requests are complete, from `first` on in [`Program::waits`].
+    /// Waits until `count` requests are complete; [`Program::waits`] lists them from index `first`.
     WaitAll {
-        /// Position of the first.
+        /// Index of the first request.
         first: u32,
-        /// How many.
+        /// Number of requests.
         count: u32,
     },
     /// Takes part in a collective operation.
     Collective {
-        /// Position in [`Program::calls`].
+        /// Index of the call in [`Program::calls`].
         call: u32,
-        /// For a non-blocking operation.
+        /// The request of a non-blocking operation.
         request: Option<Slot>,
     },
 }
@@ -59,26 +59,27 @@ pub enum Op {
 /// A call of a collective operation by one rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// The operation.
+    /// The kind of the operation.
     pub kind: Kind,
-    /// Position of the communicator in [`Application::comms`].
+    /// Index of the communicator in [`Application::comms`].
     pub comm: u32,
-    /// World rank of the root, if the operation has one.
+    /// World rank of the root, if the operation has a root.
     pub root: u32,
-    /// Payload: of the whole vector (bcast, reduce, allreduce, scan), of the block of one rank (gather, scatter,
-    /// allgather, reduce-scatter), or for one rank (all-to-all). For variants with counts, the rank's own block.
+    /// Payload in bytes: the whole vector (bcast, reduce, allreduce, scan), the block of one rank (gather,
+    /// scatter, allgather, reduce-scatter), or the data for one rank (all-to-all); for variants with counts,
+    /// the rank's own data.
     pub bytes: u64,
-    /// A size per member that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or contributes
-    /// (allgather-v); empty otherwise.
+    /// For each member, the size that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or
+    /// sends (allgather-v); empty otherwise.
     pub counts: Box<[u64]>,
-    /// Number of the call on its communicator, if the steps of a rank have no order.
+    /// Sequence number of the operation on its communicator, if the rank's steps have no fixed order.
     pub number: Option<u32>,
-    /// The algorithm that the application prescribes; otherwise chosen by size.
+    /// The algorithm, if the application specifies one; otherwise the message size decides.
     pub algorithm: Option<Algorithm>,
 }
 
 impl Call {
-    /// On all ranks, with rank 0 as root.
+    /// Makes a call on the communicator of all ranks, with rank 0 as root.
     pub fn new(kind: Kind, bytes: u64) -> Call {
         Call { kind, comm: 0, root: 0, bytes, counts: Box::default(), number: None, algorithm: None }
     }
@@ -87,29 +88,29 @@ impl Call {
 /// The steps of one rank.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Program {
-    /// In the order of the trace.
+    /// The steps in the order of the trace.
     pub ops: Vec<Op>,
-    /// Line of each step in its file, from 1; empty without a file.
+    /// Line number of each step in its file, counted from 1; empty if there is no file.
     pub lines: Vec<u32>,
     /// The requests of all `WaitAll` steps.
     pub waits: Vec<Slot>,
-    /// The collective operations.
+    /// The calls of collective operations.
     pub calls: Vec<Call>,
-    /// Dependences of steps; `None` for sequential steps.
+    /// The dependences between the steps; `None` if the steps run in sequence.
     pub order: Option<Dependences>,
 }
 
-/// Steps ordered by their dependences, not by their place.
+/// Dependences between steps that do not run in the order of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dependences {
-    /// The compute unit that a `Compute` occupies; one entry per step.
+    /// For each step, the compute unit that a `Compute` step occupies.
     pub units: Vec<u16>,
-    /// Pairs (earlier, later): the later step begins when the earlier one is complete.
+    /// Pairs (earlier, later): the later step begins when the earlier step is complete.
     pub after_end: Vec<(u32, u32)>,
-    /// Pairs (earlier, later): the later step begins when the earlier one has begun.
+    /// Pairs (earlier, later): the later step begins when the earlier step has begun.
     pub after_start: Vec<(u32, u32)>,
-    /// Sends of any size leave at once and are complete when their last byte has left, even if no receive is posted.
-    /// `false`: above the eager limit a send waits for its receive, as in MPI.
+    /// True if sends of any size leave at once and are complete when their last byte has left, whether or not
+    /// a receive is posted; if false, a send above the eager limit waits for its receive, as in MPI.
     pub asynchronous_sends: bool,
 }
 
@@ -117,24 +118,24 @@ pub struct Dependences {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Communicator {
     members: Vec<u32>,
-    /// (world rank, position), sorted.
+    /// Pairs (world rank, position), sorted.
     positions: Vec<(u32, u32)>,
 }
 
 impl Communicator {
-    /// Of these world ranks, in their order.
+    /// Makes a communicator of these world ranks, in this order.
     pub fn new(members: Vec<u32>) -> Communicator {
         let mut positions: Vec<(u32, u32)> = members.iter().copied().zip(0..).collect();
         positions.sort_unstable();
         Communicator { members, positions }
     }
 
-    /// World ranks, in the order of the communicator.
+    /// The world ranks, in the order of the communicator.
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// The rank in this communicator of a world rank.
+    /// The position of a world rank in this communicator.
     pub fn position(&self, rank: u32) -> Option<u32> {
         let at = self.positions.binary_search_by_key(&rank, |&(world, _)| world).ok()?;
         Some(self.positions[at].1)
@@ -146,18 +147,18 @@ impl Communicator {
 pub struct Application {
     /// Name of the application in tables: the name of its file or generator.
     pub name: String,
-    /// One for each rank.
+    /// The programs, one for each rank.
     pub programs: Vec<Program>,
-    /// Communicators; the first has all ranks.
+    /// Communicators; the first contains all ranks.
     pub comms: Vec<Communicator>,
-    /// Names of its files without folders: one, or one per rank; empty without files.
+    /// Names of the trace's files, without folders: one file, or one per rank; empty if there is no file.
     pub files: Vec<String>,
-    /// Notes of the reader: what it ignored, or interpreted among several possibilities.
+    /// Notes of the reader on skipped or ambiguous contents of the trace.
     pub notes: Vec<String>,
 }
 
 impl Program {
-    /// Appends a step from `line` of its file (0: from none).
+    /// Appends a step from `line` of its file (0 if there is no file).
     pub fn push(&mut self, op: Op, line: u32) {
         if line > 0 || !self.lines.is_empty() {
             self.lines.resize(self.ops.len(), 0);
@@ -173,24 +174,24 @@ impl Program {
         self.push(Op::Collective { call: position, request }, line);
     }
 
-    /// Appends the wait for these requests.
+    /// Appends a step that waits for these requests.
     pub fn push_waits(&mut self, slots: &[Slot], line: u32) {
         let first = self.waits.len() as u32;
         self.waits.extend_from_slice(slots);
         self.push(Op::WaitAll { first, count: slots.len() as u32 }, line);
     }
 
-    /// The requests of a `WaitAll`.
+    /// The requests that a `WaitAll` step waits for.
     pub(crate) fn waited(&self, first: u32, count: u32) -> &[Slot] {
         &self.waits[first as usize..(first + count) as usize]
     }
 
-    /// Line of a step in its file; 0 if none.
+    /// Line number of a step in its file; 0 if there is no file.
     pub fn line(&self, step: usize) -> u32 {
         self.lines.get(step).copied().unwrap_or(0)
     }
 
-    /// A short description of a step, for timelines.
+    /// Describes a step in a few words, for time lines.
     pub fn describe(&self, step: u32) -> String {
         match self.ops[step as usize] {
             Op::Compute(_) => "compute".to_owned(),
@@ -202,7 +203,7 @@ impl Program {
         }
     }
 
-    /// One more than the largest request number.
+    /// Number of request numbers: the largest number plus one.
     pub(crate) fn slots(&self) -> usize {
         let named = |op: &Op| match *op {
             Op::Send { request, .. } | Op::Receive { request, .. } | Op::Collective { request, .. } => {
@@ -217,13 +218,13 @@ impl Program {
 }
 
 impl Application {
-    /// An application with these programs and one communicator of all ranks.
+    /// Makes an application of these programs, with one communicator for all ranks.
     pub fn new(name: impl Into<String>, programs: Vec<Program>) -> Application {
         let world = Communicator::new((0..programs.len() as u32).collect());
         Application { name: name.into(), programs, comms: vec![world], files: Vec::new(), notes: Vec::new() }
     }
 
-    /// A fault with its file and line.
+    /// Describes a fault with its file and line.
     pub fn describe(&self, fault: &Fault) -> String {
         let file =
             if self.files.len() > 1 { self.files.get(fault.rank as usize) } else { self.files.first() };
@@ -239,12 +240,12 @@ impl Application {
         self.programs.len() as u32
     }
 
-    /// Steps of all ranks.
+    /// Number of steps of all ranks.
     pub fn steps(&self) -> usize {
         self.programs.iter().map(|program| program.ops.len()).sum()
     }
 
-    /// Whether some receive takes a message from any source or with any tag.
+    /// True if a receive accepts messages from any source or with any tag.
     pub fn has_wildcards(&self) -> bool {
         let wild = |op: &Op| matches!(op, Op::Receive { from, tag, .. } if from.is_none() || tag.is_none());
         self.programs.iter().any(|program| program.ops.iter().any(wild))

@@ -1,8 +1,8 @@
 //! Parallel applications: MPI and collective traces, replayed message by message.
 //!
-//! A reader or a generator makes an [`Application`]: what each rank computes, sends, receives and waits for. A
-//! [`Replay`] runs it on a network of its owner: an ideal one ([`ideal::run`]) or the packet simulator. This crate
-//! knows no packets, and the network knows no MPI.
+//! A reader or a generator makes an [`Application`]: the computations, sends, receives and waits of each
+//! rank. A [`Replay`] carries out these steps on a network that its owner provides: an ideal network
+//! ([`ideal::run`]) or the packet simulator. This crate knows no packets, and the network knows no MPI.
 
 mod algorithm;
 mod application;

@@ -1,8 +1,8 @@
-//! Flows that start and end: completion times of a fluid model without packets.
+//! Computes completion times of flows that arrive and end, with a fluid model instead of packets.
 //!
-//! Rates are max-min fair among the active flows. They change only when a flow starts or ends, and only for the
-//! affected flows ([`Shares`]). Between two changes a flow drains at a constant rate, so its end is known. Propagation
-//! delay and the convergence of rates are not modelled.
+//! At any time the rates are max-min fair among the active flows. Rates change only when a flow starts or
+//! ends, and only for the flows affected ([`Shares`]). Between two changes a flow drains at a constant rate,
+//! so its end is known. Not modelled: propagation delay, and the convergence time of rates.
 
 use crate::{FlowError, Flows, Paths, Shares};
 use pauseframe_topology::watch::{Unwatched, Watch};
@@ -10,60 +10,62 @@ use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A flow that starts at some time and ends when all data are sent, or at its stop.
+/// A flow that starts at a given time and ends when all bytes are sent, or at its stop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arrival {
-    /// Start time.
+    /// Start time of the flow.
     pub start: Time,
-    /// Data to send.
+    /// Number of bytes to send.
     pub size: Bytes,
-    /// Weight of the flow relative to others.
+    /// Weight of the flow relative to other flows.
     pub weight: f64,
-    /// Maximum rate of the flow, if any.
+    /// Maximum rate of the flow, if limited.
     pub cap: Option<BitRate>,
-    /// Stop time of the flow, if any.
+    /// Time at which the flow ends even if bytes are left.
     pub stop: Option<Time>,
 }
 
-/// Number of entries of the queue of ends, mostly outdated, below which cleaning does not pay.
+/// Minimum size of the end queue before outdated entries are removed.
 const ENDS_MIN: usize = 1024;
-/// Additional entries per active flow.
+/// Further entries of the end queue per active flow before outdated entries are removed.
 const ENDS_MOST: usize = 4;
 
-/// A source of flows in the order of their starts; it may react to their ends.
+/// A source of flows in the order of their starts; the source may react to the end of flows.
 pub trait Source {
-    /// Start of the next flow, if known. Called again after every end.
+    /// Start of the next flow, if known; called again after every end of a flow.
     fn next_start(&self) -> Option<Time>;
-    /// The next flow, numbered from 0; writes its ports into `path`, which is empty.
+    /// Returns the next flow; flows are numbered from 0. Writes the ports of the flow into `path`, which is
+    /// empty.
     fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival;
-    /// Flow `flow` with path `path` has ended at time `at` (seconds).
+    /// Reports that flow `flow` with path `path` has ended at time `at` (seconds).
     fn ended(&mut self, _flow: usize, _path: &[PortId], _at: f64) {}
 }
 
-/// The result of all flows.
+/// The result for all flows.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// End of each flow in seconds since the start of the run; [`f64::INFINITY`] if it has not ended.
+    /// For each flow, its end in seconds since the start of the run; [`f64::INFINITY`] if it has not ended.
     pub finish: Vec<f64>,
-    /// Remaining bits of each flow.
+    /// For each flow, the number of bits left to send.
     pub left: Vec<f64>,
-    /// The ports of each.
+    /// For each flow, its ports.
     pub paths: Paths,
-    /// Total bits of each flow.
+    /// For each flow, its size.
     pub sizes: Vec<Bytes>,
-    /// Time of this state in seconds.
+    /// Simulated time of this result in seconds.
     pub end: f64,
-    /// Whether the caller stopped the computation.
+    /// True if the caller stopped the computation.
     pub stopped: bool,
 }
 
-/// End of each flow in seconds since the start of the run; [`f64::INFINITY`] for one blocked by a port without
-/// capacity.
+/// Computes the time at which each flow has sent all bytes, in seconds since the start of the run;
+/// [`f64::INFINITY`] for a flow whose path contains a port without capacity.
 ///
-/// `capacity` is bits per second by port. Ends within a relative 10^-12 of each other count as simultaneous.
+/// `capacity` is in bits per second, indexed by port. Ends with a relative difference below 10^-12 count as
+/// simultaneous.
 ///
 /// # Errors
-/// If a number is out of bounds, or the numbers of paths and arrivals differ.
+/// If a number is out of bounds, or the number of paths differs from the number of arrivals.
 pub fn completion_times(
     capacity: &[f64],
     paths: &Paths,
@@ -73,7 +75,7 @@ pub fn completion_times(
         return Err(FlowError::Length { what: "arrivals", given: arrivals.len(), flows: paths.len() });
     }
     let weights: Vec<f64> = arrivals.iter().map(|arrival| arrival.weight).collect();
-    // All mistakes are found here, before the computation.
+    // Check all inputs here, so that no error occurs during the simulation.
     Flows { paths, weights: Some(&weights), caps: None }.check(capacity)?;
     let mut order: Vec<u32> = (0..arrivals.len() as u32).collect();
     order.sort_by_key(|flow| arrivals[*flow as usize].start);
@@ -86,7 +88,7 @@ pub fn completion_times(
     Ok(finish)
 }
 
-/// Flows that are known in advance.
+/// Flows that are completely known in advance.
 struct Listed<'a> {
     paths: &'a Paths,
     arrivals: &'a [Arrival],
@@ -107,10 +109,10 @@ impl Source for Listed<'_> {
     }
 }
 
-/// Computes the flows of `source` until all have ended, or until time `until`.
+/// Simulates the flows of `source` until all have ended, or until time `until`.
 ///
 /// # Errors
-/// If a number is out of its bounds.
+/// If a number is out of bounds.
 pub fn simulate(
     capacity: &[f64],
     source: &mut dyn Source,
@@ -146,32 +148,33 @@ pub fn simulate(
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     flow: u32,
-    /// Bits left at time `since`.
+    /// Number of bits left at time `since`.
     left: f64,
     rate: f64,
     since: f64,
-    /// End of the flow at this rate; infinite for a slot without a flow.
+    /// Time at which the flow ends at this rate; infinite for a slot without a flow.
     due: f64,
 }
 
-/// (seconds, flow, slot), earliest first. The bits of non-negative seconds have the same order.
+/// Tuples (seconds, flow, slot), the earliest first. Seconds are not negative, so comparing their bits
+/// compares the seconds.
 type Queue = BinaryHeap<Reverse<(u64, u32, u32)>>;
 
 #[derive(Debug)]
 struct Fluid {
     shares: Shares,
-    /// Indexed by slot of `shares`.
+    /// Progress of the flow in each slot of `shares`.
     progress: Vec<Progress>,
-    /// By flow.
+    /// Path of each flow.
     paths: Paths,
     sizes: Vec<Bytes>,
     finish: Vec<f64>,
     left: Vec<f64>,
     /// Number of flows that have ended.
     ended: u64,
-    /// Number of ends at the last cleaning.
+    /// Stop times of flows; some flows may have ended before.
     stops: Queue,
-    /// Outdated if it differs from the flow's current end.
+    /// End times of flows; an entry is outdated if it differs from the flow's `due`.
     ends: Queue,
     path: Vec<PortId>,
 }
@@ -287,7 +290,7 @@ impl Fluid {
         Ok(())
     }
 
-    /// Assigns new rates to all flows affected by starts and ends.
+    /// Computes new rates for all flows that the started and ended flows affect.
     fn share_again(&mut self, now: f64) {
         let Fluid { shares, progress, ends, .. } = self;
         shares.settle(|slot, rate| {
@@ -314,7 +317,7 @@ impl Progress {
         }
     }
 
-    /// Sets this rate from `now` on; returns when the flow ends.
+    /// Sets the rate from `now` on; returns the time at which the flow ends.
     fn change_rate(&mut self, rate: f64, now: f64) -> f64 {
         self.drain_until(now);
         (self.rate, self.since) = (rate, now);

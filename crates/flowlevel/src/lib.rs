@@ -1,12 +1,13 @@
 //! Flow rates and completion times without packets.
 //!
-//! A [`demand`] lists who sends to whom, [`routes`] assign ports of a topology to every flow, [`MaxMin`] shares the
-//! links among permanent flows, and [`Shares`] among flows that start and end, whose completion times
-//! [`completion_times`] computes. [`ConcurrentFlow`] bounds the rates of any routing, and [`Report`] summarises.
+//! A [`demand`] defines the pairs of hosts that communicate, and [`routes`] give every flow its ports on a
+//! topology. [`MaxMin`] shares the links among permanent flows, [`Shares`] among flows that arrive and end;
+//! [`completion_times`] finds the ends of such flows. [`ConcurrentFlow`] bounds the rates under any routing
+//! of the same demand, and [`Report`] summarises rates.
 //!
-//! A link is one direction, named by its [`PortId`]; a host's uplink and downlink are ordinary links. Rates are `f64`
-//! bits per second. Queues, round-trip times, slow start and headers are not modelled; every flow has its fair share at
-//! once.
+//! In this crate a link is one direction, named by its [`PortId`]: a host's uplink and downlink are two
+//! ordinary links. Rates are `f64` in bits per second. Not modelled: queues, round-trip times, slow start,
+//! headers; every flow always has its fair share immediately.
 
 mod concurrent_flow;
 pub mod demand;
@@ -29,7 +30,7 @@ pub use shares::Shares;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Id, LinkId, PortId};
 
-/// Capacity of each port in bits per second, by [`PortId`].
+/// The rate of each port in bits per second, indexed by [`PortId`].
 pub fn capacities(topology: &Topology) -> Vec<f64> {
     let port = |index: usize| PortId::of_link(LinkId::from_index(index / 2), index % 2);
     (0..topology.port_count()).map(|index| topology.channel(port(index)).rate.0 as f64).collect()

@@ -1,4 +1,4 @@
-//! Incremental rates of flows that start and end, against a full solution after every change.
+//! Compares rates of flows that arrive and end with rates computed from scratch after every change.
 #![expect(clippy::float_cmp, reason = "these values are exact")]
 
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, Shares};
@@ -44,7 +44,7 @@ impl Network {
         self.flows.remove(&slot).expect("only flows under way are removed");
     }
 
-    /// Number of flows with a new rate.
+    /// Settles the rates; returns the number of flows with a new rate.
     fn settle(&mut self) -> usize {
         let mut changed = 0;
         self.shares.settle(|slot, rate| {
@@ -54,7 +54,7 @@ impl Network {
         changed
     }
 
-    /// The largest relative difference from the full solution.
+    /// The largest relative difference from rates computed from scratch.
     fn error(&self) -> f64 {
         let flows = || self.flows.values();
         let paths: Paths = flows().map(|flow| flow.path.iter().copied()).collect();
@@ -77,12 +77,12 @@ enum Change {
         weight: f64,
         cap: Option<f64>,
     },
-    /// The active flow at this position, modulo their number.
+    /// Removes the flow at this index among the active flows, modulo their number.
     Remove(usize),
     Settle,
 }
 
-/// Equal numbers on purpose, so that many ports fill at one level.
+/// Uses equal numbers on purpose, so that many ports fill at the same level.
 fn change() -> impl Strategy<Value = Change> {
     let weight = prop_oneof![4 => Just(1.0), 1 => Just(2.0), 1 => 0.1..10.0];
     let cap = prop_oneof![3 => Just(None), 1 => Just(Some(1.0)), 1 => (0.0..4.0).prop_map(Some)];
@@ -125,8 +125,8 @@ proptest! {
     }
 }
 
-/// Hosts on leaves with spines between, few path lengths, hundreds of active flows: deep chains of bottlenecks, and
-/// rounding over ten thousand changes.
+/// Hosts, leaves and spines with hundreds of active flows on short and long paths: this causes deep chains of
+/// bottlenecks, and rounding over ten thousand changes.
 #[test]
 fn nothing_drifts_over_many_changes() {
     let (hosts, leaves, spines) = (64_u32, 8, 3);
@@ -161,7 +161,7 @@ fn nothing_drifts_over_many_changes() {
 
 #[test]
 fn a_change_reaches_no_further_than_its_bottlenecks() {
-    // Ten flows share port 0 and continue over the wide port 2, by which ten others leave port 1.
+    // Ten flows share port 0 and continue over the wide port 2; ten other flows reach port 2 over port 1.
     let mut network = Network::new(vec![10.0, 10.0, 1000.0]);
     for _ in 0..10 {
         network.add(&[0, 2], 1.0, f64::INFINITY);
@@ -172,7 +172,8 @@ fn a_change_reaches_no_further_than_its_bottlenecks() {
     assert_eq!(network.settle(), 11);
     network.remove(one);
     assert_eq!(network.settle(), 10);
-    // A flow with less than its share either takes from all others or from none.
+    // A flow with a cap below its share takes rate from all flows or from none, depending on the free
+    // capacity.
     network.add(&[2], 1.0, 5.0);
     assert_eq!(network.settle(), 1);
     network.add(&[0], 1.0, 0.5);

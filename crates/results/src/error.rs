@@ -1,58 +1,58 @@
-//! Errors of a run that are not mistakes in its scenario.
+//! Errors of a run that the scenario did not cause.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The run failed, or its results could not be stored.
+/// The run failed, or its results could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The results folder is not empty, and replacing was not requested.
+    /// The output folder is not empty, and the caller did not allow overwriting.
     #[error("the results folder {} is not empty: name another one, or replace its results with --force", .path.display())]
     OutputExists {
-        /// The folder.
+        /// Path of the output folder.
         path: PathBuf,
     },
-    /// Replacing was requested, but the folder is not a results folder.
+    /// Overwriting is allowed, but the folder holds files of another program.
     #[error(
         "the folder {} holds files but no manifest of pauseframe: it is left as it is, name another one",
         .path.display()
     )]
     ForeignFolder {
-        /// The folder.
+        /// Path of the output folder.
         path: PathBuf,
     },
-    /// Another process is writing to the folder.
+    /// Another process is writing to the output folder.
     #[error("{holder} is writing results to the folder {}: wait for its end, or name another folder", .path.display())]
     InUse {
-        /// The folder.
+        /// Path of the output folder.
         path: PathBuf,
-        /// The writing process, if known.
+        /// The process that holds the lock on the folder, as far as that process is known.
         holder: String,
     },
-    /// The amount to record is excessive.
+    /// The scenario would record more data than the limit allows.
     #[error("{0}")]
     TooLarge(Box<pauseframe_schema::error::Problem>),
-    /// An application cannot run.
+    /// An application of the scenario cannot run.
     #[error("{0}")]
     Refused(Box<pauseframe_schema::error::Problem>),
-    /// The caller stopped the writing of results.
+    /// The user interrupted the writing of the results.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {
-        /// The files that have been written before; they stay.
+        /// The files that are complete and stay in the folder.
         left: String,
     },
-    /// A file or folder could not be written.
+    /// The system could not write a file or folder.
     #[error("cannot write {}: {cause}. {left}", .path.display())]
     Write {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The system's message.
+        /// The system's error.
         #[source]
         cause: io::Error,
-        /// The files that have been written before; they stay.
+        /// The files that are complete and stay in the folder.
         left: String,
     },
-    /// An internal assertion failed: the results would be wrong.
+    /// An internal assertion failed, so the results would be wrong.
     #[error(
         "internal error in scenario {scenario:?}, seed {seed}, at simulated time {time}: {message}. This is a bug of \
          pauseframe; reproduce it with: pauseframe run scenario.resolved.toml --seed {seed}"
@@ -60,11 +60,11 @@ pub enum RunError {
     Internal {
         /// Name of the scenario.
         scenario: String,
-        /// Its seed.
+        /// Master seed of the run.
         seed: u64,
-        /// Time of the violation.
+        /// Simulated time of the failed assertion.
         time: pauseframe_units::Time,
-        /// What was violated, and where.
+        /// The violated invariant, and its place in the network.
         message: String,
     },
     /// A plug-in returned an invalid value.
@@ -72,34 +72,34 @@ pub enum RunError {
     Plugin {
         /// Name of the scenario.
         scenario: String,
-        /// Its seed.
+        /// Master seed of the run.
         seed: u64,
-        /// Time of the violation.
+        /// Simulated time of the invalid value.
         time: pauseframe_units::Time,
-        /// The plug-in, the flow, and the value.
+        /// The plug-in, the flow, and the invalid value.
         message: String,
     },
     /// The network could not be built.
     #[error("cannot build the network: {0}")]
     Build(String),
-    /// A table of a sweep could not be packed or unpacked.
+    /// A table of a sweep could not be compressed or decompressed.
     #[error("a table of a sweep cannot be read or written: {cause}")]
     Packed {
-        /// The problem.
+        /// The error message of the decoder.
         cause: String,
     },
-    /// A file could not be read.
+    /// A results file could not be read.
     #[error("cannot read {}: {cause}", .path.display())]
     Read {
-        /// The file.
+        /// Path of the file that could not be read.
         path: PathBuf,
-        /// The problem.
+        /// The error of the decoder or of the system.
         cause: String,
     },
 }
 
 impl RunError {
-    /// A failure to read `path`.
+    /// The error for a failure to read `path`.
     pub(super) fn read(path: &Path, cause: &dyn std::fmt::Display) -> RunError {
         RunError::Read { path: path.to_path_buf(), cause: cause.to_string() }
     }

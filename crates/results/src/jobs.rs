@@ -1,4 +1,4 @@
-//! The tables `jobs`, `ranks` and `timeline`: applications, what their ranks did, and when.
+//! The tables `jobs`, `ranks` and `timeline`: applications, and the activities of their ranks over time.
 
 use super::column::{Columns, dictionary, f64s, optional, u32s, u64s};
 use super::rows::Names;
@@ -13,27 +13,27 @@ use std::sync::Arc;
 /// The result of an application.
 #[derive(Clone, Debug)]
 pub struct JobResult {
-    /// Position of the job's workload.
+    /// Index of the application's workload.
     pub workload: u16,
-    /// Trace or pattern of the job.
+    /// The program of each rank.
     pub application: Arc<Application>,
-    /// Start time.
+    /// Start of the application.
     pub start: Time,
-    /// Time when the last rank finished.
+    /// End of the last rank; `None` if a rank did not finish.
     pub finish: Option<Time>,
-    /// Time on ideal hardware: lossless, without stacks and shared NICs (cee §IV-D).
+    /// Run time on ideal hardware: lossless, without stacks, with NICs that share nothing (cee §IV-D).
     pub ideal: Option<Span>,
-    /// Time in the same network without the other workloads, if requested.
+    /// Run time in the same network without the other workloads, if the scenario sets `alone = true`.
     pub alone: Option<Span>,
-    /// Messages over connections.
+    /// Number of messages sent over connections.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of the messages sent over connections.
     pub bytes: u64,
-    /// Number of connections.
+    /// Number of connections that were opened.
     pub connections: u32,
-    /// What unfinished ranks wait for.
+    /// The message or operation that each unfinished rank waits for.
     pub waits_for: Vec<Fault>,
-    /// One entry per rank.
+    /// The results of the ranks, one for each.
     pub ranks: Vec<RankResult>,
 }
 
@@ -42,31 +42,31 @@ pub struct JobResult {
 pub struct RankResult {
     /// Node number of the rank's host.
     pub host: u32,
-    /// Time when the rank finished.
+    /// Time at which the rank finished.
     pub finished: Option<Time>,
-    /// Time of the rank by activity, up to the end of the run.
+    /// Time that the rank spent on each activity until the run ended.
     pub totals: Totals,
 }
 
 /// The activities of an application's ranks over time.
 #[derive(Debug)]
 pub struct JobTimeline<'a> {
-    /// Position of the job's workload.
+    /// Index of the application's workload.
     pub workload: u16,
-    /// Trace or pattern of the job.
+    /// The program of each rank.
     pub application: &'a Application,
-    /// The activities of each rank, and the one that the end of the run interrupted.
+    /// For each rank its completed activities, and the activity that the end of the run cut off.
     pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,
 }
 
 impl JobResult {
-    /// Its duration.
+    /// Run time of the application.
     pub fn time(&self) -> Option<Span> {
         self.finish.map(|finish| finish - self.start)
     }
 }
 
-/// The `jobs` table: one row per application.
+/// The `jobs` table, with one row for each application.
 pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
     let us = |value: fn(&JobResult) -> Option<Span>| {
         optional(jobs.iter().map(move |job| value(job).map(Span::as_us_f64)))
@@ -122,13 +122,13 @@ fn ratio(time: Option<Span>, reference: Option<Span>) -> Option<f64> {
     Some(time.0 as f64 / reference.0 as f64)
 }
 
-/// A rank of a job.
+/// A rank and its job.
 struct Row<'a> {
     job: &'a JobResult,
     rank: u32,
 }
 
-/// The `ranks` table: one row per rank of each application.
+/// The `ranks` table, with one row for each rank of each application.
 pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     let rows: Vec<Row> =
         jobs.iter().flat_map(|job| (0..job.ranks.len() as u32).map(move |rank| Row { job, rank })).collect();
@@ -154,7 +154,7 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     }
 }
 
-/// An activity of a rank.
+/// One activity of one rank.
 struct Slice<'a> {
     workload: u16,
     program: &'a Program,
@@ -162,7 +162,7 @@ struct Slice<'a> {
     stretch: Stretch,
 }
 
-/// The `timeline` table: one row per activity, rank by rank.
+/// The `timeline` table, with one row for each activity of each rank, sorted by rank.
 pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
     let rows: Vec<Slice> = jobs.iter().flat_map(slices).collect();
     let lines = rows.iter().map(|row| row.program.line(row.stretch.step as usize));
@@ -194,7 +194,7 @@ fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {
     })
 }
 
-/// Steps as texts; most occur many times.
+/// The text column of program steps; it is dictionary-encoded because most steps occur many times.
 fn steps(rows: &[Slice]) -> ArrayRef {
     let mut steps = StringDictionaryBuilder::<Int32Type>::new();
     for row in rows {

@@ -30,5 +30,5 @@ pub use series::Series;
 pub use summary::percentile;
 pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
 
-/// The version recorded in results.
+/// The version of pauseframe that results record.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,5 @@
-//! The tables of pauses and deadlocks: who pauses whom and why, and which queues wait for ever.
+//! The tables of pauses and deadlocks: which port pauses which and why, and which queues wait for each other
+//! for ever.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s, u32s, u64s};
 use super::rows::Names;
@@ -9,7 +10,7 @@ use pauseframe_fabric::{Deadlock, DeadlockedQueue, PauseInterval};
 use pauseframe_units::Time;
 use std::sync::Arc;
 
-/// The `pause_tree` table: one row per pause; its number is its position in `intervals`.
+/// The `pause_tree` table, with one row for each pause; a pause's number is its index in `intervals`.
 pub fn pause_tree(intervals: &[PauseInterval], names: &Names) -> Columns {
     let topology = names.topology;
     let times = |value: fn(&PauseInterval) -> Time| f64s(intervals.iter().map(|i| value(i).as_us_f64()));
@@ -39,7 +40,7 @@ pub fn pause_tree(intervals: &[PauseInterval], names: &Names) -> Columns {
     }
 }
 
-/// The `deadlocks` table: one row per queue of each cycle.
+/// The `deadlocks` table, with one row for each queue of each cycle.
 pub fn deadlocks(found: &[Deadlock], names: &Names) -> Columns {
     let topology = names.topology;
     let rows: Vec<(u32, u32, &Deadlock, &DeadlockedQueue)> = found
@@ -78,7 +79,7 @@ pub fn deadlocks(found: &[Deadlock], names: &Names) -> Columns {
     }
 }
 
-/// A deadlock in one sentence: the waiting queues, and the flows in them.
+/// A sentence about a deadlock: which queue waits for which, and which host holds the cycle if one does.
 pub fn describe(deadlock: &Deadlock, names: &Names, ends_run: bool) -> String {
     let queue = |q: &DeadlockedQueue| format!("{}/p{}", names.topology.port_name(q.port), q.priority);
     let around: Vec<String> = deadlock.cycle.iter().chain(deadlock.cycle.first()).map(queue).collect();

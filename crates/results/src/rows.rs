@@ -1,41 +1,42 @@
-//! Data of the tables beyond the network's reports: names, and drops by reason.
+//! Names and drop counters, which the tables need in addition to the network's own reports.
 
-use pauseframe_fabric::{DropReason, LossReason, Metric, PortReport};
+use pauseframe_fabric::{DropReason, LossReason, PortReport, SampledMetric};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
-/// The source of names in tables.
+/// The names of nodes, ports, workloads and transports that tables show.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// Names of nodes and ports.
     pub topology: &'a Topology,
-    /// By [`pauseframe_fabric::FlowSpec::workload`].
+    /// Names of workloads, indexed by [`pauseframe_fabric::FlowSpec::workload`].
     pub workloads: &'a [String],
-    /// By [`pauseframe_fabric::FlowSpec::transport`].
+    /// Names of transports, indexed by [`pauseframe_fabric::FlowSpec::transport`].
     pub transports: &'a [String],
 }
 
-/// Packets dropped, by reason. (An unreachable destination is an error at load, never a drop.)
+/// Numbers of dropped packets by reason. (The resolver refuses a destination that cannot be reached, so no
+/// packet is dropped for that.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DropsByReason {
-    /// A lossy packet without room in the buffer.
+    /// Lossy packets that found no room in the buffer.
     pub buffer_full: u64,
-    /// A lossless packet without room in the headroom.
+    /// Number of lossless packets that exceeded the headroom.
     pub headroom_exceeded: u64,
-    /// A packet without ECN at a queue above its marking threshold.
+    /// Packets that are not ECN-capable and met a queue above its marking threshold.
     pub not_ect: u64,
-    /// A lossless packet without room in the headroom pool of its switch.
+    /// Lossless packets that exceeded the headroom pool, which all (port, priority) of a switch share.
     pub headroom_pool: u64,
-    /// A packet on, waiting for, or arriving for a link that was down.
+    /// Packets that were on, waited for, or were bound for a link that was down.
     pub link_down: u64,
-    /// A damaged frame, including pause frames.
+    /// Frames that arrived damaged, pause frames included.
     pub corrupted: u64,
-    /// A packet in a queue that the PFC watchdog had taken out of service.
+    /// Packets of a queue that the PFC watchdog had taken out of service.
     pub watchdog: u64,
 }
 
 impl DropsByReason {
-    /// The drops of one port and priority.
+    /// Numbers of drops of one port and priority.
     pub fn of(report: &PortReport) -> DropsByReason {
         let mut drops = DropsByReason::default();
         drops.add(report);
@@ -61,7 +62,7 @@ impl DropsByReason {
         }
     }
 
-    /// All drops.
+    /// Sum of the drops over all reasons.
     pub fn total(&self) -> u64 {
         self.buffer_full
             + self.headroom_exceeded
@@ -73,24 +74,24 @@ impl DropsByReason {
     }
 }
 
-/// The name of a metric in the `metric` column.
-pub(super) fn metric_name(metric: Metric) -> &'static str {
+/// The text of a metric in the `metric` column.
+pub(super) fn metric_name(metric: SampledMetric) -> &'static str {
     match metric {
-        Metric::Backlog => "backlog_bytes",
-        Metric::Throughput => "throughput_gbps",
-        Metric::PausedFraction => "paused_fraction",
-        Metric::Ingress => "ingress_bytes",
-        Metric::Goodput => "goodput_gbps",
-        Metric::Cwnd => "cwnd_bytes",
-        Metric::Ssthresh => "ssthresh_bytes",
-        Metric::Srtt => "srtt_us",
-        Metric::Alpha => "alpha",
-        Metric::QcnRate => "qcn_rate_gbps",
-        Metric::RdmaRate => "rdma_rate_gbps",
+        SampledMetric::Backlog => "backlog_bytes",
+        SampledMetric::Throughput => "throughput_gbps",
+        SampledMetric::PausedFraction => "paused_fraction",
+        SampledMetric::Ingress => "ingress_bytes",
+        SampledMetric::Goodput => "goodput_gbps",
+        SampledMetric::Cwnd => "cwnd_bytes",
+        SampledMetric::Ssthresh => "ssthresh_bytes",
+        SampledMetric::Srtt => "srtt_us",
+        SampledMetric::Alpha => "alpha",
+        SampledMetric::QcnRate => "qcn_rate_gbps",
+        SampledMetric::RdmaRate => "rdma_rate_gbps",
     }
 }
 
-/// An idle port and priority, for tests to change.
+/// A port and priority without any traffic, which tests modify.
 #[cfg(test)]
 pub(super) fn idle_report(port: u32) -> PortReport {
     PortReport {
@@ -102,6 +103,7 @@ pub(super) fn idle_report(port: u32) -> PortReport {
         drops: [0; 4],
         lost: [0; 3],
         ecn_marks: 0,
+        trims: 0,
         backlog_max: 0,
         backlog_mean: 0.0,
         ingress_max: 0,

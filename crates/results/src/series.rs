@@ -1,70 +1,76 @@
-//! The `series` table, filled during the run, so that little is left to do at its end.
+//! The `series` table, filled while the run goes on: at its end there is little left to do, however long it is.
 
-use super::column::Columns;
+use super::column::{Columns, dictionary_of};
 use super::rows::{Names, metric_name};
 use super::{ResultsFolder, RunError, TableWriter};
 use crate::columns;
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray};
-use pauseframe_fabric::{Entity, Metric, Sample};
+use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch};
+use arrow_select::take::take;
+use pauseframe_fabric::{Sample, SampledEntity, SampledMetric};
 use pauseframe_units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows written at a time: a row group.
+/// Rows that go to the file at a time: a row group.
 const PART: usize = 1 << 20;
 const FILE: &str = "series.parquet";
 
-/// Items by the number of their first row.
-#[derive(Debug)]
-struct Numbers<K> {
-    of: BTreeMap<K, i32>,
-    in_order: Vec<K>,
-    /// By number: the item that followed it last time. Samples repeat their order, so it is nearly always the next one.
-    after: Vec<i32>,
-    last: i32,
+/// What a sample is of: a quantity, and a port or flow.
+type Subject = (SampledMetric, SampledEntity);
+
+/// Subjects, numbered in the order of their first rows.
+#[derive(Debug, Default)]
+struct Subjects {
+    numbers: BTreeMap<Subject, i32>,
+    in_order: Vec<Subject>,
+    /// By number: the subject of the row that followed last time. Samples come in the same order at every interval, so this
+    /// is nearly always the subject of the next row.
+    following: Vec<i32>,
+    last: usize,
 }
 
-impl<K: Ord + Copy> Numbers<K> {
-    fn new() -> Numbers<K> {
-        Numbers { of: BTreeMap::new(), in_order: Vec::new(), after: Vec::new(), last: 0 }
-    }
-
-    fn number(&mut self, key: K) -> i32 {
-        let guess = self.after.get(self.last as usize).copied().unwrap_or(0);
-        if self.in_order.get(guess as usize) == Some(&key) {
-            self.last = guess;
-            return guess;
-        }
-        let number = *self.of.entry(key).or_insert_with(|| {
-            self.in_order.push(key);
-            self.after.push(0);
-            self.in_order.len() as i32 - 1
-        });
-        self.after[self.last as usize] = number;
-        self.last = number;
+impl Subjects {
+    fn number(&mut self, subject: Subject) -> i32 {
+        let guess = self.following.get(self.last).copied().unwrap_or(0);
+        let number =
+            if self.in_order.get(guess as usize) == Some(&subject) { guess } else { self.look_up(subject) };
+        self.last = number as usize;
         number
     }
 
-    fn column(&self, numbers: Vec<i32>, name: impl Fn(K) -> String) -> ArrayRef {
-        let names: StringArray = self.in_order.iter().map(|key| Some(name(*key))).collect();
-        let column = DictionaryArray::<Int32Type>::try_new(Int32Array::from(numbers), Arc::new(names));
-        Arc::new(column.expect("every number is a position among the names"))
+    fn look_up(&mut self, subject: Subject) -> i32 {
+        let number = *self.numbers.entry(subject).or_insert_with(|| {
+            self.in_order.push(subject);
+            self.following.push(0);
+            self.in_order.len() as i32 - 1
+        });
+        self.following[self.last] = number;
+        number
+    }
+
+    /// The column of one half of the subjects, for rows with these numbers.
+    fn column<K: Ord + Copy>(
+        &self,
+        rows: &Int32Array,
+        half: impl Fn(&Subject) -> K,
+        name: impl Fn(K) -> String,
+    ) -> ArrayRef {
+        let halves = dictionary_of(self.in_order.iter().map(half), name);
+        take(&halves, rows, None).expect("every row has the number of a subject")
     }
 }
 
-/// The samples of a run by column.
+/// The samples of a run, a column each.
 #[derive(Debug)]
 pub struct Series {
     time_us: Vec<f64>,
-    metric: Vec<i32>,
-    entity: Vec<i32>,
+    /// The number of the row's subject.
+    subject: Vec<i32>,
     value: Vec<f64>,
-    metrics: Numbers<Metric>,
-    entities: Numbers<Entity>,
-    /// Number of rows kept.
+    subjects: Subjects,
+    /// Rows that are kept.
     limit: usize,
-    /// Time of the first row beyond the limit.
+    /// When the first row beyond the limit came.
     full: Option<Time>,
     file: Option<(TableWriter, usize)>,
 }
@@ -74,18 +80,16 @@ impl Series {
     pub fn in_memory(limit: usize) -> Series {
         Series {
             time_us: Vec::new(),
-            metric: Vec::new(),
-            entity: Vec::new(),
+            subject: Vec::new(),
             value: Vec::new(),
-            metrics: Numbers::new(),
-            entities: Numbers::new(),
+            subjects: Subjects::default(),
             limit,
             full: None,
             file: None,
         }
     }
 
-    /// Keeps up to `limit` rows, and writes them to `folder`, if given.
+    /// Keeps up to `limit` rows, and writes them to `folder` if there is one.
     ///
     /// # Errors
     /// If the file cannot be begun.
@@ -102,18 +106,17 @@ impl Series {
         if let Some(first) = samples.get(room) {
             self.full.get_or_insert(first.time);
         }
-        for sample in samples.iter().take(room) {
-            self.time_us.push(sample.time.as_us_f64());
-            self.metric.push(self.metrics.number(sample.metric));
-            self.entity.push(self.entities.number(sample.entity));
-            self.value.push(sample.value);
-        }
+        let kept = samples.iter().take(room);
+        self.time_us.extend(kept.clone().map(|sample| sample.time.as_us_f64()));
+        self.value.extend(kept.clone().map(|sample| sample.value));
+        let subjects = &mut self.subjects;
+        self.subject.extend(kept.map(|sample| subjects.number((sample.metric, sample.entity))));
     }
 
-    /// Writes complete row groups.
+    /// Writes what makes whole row groups.
     ///
     /// # Errors
-    /// The system's error.
+    /// What the system says.
     pub fn write_parts(&mut self, names: &Names) -> std::io::Result<()> {
         self.write(names, PART)
     }
@@ -121,7 +124,7 @@ impl Series {
     /// Writes the rest.
     ///
     /// # Errors
-    /// The system's error.
+    /// What the system says.
     pub fn write_rest(&mut self, names: &Names) -> std::io::Result<()> {
         self.write(names, 1)
     }
@@ -137,47 +140,40 @@ impl Series {
         Ok(())
     }
 
-    /// The finished file, ready to be moved to its place.
+    /// The file, to be put in its place.
     pub fn take_file(&mut self) -> Option<TableWriter> {
         self.file.take().map(|(file, _)| file)
     }
 
-    /// Time from which rows are missing.
+    /// When rows began to be left out.
     pub fn full(&self) -> Option<Time> {
         self.full
     }
 
     fn part(&self, rows: std::ops::Range<usize>, names: &Names) -> RecordBatch {
         let [time, value] = [&self.time_us, &self.value].map(|column| column[rows.clone()].to_vec());
-        let [metric, entity] = [&self.metric, &self.entity].map(|column| column[rows.clone()].to_vec());
-        self.columns(time, metric, entity, value, names).batch()
+        self.columns(time, self.subject[rows].to_vec(), value, names).batch()
     }
 
-    fn columns(
-        &self,
-        time: Vec<f64>,
-        metric: Vec<i32>,
-        entity: Vec<i32>,
-        value: Vec<f64>,
-        names: &Names,
-    ) -> Columns {
+    fn columns(&self, time: Vec<f64>, subject: Vec<i32>, value: Vec<f64>, names: &Names) -> Columns {
+        let subject = Int32Array::from(subject);
         columns! {
             /// When the sample was taken
             time_us = Arc::new(Float64Array::from(time));
-            /// See the text
-            metric = self.metrics.column(metric, |metric| metric_name(metric).to_owned());
-            /// Port and priority, or flow
-            entity = self.entities.column(entity, |entity| names.entity(entity));
-            /// See the text
+            /// See below
+            metric = self.subjects.column(&subject, |of| of.0, |metric| metric_name(metric).to_owned());
+            /// What the sample is of
+            entity = self.subjects.column(&subject, |of| of.1, |entity| names.entity(entity));
+            /// See below
             value = Arc::new(Float64Array::from(value));
         }
     }
 
-    /// The whole table: one row per sample.
+    /// The whole table: a row a sample.
     pub fn into_columns(mut self, names: &Names) -> Columns {
         let [time, value] = [&mut self.time_us, &mut self.value].map(std::mem::take);
-        let [metric, entity] = [&mut self.metric, &mut self.entity].map(std::mem::take);
-        self.columns(time, metric, entity, value, names)
+        let subject = std::mem::take(&mut self.subject);
+        self.columns(time, subject, value, names)
     }
 }
 
@@ -185,8 +181,9 @@ impl Series {
 mod tests {
     use super::*;
     use crate::{Manifest, read_table};
+    use arrow_array::StringArray;
     use arrow_array::cast::AsArray;
-    use arrow_array::types::Float64Type;
+    use arrow_array::types::{Float64Type, Int32Type};
     use pauseframe_topology::{Channel, NodeKind, Topology};
     use pauseframe_units::{BitRate, PortId, Priority, Span};
 
@@ -198,9 +195,12 @@ mod tests {
     }
 
     fn sample(row: u64) -> Sample {
-        let port = Entity::PortPriority(PortId(1), Priority::new(5).unwrap());
-        let (metric, entity) =
-            if row == 0 { (Metric::Backlog, port) } else { (Metric::Alpha, Entity::Flow(row as u32 % 3)) };
+        let port = SampledEntity::PortPriority(PortId(1), Priority::new(5).unwrap());
+        let (metric, entity) = if row == 0 {
+            (SampledMetric::Backlog, port)
+        } else {
+            (SampledMetric::Alpha, SampledEntity::Flow(row as u32 % 3))
+        };
         Sample { time: Time(row * 2_500_000), metric, entity, value: row as f64 }
     }
 
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(times.values(), &[0.0, 2.5, 10.0]);
     }
 
-    /// The table is the file, because it is written in parts with names that appear later.
+    /// Written in parts, with names that turn up later: the file is the table.
     #[test]
     fn the_file_is_the_table() {
         let (home, topology) = (tempfile::tempdir().unwrap(), topology());

@@ -1,43 +1,45 @@
-//! The `states` table: the log for playing back a run.
+//! The `states` table: the log of state changes that the player replays.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s};
 use super::rows::Names;
 use crate::columns;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, DictionaryArray, Int32Array, StringArray};
-use pauseframe_fabric::{State, StateChange};
+use pauseframe_fabric::{PortState, StateChange};
 use std::sync::Arc;
 
 /// The texts of the `kind` column, in the order of [`number`].
 const KINDS: [&str; 7] = ["backlog", "load", "marks", "drops", "asked", "paused", "resumed"];
 
-fn number(state: State) -> i32 {
+fn number(state: PortState) -> i32 {
     match state {
-        State::Backlog(_) => 0,
-        State::Load(_) => 1,
-        State::Marked(_) => 2,
-        State::Dropped(_) => 3,
-        State::Asked(_) => 4,
-        State::Paused => 5,
-        State::Resumed => 6,
+        PortState::Backlog(_) => 0,
+        PortState::Load(_) => 1,
+        PortState::Marked(_) => 2,
+        PortState::Dropped(_) => 3,
+        PortState::PauseRequested(_) => 4,
+        PortState::Paused => 5,
+        PortState::Resumed => 6,
     }
 }
 
-fn value(state: State) -> Option<f64> {
+fn value(state: PortState) -> Option<f64> {
     match state {
-        State::Backlog(count) | State::Marked(count) | State::Dropped(count) => Some(count as f64),
-        State::Load(share) => Some(share),
-        State::Asked(_) | State::Paused | State::Resumed => None,
+        PortState::Backlog(count) | PortState::Marked(count) | PortState::Dropped(count) => {
+            Some(count as f64)
+        }
+        PortState::Load(share) => Some(share),
+        PortState::PauseRequested(_) | PortState::Paused | PortState::Resumed => None,
     }
 }
 
-/// One row per change, in order of time.
+/// The `states` table, with one row for each change, in the order of time.
 pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let topology = names.topology;
     let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));
     let kinds = DictionaryArray::<Int32Type>::try_new(kinds, Arc::new(StringArray::from(KINDS.to_vec())));
     let cause = |change: &StateChange| match change.state {
-        State::Asked(cause) => cause,
+        PortState::PauseRequested(cause) => cause,
         _ => None,
     };
     let causes: Vec<_> = changes.iter().filter_map(cause).collect();
@@ -84,10 +86,10 @@ mod tests {
         };
         let batch = states(
             &[
-                change(1, State::Backlog(1500)),
-                change(2, State::Asked(Some(PortId(1)))),
-                change(2, State::Asked(None)),
-                change(3, State::Asked(Some(PortId(1)))),
+                change(1, PortState::Backlog(1500)),
+                change(2, PortState::PauseRequested(Some(PortId(1)))),
+                change(2, PortState::PauseRequested(None)),
+                change(3, PortState::PauseRequested(Some(PortId(1)))),
             ],
             &names,
         )

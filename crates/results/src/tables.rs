@@ -1,17 +1,17 @@
-//! The tables of flows, queries, ports and throughput, column by column.
+//! The tables `flows`, `queries`, `ports` and `throughput`, column by column.
 
 use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u8s, u32s, u64s};
 use super::rows::{DropsByReason, Names};
 use crate::columns;
 use arrow_array::{UInt32Array, UInt64Array};
-use pauseframe_fabric::{Entity, FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord, SampledEntity};
 use pauseframe_topology::NodeKind;
-use pauseframe_transport::Failure;
+use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The `flows` table: one row per flow, for a range of flows.
+/// The `flows` table for the flows with the numbers `rows`, one row for each flow.
 pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
     let numbers = rows.start as u32..rows.end as u32;
     let all = || records.range(rows.clone());
@@ -89,7 +89,7 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
     }
 }
 
-/// The `queries` table: one row per partition-aggregate job.
+/// The `queries` table, with one row for each partition-aggregate job.
 pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     let us = |value: fn(&QueryRecord) -> Option<f64>| optional(records.iter().map(value));
     columns! {
@@ -118,7 +118,8 @@ pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     }
 }
 
-/// The `throughput` table of a run that ended at `end`: one row per interval of length `every` and workload.
+/// The `throughput` table of a run that ended at `end`, with one row for each workload and interval of length
+/// `every`.
 pub fn throughput<'a>(
     every: Span,
     intervals: impl Iterator<Item = &'a [u64]>,
@@ -145,12 +146,12 @@ pub fn throughput<'a>(
     }
 }
 
-/// The `ports` table after a run of length `run`: one row per report.
+/// The `ports` table after a run of length `run`, with one row for each report.
 pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
     let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
     let drops = |value: fn(DropsByReason) -> u64| u64s(reports.iter().map(|r| value(DropsByReason::of(r))));
     let topology = names.topology;
-    // In a run of length 0 every share is 0.
+    // In a run of zero length every share is 0.
     let share = |part: Span| if run == Span::ZERO { 0.0 } else { part.0 as f64 / run.0 as f64 };
     columns! {
         /// "edge0:3": node, colon, port number at the node
@@ -188,6 +189,8 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
         drops_watchdog = drops(|drops| drops.watchdog);
         /// Packets marked CE at this port
         ecn_marks = counts(|r| r.ecn_marks);
+        /// Packets whose payload was cut off here for lack of room, and whose header went on (switch.queue = "trim")
+        trims = counts(|r| r.trims);
         /// Largest egress backlog; packets that meet an idle port do not count
         backlog_max_bytes = counts(|r| r.backlog_max);
         /// Time-weighted mean egress backlog over the run
@@ -214,19 +217,21 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
 }
 
 impl Names<'_> {
-    /// Its name.
+    /// Name of the node `node`.
     pub fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
 
-    pub(super) fn entity(&self, entity: Entity) -> String {
+    pub(super) fn entity(&self, entity: SampledEntity) -> String {
         match entity {
-            Entity::PortPriority(port, priority) => format!("{}/p{priority}", self.topology.port_name(port)),
-            Entity::Flow(flow) => format!("flow {flow}"),
+            SampledEntity::PortPriority(port, priority) => {
+                format!("{}/p{priority}", self.topology.port_name(port))
+            }
+            SampledEntity::Flow(flow) => format!("flow {flow}"),
         }
     }
 
-    /// What a port connects, from the transmitter's side.
+    /// What a port connects, seen from its transmitter: "host", "switch-host" or "switch-switch".
     pub fn tier(&self, port: PortId) -> &'static str {
         let kind = |node| self.topology.nodes()[node].kind;
         match (kind(self.topology.owner(port)), kind(self.topology.peer(port))) {
@@ -237,24 +242,24 @@ impl Names<'_> {
     }
 }
 
-/// Completion time of a finished flow. Connections of applications have neither completion time nor ideal time, because
-/// they are open as long as their application.
+/// Completion time of a finished flow. Connections of applications stay open as long as their application, so
+/// they have neither a completion time nor an ideal one.
 pub(super) fn completion_time(record: &FlowRecord) -> Option<Span> {
     let has_one = record.status == FlowStatus::Finished && record.ideal > Span::ZERO;
     has_one.then(|| record.end - record.spec.start)
 }
 
-/// How long the handshake took, from the SYN to the SYN-ACK at the source.
+/// Duration of the handshake in microseconds, from the SYN to the SYN-ACK at the source.
 fn connect_us(record: &FlowRecord) -> Option<f64> {
     record.connected.map(|time| (time - record.spec.start).as_us_f64())
 }
 
-/// Completion time over ideal completion time of a finished flow.
+/// Completion time of a finished flow, divided by its ideal completion time.
 pub(super) fn flow_slowdown(record: &FlowRecord) -> Option<f64> {
     completion_time(record).and_then(|time| ratio(time, record.ideal))
 }
 
-/// Duration of a finished job.
+/// Completion time of a finished query.
 pub(super) fn query_time(record: &QueryRecord) -> Option<Span> {
     record.finish.map(|finish| finish - record.start)
 }
@@ -267,12 +272,12 @@ fn finish_us(record: &FlowRecord) -> Option<f64> {
     matches!(record.status, FlowStatus::Finished | FlowStatus::Stopped).then(|| record.end.as_us_f64())
 }
 
-/// A long flow has no size.
+/// Application bytes of the flow; `None` for a long flow, which has no size.
 fn asked_size(record: &FlowRecord) -> Option<u64> {
     (record.spec.size != u64::MAX).then_some(record.spec.size)
 }
 
-/// The name of a status in tables.
+/// Name of a flow's status in the tables.
 pub fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Finished => "finished",
@@ -282,16 +287,16 @@ pub fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
-/// Why a flow failed, or "".
+/// Reason why a flow failed, or "".
 fn failure_name(record: &FlowRecord) -> &'static str {
     match record.failure {
         None => "",
-        Some(Failure::SynTimeout) => "syn_timeout",
-        Some(Failure::DataTimeout) => "data_timeout",
-        Some(Failure::Refused) => "refused",
-        Some(Failure::Reset) => "reset",
-        Some(Failure::RetriesExhausted) => "retries_exhausted",
-        Some(Failure::RnrRetriesExhausted) => "rnr_retries_exhausted",
+        Some(ConnectionFailure::SynTimeout) => "syn_timeout",
+        Some(ConnectionFailure::DataTimeout) => "data_timeout",
+        Some(ConnectionFailure::Refused) => "refused",
+        Some(ConnectionFailure::Reset) => "reset",
+        Some(ConnectionFailure::RetriesExhausted) => "retries_exhausted",
+        Some(ConnectionFailure::RnrRetriesExhausted) => "rnr_retries_exhausted",
     }
 }
 
@@ -324,7 +329,7 @@ mod tests {
         vec!["zero".into(), "one".into()]
     }
 
-    /// Column `name` as texts.
+    /// The column `name` as a list of texts.
     fn texts(batch: &RecordBatch, name: &str) -> Vec<String> {
         let column = batch.column_by_name(name).unwrap().as_dictionary::<Int32Type>();
         let column = column.downcast_dict::<StringArray>().unwrap();
@@ -357,10 +362,10 @@ mod tests {
             retransmits: 3,
             timeouts: 2,
             loss_probes: 1,
-            of_reply: pauseframe_fabric::Repeats { retransmits: 2, timeouts: 1, loss_probes: 0 },
+            of_reply: pauseframe_fabric::RetransmissionCounts { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
-            datagrams: pauseframe_fabric::Datagrams::default(),
+            datagrams: pauseframe_fabric::DatagramCounts::default(),
             rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,

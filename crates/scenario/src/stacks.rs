@@ -1,8 +1,10 @@
-//! Stacks: the settings of an operating system (or a simulator) beneath any transport preset and congestion control.
+//! Stacks: the values that an operating system (or a simulator) sets beneath any transport preset and
+//! congestion control.
 //!
-//! Precedence: the file, the preset, the stack, the default. A stack defines how TCP behaves, a preset which TCP it is.
-//! Not modelled: `freebsd9` gives up a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive buffer
-//! of 128 KiB, because the windows of the papers exceed it (bolt: 300 KB).
+//! The file's own value takes precedence over the preset's, the preset's over the stack's, and the stack's
+//! over the default. A stack describes how TCP behaves, a preset which TCP is used. Left out: `freebsd9`
+//! limits the retransmissions of a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive
+//! buffer of 128 KiB, which the papers cannot have used (the windows of bolt are 300 KB).
 
 use pauseframe_schema::row::{Row, RowValue, set};
 

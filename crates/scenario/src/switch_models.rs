@@ -1,7 +1,8 @@
-//! Real switches: sets of published figures that the file can override.
+//! Models of real switches: rows of published figures, which the file's own values override, like transport
+//! presets.
 //!
-//! Only values of the named source are set; everything else has its default. Not modelled are the cells and banks of
-//! real chips, and unpublished thresholds.
+//! A row sets only values that its source publishes; every other key keeps its default. Left out: how real
+//! switch chips divide their buffer into cells and banks, and thresholds that vendors do not publish.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
@@ -9,7 +10,7 @@ const SHARED: RowValue = set("buffer.policy", "shared", "dynamic thresholds over
 const DCTCP_TABLE: &str = "DCTCP, SIGCOMM 2010, Table 1";
 const SONIC: &str = "pg_profile_lookup.ini of SONiC: alpha is 2 to the power of `threshold`";
 
-/// All switches.
+/// All switch models.
 pub const MODELS: &[Row] = &[
     Row {
         name: "g8264",

@@ -10,9 +10,9 @@ pub trait Bounds<T> {
     fn complaint(&self, value: &T) -> Option<String>;
     /// The remedy, or "".
     fn hint(&self, value: &T) -> String;
-    /// For the reference: "0 s to 1 s".
+    /// The bounds as text for the reference: "0 s to 1 s".
     fn text(&self) -> String;
-    /// For checkers.
+    /// The bounds for validators such as the JSON Schema.
     fn range(&self) -> Range;
 }
 
@@ -33,7 +33,7 @@ impl<T: Setting + PartialOrd> Bounds<T> for RangeInclusive<T> {
     }
 }
 
-/// Above the first number, and at most the second.
+/// Bounds that exclude the first number and include the second; the third field is a hint.
 #[derive(Clone, Copy, Debug)]
 pub struct Above(pub f64, pub f64, pub &'static str);
 
@@ -67,7 +67,7 @@ fn percentage(value: Option<f64>, most: Option<f64>) -> String {
     }
 }
 
-/// "1e9", "0.5".
+/// Formats a number in its shortest form: "1e9", "0.5".
 fn short(number: f64) -> String {
     if number >= 1e4 { format!("{number:e}") } else { number.to_string() }
 }

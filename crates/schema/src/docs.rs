@@ -2,22 +2,23 @@
 
 use crate::shape::Shape;
 
-/// A key that a document can have.
+/// Documentation of a key that a document can have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OptionDoc {
-    /// "switch.pfc.xoff"; elements of lists without their number ("workload.size", "topology.links[].ends").
+    /// The path of the key, such as "switch.pfc.xoff"; paths omit the indices of list elements
+    /// ("workload.size", "topology.links[].ends").
     pub path: String,
-    /// The choices under which it exists ("topology.kind = xgft"), or "".
+    /// The choices of kinds under which the key exists ("topology.kind = xgft"), or "".
     pub when: String,
-    /// Type of the key, in words.
+    /// The type of the key in words.
     pub kind: String,
-    /// Default of the key as TOML, or in words; "required" without a default.
+    /// The default as TOML or in words; "required" if there is no default.
     pub default: String,
     /// Meaning of the key in one line.
     pub doc: String,
     /// Source of the key, or "".
     pub source: &'static str,
-    /// Its type.
+    /// The type of the key for validators.
     pub shape: Shape,
     /// Valid values of the key, if they are fewer than its type has.
     pub range: Option<Range>,
@@ -28,20 +29,20 @@ pub struct OptionDoc {
 pub struct Range {
     /// The smallest, as TOML.
     pub low: String,
-    /// The largest, as TOML.
+    /// The highest value, as TOML.
     pub high: String,
-    /// The value is above `low`, not equal to it.
+    /// True if the value must be above `low`, not equal to `low`.
     pub above: bool,
     /// The bounds apply to each element of a list.
     pub each: bool,
 }
 
-/// A choice of kind.
+/// Documentation of a key that selects the kind of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Variants {
-    /// "topology.kind".
+    /// The path of the key, such as "topology.kind".
     pub path: String,
-    /// The names.
+    /// The names of the kinds.
     pub names: Vec<&'static str>,
     /// Whether the choice may be omitted.
     pub has_default: bool,
@@ -50,11 +51,11 @@ pub struct Variants {
 /// A table with its name in Python and in the JSON Schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDoc {
-    /// "switch.pfc"; "" for the document.
+    /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
-    /// The choices under which the key exists, or "".
+    /// The choices of kinds under which the table exists, or "".
     pub when: String,
-    /// "Pfc".
+    /// The name of the table, such as "Pfc".
     pub name: String,
     /// Description of the choice in one line.
     pub doc: String,
@@ -63,10 +64,10 @@ pub struct TableDoc {
 /// The result of a documentation run.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Documentation {
-    /// The keys.
+    /// All keys.
     pub options: Vec<OptionDoc>,
-    /// The choices of kind.
+    /// All keys that select a kind.
     pub variants: Vec<Variants>,
-    /// The tables.
+    /// All tables.
     pub tables: Vec<TableDoc>,
 }

@@ -22,9 +22,9 @@ const OVERRIDE_DEPTH_MAX: usize = 8;
 pub enum Place {
     /// A line of the file, from 1.
     Line(u32),
-    /// `--set`.
+    /// The option `--set`.
     Set,
-    /// `--seed`.
+    /// The option `--seed`.
     Seed,
     /// No place: a preset or a documentation run.
     Nowhere,
@@ -33,7 +33,7 @@ pub enum Place {
 /// A document with the changes of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The TOML.
+    /// The document as TOML.
     pub text: &'a str,
     /// Name of the document in error messages; its stem is the default name of the scenario.
     pub file_name: &'a str,
@@ -42,11 +42,11 @@ pub struct Input<'a> {
     /// `--set`: (path, TOML value or bare word). The path contains the number of a list's element ("workload.0.size"),
     /// which may be omitted if the list has one element.
     pub overrides: &'a [(String, String)],
-    /// `--seed`.
+    /// The option `--seed`.
     pub seed: Option<u64>,
 }
 
-/// A value and its place.
+/// A value and the place where it was written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Item {
     /// The value.
@@ -58,35 +58,35 @@ pub struct Item {
 /// A TOML value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// In quotes.
+    /// A text in quotes.
     Text(String),
     /// An integer of any size.
     Integer(i128),
     /// Infinity represents an integer beyond 128 bits.
     Float(f64),
-    /// true or false.
+    /// The value true or false.
     Bool(bool),
-    /// As written.
+    /// A date as written in the file.
     Date(String),
-    /// In brackets.
+    /// A list in brackets.
     Array(Vec<Item>),
-    /// In the order of the file.
+    /// A table, with its keys in the order of the file.
     Table(Vec<(String, Item)>),
 }
 
 impl Item {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn table(place: Place) -> Item {
         Item { value: Value::Table(Vec::new()), place }
     }
 
-    /// The value of `key`, if this is a table that has it.
+    /// The value of `key`, if this item is a table with that key.
     pub fn get(&self, key: &str) -> Option<&Item> {
         let Value::Table(pairs) = &self.value else { return None };
         pairs.iter().find(|(name, _)| name == key).map(|(_, item)| item)
     }
 
-    /// The same, to change.
+    /// Like [`Self::get`], but mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         let Value::Table(pairs) = &mut self.value else { return None };
         pairs.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
@@ -202,18 +202,26 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
             // With error recovery, a long binary text would make an error per byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
-                errors.iter().map(|error| syntax(error, file_name, &line_of)).collect();
+                errors.iter().map(|error| syntax(error, text, file_name, &line_of)).collect();
             problems.sort_by_key(|problem| problem.line);
+            problems.dedup_by(|a, b| a.line == b.line && a.hint == COMMENTS);
             problems.truncate(SYNTAX_ERRORS_MAX);
             Err(problems)
         }
     }
 }
 
-fn syntax(error: &Error, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
+const COMMENTS: &str = "comments begin with #";
+
+fn syntax(error: &Error, text: &str, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
     let line = error.span().map(|span| line_of(span.start));
     let message = error.message().lines().collect::<Vec<_>>().join(", ");
-    let hint = if message.contains("duplicate") {
+    let source = line.and_then(|line| text.lines().nth(line as usize - 1)).unwrap_or("").trim_start();
+    let hint = if ["//", ";", "/*", "--"].iter().any(|start| source.starts_with(start)) {
+        COMMENTS
+    } else if message.contains("missing comma") {
+        "a comma stands between two keys in { }, and between two elements in [ ]"
+    } else if message.contains("duplicate") {
         "write each key and each table once; elements of a list of tables have two brackets, as in [[workload]]"
     } else if message.contains("boolean") {
         "write true or false in small letters"

@@ -5,7 +5,7 @@ use std::fmt;
 /// An invalid scenario with all its mistakes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
-    /// The mistakes in the order of the file, then those of `--set`. Never empty.
+    /// The mistakes in the order of the file, then the mistakes in `--set`. Never empty.
     pub problems: Vec<Problem>,
 }
 
@@ -16,9 +16,9 @@ pub struct Problem {
     pub path: String,
     /// Place of the mistake: "incast.toml:12", "--set", "--seed", or only the file's name for a missing key.
     pub place: String,
-    /// The line in the file, from 1.
+    /// The line in the file, counted from 1.
     pub line: Option<u32>,
-    /// The value as written, or "".
+    /// The value as written in the file, or "".
     pub value: String,
     /// The problem and the valid values.
     pub message: String,

@@ -20,6 +20,9 @@ pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)>
     {
         return is("JSON");
     }
+    if first.starts_with('{') {
+        return is("JSON with a mistake, or a Python dictionary");
+    }
     if first.starts_with('<') {
         return is("XML");
     }
@@ -44,7 +47,7 @@ pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)>
     None
 }
 
-/// `key: value`, `key:` or `- item`.
+/// True for a YAML line: `key: value`, `key:` or `- item`.
 fn is_yaml(line: &str) -> bool {
     let line = line.trim_start();
     let item = line.strip_prefix("- ").unwrap_or(line);
@@ -66,6 +69,12 @@ mod tests {
 
     fn told(text: &str, name: &str) -> String {
         recognise(text, name).map_or(String::new(), |(message, _)| message)
+    }
+
+    #[test]
+    fn a_dictionary_is_no_list_of_flows() {
+        let text = "{'name': 'first', 'topology': {'kind': 'star'}}";
+        assert_eq!(told(text, "a.toml"), "this is JSON with a mistake, or a Python dictionary, not TOML");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub fn schema(language: &'static Language, id: &str) -> Value {
     schema
 }
 
-/// Choices of kind: path and name.
+/// The selected kinds: path of the key and name of the kind.
 type Fixed = [(String, String)];
 
 struct Writer {
@@ -33,7 +33,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// The table at `path` where these choices hold.
+    /// The schema of the table at `path` if these kinds are selected.
     fn table(&mut self, path: &str, fixed: &Fixed) -> Value {
         let own = |variants: &&crate::docs::Variants| {
             parent(&variants.path) == path && self.options_at(&variants.path, fixed).next().is_some()
@@ -52,7 +52,7 @@ impl Writer {
         any_of(kinds)
     }
 
-    /// The options at exactly this path under these choices.
+    /// The options at exactly this path if these kinds are selected.
     fn options_at<'s>(
         &'s self,
         path: &'s str,
@@ -199,7 +199,7 @@ impl Writer {
         (described(value, option), needed)
     }
 
-    /// A table within a table.
+    /// The schema of a nested table, and whether the table is required.
     fn section(&mut self, path: &str, fixed: &Fixed) -> (Value, bool) {
         let table = self.table(path, fixed);
         let needed = self.needs_something(&table);
@@ -311,7 +311,7 @@ fn of_each(range: Option<&Range>) -> Option<Range> {
     range.filter(|range| range.each).map(|range| Range { each: false, ..range.clone() })
 }
 
-/// Numbers have bounds.
+/// Adds the bounds of a number.
 fn bounded(mut value: Value, range: Option<&Range>) -> Value {
     let Some(range) = range else { return value };
     let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);

@@ -12,7 +12,7 @@ use std::sync::{PoisonError, RwLock};
 pub struct Language {
     /// Reads all tables of a document.
     pub read: fn(&mut Ledger),
-    /// Short forms of tables: where, and what they stand for.
+    /// Short forms of tables: the path, and the full form.
     pub shorts: &'static [(&'static str, Short)],
     /// The tables (and the keys above them) in the usual order.
     pub order: &'static [&'static str],
@@ -70,6 +70,20 @@ impl Language {
             1..=3 => format!("it goes with {}", choices.join(" or ")),
             _ => String::new(),
         }
+    }
+
+    /// The one of the tables `known` inside the table at `path` that has a key, as a hint, or "".
+    pub fn inner_table_with(&'static self, path: &str, known: &[&str], key: &str) -> String {
+        let has = |inner: &&&str| {
+            let place = format!("{path}.{inner}.{key}");
+            self.options().iter().any(|option| is_place(&option.path, &place))
+        };
+        let shown: Vec<&str> =
+            path.split('.').filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit())).collect();
+        known
+            .iter()
+            .find(has)
+            .map_or_else(String::new, |inner| format!("it belongs in [{}.{inner}]", shown.join(".")))
     }
 
     /// The place of a key that is unknown here, as a hint, or "".

@@ -15,17 +15,17 @@ const PER_KEY_MAX: usize = 5;
 /// Origin of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Written in the file.
+    /// The scenario file.
     File,
-    /// `--set`.
+    /// The option `--set`.
     Set,
-    /// `--seed`.
+    /// The option `--seed`.
     Seed,
     /// The values of this preset.
     Preset(&'static str),
     /// The values of this stack.
     Stack(&'static str),
-    /// The default.
+    /// The value is the default of the key.
     Default,
     /// A computed default, and its basis.
     Computed(String),
@@ -59,7 +59,7 @@ impl From<Place> for Origin {
 /// A key of a resolved scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// "switch.pfc.xoff", "workload.0.size".
+    /// The path, such as "switch.pfc.xoff" or "workload.0.size".
     pub path: String,
     /// As TOML; if `automatic`, a description.
     pub value: String,
@@ -71,7 +71,7 @@ pub struct Entry {
 
 /// Collects results while tables are read.
 pub struct Ledger<'d> {
-    /// The document.
+    /// The document being read.
     pub root: &'d Item,
     /// The existing keys.
     pub language: &'static Language,
@@ -85,7 +85,7 @@ pub struct Ledger<'d> {
 }
 
 impl<'d> Ledger<'d> {
-    /// An empty one.
+    /// Makes an empty ledger.
     pub fn new(root: &'d Item, file_name: &'d str, language: &'static Language) -> Ledger<'d> {
         Ledger {
             root,
@@ -204,10 +204,10 @@ impl<'d> Ledger<'d> {
         problems.into_iter().for_each(|problem| self.list(problem));
     }
 
-    /// The problems in the order of the file, or else entries and warnings.
+    /// Returns entries and warnings, or else the problems in the order of the file.
     ///
     /// # Errors
-    /// All problems.
+    /// All problems, if there are any.
     pub fn close(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<Problem>> {
         if self.problems.is_empty() {
             return Ok((self.entries, self.warnings));
@@ -236,7 +236,7 @@ fn same_key(one: &str, other: &str) -> bool {
     !one.is_empty() && one.split('.').filter(plain).eq(other.split('.').filter(plain))
 }
 
-/// "xoff" of "switch.pfc.xoff".
+/// The last segment of a path: "xoff" for "switch.pfc.xoff".
 pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

@@ -11,7 +11,7 @@ const TABLES_MAX: usize = 4096;
 
 /// The meaning of an absent `key = false | table`, and the reason.
 pub enum Absent {
-    /// As `false`.
+    /// The absent key counts as `false`.
     Off(Origin),
     /// A table with all its defaults.
     On(Origin),
@@ -68,7 +68,7 @@ impl<'d> Table<'_, 'd> {
         }
     }
 
-    /// An array of tables. On a documentation run one element is visited.
+    /// Reads an array of tables. A documentation run visits one element.
     pub fn tables<R>(
         &mut self,
         key: &'static str,
@@ -138,7 +138,7 @@ impl<'d> Table<'_, 'd> {
         (rows.len() == items.len()).then_some(rows)
     }
 
-    /// Tables under names that the file chooses, with the keys of the table `like`.
+    /// Reads tables with names that the file chooses; the keys are those of the table `like`.
     pub fn named<R>(
         &mut self,
         key: &'static str,
@@ -170,7 +170,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// The same; on a documentation run one table is visited, under the name NAME.
+    /// Like [`Self::named`]; a documentation run visits one table with the name NAME.
     pub fn named_and_documented<R>(
         &mut self,
         key: &'static str,

@@ -10,7 +10,7 @@ use crate::text::parent;
 /// Chosen kinds: path and name.
 type Choices = Vec<(String, &'static str)>;
 
-/// Runs the readers of `language` over every choice.
+/// Runs the readers of `language` over every choice of kind.
 pub(crate) fn explore(language: &'static Language) -> Documentation {
     let mut found = Documentation::default();
     let mut waiting: Vec<(Choices, Vec<String>)> = vec![(Vec::new(), Vec::new())];

@@ -11,7 +11,7 @@ use std::sync::Once;
 pub struct Panic {
     /// The violated assertion.
     pub message: String,
-    /// File, line and column, or "".
+    /// The file, line and column, or "".
     pub place: String,
 }
 

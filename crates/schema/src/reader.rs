@@ -16,7 +16,7 @@ pub struct Table<'a, 'd> {
     pub ledger: &'a mut Ledger<'d>,
     /// The table in the document, if it exists.
     pub item: Option<&'d Item>,
-    /// "switch.pfc"; "" for the document.
+    /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
     /// Values below the file's own: the preset's, with the prefix of its keys for this table, and below them the
     /// stack's.
@@ -42,7 +42,7 @@ const SELECTORS: [&str; 3] = ["kind", "type", "policy"];
 
 #[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
 impl<'a, 'd> Table<'a, 'd> {
-    /// The document itself.
+    /// Makes a reader for the document itself.
     pub fn root(ledger: &'a mut Ledger<'d>) -> Table<'a, 'd> {
         let item = Some(ledger.root);
         Table::new(ledger, item, String::new(), Origin::Default, String::new())
@@ -58,7 +58,15 @@ impl<'a, 'd> Table<'a, 'd> {
         let is_table = item.is_none_or(|item| matches!(item.value, Value::Table(_)));
         if let (Some(item), false) = (item, is_table) {
             let message = format!("{} is {}; expected a table", item.show(), item.sort());
-            let hint = format!("write [{path}] on a line of its own, and the keys of the table under it");
+            let hint = match &item.value {
+                Value::Text(text) if ["on", "yes", "true"].contains(&text.as_str()) => {
+                    "write true, without quotes".to_owned()
+                }
+                Value::Text(text) if ["off", "no", "false"].contains(&text.as_str()) => {
+                    "write false, without quotes".to_owned()
+                }
+                _ => format!("write [{path}] on a line of its own, and the keys of the table under it"),
+            };
             ledger.problem_with(item, &path, message, hint);
         }
         Table {
@@ -87,7 +95,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.stack = Some(stack);
     }
 
-    /// The path of `key`; of the table itself for "".
+    /// The path of `key`, or of the table itself for "".
     pub fn at(&self, key: &str) -> String {
         match (self.path.as_str(), key) {
             ("", key) => key.to_owned(),
@@ -96,7 +104,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Whether the file or an override has `key`.
+    /// True if the file or an override contains `key`.
     pub fn has(&self, key: &str) -> bool {
         self.item.is_some_and(|item| item.get(key).is_some())
     }
@@ -163,7 +171,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(value)
     }
 
-    /// A key with a default.
+    /// Reads a key with a default.
     pub fn or<T: Setting>(&mut self, key: &'static str, default: T, doc: &str) -> T {
         self.describe::<T>(key, &default.toml(), doc, None);
         self.settled(key, default, Origin::Default)
@@ -433,7 +441,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// The value of the file or the preset.
+    /// The value from the file or the preset.
     fn given<T: Setting>(&mut self, key: &str) -> Option<(T, Origin)> {
         if let Some(item) = self.item.and_then(|item| item.get(key)) {
             return match T::read(item) {
@@ -513,6 +521,10 @@ impl<'a, 'd> Table<'a, 'd> {
             return format!("did you mean {:?}?", self.selector);
         }
         let language = self.ledger.language;
+        let of_inner_table = language.inner_table_with(&self.path, &self.known, key);
+        if !self.path.is_empty() && !of_inner_table.is_empty() {
+            return of_inner_table;
+        }
         let of_other_kinds = language.kinds_with(&self.path, key);
         if !of_other_kinds.is_empty() {
             return of_other_kinds;

@@ -7,23 +7,23 @@ use pauseframe_units::parse::Units;
 pub enum Shape {
     /// Any text.
     Text,
-    /// true or false.
+    /// The value true or false.
     Truth,
-    /// A whole number from 0 on.
+    /// An integer of at least 0.
     Whole {
         /// The maximum of its type.
         max: u64,
     },
-    /// A number.
+    /// Any number.
     Number,
-    /// A text of a number and one of these units.
+    /// A text that consists of a number and one of these units.
     Quantity {
-        /// "time".
+        /// The name of the quantity, such as "time".
         name: &'static str,
-        /// The units.
+        /// The units of the quantity.
         units: Units,
     },
-    /// One of a few names.
+    /// A value from a list of names.
     OneOf(Vec<&'static str>),
     /// A text that matches this regular expression (ECMA 262).
     Pattern(&'static str),
@@ -33,7 +33,7 @@ pub enum Shape {
     List(Box<Shape>),
     /// A table with free keys and values of one form.
     Map(Box<Shape>),
-    /// Two values in a list.
+    /// A list of two values.
     Pair(Box<Shape>),
     /// false, or a table with its own keys.
     Switchable,

@@ -10,7 +10,7 @@ pub enum Short {
     Key(&'static str),
     /// A text becomes the value of this key, `true` an empty table.
     TextOrTrue(&'static str),
-    /// `true` is an empty table.
+    /// `true` stands for an empty table.
     True,
     /// A list becomes the value of this key.
     List(&'static str),

@@ -1,4 +1,4 @@
-//! The macros that declare tables, named choices, and kinds of tables.
+//! Macros that declare tables, named choices and kinds of tables.
 
 /// Declares a table of a document: the struct and its reader, key by key, in the order of reading.
 ///
@@ -15,9 +15,9 @@
 /// | `source(stand_in)` | is read and not recorded: what it leads to is |
 /// | `section(reader)`, `try_section(reader)` | is a nested table; the second may fail |
 /// | `switchable(absent, rule, reader)` | is `false` or a table; its type is an `Option` |
-/// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second must be there |
+/// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second form is required |
 /// | `by(function, arguments..)`, `try_by(..)` | is read by a function: (table, key, documentation, arguments..) |
-/// | `from(value)`, `try_from(value)` | is none: the value follows from what was read |
+/// | `from(value)`, `try_from(value)` | is not in the document: the value follows from earlier keys |
 ///
 /// `#[source = "RFC 3042"]` below the comment names the source of the key; above the struct, the default source of all
 /// keys.
@@ -227,10 +227,10 @@ macro_rules! kinds {
         [$t:ident: $table:ty $(, $arg:ident : $argty:ty)*] $args:tt
     ) => {
         impl $name {
-            /// The names.
+            /// The names of the kinds.
             pub const NAMES: &'static [(&'static str, &'static str)] = &[$( ($text, $text) ),+];
 
-            /// The name in documents.
+            /// The name of the kind in documents.
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$variant(_) => $text ),+ }
             }

@@ -15,22 +15,22 @@ pub struct Mistake {
     pub hint: String,
 }
 
-/// A type of value.
+/// A type that the value of a key can have.
 pub trait Setting: Sized {
-    /// Its form.
+    /// The form of the type.
     fn shape() -> Shape;
-    /// Name of the type in the reference: "size", "time", "one of ecmp, spray".
+    /// The name of the type in the reference: "size", "time", "one of ecmp, spray".
     fn type_name() -> String {
         Self::shape().name()
     }
-    /// Reads it.
+    /// Reads a value.
     ///
     /// # Errors
     /// Why the item is not such a value.
     fn read(item: &Item) -> Result<Self, Mistake>;
-    /// Writes it as TOML on one line.
+    /// Writes the value as TOML on one line.
     fn toml(&self) -> String;
-    /// The value, if it is a number without a unit.
+    /// The value as a number, if it is a number without a unit.
     fn number(&self) -> Option<f64> {
         None
     }
@@ -40,12 +40,12 @@ pub trait Setting: Sized {
     }
 }
 
-/// A type with a few named values; [`choices!`](crate::choices) makes one.
+/// A type with a few named values, declared by [`choices!`](crate::choices).
 pub trait Choice: Copy + PartialEq + 'static {
-    /// The names in documents.
+    /// The names of the values in documents.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// Its name.
+    /// The name of this value.
     fn name(&self) -> &'static str {
         Self::NAMES.iter().find(|(_, value)| value == self).map_or("", |(name, _)| *name)
     }
@@ -116,7 +116,7 @@ pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String 
     }
 }
 
-/// A text as a basic string of TOML.
+/// Formats a text as a basic string of TOML.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -217,6 +217,10 @@ macro_rules! whole_number {
                         message: format!("{} is text; expected {range}", item.show()),
                         hint: format!("write {text} without quotes"),
                     }),
+                    Value::Float(number) if number.fract() == 0.0 && (0.0..1e9).contains(number) => Err(Mistake {
+                        message: format!("{} has a decimal point; expected {range}", item.show()),
+                        hint: format!("write {number}"),
+                    }),
                     _ => wrong_sort(item, &range),
                 }
             }
@@ -256,7 +260,7 @@ impl Setting for f64 {
     }
 }
 
-/// "30%" as a number without quotes, or "".
+/// Suggests the fraction for a percentage such as "30%", as a number without quotes; or "".
 fn share_of_percentage(text: &str) -> String {
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     number.map_or_else(String::new, |number| {
@@ -292,7 +296,7 @@ impl Setting for String {
     fn read(item: &Item) -> Result<String, Mistake> {
         match &item.value {
             Value::Text(text) => Ok(text.clone()),
-            // Such as the name of a host in an HPCC file.
+            // A number can be, for example, the name of a host in an HPCC file.
             Value::Integer(number) => Err(Mistake {
                 message: format!("{number} is a number; expected text in quotes"),
                 hint: format!("write \"{number}\""),

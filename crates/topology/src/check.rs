@@ -1,7 +1,7 @@
-//! Checks a hand-written graph and reports every mistake with its nodes.
+//! Checks a topology that a user wrote by hand, and reports every mistake at once with the nodes concerned.
 //!
-//! The rules are those of the simulator: a host has one NIC port and never forwards. Two hosts may be linked back to
-//! back; the one-port rule then limits the fabric to these two.
+//! The rules are those of the simulator: a host has one NIC port and never forwards. A fabric may also
+//! consist of two hosts linked back to back.
 
 use crate::{NodeKind, Topology};
 use pauseframe_units::{Id, IndexVec, NodeId};
@@ -47,22 +47,22 @@ pub enum TopologyError {
     HostWithSeveralLinks {
         /// The host.
         host: String,
-        /// Number of links of the host.
+        /// Number of links at the host.
         count: usize,
-        /// The nodes at the other ends, for the message.
+        /// The hosts' neighbours, for the error message.
         peers: String,
     },
-    /// The graph is disconnected. `one` and `other` are hosts, or switches in a part without hosts.
+    /// The graph is not connected. `one` and `other` are hosts, or switches of a part that has no host.
     #[error("there is no path between {one:?} and {other:?}: add a link between their parts")]
     Disconnected {
-        /// A node of the first part.
+        /// A node of the first connected part.
         one: String,
-        /// A node of another part.
+        /// A node of another connected part.
         other: String,
     },
 }
 
-/// All mistakes of `topology`; empty if it can be simulated.
+/// Returns all mistakes in `topology`; the list is empty if the topology can be simulated.
 pub fn check(topology: &Topology) -> Vec<TopologyError> {
     let mut errors = duplicate_names(topology);
     errors.extend(bad_links(topology));
@@ -118,7 +118,8 @@ fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {
     errors
 }
 
-/// One error per part beyond the first. [`bad_hosts`] reports hosts without a link.
+/// Returns one error for each connected part of the graph beyond the first; [`bad_hosts`] reports hosts
+/// without a link.
 fn parts(topology: &Topology) -> Vec<TopologyError> {
     let mut seen: IndexVec<NodeId, bool> = IndexVec::filled(false, topology.nodes().len());
     let mut representatives = Vec::new();
@@ -137,7 +138,8 @@ fn parts(topology: &Topology) -> Vec<TopologyError> {
     rest.iter().map(apart).collect()
 }
 
-/// Marks the connected part of `start` and returns its first host, or `start` without hosts.
+/// Marks all nodes that are connected to `start`; returns the first connected host, or `start` if there is
+/// none.
 fn explore(topology: &Topology, start: NodeId, seen: &mut IndexVec<NodeId, bool>) -> NodeId {
     let mut waiting = vec![start];
     let mut first_host: Option<NodeId> = None;

@@ -1,8 +1,8 @@
-//! Statistics of a topology: counts, rates, distances and bisection.
+//! Computes statistics of a topology: counts, rates, distances and bisection bandwidth.
 //!
-//! The bisection is the smallest capacity between two parts with half of the hosts each. Finding it is NP-hard. The cut
-//! found here by local search (Fiduccia and Mattheyses, DAC 1982, from a few starts) is an upper bound, and exact on
-//! the usual trees and rings.
+//! The bisection bandwidth is the smallest capacity between two parts with half of the hosts each. Finding
+//! the smallest cut is NP-hard; the local search used here (Fiduccia and Mattheyses, DAC 1982, with a few
+//! starts) gives an upper bound, which is exact for common trees and rings.
 
 use crate::routing::SwitchGraph;
 use crate::{Topology, check};
@@ -13,61 +13,63 @@ use rand_pcg::Pcg64;
 use serde::Serialize;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Number of random starts of the search for a narrow cut, besides the starts from one switch.
+/// Number of random starts of the search for a narrow cut, besides the starts that grow a part from one
+/// switch.
 const STARTS: usize = 4;
-/// Maximum number of passes that move all switches once.
+/// Maximum number of passes; a pass moves every switch once.
 const PASSES: usize = 20;
 
 /// Counts, rates, distances and bisection of a topology.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Statistics {
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Switches.
+    /// Number of switches.
     pub switches: usize,
-    /// Links between switches.
+    /// Number of links between switches.
     pub fabric_links: usize,
-    /// Links at hosts.
+    /// Number of links between hosts and switches.
     pub host_links: usize,
-    /// Rates and their numbers of channels (two per link), fastest first.
+    /// The rates, fastest first, and the number of channels (two per link) with each rate.
     pub rates: Vec<Rate>,
-    /// Minimum and maximum number of links of a switch.
+    /// Smallest and largest number of links of a switch.
     pub switch_ports: Option<[usize; 2]>,
-    /// Minimum and maximum number of hosts at a switch with hosts.
+    /// Smallest and largest number of hosts at a switch that has hosts.
     pub hosts_per_switch: Option<[usize; 2]>,
-    /// Links between switches on the longest shortest path between hosts; null if a pair has none.
+    /// Number of links between switches on the longest of all shortest paths between hosts; null if a pair of
+    /// hosts has no path.
     pub diameter: Option<u32>,
-    /// Mean over all pairs of different hosts; null if a pair has no path.
+    /// Mean distance over all pairs of different hosts; null if a pair has no path.
     pub distance_mean: Option<f64>,
-    /// The narrowest bisecting cut found; null with fewer than two switches that have hosts.
+    /// The narrowest bisection found; null if fewer than two switches have hosts.
     pub bisection: Option<Bisection>,
-    /// Problems that [`check()`] reports.
+    /// The mistakes that [`check()`] reports.
     pub problems: Vec<String>,
 }
 
-/// Channels of one rate.
+/// The channels with one rate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Rate {
-    /// Bits per second.
+    /// Rate in bits per second.
     pub bps: u64,
-    /// Number of channels.
+    /// Number of channels with this rate.
     pub channels: usize,
 }
 
-/// A cut between two halves of the hosts.
+/// A cut that divides the hosts into two halves.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Bisection {
-    /// Capacity across the cut in each direction, bits per second: an upper bound.
+    /// Capacity of the cut in each direction in bits per second; an upper bound of the bisection bandwidth.
     pub at_most_bps: u64,
-    /// The capacity relative to the total send rate of the hosts in the smaller part.
+    /// Capacity of the cut divided by the total rate of the hosts in the smaller part.
     pub per_host_rate: f64,
-    /// Hosts in the smaller part.
+    /// Number of hosts in the smaller part.
     pub hosts: usize,
 }
 
 impl Statistics {
-    /// Computes the statistics of `topology`. A graph that routing cannot use (a host with two links) has counts and
-    /// problems only.
+    /// Computes the statistics of `topology`. For a graph that routing cannot handle (a host with two links),
+    /// only counts and problems are set.
     pub fn of(topology: &Topology) -> Statistics {
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
         for channel in topology.links().iter().flat_map(|link| link.channels) {
@@ -123,7 +125,7 @@ fn range(values: impl Iterator<Item = usize>) -> Option<[usize; 2]> {
     })
 }
 
-/// The narrowest cut found from a few starts.
+/// The narrowest cut found from a few starts of the search.
 fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
     let first = *graph.attachments().first()?;
     if graph.attachments().len() < 2 {
@@ -156,7 +158,7 @@ fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
     Some(Bisection { at_most_bps, per_host_rate: at_most_bps as f64 / rate as f64, hosts })
 }
 
-/// All switches in the order of their distance; those without a path last.
+/// All switches in breadth-first order from `root`; switches without a path come last.
 fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     let (mut distance, mut order) = (vec![0; graph.len()], Vec::new());
     graph.distances(root, &mut distance, &mut order);
@@ -164,20 +166,20 @@ fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     order
 }
 
-/// A cut under improvement.
+/// A cut that the local search improves.
 struct Cut<'a> {
     graph: &'a SwitchGraph,
-    /// By port: the smaller capacity of the two directions of its link.
+    /// For each port, the smaller of the rates of the two directions of its link.
     rate: Vec<u64>,
     side: Vec<u8>,
-    /// Hosts on each side.
+    /// Number of hosts on each side.
     weight: [usize; 2],
-    /// Maximum difference between the weights of the sides at the end.
+    /// Maximum difference between the weights of both sides of the result.
     apart: usize,
 }
 
 impl<'a> Cut<'a> {
-    /// Puts the switches of `order` on side 0 until it has half of the hosts.
+    /// Makes a cut whose side 0 takes switches of `order` until it has half of the hosts.
     fn new(topology: &Topology, graph: &'a SwitchGraph, order: &[u32]) -> Cut<'a> {
         let rate = (0..graph.port_count() as u32).map(|port| {
             let port = PortId(port);
@@ -209,7 +211,7 @@ impl<'a> Cut<'a> {
         crossing.map(|edge| self.rate[PortId::of_link(edge.link, 0).0 as usize]).fold(0, u64::saturating_add)
     }
 
-    /// The capacity that leaves the cut if `switch` changes sides.
+    /// The decrease of the cut's capacity if `switch` changes sides.
     fn gain(&self, switch: u32) -> i128 {
         let arcs = self.graph.arcs(switch).iter();
         arcs.map(|arc| {
@@ -226,7 +228,7 @@ impl<'a> Cut<'a> {
         self.weight[1 - from] += hosts;
     }
 
-    /// Repeats passes until one brings no gain.
+    /// Repeats passes until a pass brings no improvement.
     fn improve(&mut self) {
         for _ in 0..PASSES {
             if self.pass() == 0 {
@@ -235,7 +237,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Moves every switch once, best gain first, and returns to the best balanced state; the result is its gain.
+    /// Moves every switch once, the move with the largest gain first, then returns to the best balanced cut
+    /// seen; returns the gain of the pass.
     fn pass(&mut self) -> i128 {
         let widest = self.graph.attachments().iter().map(|switch| self.hosts(*switch)).max().unwrap_or(0);
         let slack = self.apart + 2 * widest;
@@ -270,7 +273,8 @@ impl<'a> Cut<'a> {
         best
     }
 
-    /// The switch with the largest gain whose move keeps the sides within `slack` hosts. Outdated entries are dropped.
+    /// The switch whose move gains most and keeps the difference of the sides within `slack` hosts. Drops
+    /// outdated heap entries.
     fn next_move(
         &self,
         heaps: &mut [BinaryHeap<(i128, u32)>; 2],
@@ -292,7 +296,7 @@ impl<'a> Cut<'a> {
             [None, None] => return None,
             [Some(_), None] => 0,
             [None, Some(_)] => 1,
-            // Ties go to the move that improves the balance.
+            // Among equal gains, choose the move that improves the balance.
             [Some(a), Some(b)] if a.0 == b.0 => usize::from(self.weight[1] > self.weight[0]),
             [Some(a), Some(b)] => usize::from(b.0 > a.0),
         };

@@ -1,31 +1,32 @@
-//! Progress reports of long computations, and a way to stop them.
+//! Lets long computations report their progress, and lets a caller stop them.
 
 use thiserror::Error;
 
 /// Receives the progress of a computation.
 pub trait Watch {
-    /// Reports that `done` of `of` steps of `stage` are complete. It is called often, so it should usually return at
-    /// once.
+    /// Reports that `done` of `of` steps of `stage` are complete. The computation calls this method often, so
+    /// it should be fast.
     ///
     /// # Errors
-    /// [`Stopped`] ends the computation.
+    /// [`Stopped`] ends the computation early.
     fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped>;
 
-    /// Whether the current result is good enough; an improving computation then ends with it.
+    /// True if the current result is good enough; a computation that improves its result step by step then
+    /// stops.
     fn enough(&self) -> bool {
         false
     }
 
-    /// The mean detour of the planner's best orders so far, relative to the mean distance.
+    /// Reports the mean detour of the best orders found up to now, as a fraction of the mean distance.
     fn best(&mut self, _detour: f64) {}
 }
 
-/// The computation was stopped by the user.
+/// The caller stopped the computation before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("stopped before the end")]
 pub struct Stopped;
 
-/// Ignores progress and never stops.
+/// Ignores the progress and never stops a computation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

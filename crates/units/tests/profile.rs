@@ -1,4 +1,4 @@
-//! The build profile that the tests of all crates rely on: overflow is a failure, although the tests are optimised.
+//! All tests of the workspace run optimised and rely on overflow checks: an arithmetic overflow must panic.
 
 use std::hint::black_box;
 

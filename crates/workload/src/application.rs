@@ -18,7 +18,7 @@ use std::sync::Arc;
 table! {
     /// Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`
     pub struct ApplicationSpec {
-        /// What the ranks do
+        /// The steps of the ranks
         application: ApplicationSource = try_from(what(t, context).map(ApplicationSource));
         /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
@@ -30,7 +30,7 @@ table! {
         algorithms: Vec<String> = or(Vec::new());
         /// The collective algorithms, parsed.
         choices: Choices = try_from(choices(t, &algorithms));
-        /// Ranks that share a host
+        /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
         /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
         placement: PlacementName = by(placement);
@@ -39,7 +39,7 @@ table! {
             let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
             check_places(t, context, ranks, ranks_per_host, placement, hosts.as_deref());
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// Also run the application without the other workloads, and report the slowdown through them
         alone: bool = or(false);
@@ -50,17 +50,17 @@ table! {
 }
 
 choices! {
-    /// Patterns instead of a trace
+    /// Communication patterns instead of a trace
     pub enum PatternName {
         /// A sum over all ranks, returned to all
         AllReduce = "all_reduce",
         /// A block from each rank to each other
         AllToAll = "all_to_all",
-        /// From rank to rank
+        /// Each rank sends to the next rank
         Pipeline = "pipeline",
         /// Centres to all ranks, sums to one
         KMeans = "k_means",
-        /// Neighbours on a grid
+        /// Neighbours on a grid exchange messages
         Stencil = "stencil",
     }
 }
@@ -74,7 +74,7 @@ choices! {
         RoundRobin = "round_robin",
         /// Free hosts at random
         Random = "random",
-        /// As listed
+        /// The hosts listed in `hosts`
         Hosts = "hosts",
     }
 }
@@ -153,7 +153,7 @@ impl Source for ApplicationSpec {
     }
 }
 
-/// A job in the network.
+/// The workload of a job in the network.
 #[derive(Debug)]
 pub struct ApplicationWorkload {
     /// The steps of its ranks.
@@ -171,7 +171,7 @@ impl ApplicationWorkload {
     }
 }
 
-/// How the application of `spec` is replayed.
+/// Converts the keys of `spec` to options of the replay.
 pub fn options(spec: &ApplicationSpec) -> Options {
     Options {
         compute_scale: spec.compute_scale,
@@ -183,7 +183,7 @@ pub fn options(spec: &ApplicationSpec) -> Options {
 }
 
 impl Workload for ApplicationWorkload {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.job.next_time()
     }
 
@@ -191,7 +191,7 @@ impl Workload for ApplicationWorkload {
         unreachable!("an application sends messages; after `wake` its next start is later")
     }
 
-    fn wake(&mut self, now: Time) {
+    fn on_start_time(&mut self, now: Time) {
         self.job.on_time(now);
     }
 
@@ -208,15 +208,15 @@ impl Workload for ApplicationWorkload {
         })
     }
 
-    fn on_delivered(&mut self, token: u32, now: Time) {
+    fn on_message_delivered(&mut self, token: u32, now: Time) {
         self.job.on_delivered(token, now);
     }
 
-    fn on_sent(&mut self, token: u32, now: Time) {
+    fn on_message_sent(&mut self, token: u32, now: Time) {
         self.job.on_sent(token, now);
     }
 
-    fn is_over(&self) -> bool {
+    fn has_no_more_messages(&self) -> bool {
         self.job.is_over()
     }
 
@@ -248,16 +248,16 @@ pub fn place<'a>(
                 Placement::Hosts(spec.hosts.iter().flatten().map(find).collect())
             }
         };
-        let mut lots = pauseframe_engine::stream(seed, "application/placement", index as u64);
+        let mut lots = pauseframe_engine::random_stream(seed, "application/placement", index as u64);
         let ranks = spec.application.0.ranks();
-        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.below(below));
+        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.uniform_below(below));
         let hosts = hosts.map_err(|reason| (index, reason))?;
         placed.insert(index, hosts.into_iter().map(NodeId).collect());
     }
     Ok(placed)
 }
 
-/// The hosts of a topology, rack by rack.
+/// Groups the hosts of a topology by rack.
 fn rooms(topology: &Topology) -> Rooms {
     let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
     for host in topology.hosts() {

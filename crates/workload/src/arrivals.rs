@@ -27,7 +27,7 @@ impl Agenda {
         }
     }
 
-    /// The earliest time entered.
+    /// The earliest arrival time in the agenda.
     pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((time, _))| *time)
     }

@@ -23,13 +23,13 @@ use std::ops::Range;
 table! {
     /// Single flows between random hosts
     pub struct BackgroundSpec {
-        /// How large flows are
+        /// Distribution of flow sizes
         sizes: SizesSpec = try_section(|t| {
             SizesSpec::read(t, "kind", None, SIZES_DOC, context)
         }) => { two_hosts(t, context); };
-        /// When they start
+        /// Start times of flows
         arrivals: ArrivalsSpec = try_section(arrivals);
-        /// Share of the flows that stay in the sender's rack
+        /// Fraction of the flows that stay in the sender's rack
         intra_rack: Option<f64> = optional_in(0.0..=1.0, "none: the destination is uniform over all other hosts");
         /// Hosts that send and receive
         hosts: Option<Vec<String>> = by(some_hosts, context) => {
@@ -37,7 +37,7 @@ table! {
             let several = hosts.as_ref().is_none_or(two);
             t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
@@ -50,7 +50,7 @@ pub(crate) const SIZES_DOC: &str =
     "Distribution; a text alone is a fixed size or the source of a cdf";
 
 kinds! {
-    /// When background flows start
+    /// Start times of background flows
     #[derive(Copy)]
     pub enum ArrivalsSpec {
         "load" => Load(Load);
@@ -61,7 +61,7 @@ kinds! {
 }
 
 table! {
-    /// Poisson arrivals such that hosts send this share of their link rate on average
+    /// Poisson arrivals at which hosts offer this fraction of their link rate on average
     #[derive(Copy)]
     pub struct Load {
         /// Offered load of a host relative to its link rate
@@ -71,7 +71,7 @@ table! {
 }
 
 table! {
-    /// Poisson arrivals, this many flows a second and host
+    /// Poisson arrivals at this rate of flows per second and host
     #[derive(Copy)]
     pub struct Rate {
         /// Flows per second and host
@@ -81,7 +81,7 @@ table! {
 }
 
 table! {
-    /// Closed loop: every host keeps this many flows going
+    /// Closed loop: every host keeps this number of flows active
     #[derive(Copy)]
     pub struct Concurrency {
         /// Concurrent flows per host; the next starts when one ends
@@ -134,13 +134,12 @@ enum Arrivals {
 /// The choice of sender and receiver.
 #[derive(Debug)]
 struct Among {
-    /// Ascending.
+    /// The hosts, ascending.
     hosts: Vec<NodeId>,
-    /// Share of the flows that stay in the rack; `None`: the destination is uniform over all others.
+    /// Fraction of the flows that stay in the rack; `None`: the destination is uniform over all other hosts.
     intra_rack: Option<f64>,
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Background {
     sizes: SizesSpec,
@@ -153,7 +152,7 @@ struct Background {
 }
 
 impl Background {
-    /// Flows that start within `window`.
+    /// Makes a workload whose flows start within `window`.
     fn new(
         sizes: SizesSpec,
         arrivals: ArrivalsSpec,
@@ -179,7 +178,7 @@ impl Background {
                 for (index, host) in hosts.iter().enumerate() {
                     let mut rng = maker.stream("arrivals", index);
                     for _ in 0..per_host {
-                        let delay = Span::from_secs_f64(rng.unit() * mean_time(*host));
+                        let delay = Span::from_secs_f64(rng.uniform_unit() * mean_time(*host));
                         agenda.enter(first_start(&window, delay), index);
                     }
                 }
@@ -213,7 +212,7 @@ impl Workload for Background {
         matches!(self.arrivals, Arrivals::Open(_))
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         match &self.arrivals {
             Arrivals::Open(poisson) => poisson.next(),
             Arrivals::Closed(agenda) => agenda.next(),
@@ -235,7 +234,7 @@ impl Workload for Background {
         }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         if let Arrivals::Closed(agenda) = &mut self.arrivals {
             let host = self.destinations.hosts.binary_search(&flow.spec.source);
             agenda.enter(now, host.expect("the flow is of this workload, its source one of the hosts"));
@@ -278,15 +277,15 @@ impl Destinations {
         let (place, rack) = &self.places[host];
         let outside = self.hosts.len() - rack.len();
         let Some(share) = self.intra_rack else {
-            let other = rng.below(self.hosts.len() as u64 - 1) as usize;
+            let other = rng.uniform_below(self.hosts.len() as u64 - 1) as usize;
             return self.hosts[other + usize::from(other >= host)];
         };
-        let stay = rng.unit() < share;
+        let stay = rng.uniform_unit() < share;
         if outside == 0 || (stay && rack.len() > 1) {
-            let other = rack.start + rng.below(rack.len() as u64 - 1) as usize;
+            let other = rack.start + rng.uniform_below(rack.len() as u64 - 1) as usize;
             self.by_rack[other + usize::from(other >= *place)]
         } else {
-            let other = rng.below(outside as u64) as usize;
+            let other = rng.uniform_below(outside as u64) as usize;
             self.by_rack[other + if other >= rack.start { rack.len() } else { 0 }]
         }
     }
@@ -352,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_share_in_the_rack_is_kept() {
-        // cee: 30 % intra-rack.
+        // cee: 30 % of the flows are intra-rack.
         let topology = racks(3, 4);
         let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), Some(0.3), 500);
         let flows = drain(&mut *make(kind, &topology));
@@ -380,18 +379,18 @@ mod tests {
             make(kind(uniform(), ArrivalsSpec::Concurrency(Concurrency { per_host: 2 }), None, 2), &topology);
         let first = drain(&mut *workload);
         assert_eq!(first.len(), 8);
-        // 20 KB at 10 Gb/s: 16 us.
+        // 20 KB take 16 us at 10 Gb/s.
         let latest = at(Span::from_ms(2) + Span::from_us(16));
         assert!(first.iter().all(|flow| flow.start >= at(Span::from_ms(2)) && flow.start < latest));
         assert!(first.iter().any(|flow| flow.start != first[0].start));
         for status in [FlowStatus::Finished, FlowStatus::Failed] {
             let now = stop.saturating_add(Span::ZERO).min(at(Span::from_ms(3)));
-            workload.on_finished(&ended(first[5], status, now, 0), now);
+            workload.on_flow_finished(&ended(first[5], status, now, 0), now);
             let next = drain(&mut *workload);
             assert_eq!((next.len(), next[0].source, next[0].start), (1, first[5].source, now));
         }
-        workload.on_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
-        assert_eq!(workload.next_start(), None);
+        workload.on_flow_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]
@@ -399,7 +398,8 @@ mod tests {
         let flows = |hosts| {
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load: 0.5 }), None, 5);
             let flows = drain(&mut *make(kind, &racks(1, hosts)));
-            // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first six stay.
+            // `racks` gives the switch id 0 and the hosts the ids 1, 2, ...: the first six hosts keep their
+            // ids.
             flows.iter().map(|f| (f.source, f.start, f.size)).filter(|f| f.0.0 <= 6).collect::<Vec<_>>()
         };
         assert_eq!(flows(6), flows(7));

@@ -11,11 +11,11 @@ use std::path::Path;
 pub struct Context<'c> {
     /// Base folder of relative file names.
     pub base_dir: &'c Path,
-    /// `stop.time`.
+    /// The value of `stop.time`.
     pub stop: Option<Span>,
     /// The hosts; `None` if the topology is wrong, so that names cannot be checked.
     pub hosts: Option<&'c Hosts>,
-    /// Names that `transport` can have.
+    /// The names of transports.
     pub transports: &'c [String],
 }
 
@@ -23,7 +23,7 @@ pub struct Context<'c> {
 pub const SIZE_MAX: Bytes = Bytes(1_000_000_000_000_000);
 /// A hundred days: no time overflows.
 pub const TIME_MAX: Span = Span::from_secs(100 * 24 * 3600);
-/// Sizes of something.
+/// Bounds of sizes.
 pub const SIZES: RangeInclusive<Bytes> = Bytes(1)..=SIZE_MAX;
 /// Points in time and waits.
 pub const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
@@ -49,14 +49,14 @@ pub(crate) fn stop(
     Some(stop)
 }
 
-/// The name of a host.
+/// Reads the name of a host.
 pub(crate) fn host(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
     let name: String = t.required(key, doc)?;
     known_host(t, key, &name, context);
     Some(name)
 }
 
-/// The key names a host.
+/// Checks that the key names a host.
 pub(crate) fn known_host(t: &mut Table, key: &str, name: &str, context: &Context) {
     let Some(hosts) = context.hosts else { return };
     if !hosts.contains(name) {
@@ -65,7 +65,7 @@ pub(crate) fn known_host(t: &mut Table, key: &str, name: &str, context: &Context
     }
 }
 
-/// Names of hosts, or `None` for all.
+/// Reads names of hosts; `None` stands for all hosts.
 pub(crate) fn some_hosts(
     t: &mut Table,
     key: &'static str,
@@ -96,7 +96,7 @@ pub(crate) fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     t.check((1..=others).contains(&(count as usize)), key, message, &hint);
 }
 
-/// A workload of this kind needs two hosts.
+/// Checks that the network has two hosts, which this kind of workload needs.
 pub(crate) fn two_hosts(t: &mut Table, context: &Context) {
     let enough = context.hosts.is_none_or(|hosts| hosts.count() >= 2);
     t.check(enough, "kind", || "this workload needs two hosts".to_owned(), "enlarge the topology");

@@ -3,19 +3,19 @@
 
 use super::flow_list::{FlowEntry, node_by_name};
 use super::maker::{Maker, at};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The flows that each flow waits for, by position.
+/// For each flow, the indices of the flows that it waits for.
 type Needs = Vec<Vec<u32>>;
 
 /// The predecessors of each flow. Errors give the position of an invalid flow and the reason: a duplicate id, an
 /// unknown id, or flows that wait for each other.
 ///
 /// # Errors
-/// Position and reason.
+/// The index of the invalid flow and the reason.
 pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     let mut by_id: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, id) in flows.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.id.as_deref()?)))
@@ -78,7 +78,7 @@ impl FlowDag {
     pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
         let node = node_by_name(maker);
         // The number of a connection that is used once identifies the flow that has finished.
-        let kept = |number| Some(Kept { number, first: true, last: true });
+        let kept = |number| Some(KeptConnection { number, first: true, last: true });
         let flow = |(number, e): (u32, &FlowEntry)| {
             let start = at(e.start + e.compute);
             FlowSpec { kept: kept(number), ..maker.flow(node(&e.src), node(&e.dst), e.size, start) }
@@ -94,7 +94,7 @@ impl FlowDag {
 }
 
 impl Workload for FlowDag {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.peek().map(|Reverse((start, _))| *start)
     }
 
@@ -104,7 +104,7 @@ impl Workload for FlowDag {
         FlowSpec { start, ..self.flows[flow as usize] }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let Some(kept) = flow.spec.kept.filter(|_| flow.status == FlowStatus::Finished) else { return };
         for &next in &self.later[kept.number as usize] {
             let open = &mut self.open[next as usize];

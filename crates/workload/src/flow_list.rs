@@ -2,8 +2,9 @@
 //! Optional columns are `id`, `after` (ids of flows that must have finished, separated by spaces) and `compute_us`.
 //! Further columns are ignored. Times are rounded to the nearest picosecond.
 //!
-//! `.txt` is the flow file of the HPCC simulator (Li et al., SIGCOMM 2019) and its descendants: the number of flows, then
-//! `src dst priority_group port bytes start_s` for each, with the node ids of its topology file.
+//! `.txt` files are flow files of the HPCC simulator (Li et al., SIGCOMM 2019) or its descendants: the number
+//! of flows, then `src dst priority_group port bytes start_s` for each flow, with the node ids of its
+//! topology file.
 
 use super::context::{Context, SIZES, TIMES, host};
 use super::maker::Maker;
@@ -21,7 +22,7 @@ const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after
 const REQUIRED: usize = 4;
 
 table! {
-    /// One flow of a list; it can wait for others, by their `id`, and for `compute` after them
+    /// One flow of a list; it can wait for other flows, by their `id`, and for the time `compute` after them
     pub struct FlowEntry as "Flow" {
         /// Sending host
         src: String = try_by(host, context);
@@ -31,7 +32,7 @@ table! {
         };
         /// Size of each flow
         size: Bytes = required_in(SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         // Lists without an order are recorded without its keys.
         /// Name by which after refers to the flow
@@ -56,9 +57,9 @@ pub(crate) fn node_by_name<'a>(maker: &Maker<'a>) -> impl Fn(&str) -> NodeId + u
 pub struct FlowList {
     /// The valid rows.
     pub flows: Vec<FlowEntry>,
-    /// The place of each of `flows` in the file.
+    /// For each of `flows`, its place in the file.
     places: Vec<u64>,
-    /// (place, message), in the order of the file.
+    /// Pairs (place, message), in the order of the file.
     pub mistakes: Vec<(u64, String)>,
     /// The unit of `places`: "line" or "row".
     unit: &'static str,
@@ -72,7 +73,7 @@ impl FlowList {
         self.places[index]
     }
 
-    /// "flows.csv, line 12" of a place in the file `name`.
+    /// Formats a place in the file `name`: "flows.csv, line 12".
     pub fn show(&self, name: &str, place: u64) -> String {
         format!("{name}, {} {place}", self.unit)
     }
@@ -90,7 +91,7 @@ impl FlowList {
     }
 }
 
-/// Reads a flow list, in the order of its rows. `.csv`, `.parquet` and `.txt` (HPCC) are known.
+/// Reads a flow list, in the order of its rows, from a `.csv`, `.parquet` or `.txt` (HPCC) file.
 ///
 /// # Errors
 /// An error concerns the whole file; errors in rows are in the list.

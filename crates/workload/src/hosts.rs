@@ -1,10 +1,10 @@
-//! The hosts of a topology by name, for workloads that name them.
+//! The names of a topology's hosts, for workloads that refer to hosts.
 
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::{NodeKind, Topology};
 use std::collections::BTreeMap;
 
-/// Names of nodes.
+/// Names of the hosts.
 pub struct Hosts {
     kinds: BTreeMap<String, NodeKind>,
     first: Option<String>,
@@ -43,7 +43,7 @@ impl Hosts {
         }
     }
 
-    /// The nearest name as a question, or "".
+    /// Suggests the most similar name as a question, or "".
     pub fn suggestion(&self, name: &str) -> String {
         let hosts = self.kinds.iter().filter(|(_, kind)| **kind == NodeKind::Host);
         did_you_mean(name, hosts.map(|(name, _)| name.as_str()))

@@ -9,14 +9,15 @@
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 
 table! {
-    /// Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)
-    // cee Fig. 3: seven sources, 4 times the sink's capacity from 100 to 110 ms.
+    /// Senders with one connection each to one receiver: a load below the link rate, and a burst above it
+    /// (cee Fig. 3)
+    // Defaults of cee Fig. 3: seven senders, 4 times the sink's capacity from 100 to 110 ms.
     pub struct HotspotSpec {
         /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
@@ -32,7 +33,7 @@ table! {
         burst_start: Span = or_in(Span::from_ms(100), TIMES);
         /// Duration of the burst
         burst: Span = or_in(Span::from_ms(10), Span(1)..=TIME_MAX);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
@@ -72,7 +73,6 @@ struct Source {
     burst_over: bool,
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Hotspot {
     template: FlowSpec,
@@ -107,7 +107,7 @@ impl Hotspot {
             stop: at(spec.stop),
         };
         for (number, host) in hosts.enumerate() {
-            let offset = Span(maker.stream("offset", number).below(interval.0.max(1)));
+            let offset = Span(maker.stream("offset", number).uniform_below(interval.0.max(1)));
             let start = at(spec.start);
             let mut source = Source { host, next: None, free: Some(start), written: 0, burst_over: false };
             hotspot.advance(&mut source, start + offset);
@@ -135,7 +135,7 @@ impl Hotspot {
 }
 
 impl Workload for Hotspot {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -150,7 +150,7 @@ impl Workload for Hotspot {
         let due = if after_burst { self.burst_end } else { message.due + self.interval };
         self.advance(&mut source, due);
         source.free = None;
-        let kept = Kept { number: number as u32, first: source.written == 0, last: source.next.is_none() };
+        let kept = KeptConnection { number: number as u32, first: source.written == 0, last: source.next.is_none() };
         source.written += 1;
         let flow =
             FlowSpec { source: source.host, size: message.size, start, kept: Some(kept), ..self.template };
@@ -159,7 +159,7 @@ impl Workload for Hotspot {
     }
 
     /// A failed connection carries no more data.
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let number = flow.spec.kept.expect("every flow of this workload is on a kept connection").number;
         self.sources[number as usize].free = (flow.status == FlowStatus::Finished).then_some(now);
     }
@@ -188,13 +188,13 @@ mod tests {
         make(WorkloadKind::Hotspot(spec), &racks(1, 6))
     }
 
-    /// Every message arrives `latency` after it was written.
+    /// Plays a workload in which every message arrives `latency` after it was written.
     fn play(workload: &mut dyn Workload, latency: Span) -> Vec<FlowSpec> {
         let (mut flows, mut under_way) = (Vec::new(), Vec::<(Time, FlowSpec)>::new());
         loop {
             under_way.sort_by_key(|(end, _)| *end);
             let end = under_way.first().map(|(end, _)| *end);
-            match workload.next_start() {
+            match workload.next_start_time() {
                 Some(start) if end.is_none_or(|end| start < end) => {
                     let flow = workload.next_flow();
                     under_way.push((start + latency, flow));
@@ -203,7 +203,7 @@ mod tests {
                 _ if under_way.is_empty() => return flows,
                 _ => {
                     let (end, flow) = under_way.remove(0);
-                    workload.on_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
+                    workload.on_flow_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
                 }
             }
         }
@@ -214,7 +214,8 @@ mod tests {
         let flows = play(&mut *workload(), Span::from_us(10));
         for number in 0..4 {
             let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == number).collect();
-            // 1.25 Gb/s each: 10 KB every 64 us, for 1 ms before the burst and 0.9 ms after it.
+            // Each sender offers 1.25 Gb/s: 10 KB every 64 us, for 1 ms before the burst and 0.9 ms after the
+            // burst.
             let steady = || mine.iter().filter(|flow| flow.size == 10_000);
             let before = steady().filter(|flow| flow.start < at(Span::from_ms(1))).count();
             let after = steady().count() - before;

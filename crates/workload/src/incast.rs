@@ -1,6 +1,6 @@
 //! Partition-aggregate jobs (bolt §IV-A3: Stephens et al., "Practical DCB for improved data center networks",
-//! INFOCOM 2014): each host, at Poisson times, asks `fan_in` distinct other hosts for a response of one
-//! size; the job is done when the last response is in.
+//! INFOCOM 2014): each host, at Poisson times, requests a response of one size from each of `fan_in` distinct
+//! other hosts; the job is complete when the last response has arrived.
 //!
 //! With a request size, every server gets a request flow whose reply is the response; without one, the responses start
 //! with the job. Not modelled: think time at the server, and jobs that give up.
@@ -21,8 +21,9 @@ use std::fmt;
 use std::ops::Range;
 
 table! {
-    /// Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second
-    // The defaults are those of bolt §IV-A3: 200 jobs a second and host, ten servers, 2, 4 or 8 KB.
+    /// Partition-aggregate (bolt §IV-A3): each host requests responses from `fan_in` random other hosts,
+    /// `rate` times per second
+    // The defaults of bolt §IV-A3: 200 jobs per second and host, ten servers, 2, 4 or 8 KB.
     pub struct IncastSpec {
         /// Jobs per second and host (Poisson arrivals)
         rate: f64 = or_in(200.0, RATES);
@@ -35,7 +36,7 @@ table! {
         };
         /// Size of the request; 0 B: responses start with the job
         request: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=SIZE_MAX);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
@@ -70,11 +71,10 @@ struct Jobs {
     fan_in: u32,
     /// One size is drawn per job.
     response: Vec<Bytes>,
-    /// 0: no requests.
+    /// Size of the request; 0: no requests.
     request: Bytes,
 }
 
-/// The workload.
 struct Incast {
     jobs: Jobs,
     /// The common settings of the flows.
@@ -84,7 +84,7 @@ struct Incast {
     servers: Vec<Rng>,
     sizes: Vec<Rng>,
     ideal_of_query: IdealOfQuery,
-    /// Flows of the job that has just begun.
+    /// Flows of the job that began last.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
     /// One query per job.
@@ -116,10 +116,10 @@ impl Incast {
     /// Draws the job that `host` begins at `start`, and queues its flows.
     fn begin(&mut self, host: usize, start: Time) {
         let choices = &self.jobs.response;
-        let response = choices[self.sizes[host].below(choices.len() as u64) as usize].0.max(1);
+        let response = choices[self.sizes[host].uniform_below(choices.len() as u64) as usize].0.max(1);
         let fan_in = self.jobs.fan_in as usize;
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
-        // The number of another host, counted without the host itself.
+        // `other` is an index among all hosts except `host`.
         let servers = others.into_iter().map(|other| self.hosts[other + usize::from(other >= host)]);
         let (aggregator, query) = (self.hosts[host], self.next_query.take());
         let template = FlowSpec { start, query: Some(query), ..self.template };
@@ -154,7 +154,7 @@ impl Workload for Incast {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }
 
@@ -167,7 +167,7 @@ impl Workload for Incast {
         self.ready.pop_front().expect("a job has at least one flow")
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         self.under_way.end_flow(flow, now);
     }
 
@@ -198,7 +198,7 @@ mod tests {
     use pauseframe_units::{Bytes, Span, Time};
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// bolt §IV-A3: 200 jobs a second and host, 10 servers, 2, 4 or 8 KB.
+    /// The settings of bolt §IV-A3: 200 jobs per second and host, 10 servers, 2, 4 or 8 KB.
     fn incast(hosts: usize, request: u64, ms: u64) -> Box<dyn Workload> {
         let kind = WorkloadKind::Incast(IncastSpec {
             rate: 200.0,
@@ -263,7 +263,8 @@ mod tests {
             let flows = drain(&mut *incast(hosts, 0, 100));
             flows.iter().map(|flow| (flow.destination, flow.start, flow.size)).collect()
         };
-        // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first twelve stay.
+        // `racks` gives the switch id 0 and the hosts the ids 1, 2, ...: the first twelve hosts keep their
+        // ids.
         let (twelve, thirteen) = (starts(12), starts(13));
         assert!(thirteen.len() > twelve.len());
         assert!(twelve.is_subset(&thirteen));
@@ -276,7 +277,7 @@ mod tests {
         let at = |us| Time::ZERO + Span::from_us(us);
         for (i, flow) in flows[..10].iter().enumerate() {
             assert_eq!(workload.take_queries(), []);
-            workload.on_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
+            workload.on_flow_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
         }
         let done = workload.take_queries();
         assert_eq!((done.len(), done[0].query, done[0].finish), (1, 0, Some(at(9))));
@@ -286,10 +287,10 @@ mod tests {
 
         // The second job loses a flow permanently; the third is active when the run ends.
         for flow in &flows[10..20] {
-            workload.on_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
+            workload.on_flow_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
         }
         assert_eq!(workload.take_queries()[0].finish, None);
-        workload.on_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
+        workload.on_flow_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
         let left = workload.unfinished_queries();
         assert_eq!((left.len(), left[0].query, left[0].finish), (1, 2, None));
     }

@@ -40,7 +40,7 @@ use pauseframe_schema::registry;
 use pauseframe_schema::value::did_you_mean;
 
 registry! {
-    /// The workloads
+    /// The kinds of workloads
     pub enum WorkloadKind {
         "flows" => flows::Flows(FlowsSpec);
         "permutation" => permutation::Permutation(Permutation);
@@ -58,12 +58,12 @@ registry! {
     impl Source;
 }
 
-/// `[[workload]]`.
+/// The keys of a table `[[workload]]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadSpec {
-    /// Names it in the tables; unique. Default: its kind.
+    /// Unique name in the tables; by default the name of the kind.
     pub name: String,
-    /// Name of the transport: "default" is `[transport]`, "udp" none.
+    /// Name of the transport: "default" stands for `[transport]`, "udp" for no transport.
     pub transport: String,
     /// The kind and its keys.
     pub kind: WorkloadKind,
@@ -71,9 +71,9 @@ pub struct WorkloadSpec {
 
 /// A workload, as far as it is valid.
 pub struct Partial {
-    /// Name of the workload in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Name of its transport.
+    /// Name of the transport.
     pub transport: String,
     /// `None` if an error was recorded.
     pub kind: Option<WorkloadKind>,
@@ -131,8 +131,9 @@ fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool)
     transport
 }
 
-/// Makes the workload that `spec` describes. `index` is its position in the scenario, `transport` that of
-/// its transport in the network; both are copied into every [`pauseframe_fabric::FlowSpec`].
+/// Makes the workload that `spec` describes. `index` is the workload's position in the scenario, and
+/// `transport` is the position of its transport in the network; every [`pauseframe_fabric::FlowSpec`]
+/// contains both.
 ///
 /// # Panics
 /// If `spec` names an unknown host, or needs more hosts than exist: `resolve` rejects such scenarios.

@@ -8,7 +8,7 @@ use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span};
 
 table! {
-    /// Flows that send all the time between their start and stop
+    /// Flows of unlimited size that send from their start to their stop
     pub struct LongFlows {
         /// Flows of unlimited size
         flows: Vec<LongFlowEntry> = try_rows("required", |t| LongFlowEntry::read(t, context)) => {
@@ -30,7 +30,7 @@ table! {
         dst: String = try_by(host, context) => {
             t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// When the flow stops sending
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "none: the end of the run") => {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The trait of a kind of workload.
 pub trait Source: Debug {
-    /// Makes it.
+    /// Makes the workload.
     fn build(&self, maker: &Maker) -> Box<dyn Workload>;
 
     /// The starts of flows that are known in advance, or the earliest possible start.
@@ -56,14 +56,14 @@ impl OpenLoop {
     }
 }
 
-/// Mean rate of the links of hosts, bit/s.
+/// Mean link rate of the hosts, in bit/s.
 pub(crate) fn mean_link_rate(topology: &Topology) -> f64 {
     let rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports);
     let rates: Vec<f64> = rates.map(|port| topology.channel(*port).rate.0 as f64).collect();
     rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
-/// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
+/// The completion time of a query with these flows in an idle network ([`pauseframe_fabric::QueryRecord`]).
 pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
 
 /// What a workload may read of the rest of the scenario.
@@ -72,7 +72,7 @@ pub struct WorkloadContext<'a> {
     pub topology: &'a Topology,
     /// The master seed.
     pub seed: u64,
-    /// The hosts of each application's ranks, by position of the workload.
+    /// For each application, by position of the workload, the hosts of its ranks.
     pub placed: BTreeMap<usize, Vec<NodeId>>,
     /// Called once per partition-aggregate job.
     pub ideal_of_query: IdealOfQuery,
@@ -99,7 +99,7 @@ pub fn nothing() -> Box<dyn Workload> {
 /// Common arguments of the constructors: the workload and its network.
 #[derive(Clone, Copy)]
 pub struct Maker<'a> {
-    /// The network.
+    /// The network and the seed of the run.
     pub context: &'a WorkloadContext<'a>,
     /// Name of the workload.
     pub name: &'a str,
@@ -110,7 +110,7 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// A one-way flow of this workload.
+    /// Makes a one-way flow of this workload.
     pub fn flow(&self, source: NodeId, destination: NodeId, size: Bytes, start: Time) -> FlowSpec {
         FlowSpec {
             source,
@@ -127,7 +127,7 @@ impl Maker<'_> {
         }
     }
 
-    /// All hosts.
+    /// All hosts of the topology.
     pub fn hosts(&self) -> Vec<NodeId> {
         self.context.topology.hosts().collect()
     }
@@ -139,9 +139,9 @@ impl Maker<'_> {
         names.iter().map(find).collect::<BTreeSet<NodeId>>().into_iter().collect()
     }
 
-    /// The stream for one purpose of one host (by its position among the hosts).
+    /// The random stream for one purpose of one host (by its index among the hosts).
     pub fn stream(&self, purpose: &str, host: usize) -> Rng {
-        pauseframe_engine::stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
+        pauseframe_engine::random_stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
     }
 
     /// One stream per host.
@@ -162,7 +162,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Sorts by start; flows that start together keep their order.
+    /// Sorts flows by start; simultaneous flows keep their order.
     pub fn new(mut flows: Vec<FlowSpec>) -> Listed {
         flows.sort_by_key(|flow| flow.start);
         Listed { flows: flows.into_iter() }
@@ -174,7 +174,7 @@ impl Workload for Listed {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.flows.as_slice().first().map(|flow| flow.start)
     }
 

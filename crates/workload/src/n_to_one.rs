@@ -9,7 +9,7 @@ use pauseframe_units::{Bytes, Span};
 use std::ops::Range;
 
 table! {
-    /// Several hosts send to one, at once or `spread`; by default all others to the first
+    /// Several hosts send to one, at once or within `spread`; by default all other hosts to the first
     pub struct NToOne {
         /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
@@ -17,7 +17,7 @@ table! {
         receiver: String = by(receiver, context);
         /// Size of each flow
         size: Bytes = required_in(SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// Flows start at random within this time after start; 0 s: all at once
         spread: Span = or_in(Span::ZERO, TIMES);
@@ -53,7 +53,7 @@ fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: 
 
 fn draw(starts: &Range<Span>, rng: &mut Rng) -> Span {
     let spread = starts.end.0 - starts.start.0;
-    if spread == 0 { starts.start } else { starts.start + Span(rng.below(spread)) }
+    if spread == 0 { starts.start } else { starts.start + Span(rng.uniform_below(spread)) }
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(sources.len(), 400);
         let us: Vec<f64> = flows.iter().map(|flow| flow.start.0 as f64 / 1e6).collect();
         assert!(us.is_sorted() && us[0] >= 100.0 && us[399] < 150.0, "{} to {}", us[0], us[399]);
-        // Kolmogorov's distance from the uniform law, 99.9 % quantile of 400 draws.
+        // Kolmogorov distance from the uniform distribution, 99.9 % quantile for 400 draws.
         let far = us.iter().enumerate().map(|(i, at)| ((at - 100.0) / 50.0 - i as f64 / 400.0).abs());
         assert!(far.fold(0.0, f64::max) < 1.95 / 20.0);
     }

@@ -44,7 +44,7 @@ impl<T> Queries<T> {
         }
     }
 
-    /// A flow of a query has ended.
+    /// Records that a flow of a query has ended.
     ///
     /// # Panics
     /// If the flow belongs to no active query.

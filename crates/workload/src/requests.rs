@@ -10,15 +10,15 @@ use super::random::exponential;
 use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
 use super::maker::{Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryRecord, Workload};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
 
 table! {
-    /// A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds
-    // repro: 20 KB responses in sequence on a persistent connection.
+    /// A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds
+    // Defaults of repro: 20 KB responses in sequence on a persistent connection.
     pub struct RequestsSpec {
         /// Host that sends the requests
         client: String = try_by(asking, context);
@@ -38,7 +38,7 @@ table! {
         pause: Span = or_in(Span::ZERO, TIMES);
         /// One connection for all requests, or one per request
         persistent: bool = or(true);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// How early persistent connections are opened, so that the first request needs no handshake
         connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
@@ -60,15 +60,15 @@ table! {
 }
 
 choices! {
-    /// The law of a reply delay
+    /// Distribution of the reply delay
     pub enum ReplyLaw {
-        /// Always the same
+        /// Constant
         Constant = "constant",
         /// Uniform from zero to `time`
         Uniform = "uniform",
         /// Exponential with mean `time`
         Exponential = "exponential",
-        /// The first server at once, each further one `time` later
+        /// The first server responds at once, each further server `time` later
         Staggered = "staggered",
     }
 }
@@ -77,7 +77,7 @@ choices! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReplyDelay {
     law: ReplyLaw,
-    /// The constant, the largest, the mean, or the step.
+    /// The constant, the maximum, the mean, or the step of the delay, depending on its distribution.
     time: Span,
 }
 
@@ -163,7 +163,6 @@ struct Series {
     connect_ahead: Span,
 }
 
-/// The workload.
 struct Requests {
     series: Series,
     /// One flow per server, as sent in each round.
@@ -204,7 +203,7 @@ impl Requests {
         };
         let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
         let ideal_of_round = |first: bool| {
-            let kept = |number| series.persistent.then_some(Kept { number, first, last: false });
+            let kept = |number| series.persistent.then_some(KeptConnection { number, first, last: false });
             let flow = |(number, flow): (usize, &FlowSpec)| FlowSpec { kept: kept(number as u32), ..*flow };
             let flows: Vec<FlowSpec> = templates.iter().enumerate().map(flow).collect();
             if flows.len() > 1 { (maker.context.ideal_of_query)(&flows) } else { Span::ZERO }
@@ -244,7 +243,7 @@ impl Requests {
         match law {
             _ if time == Span::ZERO => Span::ZERO,
             ReplyLaw::Constant => time,
-            ReplyLaw::Uniform => Span(self.delays[number].below(time.0 + 1)),
+            ReplyLaw::Uniform => Span(self.delays[number].uniform_below(time.0 + 1)),
             ReplyLaw::Exponential => {
                 Span((exponential(&mut self.delays[number]) * time.0 as f64).round() as u64)
             }
@@ -271,7 +270,7 @@ impl Workload for Requests {
         self.series.count == 1
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
         let offset = self.series.exchange.spacing * self.asked as u64;
         self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
@@ -283,7 +282,7 @@ impl Workload for Requests {
         let number = self.asked;
         // The connection is opened early, so no request includes the handshake.
         let first = first && self.series.connect_ahead == Span::ZERO;
-        let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
+        let kept = self.series.persistent.then_some(KeptConnection { number: number as u32, first, last });
         let reply_delay = self.reply_delay(number);
         if let Some(query) = self.query.as_mut().filter(|_| number == 0) {
             (query.start, query.query) = (start, self.next_query.take());
@@ -298,7 +297,7 @@ impl Workload for Requests {
         FlowSpec { start, kept, query, reply_delay, ..self.templates[number] }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         self.ended += 1;
         self.failed |= flow.status != FlowStatus::Finished;
         if self.ended == self.templates.len() {
@@ -354,16 +353,16 @@ mod tests {
         let mut workload = make(requests(true), &topology);
         let mut now = Time::ZERO + Span::from_us(10);
         for i in 0..3 {
-            assert_eq!(workload.next_start(), Some(now), "request {i}");
+            assert_eq!(workload.next_start_time(), Some(now), "request {i}");
             let flow = workload.next_flow();
             assert_eq!((flow.size, flow.reply), (100, 20_000));
-            assert_eq!(flow.kept, Some(Kept { number: 0, first: i == 0, last: i == 2 }));
-            assert_eq!(workload.next_start(), None, "one at a time");
+            assert_eq!(flow.kept, Some(KeptConnection { number: 0, first: i == 0, last: i == 2 }));
+            assert_eq!(workload.next_start_time(), None, "one at a time");
             let end = now + Span::from_us(100);
-            workload.on_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
+            workload.on_flow_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
             now = end + Span::from_us(5);
         }
-        assert_eq!(workload.next_start(), None);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]
@@ -372,8 +371,8 @@ mod tests {
         let mut workload = make(requests(false), &topology);
         let flow = workload.next_flow();
         assert_eq!(flow.kept, None);
-        workload.on_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
-        assert_eq!(workload.next_start(), None);
+        workload.on_flow_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     /// A round waits for its last response and is one query.
@@ -410,18 +409,18 @@ mod tests {
                     // The connections of the first round are opened early.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
                     let due = now + spacing * u64::from(number);
-                    assert_eq!(workload.next_start(), Some(Time(due.0 - ahead.0)));
+                    assert_eq!(workload.next_start_time(), Some(Time(due.0 - ahead.0)));
                     let flow = workload.next_flow();
                     assert_eq!(flow.start, due);
-                    assert_eq!(flow.kept, Some(Kept { number, first: false, last: round == 1 }));
+                    assert_eq!(flow.kept, Some(KeptConnection { number, first: false, last: round == 1 }));
                     assert_eq!(flow.query, Some(round));
                     flow
                 })
                 .collect();
             assert_eq!(workload.unfinished_queries().len(), 1);
             for (flow, us) in flows.iter().zip([100, 30, 900]) {
-                assert_eq!(workload.next_start(), None);
-                workload.on_finished(
+                assert_eq!(workload.next_start_time(), None);
+                workload.on_flow_finished(
                     &ended(*flow, FlowStatus::Finished, now + Span::from_us(us), 1),
                     now + Span::from_us(us),
                 );
@@ -433,7 +432,7 @@ mod tests {
             assert_eq!(query.finish, Some(now + Span::from_us(900)));
             now += Span::from_us(905);
         }
-        assert_eq!(workload.next_start(), None);
+        assert_eq!(workload.next_start_time(), None);
         assert!(workload.unfinished_queries().is_empty());
     }
 }

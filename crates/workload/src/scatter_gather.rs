@@ -22,9 +22,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 table! {
-    /// Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then answers
+    /// Queries (cee §III-C1): an aggregator sends requests to one host per rack, which queries all servers of
+    /// its rack and then responds
     pub struct ScatterGatherSpec {
-        /// Hosts that launch queries
+        /// Hosts that start queries
         aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
         /// Hosts that respond; a query asks one host per rack, which asks all others of its rack
         servers: Option<Vec<String>> = by(some_hosts, context) => {
@@ -32,12 +33,12 @@ table! {
         };
         /// Times between the queries of an aggregator
         gaps: GapsSpec = try_section(gaps);
-        // The requests of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
+        // The request and response sizes of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
         /// Size of a request, at both levels
         request: Bytes = or_in(Bytes(1600), SIZES);
         /// Size of a response, at both levels
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
@@ -60,7 +61,7 @@ kinds! {
 const MEAN_GAP: Span = Span::from_us(1436);
 
 table! {
-    /// Times between events with this mean, exponential: a Poisson process
+    /// Exponential times between events with this mean: a Poisson process
     #[derive(Copy)]
     pub struct Exponential {
         /// Mean time between two queries of an aggregator
@@ -76,7 +77,7 @@ table! {
     pub struct LogNormal {
         /// Mean time between two queries of an aggregator
         mean: Span = or_in(MEAN_GAP, Span::from_ns(1)..=TIME_MAX);
-        /// Standard deviation of the logarithm of the times
+        /// Standard deviation of the logarithm of the times between events
         sigma: f64 = or_in(1.5, 0.0..=4.0);
     }
     pub fn read(t);
@@ -126,7 +127,6 @@ type Rack = Vec<NodeId>;
 /// For each rack: its mid-level aggregator, and the number of responses that it waits for.
 type Waits = Vec<(NodeId, usize)>;
 
-/// The workload.
 pub(crate) struct ScatterGather {
     gaps: GapsSpec,
     request: u64,
@@ -186,7 +186,7 @@ impl ScatterGather {
         let waits: Waits = self
             .racks
             .iter()
-            .map(|rack| (rack[rng.below(rack.len() as u64) as usize], rack.len() - 1))
+            .map(|rack| (rack[rng.uniform_below(rack.len() as u64) as usize], rack.len() - 1))
             .collect();
         let servers: usize = waits.iter().map(|(_, others)| others).sum();
         let record = QueryRecord {
@@ -261,7 +261,7 @@ impl ScatterGather {
     }
 }
 
-/// `servers` by the switch of their first link, in the order of the switches.
+/// Groups `servers` by the switch of their first link, in the order of the switches.
 fn by_rack(topology: &Topology, servers: &[NodeId]) -> Vec<Rack> {
     let mut racks: BTreeMap<NodeId, Rack> = BTreeMap::new();
     for server in servers {
@@ -283,7 +283,7 @@ fn gap(law: GapsSpec, rng: &mut Rng) -> Span {
 }
 
 impl Workload for ScatterGather {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.agenda.next())
     }
 
@@ -297,7 +297,7 @@ impl Workload for ScatterGather {
         self.ready.pop_front().expect("a query has at least one flow")
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let query = flow.spec.query.expect("every flow of this workload is a part of a query");
         if flow.status == FlowStatus::Finished {
             self.follow(&flow.spec, query, now);
@@ -332,7 +332,7 @@ mod tests {
     use pauseframe_units::Bytes;
     use std::collections::BTreeSet;
 
-    /// Three racks of four: "h0" launches queries, the other eleven answer.
+    /// Three racks of four hosts: "h0" starts queries, the other eleven hosts respond.
     fn workload(gaps: GapsSpec, ms: u64) -> (Topology, Box<dyn Workload>) {
         let topology = racks(3, 4);
         let spec = ScatterGatherSpec {
@@ -359,7 +359,7 @@ mod tests {
     /// Takes due flows without starting the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
-        while workload.next_start() == Some(now) {
+        while workload.next_start_time() == Some(now) {
             flows.push(workload.next_flow());
         }
         flows
@@ -369,7 +369,7 @@ mod tests {
     fn a_query_goes_down_and_up_again_with_a_barrier_in_each_rack() {
         let (topology, mut workload) = workload(exponential_ms(), 100);
         let hla = topology.find("h0").unwrap();
-        let start = workload.next_start().unwrap();
+        let start = workload.next_start_time().unwrap();
         let asked = due(&mut *workload, start);
         let asked_racks: BTreeSet<_> = asked.iter().map(|f| rack_of(&topology, f.destination)).collect();
         assert_eq!((asked.len(), asked_racks.len()), (3, 3), "one in each rack");
@@ -379,7 +379,7 @@ mod tests {
         for (rack, request) in asked.into_iter().enumerate() {
             now += Span::from_us(50);
             let (mid, others) = (request.destination, if rack == 0 { 2 } else { 3 });
-            workload.on_finished(&ended(request, FlowStatus::Finished, now, 0), now);
+            workload.on_flow_finished(&ended(request, FlowStatus::Finished, now, 0), now);
             let requests = due(&mut *workload, now);
             assert_eq!(
                 requests.len(),
@@ -391,7 +391,7 @@ mod tests {
             assert!(to.len() == others && !to.contains(&mid) && !to.contains(&hla));
             for (i, request) in requests.into_iter().enumerate() {
                 now += Span::from_us(10);
-                workload.on_finished(&ended(request, FlowStatus::Finished, now, 1), now);
+                workload.on_flow_finished(&ended(request, FlowStatus::Finished, now, 1), now);
                 let next = due(&mut *workload, now);
                 assert_eq!(next.len(), usize::from(i + 1 == others), "the answer waits for all");
                 answers.extend(next);
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(workload.unfinished_queries().len(), 1);
         for answer in answers {
             now += Span::from_us(5);
-            workload.on_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
+            workload.on_flow_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
         }
         let done = workload.take_queries();
         assert_eq!(done.len(), 1);
@@ -415,13 +415,13 @@ mod tests {
     #[test]
     fn a_query_with_a_flow_that_failed_does_not_finish() {
         let (_, mut workload) = workload(exponential_ms(), 100);
-        let start = workload.next_start().unwrap();
+        let start = workload.next_start_time().unwrap();
         for request in due(&mut *workload, start) {
-            workload.on_finished(&ended(request, FlowStatus::Failed, start, 2), start);
+            workload.on_flow_finished(&ended(request, FlowStatus::Failed, start, 2), start);
         }
         let done = workload.take_queries();
         assert_eq!((done.len(), done[0].finish), (1, None));
-        assert!(workload.next_start().is_some_and(|next| next > start));
+        assert!(workload.next_start_time().is_some_and(|next| next > start));
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         for (gaps, variation) in [(exponential_ms(), 1.0), (log_normal, spread)] {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
-                std::iter::from_fn(|| workload.next_start().map(|_| workload.next_flow().start)).collect();
+                std::iter::from_fn(|| workload.next_start_time().map(|_| workload.next_flow().start)).collect();
             // The number of events of a renewal process in time t: t / mean, with standard deviation variation * sqrt(t
             // / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());

@@ -11,7 +11,7 @@ use pauseframe_units::Bytes;
 use std::path::Path;
 
 kinds! {
-    /// How large flows are
+    /// Distribution of flow sizes
     pub enum SizesSpec {
         "fixed" => Fixed(Fixed);
         "uniform" => Uniform(Uniform);
@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// Sizes uniform between the two, inclusive
+    /// Sizes with a uniform distribution from min to max, inclusive
     pub struct Uniform {
         /// Smallest flow
         min: Bytes = required_in(SIZES);
@@ -42,7 +42,7 @@ table! {
 }
 
 table! {
-    /// Sizes whose logarithm is uniform between the two
+    /// Sizes whose logarithm has a uniform distribution from min to max
     pub struct LogUniform {
         /// Smallest flow
         min: Bytes = required_in(SIZES);
@@ -60,12 +60,12 @@ fn in_order(t: &mut Table, min: Option<Bytes>, max: Option<Bytes>) {
 
 type Points = Vec<(f64, f64)>;
 
-/// An empirical distribution, linear between its points: a built-in one by name, or a CDF file.
+/// An empirical distribution, linear between its points: a built-in distribution by name, or a CDF file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cdf {
-    /// The built-in name or the path as written.
+    /// The built-in name, or the path as written by the user.
     pub source: String,
-    /// (bytes, probability up to it), ascending, ending at 1.
+    /// Pairs (bytes, cumulative probability), ascending, ending at 1.
     pub points: Points,
 }
 
@@ -99,16 +99,18 @@ impl Cdf {
 }
 
 impl SizesSpec {
-    /// A size in bytes, at least 1. Continuous distributions are rounded to the nearest byte.
+    /// Draws a size in bytes, at least 1. Continuous distributions are rounded to the nearest byte.
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         let size = match self {
             SizesSpec::Fixed(Fixed { size }) => size.0,
-            SizesSpec::Uniform(Uniform { min, max }) => min.0 + rng.below((max.0 - min.0).saturating_add(1)),
+            SizesSpec::Uniform(Uniform { min, max }) => {
+                min.0 + rng.uniform_below((max.0 - min.0).saturating_add(1))
+            }
             SizesSpec::LogUniform(LogUniform { min, max }) => {
                 let (low, high) = (libm::log(min.0 as f64), libm::log(max.0 as f64));
-                (libm::exp(low + rng.unit() * (high - low)).round() as u64).clamp(min.0, max.0)
+                (libm::exp(low + rng.uniform_unit() * (high - low)).round() as u64).clamp(min.0, max.0)
             }
-            SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.unit()).round() as u64,
+            SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.uniform_unit()).round() as u64,
         };
         size.max(1)
     }
@@ -128,8 +130,8 @@ impl SizesSpec {
     }
 }
 
-/// The size at probability `u`, linear between the points. A first point with a probability above 0 is an
-/// atom; so are two points of one size.
+/// The size at cumulative probability `u`, interpolated linearly between the points. A first point with a
+/// probability above 0 is an atom, as are two points with the same size.
 fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     let above = points.partition_point(|(_, p)| *p <= u).min(points.len() - 1);
     let (x1, p1) = points[above];
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_logarithm_is_uniform() {
-        // 64 KB to 32 MB: bolt §IV-A3.
+        // 64 KB to 32 MB, as in bolt §IV-A3.
         let sizes = SizesSpec::LogUniform(LogUniform { min: Bytes::kb(64), max: Bytes::kb(32_000) });
         let (min, max) = (64e3f64, 32e6f64);
         for p in [0.1, 0.5, 0.9] {
@@ -240,7 +242,7 @@ mod tests {
             };
             assert_mean(&sizes, points.windows(2).map(second).sum());
             for (x, p) in points.iter().filter(|(x, _)| *x > 1000.0) {
-                // Rounding to a byte moves at most half a byte's probability.
+                // Rounding to bytes shifts at most the probability of half a byte.
                 assert_quantile(&sizes, *x, *p);
             }
         }
@@ -261,7 +263,7 @@ mod tests {
         fn sizes_are_within_the_range_and_at_least_one(min in 0u64..5000, more in 0u64..1 << 40, seed: u64) {
             let (min, max) = (Bytes(min), Bytes(min + more));
             let points = vec![(min.0 as f64, 0.0), (max.0 as f64, 1.0)];
-            let mut rng = pauseframe_engine::stream(seed, "range", 0);
+            let mut rng = pauseframe_engine::random_stream(seed, "range", 0);
             for sizes in [
                 SizesSpec::Uniform(Uniform { min, max }),
                 SizesSpec::LogUniform(LogUniform { min: min.max(Bytes(1)), max: max.max(Bytes(1)) }),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const PACKED_MAX: usize = 8 << 20;
 const RANKS_MAX: u32 = 65_536;
 
-/// From a trace (a file, packed text, plain text) or from a pattern.
+/// Reads the application from a trace (a file, packed text, plain text) or a pattern.
 pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     let given: Vec<&str> =
         ["trace", "packed", "program", "pattern"].into_iter().filter(|key| t.has(key)).collect();
@@ -168,7 +168,7 @@ fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> 
     None
 }
 
-/// `"allreduce = ring"`.
+/// Parses entries such as `"allreduce = ring"`.
 pub(crate) fn choices(t: &mut Table, algorithms: &[String]) -> Option<Choices> {
     let mut choices = Choices::default();
     for text in algorithms {

@@ -29,7 +29,7 @@ table! {
         };
         /// Rate of a source while it sends, including all overhead on the wire
         rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
-        // The largest that an MTU of 1500 bytes takes.
+        // The largest payload for an MTU of 1500 bytes.
         /// Application bytes of a datagram
         datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
         /// Datagrams are ECN-capable (ECT(0)) and get marked; the source does not react
@@ -41,7 +41,7 @@ table! {
         burst: Option<BurstSpec> = try_by(burst, context);
         /// Application bytes per source
         size: Option<Bytes> = optional_in(SIZES, "none: until stop");
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
@@ -50,11 +50,12 @@ table! {
 }
 
 table! {
-    /// Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them
+    /// Random on-off: bursts of these sizes at the rate of the workload, with pauses of this mean between
+    /// them
     pub struct BurstSpec {
         /// Application bytes of a burst
         sizes: SizesSpec = try_section(|t| SizesSpec::read(t, "kind", None, SIZES_DOC, context));
-        /// Mean pause between the end of a burst and the start of the next, exponential
+        /// Mean of the exponential pause from the end of a burst to the start of the next
         idle: Span = required_in(Span(1)..=TIME_MAX);
     }
     pub fn try_read(t, context: &Context);
@@ -102,7 +103,6 @@ impl Kind for UdpSpec {
     }
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Udp {
     /// The common settings of the flows.
@@ -171,7 +171,7 @@ impl Workload for Udp {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -179,7 +179,7 @@ impl Workload for Udp {
         let (start, number) = self.first().expect("asked for a flow only while next_start gives a time");
         let source = &mut self.sources[number];
         let others: Vec<NodeId> = self.destinations.iter().copied().filter(|d| *d != source.host).collect();
-        let destination = others[source.rng.below(others.len() as u64) as usize];
+        let destination = others[source.rng.uniform_below(others.len() as u64) as usize];
         let size = match &self.burst {
             Some(burst) => burst.sizes.draw(&mut source.rng).min(source.remaining),
             None => source.remaining,
@@ -243,7 +243,8 @@ mod tests {
         let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
         assert!(flows.iter().all(|flow| flow.size == 28_000));
-        // The number of bursts of four sources in a second: 8000, with a standard deviation of sqrt(8000) * 276 / 500.
+        // Four sources send 8000 bursts per second on average, with a standard deviation of sqrt(8000) * 276
+        // / 500.
         assert_within(flows.len() as f64, 8000.0, 4.0 * 8000f64.sqrt() * 276.0 / 500.0);
         let mut by_source = std::collections::BTreeMap::new();
         for flow in &flows {

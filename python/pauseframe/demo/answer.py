@@ -1,4 +1,4 @@
-"""The result of the demo in one sentence, one chart and one table, from all seeds of its runs."""
+"""The demo's answer: one sentence, one chart and one table, from the demo's own runs over all seeds."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Pooled:
         return _quantile(self.incasts, percentile)
 
     def time_text(self, percentile: str) -> str:
-        """The percentile as text, marked if too few samples lie beyond it."""
+        """The percentile as text, with a mark if too few samples lie beyond it."""
         return marked(format_us(self.time(percentile)), len(self.incasts), SHARES[percentile])
 
 
 def answer(runs: Mapping[str, Sequence[RunData]]) -> Answer:
-    """The result of each transport. `runs` has the runs of all seeds by variant, TCP first."""
+    """The answer from the runs of all seeds by variant; TCP comes first."""
     pooled = {variant: _pooled(NAMES[variant], of_one) for variant, of_one in runs.items()}
     percentile = highest_sure(min(len(one.incasts) for one in pooled.values()))
     percentile = min(percentile, "p99", key=lambda name: SHARES[name])
@@ -95,7 +95,7 @@ def _quantile(values: pl.Series, percentile: str) -> float | None:
 
 
 def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
-    """Compares TCP-Bolt with TCP and with DCTCP, its strongest rival; the sentence follows the numbers."""
+    """The sentence that compares TCP-Bolt with TCP, and with DCTCP, its strongest rival, whatever the outcome."""
     tcp, dctcp, bolt = pooled["tcp"], pooled["dctcp"], pooled["tcp_bolt"]
     times = [one.time(percentile) for one in (tcp, dctcp, bolt)]
     if None in times:
@@ -118,12 +118,12 @@ def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
 
 
 def _whole(value: str) -> str:
-    """A number and its unit, joined by a no-break space."""
+    """A number and its unit with a non-breaking space."""
     return value.replace(" ", "\u00a0")
 
 
 def _times(base: float, other: float) -> str:
-    """Describes how the time `other` compares with the time `base`.
+    """Compares the time `other` with the time `base`.
 
     >>> _times(6000, 800), _times(1.0, 2.0), _times(1.0, 1.001)
     ('7.5 times faster', '2 times slower', 'no faster and no slower')

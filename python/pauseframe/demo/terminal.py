@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pauseframe.report import Answer
 
 BAR_CELLS = 40
-"""Width of the longest bar."""
+"""Width of the longest bar in terminal cells."""
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def print_demo(demo: Demo) -> None:
-    """Prints the opening of the report and the verdicts."""
+    """Prints the first part of the report, and the verdicts."""
     console = wide_console()
     console.print(f"\n{demo.answer.sentence}\n", highlight=False)
     console.print(_chart(demo.answer))
@@ -40,7 +40,7 @@ def _chart(answer: Answer) -> Table:
 
 
 def _bar(share: float) -> str:
-    """A bar of block characters, in eighths of a cell.
+    """A bar of block characters, in steps of an eighth of a cell.
 
     >>> _bar(0.0625), _bar(0.006)
     ('██▌', '▎')

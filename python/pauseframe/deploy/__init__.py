@@ -1,4 +1,4 @@
-"""Turns a plan of `pauseframe route plan` into files for switches and hosts, and into roll-out and roll-back steps."""
+"""From a plan of `pauseframe route plan` to files for switches and hosts, an order of roll-out, and its undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the names of real devices from a CSV, or from `lldpctl -f json0` of the switches and hosts."""
+"""Names of real devices, from a CSV file or from `lldpctl -f json0` on the cabled switches and hosts."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 
 
 class DeployError(ValueError):
-    """A plan cannot be deployed as requested: the obstacle and a remedy."""
+    """A plan cannot be deployed as requested; the message gives the reason and the remedy."""
 
 
 @dataclass
 class Inventory:
-    """MAC address and interface of hosts, ports of switches with their lanes, and LLDP's view of links."""
+    """MAC addresses and interfaces of hosts, ports and lanes of switches, and LLDP's view of the links."""
 
     macs: dict[str, str] = field(default_factory=dict)
     nics: dict[str, str] = field(default_factory=dict)
     ports: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Maps (device, the plan's port) to the device's port."""
+    """Map from (device, port in the plan) to the port name on the device."""
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Maps (device, its port) to the SerDes lanes of the port."""
+    """Map from (device, port name) to the SerDes lanes of the port."""
     given: bool = False
-    """Whether any inventory was read; without one, placeholders are written."""
+    """True if an inventory was read; without one, the files contain placeholders."""
     seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
-    """Maps (device, other device) to the ports that the first announces to the other."""
+    """Map from (device, other device) to the first device's LLDP data about its links to the other device."""
 
     def links(self, one: str, other: str) -> list[tuple[str, str, str]]:
-        """(port of the one, port of the other, MAC address of the latter) for each link between two devices.
+        """The links between two devices: (port of the first, port of the second, MAC address of the second port).
 
-        A device's own announcement of its ports takes precedence: SONiC announces aliases, Linux MAC addresses.
-        DeployError if several links exist and the two devices disagree about them.
+        Each device knows its own ports best: SONiC announces aliases, Linux MAC addresses. Raises DeployError if there
+        are several links and the data of the two devices do not match.
         """
         ours, theirs = (sorted(self.seen.get(pair, []), key=_order) for pair in ((one, other), (other, one)))
         if not ours:
@@ -69,7 +69,7 @@ class Inventory:
 
 
 def _announced(neighbour: Neighbour) -> str:
-    """The other port's name if announced; Linux announces it in the description beside the MAC address."""
+    """Name of the neighbour's port as LLDP announces it; Linux puts it into the description, beside the MAC address."""
     name = neighbour.description if neighbour.mac else neighbour.far
     return name if _PORT.fullmatch(name) else ""
 
@@ -82,8 +82,8 @@ def _order(neighbour: Neighbour) -> list[tuple[int, str]]:
 def read_inventory(paths: Iterable[Path]) -> Inventory:
     """Reads CSV files, LLDP files, the config_db.json of switches, or folders of these.
 
-    The columns of a CSV are `device` and, if known, `mac`, `port`, `name`, `lanes`. A file belongs to the device after
-    which it or its folder is named (leaf0.lldp.json, leaf0/config_db.json).
+    The columns of a CSV file are `device` and, as far as known, `mac`, `port`, `name`, `lanes`. The name of another
+    file or of its folder names the device (leaf0.lldp.json, leaf0/config_db.json).
     """
     found = Inventory()
     for path in paths:
@@ -102,7 +102,7 @@ def read_inventory(paths: Iterable[Path]) -> Inventory:
 
 
 def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
-    """Adds a file and returns whether it was an inventory; a file that the caller names must be one."""
+    """Reads a file into the inventory; False if the file has another format, an error if such a file is `wanted`."""
     text = read_text(path)
     if path.suffix != ".json" and not text.lstrip().startswith("{"):
         try:
@@ -129,7 +129,7 @@ def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
 
 
 def _read_config_db(value: Json, device: str, path: Path, found: Inventory) -> None:
-    """The lanes of a switch from its table PORT."""
+    """Reads the lanes of a switch from the switch's own table PORT."""
     for document in documents(value, str(path)):
         name = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname") or document.case or device
         for port, row in document.rows("PORT").items():

@@ -1,9 +1,6 @@
-"""Writes the configuration of Linux switches: a bridge with VLAN filtering and static rows.
+"""A plan for Linux switches: a bridge with VLAN filtering and static rows, no learning, flooding or spanning tree.
 
-Learning, flooding and spanning tree are off.
-
-`setup.sh` configures the switch; the JSON files beside it have the output that `ip -j`, `bridge -j` and `dcb -j` print
-afterwards.
+`setup.sh` sets up the bridge; the JSON files beside it hold the expected output of `ip -j`, `bridge -j` and `dcb -j`.
 """
 
 from __future__ import annotations
@@ -17,12 +14,12 @@ if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, Settings
 
 BRIDGE = "pfbr0"
-"""A bridge name that no operator uses, because --undo deletes the bridge."""
+"""A name that no bridge of the operator has, because --undo deletes this bridge."""
 Json = list[dict[str, object]]
 
 
 def script(plan: Plan, switch: str, settings: Settings) -> str:
-    """A shell script, safe to run twice; `--undo` removes the bridge."""
+    """A shell script that is safe to run twice; `--undo` removes the bridge."""
     ports = plan.ports(switch)
     macs = {host.name: host.mac for host in plan.hosts}
     lines = [
@@ -88,7 +85,7 @@ esac
 
 
 def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
-    """The relevant parts of the output of `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb` and `dcb -j pfc`."""
+    """Relevant parts of the expected output of `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb`, `dcb -j pfc`."""
     macs = {host.name: host.mac for host in plan.hosts}
     ports = plan.ports(switch)
     bridge = {

@@ -1,8 +1,8 @@
-"""Orders the changes of devices so that no intermediate state can deadlock or lose frames, and verifies each step.
+"""An order of changes to devices in which no intermediate state can deadlock or lose frames, verified step by step.
 
-First every switch gets its tables, while no host sends in the new VLANs. Then hosts learn to receive, rack by rack, and
-finally to send. After each step the verifier checks the rows present and the possible senders. The reverse order undoes
-the roll-out.
+First every switch gets its tables, while no host sends in the new VLANs. Then the hosts, rack by rack, are configured
+to receive in the new VLANs. Last the hosts begin to send, rack by rack. After each step the verifier checks the
+installed rows and the possible traffic; the undo is the same list in reverse order.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pauseframe.types import RouteReport
 
 MOST_ROWS = 50_000_000
-"""Maximum of rows times steps for which every state is verified."""
+"""Maximum product of rows and steps for which every state is verified."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Devices that may change in any order."""
+    """Devices that are changed together, in any order among themselves."""
 
     kind: str
-    """"switch", "receive" or "send"."""
+    """Kind of step: "switch", "receive" or "send"."""
     devices: tuple[str, ...]
 
 
 def steps(plan: Plan) -> list[Step]:
-    """The order."""
+    """The steps of the roll-out in their order."""
     racks: dict[str, list[str]] = {}
     for host in plan.hosts:
         racks.setdefault(host.switch, []).append(host.name)
@@ -45,12 +45,11 @@ def steps(plan: Plan) -> list[Step]:
 
 
 def check(plan: Plan, order: list[Step]) -> int:
-    """Verifies the state after each step and returns the number of verified states.
+    """Verifies the state after each step; returns the number of verified states. DeployError names an unsafe state.
 
-    DeployError names the first unsafe state.
-
-    For larger plans only the last state of each kind of step is verified: earlier states have a subset of its rows and
-    senders, so they have no other dependency between buffers and no other route.
+    If the plan is so large that the verification of all states takes minutes, only the last state of each kind of step
+    is verified. An earlier state has a subset of its rows and senders, hence no additional buffer dependency and no
+    additional route.
     """
     rows = sum(map(len, plan.rows.values()))
     last = {step.kind: step for step in order}
@@ -71,9 +70,10 @@ def check(plan: Plan, order: list[Step]) -> int:
 
 
 class _Verifier:
-    """Runs the core's verifier on subsets of a plan's rows.
+    """Runs the core's verifier on parts of a plan's rows.
 
-    Hosts of one switch with the same rows form one destination. States are assembled from prepared pieces of text.
+    Hosts of one switch that have equal rows everywhere are one destination. The text of a state's rows and senders is
+    joined from parts that are made only once.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -103,10 +103,10 @@ class _Verifier:
             self._pairs.setdefault((a, b), []).append(text)
         self._lanes = json.dumps([{"vlan": vlan, "lane": lane} for vlan, lane in sorted(plan.vlans.items())])
         self._safe: set[frozenset[str]] = set()
-        """Switches whose rows cannot deadlock for any senders."""
+        """Sets of switches whose rows cannot deadlock, whichever hosts send."""
 
     def problem(self, ready: set[str], receiving: set[str], sending: set[str]) -> str | None:
-        """Problems of a state: rows of some switches, receiving hosts, and sending hosts."""
+        """The fault of a state (switches with rows, receiving hosts, sending hosts), or None if the state is safe."""
         from pauseframe._core import FabricError
 
         racks, targets = ({self._home[name] for name in names} for names in (sending, receiving))
@@ -124,7 +124,7 @@ class _Verifier:
         return f"loses frames: {lost} routes" if lost else self._unserved(receiving, sending)
 
     def _unserved(self, receiving: set[str], sending: set[str]) -> str | None:
-        """A pair of hosts that no VLAN connects."""
+        """A pair of hosts that no VLAN serves, or None."""
         senders: dict[str, list[str]] = {}
         for name in sorted(sending):
             senders.setdefault(self._home[name], []).append(name)
@@ -136,7 +136,7 @@ class _Verifier:
         return None
 
     def _verify(self, ready: set[str], pairs: Iterable[tuple[str, str]]) -> RouteReport:
-        """The report on the rows of some switches for some senders."""
+        """The verifier's report on the rows of some switches and on the traffic between pairs of hosts."""
         from pauseframe import _core
 
         rows = ",\n".join(text for switch in self._plan.switches if switch in ready for text in self._rows[switch])
@@ -149,7 +149,7 @@ class _Verifier:
 
 
 def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> Topology:
-    """The plan's links, with short names."""
+    """The plan's links with short names."""
     from pauseframe import _core
 
     nodes = [{"id": i, "kind": "switch"} for i in switches.values()]
@@ -168,7 +168,7 @@ def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> To
 
 
 def as_text(order: list[Step], checked: int, target: str, names: dict[str, str]) -> str:
-    """ROLLOUT.md."""
+    """The text of ROLLOUT.md."""
     apply = {
         "sonic": "`config checkpoint before-pauseframe`, `config load -y config_db.json`, then `config load -y "
         "static-l2.json`; on an image without SONiC#2468 instead of that `docker cp fdb.json swss:/ && docker exec "

@@ -26,8 +26,8 @@ def write_deployment(
 ) -> DeploymentSummary:
     """Reads a plan, verifies every step of its roll-out, and writes the files. Returns counts and notes.
 
-    `switches/NAME/` and `hosts/NAME/` hold the files of each device, ROLLOUT.md the order, inventory.csv the names and
-    addresses used. Raises DeployError and DeviceFileError (both ValueError).
+    `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md holds the order, inventory.csv the
+    names and addresses. Raises DeployError and DeviceFileError (both ValueError).
     """
     known = read_inventory(inventory)
     if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
@@ -113,7 +113,7 @@ def _json(path: Path, value: object) -> None:
 
 
 def _lines(value: object, depth: int, margin: str = "") -> str:
-    """JSON with one line per item down to `depth` levels; json.dumps with an indent takes ten times as long."""
+    """JSON with one line per item down to `depth` levels, because json.dumps with an indent takes ten times as long."""
     if depth == 0 or not value or not isinstance(value, dict | list):
         return json.dumps(value)
     inner = margin + " "

@@ -1,4 +1,4 @@
-"""Checks the configuration of a whole fabric: schema and meaning of every file, both ends of each link, deadlock."""
+"""Checks all files of a deployed fabric together: schema and meaning, both ends of each link, deadlock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`--export DIR`: the forwarding rows of devices as tables for `pauseframe route check`.
 
-Names and ports are those of the devices.
+The tables use the devices' own names and ports.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def export(reading: Reading, folder: Path) -> int:
     """Writes topology.graphml and tables.json. Returns the number of rows.
 
-    A host has the name of the neighbour of its port, else its MAC address. A VLAN's lane is that of its paused
-    priority; VLANs without a paused priority are omitted. ValueError without rows, or if the folder is not empty.
+    A host has the name of the neighbour at its port, or else its MAC address. A VLAN's lane follows from its paused
+    priority; VLANs without a paused priority are left out. Raises ValueError if no device has rows or the folder is not
+    empty.
     """
     fabric = reading.fabric
     forwarding = Forwarding.of(fabric)

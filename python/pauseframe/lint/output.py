@@ -21,7 +21,7 @@ LIMIT = 200
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """Text output."""
+    """The findings as lines of text."""
     count: dict[tuple[str, str], int] = {}
     for finding in report.findings:
         key = (finding.place.device, finding.code)
@@ -39,7 +39,7 @@ def as_text(report: Report) -> Iterator[str]:
 
 
 def summary(report: Report) -> str:
-    """One line: the files read and the number of findings."""
+    """One line with the files read and the number of findings."""
     fabric = report.reading.fabric
     errors = len(report.errors)
     found = f"{errors} errors, {len(report.findings) - errors} warnings" if report.findings else "nothing wrong found"
@@ -182,7 +182,7 @@ def _pointer(part: str) -> str:
 
 
 def explain(code: str) -> str:
-    """A rule's page, as text."""
+    """The page of a lint rule, as text."""
     known = rules()
     if code not in known:
         raise ValueError(f"there is no rule {code!r}: the rules are {', '.join(known)}")
@@ -192,5 +192,5 @@ def explain(code: str) -> str:
 
 
 def dump(value: Mapping[str, object]) -> str:
-    """JSON text, ASCII."""
+    """JSON text in ASCII."""
     return json.dumps(value, indent=1)

@@ -41,21 +41,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """A scenario (TOML), and a function that describes its run in a sentence.
-
-    The function returns None if the consequence did not occur.
-    """
+    """A scenario (TOML), and a function that describes its run, or returns None if the consequence did not occur."""
 
     kind: str
     scenario: str
     shown_by: Callable[[Summary], str | None]
     files: tuple[tuple[str, str], ...] = ()
-    """Files beside the scenario: name, text."""
+    """Files that the scenario needs: (name, text)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of a consequence."""
+    """The result of simulating a consequence."""
 
     code: str
     place: str
@@ -91,7 +88,7 @@ def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequ
 
 
 def short_pool(speed: int, needs: Sequence[int], pool: int) -> Consequence:
-    """One host per group of the pool, at most 16, all paused at once. `speed` in Mb/s, the others in bytes.
+    """One host per group of the pool, at most 16, all paused at once. `speed` is in Mb/s, `needs` and `pool` in bytes.
 
     The hosts react so late that after the pause each still sends as much as its group's headroom.
     """
@@ -185,7 +182,7 @@ def pause_storm(speed: int) -> Consequence:
 
 
 def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
-    """A ring of the switches whose buffers wait for each other; each flow crosses two of its links.
+    """A ring of the switches whose buffers wait for each other; each flow crosses two links of the ring.
 
     `hops` lists (switch, its egress port) in the order of waiting.
     """
@@ -197,7 +194,7 @@ def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
     names = [f"r{i}" for i in range(count)]
     links = [(f"h{i}", name) for i, name in enumerate(names)]
     links += [(name, names[(i + 1) % count]) for i, name in enumerate(names)]
-    # Ports have the order of links: eth1 is the switch's host, then come its two ring links.
+    # Ports have the order of the links: eth1 leads to the switch's host, the next two ports to the ring.
     onward = ["eth2", *["eth3"] * (count - 1)]
     rows = [
         f"{name},1,h{to},{'eth1' if at == to else onward[at]}" for to in range(count) for at, name in enumerate(names)

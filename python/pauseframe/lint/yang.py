@@ -15,7 +15,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET  # to write, not to read
+from xml.etree import ElementTree as ET  # for writing XML; reading untrusted XML needs another parser
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.sonic_schema import TABLES
@@ -63,7 +63,7 @@ def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
 
 
 def _with_imports(used: set[str], files: dict[str, Path], prefix: str = "") -> list[str]:
-    """Models with all models that they import, directly or not: their conditions refer to data of the imported ones."""
+    """Models with all directly or indirectly imported models, because conditions refer to data of imported models."""
     found, waiting = set[str](), sorted(used)
     while waiting:
         name = waiting.pop()
@@ -75,18 +75,18 @@ def _with_imports(used: set[str], files: dict[str, Path], prefix: str = "") -> l
 
 
 def module_of(path: Path) -> str:
-    """A model's name: the name of its file without revision."""
+    """Name of a YANG model: the name of its file without the revision."""
     return path.stem.partition("@")[0]
 
 
 def namespace_of(path: Path) -> str:
-    """A model's namespace."""
+    """Namespace of a YANG model."""
     found = re.search(r"\bnamespace\s+\"([^\"]+)\"", path.read_text(encoding="utf-8", errors="replace"))
     return found[1] if found else ""
 
 
 def tables_of(path: Path) -> set[str]:
-    """The tables of a model that this module knows."""
+    """The tables of a model that this program knows."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return set(re.findall(r"^\s*container\s+([A-Z][A-Z0-9_]*)\s*\{", text, re.MULTILINE)) & set(TABLES)
 
@@ -99,7 +99,9 @@ def lists_of(path: Path) -> set[str]:
 def instance(
     database: ConfigDb, containers: dict[str, str], namespaces: dict[str, str], lists: dict[str, set[str]]
 ) -> tuple[str, set[str]]:
-    """Instance data of the models as XML, and the models needed. By model: namespaces, names of leaf-lists.
+    """Instance data of the models as XML, and the models that the data need.
+
+    Namespaces and leaf-list names are given by model.
 
     XML needs no distinction between numbers and texts, unlike JSON.
     """
@@ -163,10 +165,11 @@ def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list
 
 
 def yangson(models: Path, files: list[Path], data: str) -> tuple[list[str], bool]:
-    """Messages of the package yangson about instance data; it stops at the first error.
+    """Messages of the package yangson about instance data; yangson stops at the first error.
 
-    An unreadable model is reported with yangson's message. yangson needs the modules listed as a YANG library (RFC
-    7895) and does not know `text()` in conditions (XPath 1.0); of a leaf, which has no children, that is its value.
+    An unreadable model is reported with yangson's message. yangson needs a list of the modules as a YANG library (RFC
+    7895). It does not support `text()` in conditions (XPath 1.0), so `text()` is replaced by `.`, the value of the
+    leaf.
     """
     from yangson import DataModel
     from yangson.enumerations import ContentType
@@ -189,7 +192,7 @@ def yangson(models: Path, files: list[Path], data: str) -> tuple[list[str], bool
 
 
 def _library(here: dict[str, Path], files: list[Path]) -> str:
-    """A YANG library of the models with data, and of those in `here` that they import."""
+    """A YANG library of the models that have data, and of the models in `here` that these import."""
     main = {module_of(path) for path in files}
     modules = [
         {

@@ -28,7 +28,7 @@ ECN, LOSS = 0, 1
 
 PS_PER = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 MICROSECOND, SECOND = 10**6, 10**12
-"""A time in picoseconds, the unit of `ack.now`, `ack.rtt` and `ack.srtt`."""
+"""Picoseconds in a microsecond and in a second; `ack.now`, `ack.rtt` and `ack.srtt` are in picoseconds."""
 
 ARGUMENTS = {
     "init": ("self",),
@@ -42,7 +42,7 @@ ARGUMENTS = {
     "probe_after": ("self",),
     "alpha": ("self",),
 }
-"""The functions that a class can have, with their arguments."""
+"""The methods that a class can have, with their arguments."""
 REQUIRED = ("increase", "reduced")
 
 
@@ -57,11 +57,11 @@ class Constant:
 
     @property
     def kind(self) -> int:
-        """Its kind in the C interface, by the type of its default."""
+        """The type of the constant in the C interface, from the type of its default."""
         return {bool: FLAG, int: COUNT, float: NUMBER, str: TIME}[type(self.value)]
 
     def raw(self, value: Any) -> int | float:
-        """A value in the format of the state block: times in picoseconds."""
+        """A value in the format of the state block, with times in picoseconds."""
         return picoseconds(value) if self.kind == TIME else float(value) if self.kind == NUMBER else int(value)
 
 
@@ -76,7 +76,7 @@ class StateField:
 
 @dataclass(frozen=True)
 class Description:
-    """The description of a decorated class."""
+    """The description of a decorated class: its name, constants, state and methods."""
 
     name: str
     doc: str
@@ -89,7 +89,7 @@ class Description:
     cls: type = field(compare=False)
 
     def is_float(self, name: str) -> bool:
-        """Whether a field of `self` is a floating-point number."""
+        """True if a field of `self` is a floating-point number."""
         known = self.constants.get(name)
         return known.kind == NUMBER if known is not None else self.state[name].is_float
 
@@ -111,9 +111,9 @@ class Description:
 def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) -> Any:
     """A constant of a congestion control, which becomes a key of scenarios: `gain` of "mine" is `transport.mine_gain`.
 
-    The type of the default is the type of the constant: a number (0.5), a whole number from 0 on (2), a flag (False),
-    or a time ("50 us", in picoseconds in `self`). `doc` is its documentation with unit and source. `range` has the
-    smallest and the largest allowed value.
+    The type of the default is the type of the constant: a float (0.5), a non-negative integer (2), a Boolean (False),
+    or a time ("50 us", which `self` holds in picoseconds). `doc` describes the constant with unit and source. `range`
+    has the smallest and the largest allowed value.
     """
     low, high = (None, None) if range is None else range
     if type(default) not in (bool, int, float, str):

@@ -37,7 +37,7 @@ class LoadedFile:
     sha256: str
     content: bytes
     names: tuple[str, ...]
-    """The names of its congestion controls in scenarios."""
+    """The names of the file's congestion controls in scenarios."""
     is_file: bool = True
     """False for a class of a notebook, which no other process can load."""
 
@@ -45,13 +45,13 @@ class LoadedFile:
 def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".") -> list[LoadedFile]:
     """Loads plug-ins that are not loaded yet. Relative paths start at `base_dir`, or at the working folder.
 
-    Raises InputError if a file is not a plug-in, and FileNotFoundError.
+    Raises InputError if a file is not a plug-in, and FileNotFoundError if it does not exist.
     """
     return [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
 
 
 def files_of(text: str) -> list[str]:
-    """`[plugins] files` of a scenario; empty if the text is not TOML, which the core will report."""
+    """`[plugins] files` of a scenario; empty if the text is not TOML, which the core reports later."""
     try:
         table = tomllib.loads(text).get("plugins", {})
     except tomllib.TOMLDecodeError:
@@ -66,7 +66,7 @@ def loaded_files() -> list[LoadedFile]:
 
 
 def is_loaded(file_name: str, sha256: str) -> bool:
-    """Whether this process has loaded a file with this name and content."""
+    """True if this process has loaded a file with this name and content."""
     return f"{file_name} {sha256}" in _loaded
 
 
@@ -89,7 +89,7 @@ def _load_path(path: Path, base_dir: Path) -> LoadedFile:
 
 def _keep(file: LoadedFile) -> LoadedFile:
     for key in [key for key, other in _loaded.items() if set(other.names) & set(file.names)]:
-        del _loaded[key]  # a newer version of it
+        del _loaded[key]  # the loaded plug-in is an older version
     _loaded[f"{Path(file.path).name} {file.sha256}"] = file
     return file
 
@@ -216,5 +216,5 @@ def _described(description: Description, functions: dict[str, Any]) -> abi.Algor
 def _address(function: Any) -> int | None:
     import ctypes
 
-    address = getattr(function, "address", None)  # of Numba
+    address = getattr(function, "address", None)  # functions compiled by Numba have an address
     return address if address is not None else ctypes.cast(function, ctypes.c_void_p).value

@@ -38,7 +38,7 @@ REFERENCES: tuple[tuple[Literal["ideal_us", "alone_us"], str, str], ...] = (
     ("ideal_us", "on ideal hardware", "line-ns-open"),
     ("alone_us", "alone", "diamond"),
 )
-"""Reference times of a job: column, words, and mark."""
+"""Times of a job beside its own run time: column, label, and marker symbol."""
 SPREAD = 4.0
 """Ratio of job times above which jobs get separate axes."""
 
@@ -74,29 +74,29 @@ class Job:
     row: JobRow
     ranks: pl.DataFrame
     timeline: pl.DataFrame
-    """Empty if the job recorded none."""
+    """The job's timeline; empty if the scenario did not record one."""
     end_us: float
-    """When it finished, or when the run ended."""
+    """End of the job, or of the run if the job did not finish."""
 
     @property
     def name(self) -> str:
-        """Name of its workload."""
+        """Name of the job's workload."""
         return self.row["job"]
 
     @property
     def start_us(self) -> float:
-        """When its ranks began."""
+        """Start of the job's ranks."""
         return self.row["start_us"]
 
     @property
     def per_row(self) -> int:
-        """Number of ranks per row of a figure."""
+        """Number of ranks that one row of a figure shows."""
         return -(-self.row["ranks"] // ROWS)
 
 
 @dataclass(frozen=True)
 class JobTable:
-    """Some columns about jobs."""
+    """A table with some columns about jobs."""
 
     columns: Sequence[str]
     rows: list[tuple[int, str, list[str]]]
@@ -105,22 +105,22 @@ class JobTable:
 
 @dataclass(frozen=True)
 class Section:
-    """The template's data about applications; figures by their numbers in the page, with their headings."""
+    """The template's data about applications: numbers of figures in the page, with their headings."""
 
     alone: bool
-    """Whether a job has a time without the other workloads."""
+    """True if some job also ran alone."""
     tables: list[JobTable]
     stuck: list[tuple[Job, list[str]]]
-    """Unfinished jobs, and what their ranks wait for."""
+    """Unfinished jobs, with the operations that their ranks wait for."""
     references: list[tuple[str, int]]
     clocks: list[tuple[str, int]]
     lines: list[tuple[str, int, int]]
-    """Activities of ranks over time, and their shares."""
+    """Figures of the ranks' activities over time, and of their shares."""
     ranks: list[tuple[str, int]]
     left: int
-    """Jobs in the tables only."""
+    """Number of jobs that appear only in tables."""
     unrecorded: list[str]
-    """Jobs without a time line."""
+    """Names of jobs without a timeline."""
 
 
 def jobs(runs: Sequence[RunData]) -> list[Job]:
@@ -149,7 +149,7 @@ def _collected(table: pl.LazyFrame | None) -> pl.DataFrame:
 
 
 def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | None:
-    """The template's data about applications; None without any. `add` assigns a number to a figure."""
+    """The template's data about applications, or None without any application. `add` assigns a number to a figure."""
     found = jobs(runs)
     if not found:
         return None
@@ -182,7 +182,7 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
 
 
 def _tables(found: Sequence[Job]) -> list[JobTable]:
-    """Times; activities of ranks and connections. Two tables, so that all columns fit on a screen."""
+    """Two tables, so that all columns fit on a screen: one of times, one of activities of ranks and connections."""
     cells = [(job.run, job.label, _cells(job)) for job in found]
     return [
         JobTable(names, [(run, label, [texts[name] for name in names]) for run, label, texts in cells])
@@ -244,7 +244,7 @@ def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
 
 
 def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
-    """The jobs of one run on one clock: a bar each, with marks for their end without the others and on ideal hardware.
+    """The jobs of one run on a common time axis: one bar per job, with marks for its end alone and on ideal hardware.
 
     `until_us`, the end of the axis, is the same for all runs of a page.
     """
@@ -318,7 +318,7 @@ def rank_figure(job: Job) -> Figure:
 
 
 def _row_names(job: Job) -> list[str]:
-    """Number of ranks per row of a figure."""
+    """Names of a figure's rows: the ranks of each row."""
     if job.per_row == 1:
         return [f"rank {rank} on {host}" for rank, host in job.ranks.sort("rank").select("rank", "host").rows()]
     last = job.row["ranks"] - 1
@@ -326,7 +326,7 @@ def _row_names(job: Job) -> list[str]:
 
 
 def occupied(job: Job, per_row: int) -> pl.DataFrame:
-    """Microseconds of each activity per row (of ranks) and column (of `COLUMNS` intervals)."""
+    """Microseconds that the ranks of each row spend on each activity in each of `COLUMNS` intervals."""
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
     start, end = (pl.col(name) - job.start_us for name in ("start_us", "end_us"))
     last = pl.max_horizontal(((end / width).ceil() - 1).cast(pl.Int64).clip(0, COLUMNS - 1), pl.col("first"))
@@ -347,7 +347,7 @@ def occupied(job: Job, per_row: int) -> pl.DataFrame:
 
 
 def _bands(job: Job, found: Sequence[Job]) -> Figure:
-    """A row per rank, a column per interval; the colour mixes the activities. One byte (255ths) per activity."""
+    """A row per rank, a column per interval; the colour mixes the activities. Each activity has one byte (255ths)."""
     per_row = job.per_row
     table = occupied(job, per_row)
     rows = -(-job.row["ranks"] // per_row)
@@ -375,7 +375,7 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
 
 
 def _shares(job: Job, found: Sequence[Job]) -> Figure:
-    """How many of the ranks compute, wait and send over time, as stacked areas."""
+    """Stacked areas of the number of ranks that compute, wait and send over time."""
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
     table = occupied(job, job.row["ranks"])
     whole = pl.DataFrame({"column": range(COLUMNS)}).join(table, on="column", how="left", maintain_order="left")
@@ -402,7 +402,7 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
 
 
 def _axis(job: Job, found: Sequence[Job]) -> tuple[float, Axis]:
-    """Steps per microsecond, and the axis: the same for all runs of a job unless one is far longer than another."""
+    """Intervals per microsecond, and the axis; equal for all runs of a job unless one run is far longer."""
     same = [other for other in found if other.name == job.name and len(other.timeline)]
     spans = [other.end_us - other.start_us for other in same]
     if max(spans) > SPREAD * max(min(spans), 1e-9):

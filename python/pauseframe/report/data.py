@@ -37,21 +37,21 @@ CDF_POINTS = 400
 THROUGHPUT_POINTS = 200
 SHORTEST_INTERVAL = 20e-6
 LONGEST_ENTRY = 2000
-"""Maximum length of a shown scenario; lists of flows are longer."""
+"""Maximum length of an entry in a displayed scenario, in characters; lists of flows are longer."""
 ENTRY = re.compile(r"^\S+ = \[\n(?:[ \t].*\n)*\]$|^.+$", re.MULTILINE)
-"""A list with an indented line for each of its items, or any other line."""
+"""An entry of a resolved scenario: a list with one indented line per item, or any single line."""
 
 
 @dataclass(frozen=True)
 class RunData:
-    """One run as the report sees it."""
+    """The data of one run in the form that the report needs."""
 
     label: str
     status: str
     summary: Summary
     scenario_toml: str
     folder: Path | None
-    """The folder of the run."""
+    """The results folder of the run, or None."""
     flows: pl.LazyFrame
     queries: pl.LazyFrame
     ports: pl.LazyFrame
@@ -62,10 +62,10 @@ class RunData:
     jobs: pl.LazyFrame | None = None
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
-    """These six are None in folders without them."""
+    """The following six tables are None if the folder does not have them."""
 
     def check_unchanged(self) -> None:
-        """Raises RunError if the folder has other results by now, because the data read could be of both."""
+        """Raises RunError if the folder's results have changed, because the data may then mix two runs."""
         if self.folder is not None and open_results(self.folder).summary != self.summary:
             raise RunError(f"{self.folder} was overwritten while the report was being built: build the report again")
 
@@ -84,7 +84,7 @@ def from_folder(folder: Path) -> RunData:
 
 
 def from_run(run: Run) -> RunData:
-    """Takes a run from memory."""
+    """The data of a run in memory."""
     if run.folder is not None:
         return from_folder(run.folder)
     tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
@@ -92,7 +92,7 @@ def from_run(run: Run) -> RunData:
 
 
 def conditions_of(run: RunData) -> Conditions:
-    """What a comparison of this run's completion times depends on."""
+    """The conditions of this run that affect a comparison of completion times."""
     said = run.summary
     left = said["flows_total"] - said["flows_finished"]
     lossless, buffer = buffers(run.scenario_toml)
@@ -107,8 +107,15 @@ def completed_flows(run: RunData) -> int:
     return int(run.flows.select(pl.col("fct_us").count()).collect().item())
 
 
+def flow_sum(run: RunData, column: str) -> int:
+    """The sum of a column over all flows; 0 in results without the column."""
+    if column not in run.flows.collect_schema().names():
+        return 0
+    return int(run.flows.select(pl.col(column).sum()).collect().item() or 0)
+
+
 def finished_flows(run: RunData) -> pl.DataFrame:
-    """The finished flows: size (both directions), bin, fct_us, slowdown."""
+    """The finished flows, with columns size (both directions), bin, fct_us, slowdown."""
     size = pl.col("size_bytes") + pl.col("reply_bytes")
     return (
         run.flows.filter(pl.col("fct_us").is_not_null())
@@ -125,7 +132,7 @@ def unfinished_by(table: pl.LazyFrame, key: pl.Expr) -> dict[Any, int]:
 
 
 def unfinished_flows(run: RunData) -> dict[int, int]:
-    """The flows without a completion time, by size bin. Flows without a size (until stopped) have no such time."""
+    """Number of flows without a completion time, by size bin, without flows that never have one (until stopped)."""
     sized = run.flows.filter(pl.col("size_bytes").is_not_null())
     return unfinished_by(sized, size_bin(pl.col("size_bytes") + pl.col("reply_bytes")))
 
@@ -154,7 +161,7 @@ def cdf(values: pl.Series, points: int = CDF_POINTS) -> tuple[list[float], list[
 
 
 def slowdown_by_size(frame: pl.DataFrame) -> pl.DataFrame:
-    """Per bin of sizes a factor of four wide (from 1 KB): size (geometric mean), n, p50 and p99 of slowdown."""
+    """For each size bin (a factor of four, from 1 KB): size (geometric mean), n, p50 and p99 of slowdown."""
     power = ((pl.col("size").cast(pl.Float64) / 1000).log(4.0)).floor().alias("power")
     return (
         frame.filter(pl.col("size") > 0)
@@ -170,12 +177,12 @@ def slowdown_by_size(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def finished_queries(run: RunData) -> pl.DataFrame:
-    """The finished queries: response_bytes, fct_us, slowdown."""
+    """The finished queries, with columns response_bytes, fct_us, slowdown."""
     return run.queries.filter(pl.col("fct_us").is_not_null()).select("response_bytes", "fct_us", "slowdown").collect()
 
 
 def busy_until(run: RunData, share: float = 0.995) -> float:
-    """Time in seconds when this share of all bytes had arrived: the idle end of a run is not shown."""
+    """Time in seconds at which the given share of all bytes has arrived; figures do not show the idle end of a run."""
     end: float = run.summary["sim_time_s"]
     steps = received(run)
     if steps.is_empty():
@@ -188,7 +195,7 @@ def busy_until(run: RunData, share: float = 0.995) -> float:
 
 
 def _last_finish(run: RunData, end: float) -> float:
-    """When the last flow finished, if the arrival of bytes was not recorded."""
+    """Time when the last flow finished, for runs that did not record the arrival of bytes."""
     last: float | None = run.flows.select(pl.col("finish_us").max()).collect().item()
     return end if last is None else min(last / 1e6, end)
 
@@ -207,18 +214,19 @@ def received(run: RunData) -> pl.DataFrame:
 
 
 def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
-    """Received bits per second up to a time, as pairs (s, b/s).
+    """Received bits per second until a given time: (s, b/s).
 
-    Each value holds until the next time; the last one closes the line. Neighbouring intervals are merged until they
-    are 20 us and 1/200 of the time long, so that one extra packet in an interval is negligible. Values are not
-    smoothed.
+    Each value holds until the next time, and the last value closes the line.
+
+    Neighbouring intervals are merged until they are a two-hundredth of the time and 20 us long, so that a single packet
+    too many in an interval is negligible. The rates are not smoothed.
     """
     steps = received(run).filter(pl.col("start") < until)
     if steps.is_empty():
         return [], []
     least = max(until / THROUGHPUT_POINTS, min(SHORTEST_INTERVAL, until / 10))
     width = max(1, math.ceil(least / (steps["end"][0] - steps["start"][0]) - 1e-9))
-    # A shorter rest is merged with the last interval: a packet in it would look like a peak.
+    # An incomplete last group is merged with the group before it, since one packet in it would look like a peak.
     last = max(len(steps) // width - 1, 0)
     number = pl.min_horizontal(pl.int_range(pl.len()) // width, pl.lit(last))
     wide = steps.group_by(number.alias("number"), maintain_order=True).agg(
@@ -260,7 +268,7 @@ def ports_by_number(run: RunData) -> pl.DataFrame:
 def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | None = None) -> list[str]:
     """The entities with the highest peaks in any run, among names that match the glob `pattern`.
 
-    At most `count` ports or flows; a port includes all priorities, because runs may use different ones.
+    Returns at most `count` ports or flows; a port includes all its priorities, because runs may use different ones.
     """
     peaks = pl.concat(
         [
@@ -280,7 +288,7 @@ def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | Non
 
 
 def whose(entity: str) -> str:
-    """The port of "leaf0:3/p3", or the flow itself."""
+    """The port of an entity such as "leaf0:3/p3", or the entity itself for a flow."""
     return entity.partition("/")[0]
 
 
@@ -317,7 +325,7 @@ def metrics(run: RunData) -> dict[str, int]:
 
 
 def natural(name: str) -> tuple[Any, ...]:
-    """Sorts "edge2" before "edge10"."""
+    """Sort key that puts "edge2" before "edge10"."""
     groups = itertools.groupby(name, str.isdigit)
     return tuple((1, int("".join(part)), "") if digit else (0, 0, "".join(part)) for digit, part in groups)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pauseframe.report.summary import SummaryTable
 
     Named = list[tuple[str, int]]
-    """A heading and its figures."""
+    """Headings, each with the number of a figure."""
 
     PercentileRow = tuple[int, str, str, list[tuple[str, str]]]
     """Number and label of a run, its finished and total flows, and each percentile with its ratio to the first run."""
@@ -27,7 +27,7 @@ class Bar:
     """Length relative to the longest bar, 0 to 1."""
     text: str
     run: int
-    """Number of its colour."""
+    """Number of the run whose colour the bar has."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Answer:
 
     sentence: str
     chart: str
-    """Title of the chart."""
+    """Title of the chart at the top of a report."""
     bars: list[Bar]
     heads: list[tuple[str, bool]]
     """Column heads, and whether a phone shows the column."""
     rows: list[tuple[str, list[tuple[str, str]]]]
-    """First cell of each row, and the others: a text, and other causes of the difference."""
+    """For each row: the first cell, then (text, other causes of the difference) for each further cell."""
     note: str
 
     def as_records(self) -> list[dict[str, str]]:
@@ -63,7 +63,7 @@ class Player:
 
 @dataclass(frozen=True)
 class RunHeader:
-    """Remarks on a run beside its results."""
+    """Notes about a run, shown beside its results."""
 
     label: str
     status: str
@@ -76,7 +76,7 @@ class RunHeader:
     warnings: list[str]
     nic_queue: str
     series_end: str
-    """When the series reached its row limit; empty if it is complete."""
+    """Time at which the series reached its row limit; empty if the series is complete."""
     circles: list[list[str]]
     """The queues of each deadlock."""
     toml: str
@@ -84,7 +84,7 @@ class RunHeader:
 
 @dataclass(frozen=True)
 class SizeBin:
-    """Completion times of flows of some sizes."""
+    """Completion times of the flows in a size bin."""
 
     name: str
     cdf: int
@@ -114,7 +114,7 @@ class GroupPage:
     caution: str
     summaries: list[SummaryTable]
     marks: str
-    """The meaning of the mark at percentiles; empty if none is marked."""
+    """Explanation of the mark for unsure percentiles; empty if no percentile is marked."""
     bins: list[SizeBin]
     percentiles: Named
     slowdown: Named
@@ -124,9 +124,9 @@ class GroupPage:
     lines: list[tuple[str, str, Named]]
     """Title and note of a sampled metric, and its figures."""
     pauses: list[tuple[str, int, int]]
-    """By run: the depth of pauses over time, and the tree of pauses."""
+    """For each run: figures of the depth of pauses over time and of the tree of pauses."""
     drops: int | None
     timeouts: int | None
     heat: Markup | None
     busiest: list[tuple[str, list[list[str]]]]
-    """By run: its busiest ports, with a text per column."""
+    """For each run: its busiest ports, with a text per column."""

@@ -1,4 +1,4 @@
-"""How pauses spread: the number of pauses at each depth over time, and the tree of causes at its largest.
+"""Figures of the spread of pauses: their number at each depth over time, and the tree of causes at the worst instant.
 
 Depth 0 is a root: a queue that was simply too full. A pause at depth n was requested because a pause at depth n - 1
 held back packets (docs/reference/results.md, pause_tree).
@@ -21,7 +21,7 @@ POINTS = 300
 TREE_NODES = 200
 LABELLED = 80
 """Maximum number of ports with names in the tree."""
-FIRST_DEPTH_COLOUR = 5  # apart from the colours of the first runs
+FIRST_DEPTH_COLOUR = 5  # the colour differs from those of the first runs
 
 
 def intervals(run: RunData) -> pl.DataFrame:
@@ -58,7 +58,10 @@ def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], d
 
 
 def worst_instant(pauses: pl.DataFrame) -> float:
-    """The instant with the largest sum of depths; ties go to the most pauses, then to the first instant."""
+    """The instant at which pauses have spread furthest.
+
+    It is the instant with the largest sum of depths, then the one with the most pauses, then the earliest.
+    """
     depth = pl.col("depth").cast(pl.Int64)
     steps = pl.concat(
         [
@@ -67,13 +70,13 @@ def worst_instant(pauses: pl.DataFrame) -> float:
         ]
     ).sort("t", "step")
     sums = steps.select("t", pl.col("step", "deep").cum_sum())
-    # Pauses that end and begin at one instant are counted together before the instant is evaluated.
+    # All pauses that end or begin at one instant are counted before the instant is evaluated.
     sums = sums.group_by("t", maintain_order=True).last()
     return float(sums.sort("deep", "step", "t", descending=[True, True, False])["t"][0])
 
 
 def depth_figure(run: RunData, until: float) -> Figure | None:
-    """Current pauses by depth, as stacked areas over time; None without any."""
+    """Stacked areas of the number of pauses at each depth over time; None without any pause."""
     pauses = intervals(run)
     if pauses.is_empty():
         return None
@@ -104,7 +107,7 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
 def tree_figure(run: RunData) -> Figure | None:
     """The pauses at their widest spread: a row per port, its depth on the x axis, an edge for each cause.
 
-    The cause of a pause may have ended before the pause; the tree contains it nevertheless.
+    A cause may have ended before the pause that it caused; the tree still shows the cause.
     """
     pauses = intervals(run)
     if pauses.is_empty():
@@ -156,17 +159,17 @@ def tree_figure(run: RunData) -> Figure | None:
 
 @dataclass(frozen=True)
 class Node:
-    """A port in the tree."""
+    """A port in the tree of pauses."""
 
     depth: int
     by: str
-    """The node that paused it."""
+    """The node that sent the pause."""
     stands: bool
-    """Whether the port was paused at the shown instant."""
+    """True if the port was paused at the displayed instant."""
 
 
 def tree(pauses: pl.DataFrame, at: float) -> tuple[dict[str, Node], list[tuple[str, str]]]:
-    """The ports paused at a time and all their causes, with (cause, effect); at most `TREE_NODES`."""
+    """The ports paused at a time with all their causes, and (cause, effect) pairs; at most `TREE_NODES` ports."""
     pauses = pauses.filter(pl.col("start") <= at)
     rows = pauses.select("interval", "port", "by_node", "depth", "parents").rows()
     known = {number: (port, by, depth, parents) for number, port, by, depth, parents in rows}

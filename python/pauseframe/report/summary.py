@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pauseframe.report.data import RunData
 
     Column = tuple[str, str, Callable[[RunData], float | None], Callable[[Any], str]]
-    """Heading, name, number in a run, and its text."""
+    """Heading, name, function from a run to a number, and function from that number to a text."""
 
 COLUMNS: tuple[Column, ...] = (
     ("flows", "finished", lambda run: run.summary["flows_finished"], format_count),
@@ -37,6 +37,9 @@ COLUMNS: tuple[Column, ...] = (
     ("network", "CE marks", lambda run: run.summary["ecn_marks"], format_count),
     ("network", "pause frames", lambda run: run.summary["pfc_pauses"], format_count),
     ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),
+    ("RoCE", "CNPs", lambda run: data.flow_sum(run, "cnps_received"), format_count),
+    ("RoCE", "sent again after a NAK", lambda run: data.flow_sum(run, "repeats_by_nak"), format_count),
+    ("RoCE", "after a timeout", lambda run: data.flow_sum(run, "repeats_by_timeout"), format_count),
 )
 
 SAMPLES: dict[str, Callable[[RunData], int]] = {
@@ -44,31 +47,31 @@ SAMPLES: dict[str, Callable[[RunData], int]] = {
     "slowdown": data.completed_flows,
     "queries": lambda run: run.summary["queries_finished"],
 }
-"""Number of samples of the percentiles below a heading."""
+"""Function from a run to the number of samples behind the percentiles below a heading."""
 
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """A row per run."""
+    """A table with one row per run."""
 
     heads: list[tuple[str, int]]
     """Headings, and the number of columns of each."""
     columns: list[str]
     rows: list[tuple[str, list[str], list[tuple[str, str]]]]
-    """Label of the run; other causes for its difference from the first run; a text for each column, and the ratio to
-    the first run.
-    """
+    """Rows: label of the run, other causes of its difference, and (text, ratio to the first run) by column."""
 
 
 def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
-    """Flows with their times; the network. Two tables, so that all columns fit on a screen."""
+    """Two tables, so that all columns fit on a screen: flows with their times, and the network."""
     columns = list(COLUMNS)
     if not any(run.summary["queries_total"] for run in runs):
         columns = [column for column in columns if column[0] != "queries"]
     if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
         columns = [column for column in columns if column[1] != "unfinished"]
-    network = [column for column in columns if column[0] == "network"]
-    return [_table(runs, [column for column in columns if column[0] != "network"]), _table(runs, network)]
+    if not any(get(run) for head, _, get, _ in columns if head == "RoCE" for run in runs):
+        columns = [column for column in columns if column[0] != "RoCE"]
+    network = [column for column in columns if column[0] in {"network", "RoCE"}]
+    return [_table(runs, [column for column in columns if column not in network]), _table(runs, network)]
 
 
 def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
@@ -88,7 +91,7 @@ def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
 
 
 def _marked(text: str, run: RunData, head: str, name: str) -> str:
-    """A percentile of too few samples is marked."""
+    """The text, with a mark if it is a percentile of too few samples."""
     key = name.replace(".", "")
     if head not in SAMPLES or key not in SHARES:
         return text

@@ -1,7 +1,7 @@
-"""Runs experiments of papers, measures, and judges each claim.
+"""Runs the experiments of papers, measures their metrics, and judges each claim.
 
 An experiment is data (`experiments/PAPER/NAME.toml`): a scenario, its variants, metrics in SQL over the result tables,
-and the paper's claims as bands. One judge decides all verdicts.
+and the paper's claims as bands. The same rules give the verdicts of all papers.
 """
 
 from __future__ import annotations

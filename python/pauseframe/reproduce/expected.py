@@ -1,6 +1,6 @@
 """The recorded verdicts: `experiments/verdicts.json`, an entry per claim and size with the results of each seed.
 
-`pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it.
+`pauseframe reproduce all --record` writes this file, `--expect` compares with it, and the pages show its verdicts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KnownPart(TypedDict):
     median: float | None
     interval: list[float] | None
     held: int
-    """Number of seeds in its band."""
+    """Number of seeds whose value is in the part's band."""
     at_edge: bool
     samples: int
 
@@ -43,7 +43,7 @@ class Known(TypedDict):
     verdict: Verdict
     parts: list[KnownPart]
     why: str
-    """The reason with its numbers; empty for reproduced claims."""
+    """The reason for the verdict, with its numbers; empty for reproduced claims."""
 
 
 Verdicts = dict[str, dict[str, Known]]
@@ -51,7 +51,7 @@ Verdicts = dict[str, dict[str, Known]]
 
 
 def read(folder: Path) -> Verdicts:
-    """Empty if the file does not exist."""
+    """Reads the recorded verdicts; empty if the file does not exist."""
     path = folder / NAME
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -64,7 +64,7 @@ def read(folder: Path) -> Verdicts:
 def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mapping[str, str]) -> Path:
     """Records the judgements; other claims and the other size keep their entries.
 
-    `told` has the reason for each claim.
+    `told` maps each claim to the reason for its verdict.
     """
     known = read(folder)
     for judgement in judgements:
@@ -111,10 +111,10 @@ def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> lis
 
 
 def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
-    """Compares the numbers of common seeds, or the verdicts if no seed is common. `seeds` are the judged seeds."""
+    """Compares the values of common seeds, or the verdicts without any; `seeds` are the seeds of the judgement."""
     shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
     if not now.by_seed and then["by_seed"] and seeds.isdisjoint(map(int, then["by_seed"])):
-        return ""  # Nothing to compare in these seeds, then as now: a factor over nothing.
+        return ""  # in both recordings, these seeds give a ratio with denominator 0
     if not shared:
         return "" if then["verdict"] == now.verdict else f"was {then['verdict']}, is now {now.verdict}"
     before = statistics.median(then["by_seed"][str(seed)] for seed in shared)
@@ -127,7 +127,7 @@ def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
 
 
 def stability(known: Verdicts, claim: str, size: Size) -> str:
-    """The record of a claim in words; empty without one."""
+    """The recorded verdict of a claim in words; empty if the claim was never recorded."""
     if size not in known.get(claim, {}):
         return ""
     entry = known[claim][size]

@@ -1,10 +1,10 @@
 """Fig. 14 of the TCP-Bolt paper: throughput of deadlock-free routes relative to ECMP on Jellyfish.
 
-The paper gives 64-port switches, bisections of 1:1, 1:2 and 1:5, up to 7,200 servers and 20 random permutations. It
-does not say how the ports are split. Reading B: network ports to host ports as the bisection. Reading A: Bollobás'
-bound for the bisection of a random regular graph (1988), n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both have
-about 7,200 hosts. Throughput is the sum of max-min fair rates; every value is the mean over permutations. A seed draws
-graph, plans and permutations.
+The paper gives 64-port switches, bisections of 1:1, 1:2 and 1:5, up to 7,200 servers and 20 random permutations. The
+paper does not say how the ports are split. In reading B, the ratio of network ports to host ports equals the bisection.
+Reading A uses Bollobás' bound for the bisection of a random regular graph (1988), n (r / 4 - sqrt(r ln 2) / 2) = n h /
+2 / ratio. Both readings give about 7,200 hosts. Throughput is the sum of max-min fair rates; every value is the mean
+over permutations. A seed draws graph, plans and permutations.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SETTINGS = {
     "A 1:2": (267, 37, 27),
     "A 1:5": (180, 24, 40),
 }
-"""Switches, network ports, hosts per switch."""
+"""(switches, network ports per switch, hosts per switch) of each setting."""
 
 
 class Limits(TypedDict, total=False):
-    """Fraction of the switches' resources that a plan may use."""
+    """Limits on the switch resources that a plan may use."""
 
     lanes: int
     vlans: int
@@ -130,7 +130,7 @@ def _lanes(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _curves(size: Size, seed: int) -> Iterator[Point]:
-    """As in the figure: throughput against servers, a curve per bisection and scheme."""
+    """The curves of the figure: throughput against servers, one curve for each bisection and scheme."""
     for (bisection, (network_ports, hosts)), servers in itertools.product(BISECTIONS.items(), SERVERS[size]):
         topology = jellyfish(round(servers / hosts), network_ports, hosts, seed)
         engine, settings, choice = ENGINES["edst"]
@@ -154,7 +154,7 @@ def _growth(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _trees(size: Size, seed: int) -> Iterator[Point]:
-    """Edge-disjoint trees missing from floor(r / 2) in a lane."""
+    """Number of edge-disjoint trees in a lane below the bound floor(r / 2)."""
     for switches, degree in DEGREES[size]:
         topology = jellyfish(switches, degree, 1, seed)
         for variant in ("edst", "edst_exact"):
@@ -165,7 +165,7 @@ def _trees(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _failures(seed: int) -> Iterator[Point]:
-    """Pairs of switches without a VLAN after a failure, before any rerouting."""
+    """Pairs of switches that no VLAN serves after a failure, before any rerouting."""
     topology = jellyfish(*SETTINGS["B 1:1"], seed)
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [i for i, (a, b, _, _) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]

@@ -1,4 +1,4 @@
-"""Experiments that measure by a Python function at the flow level, with a process per seed.
+"""Experiments that measure with a Python function at flow level, in one process per seed.
 
 The result of a seed is stored with the runs when it is complete, under a name with the build of the core and a digest
 of the function's module. Ctrl-C or a kill loses only the seeds in progress, and nothing is computed twice.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 FOLDER = "functions"
-"""Subfolder of the folder of runs."""
+"""Subfolder of the folder of runs that stores the results of functions."""
 
 
 def measured(
@@ -62,7 +62,7 @@ def measured(
 
 
 def function(name: str) -> Callable[[Size, Sequence[int]], list[Point]]:
-    """The function with this name."""
+    """Imports the function with this name."""
     module, _, attribute = name.partition(":")
     found: Callable[[Size, Sequence[int]], list[Point]] = getattr(import_module(module), attribute)
     return found

@@ -2,8 +2,8 @@
 
 A claim has parts (`parts.py`), each with a number per seed and a band. Verdicts: `reproduced` if the median over seeds
 is in the band; `shape only` if the paper's order, sign and best configuration hold and the number is within a factor of
-2 of the paper's; else `differs`. An order must hold in nine tenths of the seeds. A percentile with too few samples
-beyond it makes its claim `not run`. A claim has the verdict of its worst part.
+2 of the paper's; else `differs`. An order must hold in nine tenths of the seeds. A claim about a percentile with too
+few samples beyond it is `not run`. A claim has the verdict of its worst part.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run
 
 
 EDGE = 0.83
-"""Maximum distance of the medians of two groups of five seeds, in ranges (largest less smallest) of one group:
+"""Maximum distance between medians of two groups of five seeds, as a fraction of one group's range.
 
-for normal samples it holds 19 times of 20.
+For normal samples, the distance stays below this limit 19 times out of 20; a range is the largest less the smallest
+value.
 """
 
 ORDER_HOLDS = 0.9
-"""Share of the seeds in which an order must hold: a median distinguishes two nearly equal values by chance."""
+"""Share of the seeds in which an order must hold, because a median ranks two nearly equal values by chance."""
 
 ORDER_EDGE = 1.09
-"""The same distance for the smallest of five, which decides an order."""
+"""The corresponding limit for the smallest of five values, which decides an order."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,21 @@ class Measured:
     verdict: Verdict
     note: str = ""
     samples: int = 0
-    """Samples beyond the least certain of its numbers, all seeds together."""
+    """Number of samples beyond the least certain percentile of the part, over all seeds."""
 
     @property
     def values(self) -> list[float]:
-        """One value per seed."""
+        """The values of the part, one per seed."""
         return list(self.by_seed.values())
 
     @property
     def held(self) -> int:
-        """Number of seeds in its band."""
+        """Number of seeds whose value is in the part's band."""
         return sum(verdict_of(self.part, value) == "reproduced" for value in self.values)
 
     @property
     def at_edge(self) -> bool:
-        """Whether five other seeds could well give another verdict.
+        """True if five other seeds may well give another verdict.
 
         The median is near an end of a band, or the seed that decides an order is near its edge.
         """
@@ -91,7 +92,7 @@ class Judgement:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the worst part."""
+        """The verdict of the claim's worst part."""
         return max((part.verdict for part in self.parts), key=VERDICTS.index)
 
     @property
@@ -133,7 +134,7 @@ def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
 
 
 def verdict_of(part: Part, value: float) -> Verdict:
-    """Of one number."""
+    """The verdict on a single number."""
     low, high = part.band
     if low <= value <= high:
         return "reproduced"
@@ -148,5 +149,5 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def median(values: Sequence[float]) -> float | None:
-    """None of no values."""
+    """The median; None for an empty list."""
     return statistics.median(values) if values else None

@@ -1,6 +1,6 @@
 """Converts pydantic's errors about a table to the format of the core's messages about scenarios.
 
-All errors at once, each with the path of its key and the nearest existing key.
+Reports all errors at once, each with the path of its key and the nearest existing key.
 """
 
 from __future__ import annotations

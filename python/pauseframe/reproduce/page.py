@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartPage:
-    """One number of a claim, beside its band."""
+    """One number of a claim, with its band."""
 
     name: str
     value: str
@@ -37,7 +37,7 @@ class ClaimPage:
     why: str
     verdict: Verdict
     known: dict[Size, str]
-    """The recorded results, by size of the runs."""
+    """The recorded results of the claim, by size of the runs."""
     holds_in: str
     parts: list[PartPage]
 
@@ -48,7 +48,7 @@ class ScanRow:
 
     axes: str
     present: bool
-    """Whether the point is the setting of the paper's experiments."""
+    """True if the setting is the one that the paper's experiments use."""
     stage: int
     counts: dict[str, int]
     parts: dict[str, Verdict]
@@ -70,12 +70,12 @@ class ExperimentPage:
     first_seed: int
     seed_count: int
     other_seeds: str
-    """The seeds of the recorded verdicts, if they differ."""
+    """The seeds of the recorded verdicts, if they differ from those of this run."""
     changes: str
     scenario: str
     settings: list[tuple[str, str]]
     plots: list[tuple[str, int, str]]
-    """Title, figure and caption."""
+    """Title, figure number and caption of each plot."""
     claims: list[ClaimPage]
     scan: list[ScanRow]
     scan_axes: str

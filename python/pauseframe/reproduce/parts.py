@@ -4,8 +4,8 @@
 |---|---|---|
 | within | the metric of `variant` | `low`..`high` |
 | factor | the metric of `of` over that of `over` (`best`: the smallest of all variants, or of `only`) | `low`..`high` |
-| change | the same less 1: -0.27 is 27 % less, 1.31 is 131 % more | `low`..`high` |
-| explained | (`of` - `without`) / (`of` - `over`): how much of a difference is explained | `low`..`high` |
+| change | the number of `factor` minus 1: -0.27 is 27 % less, 1.31 is 131 % more | `low`..`high` |
+| explained | (`of` - `without`) / (`of` - `over`): the explained share of a difference | `low`..`high` |
 | order | the smallest ratio of neighbours in `order`, ascending | at least 1 - `slack` |
 | share | the share of points at which `of` is at most `factor` times `over` | at least `least` |
 | zero | the metric of `variant` | 0 |
@@ -37,11 +37,11 @@ ACROSS: dict[str, Callable[[Sequence[float]], float]] = {
 Band = tuple[float, float]
 NOWHERE: Band = (math.inf, -math.inf)
 SHAPE = 2.0
-"""Maximum ratio to the paper's number at which the shape is right."""
+"""Maximum ratio between the measured and the paper's number at which the shape is right."""
 
 
 class _Part(Model):
-    """Keys of all kinds."""
+    """Keys of all kinds of claims."""
 
     metric: str
     name: str = ""
@@ -49,9 +49,9 @@ class _Part(Model):
     at: dict[str, JsonValue] = {}
     across: Literal["min", "max", "mean", "median"] | None = None
     theirs: float | list[float] | None = None
-    """The paper's number, or its range."""
+    """The paper's number for the quantity, or its range."""
     instead: str = ""
-    """Why the band differs from `claims.csv`, if it does."""
+    """The reason for a band that differs from the band in `claims.csv`."""
 
     def number(self, points: Sequence[Point]) -> float | None:
         """The number from the points of one seed; None without points.
@@ -62,12 +62,12 @@ class _Part(Model):
 
     @property
     def band(self) -> Band:
-        """The band of the number."""
+        """The band in which the claim's number must lie."""
         raise NotImplementedError
 
     @property
     def band_text(self) -> str:
-        """The band in words."""
+        """The band of the claim in words."""
         raise NotImplementedError
 
     @property
@@ -81,19 +81,19 @@ class _Part(Model):
 
     @property
     def is_order(self) -> bool:
-        """Whether the band only states which of two is larger."""
+        """True if the band only states which of two values is larger."""
         return False
 
     def _range(self) -> list[float]:
         return self.theirs if isinstance(self.theirs, list) else [self.theirs or 0.0]
 
     def who(self) -> list[Who]:
-        """Kinds that name variants."""
+        """The variants that the part names."""
         raise NotImplementedError
 
     @property
     def title(self) -> str:
-        """What the part measures."""
+        """A title that names the measured quantity."""
         return self.name or f"{self.metric}: {' / '.join(map(_name, self.who()))}"
 
     def _reduce(self, values: Sequence[float]) -> float | None:
@@ -166,7 +166,7 @@ class Zero(_Part):
 
 
 class Factor(_Bounded):
-    """One variant's metric over another's."""
+    """The ratio of one variant's metric to another's."""
 
     @property
     def is_order(self) -> bool:
@@ -178,7 +178,7 @@ class Factor(_Bounded):
     only: list[str] = []
 
     def number(self, points: Sequence[Point]) -> float | None:
-        return self._reduce([a / b for a, b in self._pairs(points) if b])  # a factor over 0 is undefined
+        return self._reduce([a / b for a, b in self._pairs(points) if b])  # a ratio with denominator 0 is undefined
 
     def _pairs(self, points: Sequence[Point]) -> list[tuple[float, float]]:
         if self.over != BEST:
@@ -193,7 +193,7 @@ class Factor(_Bounded):
 
     @property
     def shape(self) -> Band:
-        """Requires the claimed side of 1, too."""
+        """The range of the right shape, limited to the claimed side of 1."""
         low, high = super().shape
         ends = self._range()
         if min(ends) > 1:
@@ -253,9 +253,9 @@ class Order(_Part):
             return None
         steps = list(itertools.pairwise(mean for mean in means if mean is not None))
         if (0.0, 0.0) in steps:
-            return None  # two zeros are in no order: what was measured is too coarse, or did not happen
+            return None  # two zeros have no order: the metric may be too coarse
         ratios = [b / a for a, b in steps if a]
-        return min(ratios) if ratios else math.nextafter(math.inf, 0)  # all from 0 up: in order
+        return min(ratios) if ratios else math.nextafter(math.inf, 0)  # all values after a zero are in order
 
     @property
     def band(self) -> Band:
@@ -274,7 +274,7 @@ class Order(_Part):
 
 
 class Share(_AtLeast):
-    """How often one variant's metric is at most `factor` times the other's."""
+    """The share of points at which one variant's metric is at most `factor` times the other's."""
 
     kind: Literal["share"]
     of: Who
@@ -290,7 +290,7 @@ class Share(_AtLeast):
 
 
 class Crossover(_Bounded):
-    """Where along an axis one variant's metric crosses another's."""
+    """The position on an axis at which one variant's metric crosses another's."""
 
     kind: Literal["crossover"]
     of: str
@@ -310,7 +310,7 @@ class Crossover(_Bounded):
 
 
 class Monotone(_AtLeast):
-    """Whether a variant's metric rises or falls along an axis."""
+    """The rank correlation of a variant's metric with an axis."""
 
     kind: Literal["monotone"]
     variant: str
@@ -337,7 +337,7 @@ Part = Annotated[
 
 
 def variants_named(part: Part) -> Iterator[str]:
-    """The variants that a part names, without `best`."""
+    """The variants that a part names, without the placeholder `best`."""
     for who in part.who():
         for one in who if isinstance(who, list) else [who]:
             name = one.variant if isinstance(one, Selected) else one
@@ -346,7 +346,7 @@ def variants_named(part: Part) -> Iterator[str]:
 
 
 def _pairs(points: Sequence[Point], of: Who, over: Who) -> list[tuple[float, float]]:
-    """Values of both at their common places."""
+    """Pairs of values of both selections at their common places."""
     first, second = curve(points, of), curve(points, over)
     return [(first[place], second[place]) for place in sorted(first.keys() & second.keys())]
 

@@ -33,7 +33,7 @@ MICROSECONDS = 1e-6
 
 
 def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figure:
-    """One plot of an experiment."""
+    """Makes one plot of an experiment."""
     mine = _chosen(plot, points)
     traces: list[Trace] = []
     variants = plot.variants or list(experiment.spec.variants)
@@ -116,7 +116,7 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> Trace
 
 
 def _is_unsure(points: Iterable[Point]) -> bool:
-    """Whether too few samples (all seeds together) lie beyond the percentile of these points."""
+    """True if too few samples (over all seeds) lie beyond the percentile of these points."""
     beyond = [point.beyond for point in points if point.beyond is not None]
     return bool(beyond) and is_few(sum(beyond))
 
@@ -170,7 +170,7 @@ def _y_axis(plot: Plot, traces: Sequence[Trace]) -> Axis:
 
 
 def _log(traces: Sequence[Trace]) -> Axis:
-    """A logarithmic axis over all intervals; an interval down to 0 has no lower end on it."""
+    """A logarithmic axis over all intervals; an interval that reaches 0 has no lower end on this axis."""
     ends = [value for trace in traces for value in trace["y"]]
     for trace in traces:
         if "error_y" in trace:
@@ -214,6 +214,6 @@ def save(drawn: Figure, title: str, path: Path) -> None:
 
 
 def digest(drawn: Figure) -> str:
-    """A digest of the figure's data, stored in the SVG file, so that an outdated file is noticed."""
+    """A digest of the figure's data, stored in the SVG file to detect an outdated file."""
     shown = [[trace["name"], trace["x"], trace["y"]] for trace in drawn["data"]]
     return hashlib.blake2b(json.dumps(shown).encode(), digest_size=16).hexdigest()

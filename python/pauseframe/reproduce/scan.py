@@ -1,10 +1,10 @@
 """A joint scan: judges the claims of several experiments at every point of a grid.
 
-`scores = ["fig11", "fig12"]` in an experiment's file uses the variants, metrics and claims of the files beside it; its
-`axes` are the grid. So one setting of an unpublished parameter must serve all claims of a paper. The grid is too large
-to run whole, so `[[stages]]` halve it (Jamieson and Talwalkar, "Non-stochastic best arm identification and
-hyperparameter optimization", AISTATS 2016): all settings in short runs, the best in longer ones. The results are kept
-beside the experiment, with the stage that each setting has reached.
+`scores = ["fig11", "fig12"]` in an experiment's file judges the claims of these two experiments with their variants and
+metrics; the scan's `axes` are the grid. One setting of an unpublished parameter must thus serve all claims of a paper.
+A full run of the grid would take too long, so `[[stages]]` halve it (Jamieson and Talwalkar, "Non-stochastic best arm
+identification and hyperparameter optimization", AISTATS 2016): all settings in short runs, the best in longer ones. The
+results are kept beside the experiment, with the stage that each setting has reached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Row(TypedDict):
-    """A setting: its values on the axes, and the results of the parts of claims."""
+    """A setting of the scan: its values on the axes, and the results of the parts of claims."""
 
     stage: int
     axes: Settings
@@ -47,7 +47,7 @@ def with_scored(spec: Figure, scored: Iterable[Figure]) -> Figure:
 
 
 def settings(spec: Figure) -> list[Settings]:
-    """Every point of the grid."""
+    """Every point of the scan's grid."""
     return [dict(zip(spec.axes, values, strict=True)) for values in itertools.product(*spec.axes.values())]
 
 
@@ -77,13 +77,13 @@ def table(claims: Sequence[Claim], points: Sequence[Point], stage: int = 1) -> l
 
 
 def merged(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
-    """The rows of a stage precede those that have not reached it."""
+    """Joins two tables; rows of a later stage come first."""
     reached = {_key(row["axes"]) for row in after}
     return [*after, *(row for row in before if _key(row["axes"]) not in reached)]
 
 
 def read(path: Path) -> list[Row]:
-    """The recorded results of a scan; none if it never ran."""
+    """The recorded results of a scan; empty if the scan never ran."""
     return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
 
 
@@ -103,7 +103,7 @@ def _rank(row: Row) -> list[int]:
 
 
 def _verdict(part: Measured) -> Verdict:
-    """Short runs are ranked by percentiles that a verdict would reject."""
+    """The verdict of a part; short runs are ranked even by percentiles that a verdict would reject."""
     middle = median(part.values)
     return part.verdict if middle is None or part.verdict != "not run" else verdict_of(part.part, middle)
 

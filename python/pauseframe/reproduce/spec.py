@@ -1,7 +1,8 @@
 """Reads and checks experiments: the files of `experiments/PAPER/`.
 
 `paper.toml` has the citation, the parameters with their origin, and our deviations; every other TOML file with a
-`[metrics]` or `[[claims]]` table is an experiment. The classes here correspond to these tables, key by key.
+`[metrics]` or `[[claims]]` table is an experiment. The classes in this file correspond to the tables of these TOML
+files, key by key.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Parameter(Model):
     value: str
     origin: str
     keys: list[str] = []
-    """Scenario keys that it explains (`transports.NAME.*` as `transport.*`); a test finds unexplained keys."""
+    """Scenario keys that the parameter explains (`transports.NAME.*` as `transport.*`), which a test checks."""
 
 
 class Deviation(Model):
@@ -82,28 +83,28 @@ def _counted(sql: str) -> str:
 
 
 class Metric(Model):
-    """A number of a run, or one per key."""
+    """A metric: one number per run, or one for each combination of keys."""
 
     sql: Annotated[str, AfterValidator(_counted)]
     """A query over flows, queries, ports, series, summary of one run; the column `value` is the number, all other
     columns are keys.
     """
     take: Take | dict[Size, Take] = "value"
-    """How values with the same keys are reduced; by size, if a reduced run has too few samples."""
+    """Reduction of values with the same keys; given by size if a reduced run has too few samples."""
     label: str = ""
     unit: str = ""
 
     def taken(self, size: Size) -> str:
-        """The reduction at this size."""
+        """The reduction of the metric at the given size."""
         return self.take if isinstance(self.take, str) else self.take[size]
 
     def title(self, size: Size) -> str:
-        """The label, with the reduction if it depends on the size."""
+        """The label of the metric, with the reduction if that depends on the size."""
         return self.label if isinstance(self.take, str) else f"{self.taken(size)} of {self.label}"
 
 
 def _with_parts(table: Any) -> Any:
-    """A claim with one part may have the part's keys itself."""
+    """Moves the keys of a single part into the list of parts of its claim."""
     if not isinstance(table, dict):
         return table
     inline = {key: value for key, value in table.items() if key not in Claim.model_fields}
@@ -118,11 +119,11 @@ class Claim(Model):
     text: str = ""
     claimed: str = ""
     quote: str = ""
-    """A short quotation from the paper, with its section."""
+    """A short quotation from the paper, with the section."""
     why: str = ""
-    """Why it differs: the mechanism, with evidence. Results are inserted by name (`why.py`)."""
+    """The reason for a deviation: the mechanism, with evidence. `why.py` replaces names of results by numbers."""
     typed: list[str] = []
-    """Numbers in `why` that are not results: the paper's, settings, arithmetic."""
+    """Numbers in the text `why` that are not results: numbers of the paper, settings, and arithmetic."""
     parts: Annotated[list[Part], Field(min_length=1)]
 
 
@@ -133,7 +134,7 @@ class Plot(Model):
     title: str = ""
     kind: Literal["bars", "line", "time", "cdf"] = "bars"
     over: str = ""
-    """The variant by which the others are divided: a speed-up is their time over its time."""
+    """The variant by whose values the others are divided, for example for a speed-up."""
     x: str = ""
     x_label: str | None = None
     y_label: str = ""
@@ -141,7 +142,7 @@ class Plot(Model):
     log_y: bool = False
     categories: bool = False
     single: bool = False
-    """Uses only the first seed, because a plot of one flow has no median."""
+    """True to use only the first seed, because a time series of one flow has no median."""
     scale: float = 1.0
     order: list[str] = []
     variants: list[str] = []
@@ -150,7 +151,7 @@ class Plot(Model):
 
 
 class Reduced(Model):
-    """`quick` and `full`: what a size changes in the experiment."""
+    """`quick` and `full`: the settings that a size changes in the experiment."""
 
     seeds: Annotated[int, Field(ge=1)] = SEEDS
     set: Settings = {}
@@ -164,7 +165,7 @@ class Stage(Model):
     keep: Annotated[int, Field(ge=1)] = 1
     set: Settings = {}
     take: Size = "quick"
-    """Whose percentiles."""
+    """The size whose percentiles the stage uses."""
 
 
 class Figure(Model):
@@ -178,13 +179,13 @@ class Figure(Model):
     function: str = ""
     """`module:function` that measures without packet runs, for flow-level experiments."""
     scores: list[str] = []
-    """A joint scan (`scan.py`): the experiments beside it whose claims are judged at every point of its axes."""
+    """The experiments whose claims a joint scan judges at every point of its axes (`scan.py`)."""
     stages: list[Stage] = []
-    """How a joint scan narrows its settings to the best; it runs at the papers' size only."""
+    """Stages that narrow a joint scan to its best settings; they run only at the papers' size."""
     present: Settings = {}
-    """The paper's present setting on the scan's axes."""
+    """The paper's current setting on the axes of the scan."""
     also: list[str] = []
-    """Further names, for an experiment that makes several figures."""
+    """Additional names of an experiment that makes several figures."""
     set: Settings = {}
     variants: dict[str, Settings] = {"run": {}}
     axes: dict[str, list[JsonValue]] = {}
@@ -201,72 +202,72 @@ class Experiment:
 
     paper: Paper
     source: Path
-    """Its file; the folder is named after the paper."""
+    """The file of the experiment; its folder has the paper's name."""
     spec: Figure
     scored: Sequence[Figure] = ()
     """Experiments that a joint scan scores."""
 
     @property
     def key(self) -> str:
-        """Key of the paper: `bolt`."""
+        """Key of the experiment's paper, such as `bolt`."""
         return self.source.parent.name
 
     @property
     def name(self) -> str:
-        """`fig12`."""
+        """Name of the experiment, such as `fig12`."""
         return self.source.stem
 
     @property
     def id(self) -> str:
-        """`bolt/fig12`."""
+        """Paper and name of the experiment, such as `bolt/fig12`."""
         return f"{self.key}/{self.name}"
 
     @property
     def title(self) -> str:
-        """Its title, or its name."""
+        """Title of the experiment, or its name."""
         return self.spec.title or self.name
 
     @property
     def scenario(self) -> Path:
-        """The scenario file of all its runs."""
+        """The scenario file of all runs of the experiment."""
         return self.source.parent / self.spec.scenario
 
     @property
     def known_scan(self) -> Path:
-        """The recorded results of a joint scan, beside its file."""
+        """The file with the recorded results of a joint scan."""
         return self.source.with_suffix(".json")
 
     def size(self, size: Size) -> Reduced:
-        """What a size changes."""
+        """The settings that a size changes."""
         return self.spec.quick if size == "quick" else self.spec.full
 
     @property
     def has_one_size(self) -> bool:
-        """Whether the reduced size equals the papers': the same runs and the same reductions."""
+        """True if the reduced size equals the papers' size: the same runs and the same reductions."""
         by_size = any(isinstance(metric.take, dict) for metric in self.spec.metrics.values())
         return self.spec.quick == self.spec.full and self.runs_a_scenario and not by_size
 
     @property
     def runs_a_scenario(self) -> bool:
-        """Whether it runs one scenario with variants and axes, without a function or a joint scan."""
+        """True if the experiment runs one scenario with variants and axes, without a function or a joint scan."""
         return not (self.spec.function or self.spec.stages)
 
     def settings_of(self, variant: str, size: Size) -> Settings:
-        """The changes to the scenario; the variant precedes the size, the size precedes the experiment."""
+        """The changes to the scenario; a variant overrides the size, and the size overrides the experiment."""
         return self.spec.set | self.size(size).set | self.spec.variants[variant]
 
     def axes_of(self, size: Size) -> dict[str, list[JsonValue]]:
-        """Values of the axes by path; a size may have fewer than the experiment."""
+        """Values of the axes by path; a size may have fewer values than the experiment."""
         return self.spec.axes | self.size(size).axes
 
 
 def shipped_experiments() -> Path:
-    """The experiments in the package."""
+    """The folder of the experiments in the package."""
     return Path(__file__).parents[1] / "experiments"
 
 
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
-    """All experiments of a folder, or those in the package, by paper and name.
+    """All experiments of a folder, or of the package, sorted by paper and name.
 
     Raises ScenarioError with every mistake in every file, InputError without an experiment.
     """
@@ -301,7 +302,7 @@ def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Prob
 
 
 def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
-    """The experiments of a paper (`bolt`), one experiment (`bolt/fig12`), the one with a claim (`B-M22`), or `all`."""
+    """The experiments of a paper (`bolt`), one experiment (`bolt/fig12`), the one of a claim (`B-M22`), or `all`."""
     chosen = [
         one
         for one in experiments
@@ -312,13 +313,15 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
         names = sorted({one.key for one in experiments} | {one.id for one in experiments})
         claims = [claim.id for one in experiments for claim in one.spec.claims]
         meant = nearest(wanted, [*names, *claims])
-        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-        raise InputError(f"there is no such experiment or claim: {wanted!r} is not one of {', '.join(names)}{hint}")
+        hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+        raise InputError(
+            f"{wanted!r} is no paper, experiment or claim; {hint}pauseframe reproduce --list names all of them"
+        )
     return chosen
 
 
 def flat_settings(experiment: Experiment, size: Size) -> list[tuple[str, str]]:
-    """(key, value) of everything that the experiment changes in its scenario, by variant where values differ."""
+    """(key, value) pairs of all changes to the scenario, listed by variant if values differ."""
     rows = [(key, str(value)) for key, value in (experiment.spec.set | experiment.size(size).set).items()]
     rows += [(key, ", ".join(map(str, values))) for key, values in experiment.axes_of(size).items()]
     for variant, settings in experiment.spec.variants.items():
@@ -356,7 +359,7 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
     elif spec.scenario and not experiment.scenario.is_file():
         found.append(problem("scenario", spec.scenario, "does not exist"))
     if spec.function:
-        return found  # it names its metrics and variants itself
+        return found  # a joint scan takes metrics and variants from other experiments
     for index, claim in enumerate(spec.claims):
         for number, part in enumerate(claim.parts):
             path = f"claims.{index}.parts.{number}"
@@ -372,7 +375,7 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
 
 
 def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
-    """Names of results in a text that do not exist."""
+    """Placeholders in a text that name no result."""
     found = []
     for name in why.names(text):
         metric, _, rest = name.partition("|")

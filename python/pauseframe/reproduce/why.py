@@ -3,10 +3,11 @@
 | in the text | what |
 |---|---|
 | `{B-M17.1}` | the number of the first part of B-M17 |
-| `{B-M17.1 %}` | the same as a percentage |
+| `{B-M17.1 %}` | that number as a percentage |
 | `{medium_p99|dctcp|bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
 
-Numbers are medians over seeds with three digits. Claims that were not run now use their recorded numbers.
+Numbers are medians over seeds with three digits. For claims that the current call did not run, the texts show recorded
+numbers.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 NAMED = re.compile(r"\{([^{}]+)\}")
 PART = re.compile(r"([A-Z]-[A-Z]?\d+(?:-[\w-]+)?)\.(\d+)")
 UNKNOWN = "?"
-"""Replaces a missing number."""
+"""Text that replaces a missing number."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers that texts may name."""
+    """The numbers that explanatory texts may name."""
 
     judgements: Mapping[str, Judgement]
     known: Verdicts
@@ -42,7 +43,7 @@ class Numbers:
     points: Sequence[Point]
 
     def fill(self, text: str) -> str:
-        """The text with its numbers."""
+        """Replaces the placeholders in a text by numbers."""
         return NAMED.sub(self._number, text)
 
     def _number(self, found: re.Match[str]) -> str:

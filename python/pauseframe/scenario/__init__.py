@@ -38,22 +38,22 @@ class Scenario(ScenarioKeys):
     """
 
     base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
-    """Folder of files that the scenario names."""
+    """Folder to which relative file names in the scenario refer."""
 
     def to_toml(self) -> str:
-        """The scenario as a file; keys that are None do not appear."""
+        """The scenario as the text of a scenario file; keys that are None do not appear."""
         import tomli_w
 
         return f"#:schema {SCHEMA_URL}\n\n{tomli_w.dumps(to_plain(self))}"
 
     @classmethod
     def from_toml(cls, text: str, *, base_dir: str = ".") -> Scenario:
-        """Reads the text of a scenario file. Raises ScenarioError with every mistake in it."""
+        """Reads the text of a scenario file. Raises ScenarioError with every mistake in the text."""
         return cls._read(text, base_dir, "scenario")
 
     @classmethod
     def from_file(cls, path: str | Path) -> Scenario:
-        """Reads a scenario file. Raises ScenarioError with every mistake in it, OSError if it cannot be read."""
+        """Reads a scenario file. Raises ScenarioError with every mistake, OSError if the file is unreadable."""
         return cls._read(*read_scenario_file(path))
 
     @classmethod
@@ -65,7 +65,7 @@ class Scenario(ScenarioKeys):
         return replace(part_from_plain(cls, tomllib.loads(text)), base_dir=base_dir)
 
     def resolve(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> _core.Resolved:
-        """Fills in every default. Raises ScenarioError with every mistake."""
+        """Fills in every default. Raises ScenarioError with every mistake in the scenario."""
         return resolve_text(self.to_toml(), base_dir=self.base_dir, overrides=overrides(set), seed=seed)
 
     def show(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> Table:
@@ -75,7 +75,7 @@ class Scenario(ScenarioKeys):
         return explain_table(self.resolve(seed=seed, set=set))
 
     def _repr_html_(self) -> str:
-        """The file beside a picture of its topology, for a notebook; only the file if it has mistakes."""
+        """The scenario's text with a picture of its topology, for a notebook; without a picture if it has mistakes."""
         from html import escape
 
         from pauseframe.draw import picture

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @cache
 def _constants() -> frozenset[str]:
-    """The constants of congestion controls; each belongs to one congestion control."""
+    """The keys that are constants of congestion controls."""
     rows = [row for row in _core.options() if row["when"].startswith("transport.congestion_control = ")]
     return frozenset(row["path"].removeprefix("transport.") for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Part):
-    """`constants` are keys of the same table in the file.
+    """A table with `constants`, additional keys that are written into the same table of the file.
 
-    `constants={"cubic_hystart": False}`; `pauseframe options transport` lists them.
+    Example: `constants={"cubic_hystart": False}`. `pauseframe options transport` lists all constants.
     """
 
     constants: Mapping[str, float | bool | str] | None = field(default=None, metadata={"keys": _constants})
@@ -37,7 +37,9 @@ class FromNetworkx(Part):
 
     @classmethod
     def from_networkx(cls, graph: Any, *, link: Link | None = None) -> Self:
-        """A NetworkX graph: nodes have `kind` ("host" or "switch"); edges without `rate` and `delay` use `link`.
+        """Makes a topology from a NetworkX graph.
+
+        Nodes have `kind` ("host" or "switch"); edges without `rate` and `delay` use `link`.
 
         docs/models/routing.md lists the supported attributes; others are ignored.
         """

@@ -68,7 +68,7 @@ class Application(WorkloadKeys):
     algorithms: Sequence[str] | None = None
     """Collective algorithms that replace the choice by size, as in ["allreduce = ring"]; default []."""
     ranks_per_host: int | None = None
-    """Ranks that share a host (1 to 4096); default 1."""
+    """Number of ranks that share a host (1 to 4096); default 1."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
     """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts (default: "packed"; "hosts" with
     hosts)
@@ -78,7 +78,7 @@ class Application(WorkloadKeys):
     hosts: Sequence[str] | None = None
     """Host of each rank (default: none)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     alone: bool | None = None
     """Also run the application without the other workloads, and report the slowdown through them; default false."""
     timeline: bool | None = None
@@ -102,7 +102,7 @@ class Cdf(Part):
 
 @dataclass(frozen=True)
 class Concurrency(Part):
-    """Closed loop: every host keeps this many flows going."""
+    """Closed loop: every host keeps this number of flows active."""
 
     _tag: ClassVar = ("kind", "concurrency")
     per_host: int
@@ -120,7 +120,7 @@ class Fixed(Part):
 
 @dataclass(frozen=True)
 class Load(Part):
-    """Poisson arrivals such that hosts send this share of their link rate on average."""
+    """Poisson arrivals at which hosts offer this fraction of their link rate on average."""
 
     _tag: ClassVar = ("kind", "load")
     load: float
@@ -129,7 +129,7 @@ class Load(Part):
 
 @dataclass(frozen=True)
 class LogUniform(Part):
-    """Sizes whose logarithm is uniform between the two."""
+    """Sizes whose logarithm has a uniform distribution from min to max."""
 
     _tag: ClassVar = ("kind", "log_uniform")
     min: str
@@ -140,7 +140,7 @@ class LogUniform(Part):
 
 @dataclass(frozen=True)
 class Rate(Part):
-    """Poisson arrivals, this many flows a second and host."""
+    """Poisson arrivals at this rate of flows per second and host."""
 
     _tag: ClassVar = ("kind", "rate")
     per_host: float
@@ -149,7 +149,7 @@ class Rate(Part):
 
 @dataclass(frozen=True)
 class Uniform(Part):
-    """Sizes uniform between the two, inclusive."""
+    """Sizes with a uniform distribution from min to max, inclusive."""
 
     _tag: ClassVar = ("kind", "uniform")
     min: str
@@ -166,24 +166,24 @@ class Background(WorkloadKeys):
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     arrivals: Load | Rate | Concurrency
     intra_rack: float | None = None
-    """Share of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform over
-    all other hosts)
+    """Fraction of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform
+    over all other hosts)
     """
     hosts: Sequence[str] | None = None
     """Hosts that send and receive (default: all hosts)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
 
 @dataclass(frozen=True)
 class Burst(Part):
-    """Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them."""
+    """Random on-off: bursts of these sizes at the rate of the workload, with pauses of this mean between them."""
 
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     idle: str
-    """Mean pause between the end of a burst and the start of the next, exponential (1 ps to 2400 h)"""
+    """Mean of the exponential pause from the end of a burst to the start of the next (1 ps to 2400 h)"""
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class Dragonfly(TopologyKeys):
     h: int
     """Links of each switch to other groups."""
     g: int
-    """Groups: 2 to a h + 1."""
+    """Number of groups: 2 to a h + 1."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class Ets(Part):
 
 @dataclass(frozen=True)
 class Exponential(Part):
-    """Times between events with this mean, exponential: a Poisson process."""
+    """Exponential times between events with this mean: a Poisson process."""
 
     _tag: ClassVar = ("kind", "exponential")
     mean: str | None = None
@@ -341,7 +341,7 @@ class FatTree(TopologyKeys):
 
     _tag: ClassVar = ("kind", "fat_tree")
     k: int
-    """Ports per switch, even; the fabric has k^3/4 hosts."""
+    """Ports per switch, an even number; the fabric has k^3/4 hosts."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +363,7 @@ class File(FromNetworkx, TopologyKeys):
 
 @dataclass(frozen=True)
 class Flow(Part):
-    """One flow of a list; it can wait for others, by their `id`, and for `compute` after them."""
+    """One flow of a list; it can wait for other flows, by their `id`, and for the time `compute` after them."""
 
     src: str
     """Sending host."""
@@ -372,7 +372,7 @@ class Flow(Part):
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     id: str | None = None
     """Name by which after refers to the flow (default: none)"""
     after: Sequence[str] | None = None
@@ -505,7 +505,7 @@ class Host(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(WorkloadKeys):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
+    """Senders with one connection each to one receiver: a load below the link rate, and a burst above it (cee Fig. 3)"""
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
@@ -525,7 +525,7 @@ class Hotspot(WorkloadKeys):
     burst: str | None = None
     """Duration of the burst (1 ps to 2400 h); default "10 ms"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
@@ -545,7 +545,9 @@ class IdealOutputQueued(Part):
 
 @dataclass(frozen=True)
 class Incast(WorkloadKeys):
-    """Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second."""
+    """Partition-aggregate (bolt §IV-A3): each host requests responses from `fan_in` random other hosts, `rate` times
+    per second.
+    """
 
     _tag: ClassVar = ("kind", "incast")
     rate: float | None = None
@@ -559,7 +561,7 @@ class Incast(WorkloadKeys):
     request: str | None = None
     """Size of the request; 0 B: responses start with the job (0 B to 1000 TB); default "0 B"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
@@ -576,7 +578,7 @@ class Jellyfish(TopologyKeys):
     hosts_per_switch: int
     """Hosts at each switch."""
     seed: int | None = None
-    """Seed of the random links; default 1."""
+    """Draws the links; default 1."""
 
 
 @dataclass(frozen=True)
@@ -611,7 +613,7 @@ class LogNormal(Part):
     mean: str | None = None
     """Mean time between two queries of an aggregator (1 ns to 2400 h); default "1.436 ms"."""
     sigma: float | None = None
-    """Standard deviation of the logarithm of the times (0.0 to 4.0); default 1.5."""
+    """Standard deviation of the logarithm of the times between events (0.0 to 4.0); default 1.5."""
 
 
 @dataclass(frozen=True)
@@ -623,14 +625,14 @@ class LongFlow(Part):
     dst: str
     """Receiving host."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """When the flow stops sending (1 ps to 2400 h) (default: none: the end of the run)"""
 
 
 @dataclass(frozen=True)
 class LongFlows(WorkloadKeys):
-    """Flows that send all the time between their start and stop."""
+    """Flows of unlimited size that send from their start to their stop."""
 
     _tag: ClassVar = ("kind", "long_flows")
     flows: Sequence[LongFlow]
@@ -639,7 +641,7 @@ class LongFlows(WorkloadKeys):
 
 @dataclass(frozen=True)
 class NToOne(WorkloadKeys):
-    """Several hosts send to one, at once or `spread`; by default all others to the first."""
+    """Several hosts send to one, at once or within `spread`; by default all other hosts to the first."""
 
     _tag: ClassVar = ("kind", "n_to_1")
     size: str
@@ -649,7 +651,7 @@ class NToOne(WorkloadKeys):
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     spread: str | None = None
     """Flows start at random within this time after start; 0 s: all at once (0 s to 2400 h); default "0 s"."""
 
@@ -716,13 +718,13 @@ class PerPort(Part):
 
 @dataclass(frozen=True)
 class Permutation(WorkloadKeys):
-    """Every host sends to one other and receives from one other."""
+    """Every host sends to one other host and receives from one other host."""
 
     _tag: ClassVar = ("kind", "permutation")
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
 
 
 @dataclass(frozen=True)
@@ -805,11 +807,11 @@ class Pgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "pgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     p: Sequence[int]
-    """Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1."""
+    """Number of parallel links from a node on each level to each of its parents, p_1 to p_h; p_1 is 1."""
 
 
 @dataclass(frozen=True)
@@ -945,7 +947,7 @@ class Red(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Requests(WorkloadKeys):
-    """A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds."""
+    """A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds."""
 
     _tag: ClassVar = ("kind", "requests")
     client: str
@@ -965,7 +967,7 @@ class Requests(WorkloadKeys):
     persistent: bool | None = None
     """One connection for all requests, or one per request; default true."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     connect_ahead: str | None = None
     """How early persistent connections are opened, so that the first request needs no handshake (0 s to 2400 h);
     default "0 s".
@@ -1050,13 +1052,13 @@ class Routing(Part):
 
 @dataclass(frozen=True)
 class ScatterGather(WorkloadKeys):
-    """Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then
-    answers.
+    """Queries (cee §III-C1): an aggregator sends requests to one host per rack, which queries all servers of its rack
+    and then responds.
     """
 
     _tag: ClassVar = ("kind", "scatter_gather")
     aggregators: Sequence[str]
-    """Hosts that launch queries."""
+    """Hosts that start queries."""
     servers: Sequence[str] | None = None
     """Hosts that respond; a query asks one host per rack, which asks all others of its rack (default: all hosts)"""
     request: str | None = None
@@ -1064,7 +1066,7 @@ class ScatterGather(WorkloadKeys):
     response: str | None = None
     """Size of a response, at both levels (1 B to 1000 TB); default "20 KB"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
     gaps: Exponential | LogNormal | None = None
@@ -1187,7 +1189,7 @@ class Switch(Part):
 
 @dataclass(frozen=True)
 class Torus(TopologyKeys):
-    """Switches on a grid with wrap-around links, `lengths[i]` along dimension i."""
+    """Switches on a periodic grid, `lengths[i]` along dimension i."""
 
     _tag: ClassVar = ("kind", "torus")
     lengths: Sequence[int]
@@ -1470,7 +1472,7 @@ class Udp(WorkloadKeys):
     size: str | None = None
     """Application bytes per source (1 B to 1000 TB) (default: none: until stop)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
@@ -1481,12 +1483,12 @@ class Xgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "xgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     external: int | None = None
-    """Further hosts (ext0, ext1, ...) at each switch of the highest level, as the query sources in cee Fig. 2 (0 to
-    1000000); default 0.
+    """Number of further hosts (ext0, ext1, ...) at each switch of the highest level, like the query sources in cee
+    Fig. 2 (0 to 1000000); default 0.
     """
 
 

@@ -1,7 +1,7 @@
 """Compares runs and sweeps: medians over seeds, and differences between runs of the same seed.
 
-Runs of one seed draw the same flows (common random numbers), so differences are taken seed by seed, which excludes the
-variation that both share. Other variants are compared with the first.
+Runs of one seed draw the same flows (common random numbers). Differences are therefore taken seed by seed, which
+excludes the variation that both runs share. Every other variant is compared with the first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = {
     "fct_us.p99.1MB_10MB": "1–10 MB",
     "fct_us.p99.from_10MB": "≥ 10 MB",
 }
-"""Metrics of flows by size, both directions together."""
+"""Metrics of flows by size, with the bytes of both directions."""
 METRICS = {
     "unfinished": "flows unfinished",
     "fct_us.mean": "FCT, mean",
@@ -56,13 +56,13 @@ METRICS = {
     "switch_held_max_bytes": "most that a switch held",
 }
 SOURCE = "results"
-"""Replaces an axis when several folders are compared."""
+"""Name that replaces an axis when several folders are compared."""
 VOLATILE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "seed"}
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One run: its variant and setting, and its metrics."""
+    """One run of a comparison: its variant and setting, and its metrics."""
 
     source: str
     axes: Settings
@@ -71,9 +71,9 @@ class Observation:
     fingerprint: str
     """Fingerprint of the run: equal for two seeds if the seed has no effect."""
     conditions: Conditions
-    """Other causes of a difference than the settings."""
+    """Conditions that may cause a difference besides the settings."""
     samples: dict[str, int]
-    """Number of samples of a group of the summary (`fct_us`), or of a metric of one flow size."""
+    """Number of samples by group of the summary (`fct_us`), or by metric of one flow size."""
 
     def samples_of(self, metric: str) -> int | None:
         """Number of samples of a percentile; None if the metric is not a percentile."""
@@ -84,7 +84,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant under one setting of the other axes: a metric over its seeds."""
+    """A metric of one variant under one setting of the other axes, over its seeds."""
 
     metric: str
     setting: tuple[str, ...]
@@ -94,26 +94,26 @@ class Cell:
     difference: Estimate | None
     """Difference from the first variant, over the common seeds."""
     ratio: Estimate | None
-    """Ratio to the first variant; None if that is zero for a seed."""
+    """Ratio to the first variant; None if the first variant's value is zero for a seed."""
     seedless: bool = False
-    """Whether all its runs are equal for every seed, so that an interval makes no sense."""
+    """True if all runs are equal for every seed, so that an interval makes no sense."""
     samples: int | None = None
-    """Samples of a percentile, all seeds together."""
+    """Number of samples of a percentile, over all seeds."""
     unfinished: int = 0
-    """Flows without a completion time, all seeds together; 0 if the metric is not a time."""
+    """Number of flows without a completion time, over all seeds; 0 if the metric is not a time."""
     causes: list[str] = field(default_factory=list)
-    """Other causes of the difference than the variant."""
+    """Causes of the difference other than the variant."""
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the metric is a percentile with too few samples beyond it."""
+        """True if the metric is a percentile with too few samples beyond it."""
         share = share_of(self.metric)
         return share is not None and self.samples is not None and is_unsure(self.samples, share)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All cells and their arrangement."""
+    """All cells of a comparison and their arrangement."""
 
     by: str
     """The axis whose values are the variants, or `SOURCE`."""
@@ -124,27 +124,27 @@ class Comparison:
     cells: list[Cell]
     runs: int
     cut_short: int
-    """Runs with unfinished flows, which make FCTs look better."""
+    """Number of runs with unfinished flows, which make FCTs look better."""
     syns_dropped: int
-    """SYNs that markers dropped because they are not ECN-capable, in all runs."""
+    """Number of SYNs in all runs that markers dropped because SYNs are not ECN-capable."""
     level: float
     folders: list[Path]
     memory: list[tuple[str, bool, str, float | None]]
-    """By variant: whether any of its runs is lossless, how buffers are counted, the maximum that a switch held."""
+    """By variant: lossless in any run, description of the buffer, peak occupancy of a switch in bytes."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
-        """The cell of these runs, if they exist."""
+        """The cell of this metric, setting and variant, or None if it has no runs."""
         found: Cell | None = self._index.get((metric, setting, variant))
         return found
 
     @property
     def settings(self) -> list[tuple[str, ...]]:
-        """The settings of the other axes with runs, in order."""
+        """The settings of the other axes that have runs, in order."""
         return list(dict.fromkeys(cell.setting for cell in self.cells))
 
     @property
     def same_memory(self) -> dict[str, bool]:
-        """For each variant, whether its switches have the same memory as those of the first."""
+        """For each variant, True if its switches have the same memory as those of the first variant."""
         alike = (not lossless_caution([self.memory[0], other]) for other in self.memory)
         return dict(zip(self.variants, alike, strict=True))
 
@@ -290,7 +290,7 @@ def _values(summary: Summary) -> dict[str, float]:
 
 
 def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
-    """The p99 of completion times per bin of flow sizes, and its samples, if there are several bins."""
+    """The p99 of completion times by bin of flow sizes, with the number of samples; empty for a single bin."""
     import polars as pl
 
     from pauseframe.report.data import size_bin
@@ -375,7 +375,7 @@ def _cell(
 
 
 def _is_seedless(runs: dict[int, Observation]) -> bool:
-    """Whether several seeds gave equal runs."""
+    """True if several seeds gave equal runs."""
     return len(runs) > 1 and len({one.fingerprint for one in runs.values()}) == 1
 
 

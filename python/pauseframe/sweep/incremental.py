@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pauseframe.sweep.results import Sweep
 
 LOOK_EVERY_S = 0.5
-"""Seconds between two checks for runs of other shards."""
+"""Seconds between two checks whether other shards have finished their runs."""
 SAY_AFTER_S = 30.0
-"""Seconds to wait for other shards, which may not have started."""
+"""Seconds of waiting for other shards until a message says that they may not have started."""
 
 
 class IncrementalSweep:
@@ -71,7 +71,7 @@ class IncrementalSweep:
         self._store.clean()
 
     def compute(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """The outcome of each run as it completes; existing ones come first."""
+        """Yields the outcome of each run as it completes; existing runs come first."""
         fresh = {run.key: run for run in runs}
         self.runs |= fresh
         if any(CAPTURE in run.toml for run in fresh.values()):
@@ -91,7 +91,7 @@ class IncrementalSweep:
         yield from self._of_others([run for run in missing if run.key not in mine])
 
     def _share_of(self, keys: list[str]) -> set[str]:
-        """The runs of this shard; every shard divides the same list, even if some runs exist."""
+        """The runs of this shard; every shard divides the same list, even if some runs already exist."""
         return set(keys if self._shard is None else keys[self._shard[0] - 1 :: self._shard[1]])
 
     def _outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
@@ -108,7 +108,7 @@ class IncrementalSweep:
         yield from run_on(self._client or self._on, runs, self._target)
 
     def _of_others(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """Waits for the runs that other shards compute into this folder."""
+        """Waits for runs that other shards compute in this folder."""
         waiting = {run.key: run for run in runs}
         end = time.monotonic() + SAY_AFTER_S
         while waiting:
@@ -130,7 +130,7 @@ class IncrementalSweep:
 
         runs = list(self.runs.values())
         plan = Plan(name, axes, sorted({run.seed for run in runs}), runs, [])
-        write_text(self.folder / MANIFEST, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
+        write_text(self.folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
         return write_tables(load_sweep(self.folder))
 
     def close(self) -> None:

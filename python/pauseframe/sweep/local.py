@@ -1,6 +1,6 @@
 """Runs of a sweep on this machine: one worker process per core, each serving many runs.
 
-Workers receive tasks and answer over pipes (worker.py), so killing a worker costs the work of one run and not the
+Workers receive tasks and answer over pipes (worker.py), so killing a worker loses the work of one run and not the
 sweep, and no worker outlives the sweep. A run starts only if it fits into memory, estimated by the largest run so far;
 the first starts are staggered, since no estimate exists yet. Short runs are sent in groups, and short sweeps use fewer
 workers than cores, because starting a process would cost more than it saves.
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 FIRST_STARTS_S = 0.1
 """Seconds between the first starts, until one run has ended and its memory is known."""
 MEMORY_SHARE = 0.9
-"""Share of the available memory that runs may use."""
+"""Share of the available memory that runs may use in total."""
 TRIES = 2
 HANDED_OUT_S = 0.05
-"""Seconds of work that a worker gets at a time."""
+"""Seconds of work that a worker gets in one message."""
 HANDED_OUT_MAX = 64
 WORKER_PAYS_S = 0.2
-"""Another worker starts if the sweep then ends this many seconds sooner."""
+"""Minimum reduction of the sweep's duration, in seconds, that justifies starting another worker."""
 
 
 def core_count() -> int:
-    """The cores that this process may use; batch systems and containers grant fewer than the machine has."""
+    """Number of cores that this process may use; batch systems and containers grant fewer than the machine has."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota = cores_of_quota(Path("/proc/self/cgroup").read_text(), Path("/sys/fs/cgroup"))
@@ -59,7 +59,7 @@ def core_count() -> int:
 
 
 def cores_of_quota(groups: str, root: Path) -> int | None:
-    """The cores that the quotas of control groups (version 2) allow, from /proc/self/cgroup; None without a quota."""
+    """Number of cores that the quotas of control groups (v2) in /proc/self/cgroup allow; None without a quota."""
     path = next((line.removeprefix("0::/") for line in groups.splitlines() if line.startswith("0::/")), None)
     if path is None:
         return None
@@ -70,7 +70,7 @@ def cores_of_quota(groups: str, root: Path) -> int | None:
         try:
             quota, _, period = (folder / "cpu.max").read_text().partition(" ")
             cores.append(max(int(quota) // int(period), 1))
-        except (OSError, ValueError):  # the root has no such file; "max" means no quota
+        except (OSError, ValueError):  # without a quota, the root has no file and other groups have "max"
             continue
     return min(cores, default=None)
 
@@ -78,8 +78,8 @@ def cores_of_quota(groups: str, root: Path) -> int | None:
 def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator[Outcome]:
     """Computes the runs into the target, `jobs` at a time; yields each outcome when it arrives.
 
-    Closing the iterator kills the workers. A run whose worker dies is repeated alone at the end: most likely the system
-    was out of memory.
+    Closing the iterator kills the workers. A run whose worker dies is repeated alone at the end, because the most
+    likely cause is a lack of memory.
     """
     pool = Pool(target, jobs)
     try:
@@ -89,7 +89,7 @@ def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator
 
 
 def _spawned(needs_packages: bool) -> subprocess.Popen[bytes]:
-    """A worker in a new interpreter."""
+    """Starts a worker in a new interpreter."""
     import subprocess
 
     package_root = str(Path(__file__).parents[2])
@@ -99,7 +99,7 @@ def _spawned(needs_packages: bool) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        process_group=0,  # Ctrl-C on the terminal is for the sweep alone
+        process_group=0,  # Ctrl-C goes only to the sweep
     )
 
 
@@ -111,7 +111,7 @@ class _Worker:
         self.runs: deque[PlannedRun] = deque()
         """Runs without an answer yet; the worker computes the first."""
         self.ready = False
-        """Whether the worker has loaded the package."""
+        """True if the worker has loaded the package."""
         self._scenarios: set[str] = set()
         self._has_plugins = False
         self._answer = b""
@@ -121,7 +121,7 @@ class _Worker:
         return cast("IO[bytes]", self.process.stdout)
 
     def begin(self, runs: Sequence[PlannedRun], target: Target) -> bool:
-        """Sends runs; false if the worker is dead."""
+        """Sends runs to the worker; False if the worker is dead."""
         pipe = cast("IO[bytes]", self.process.stdin)
         try:
             pipe.write("".join(self._line(task_for(run, target)) for run in runs).encode())
@@ -132,7 +132,7 @@ class _Worker:
         return True
 
     def _line(self, task: Task) -> str:
-        """A task; scenarios and plug-ins are sent only once."""
+        """A task as a line of JSON; scenarios and plug-ins are sent only once."""
         if self._has_plugins:
             task.pop("plugins", None)
         self._has_plugins = True
@@ -154,11 +154,11 @@ class _Worker:
         self.process.kill()
         self.process.wait()
         self.answers.close()
-        with suppress(OSError):  # a task that was in the pipe's buffer
+        with suppress(OSError):  # a task may remain in the pipe's buffer
             cast("IO[bytes]", self.process.stdin).close()
 
     def death(self) -> str:
-        """Why it died, as a message."""
+        """The cause of the worker's death, as a message."""
         code = self.process.wait()
         if code >= 0:
             return f"the worker process ended with exit code {code}"
@@ -184,7 +184,7 @@ class Pool:
         self._selector = selectors.DefaultSelector()
 
     def outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """Blocks until every run has a worker."""
+        """Yields the outcome of every run; waits for workers."""
         waiting = self._waiting = deque(runs)
         while waiting or self._again or self._busy:
             while waiting and self._may_start():
@@ -203,7 +203,7 @@ class Pool:
 
     def _may_start(self) -> bool:
         if not self._busy:
-            return True  # one run at least, or there would be no end
+            return True  # at least one run must always proceed
         if len(self._busy) >= self._jobs:
             return False
         if not all(worker.ready for worker in self._busy):
@@ -217,24 +217,24 @@ class Pool:
         return fits(self._largest, sizes, idle, available_bytes())
 
     def _another_pays(self) -> bool:
-        """Whether one more worker ends the sweep notably sooner; assumed while no run has ended."""
+        """True if one more worker ends the sweep notably sooner; assumed until a run has ended."""
         if not self._ended:
             return True
         left, workers = len(self._waiting) * self._spent_s / self._ended, len(self._busy)
         return left / workers - left / (workers + 1) > WORKER_PAYS_S
 
     def _portion(self) -> int:
-        """Number of runs that a worker gets at a time: one while none has ended."""
+        """Number of runs that a worker gets at a time; one until a run has ended."""
         if not self._ended:
             return 1
         mean = max(self._spent_s / self._ended, 1e-6)
-        fair = len(self._waiting) // (2 * self._jobs)  # the last ones are not all with one worker
+        fair = len(self._waiting) // (2 * self._jobs)  # several workers share the last runs
         return max(1, min(HANDED_OUT_MAX, int(HANDED_OUT_S / mean), fair))
 
     def _start(self, waiting: deque[PlannedRun], count: int) -> None:
         runs = [waiting.popleft() for _ in range(min(count, len(waiting)))]
         worker = self._idle.pop() if self._idle else self._new_worker()
-        while not worker.begin(runs, self._target):  # it was killed while it was idle
+        while not worker.begin(runs, self._target):  # the worker was killed while idle
             self._forget(worker)
             worker = self._idle.pop() if self._idle else self._new_worker()
         self._busy.append(worker)
@@ -250,7 +250,7 @@ class Pool:
         worker.kill()
 
     def _answering(self, more_waiting: bool) -> list[_Worker]:
-        """The workers with answers, or that died. Waits for one, or until another start may be tried."""
+        """The workers that answered or died; waits for one of them, or until another start may be tried."""
         pause = None
         if more_waiting and len(self._busy) < self._jobs:
             pause = 0.5 if self._largest else FIRST_STARTS_S
@@ -282,7 +282,7 @@ class Pool:
             return
         self._busy.remove(worker)
         kept = set() if self._target.batches is None else finished_in(self._target.batches, worker.process.pid)
-        while worker.runs and worker.runs[0].key in kept:  # it had yet to say so
+        while worker.runs and worker.runs[0].key in kept:  # the worker finished the run but could not answer
             yield Outcome(worker.runs.popleft())
         if not worker.runs:
             return
@@ -296,10 +296,10 @@ class Pool:
 
 
 def fits(largest: int, busy: Sequence[int], idle: int, available: int) -> bool:
-    """Whether one more run fits into memory.
+    """True if one more run fits into memory.
 
-    A run is assumed to need as much as the largest so far (`largest`, or the largest of those running). Memory that its
-    worker already holds, `busy` of the running ones and `idle` of the one to use, is no longer in `available`.
+    A run is assumed to need as much memory as the largest so far (`largest`, or the largest running one). `available`
+    excludes the memory that workers hold: `busy` of each running worker, and `idle` of the worker to use.
     """
     need = max(largest, *busy, 0)
     promised = sum(need - size for size in busy)

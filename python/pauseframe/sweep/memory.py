@@ -1,7 +1,7 @@
 """Memory of the system, of this process's control group, and of a process, from /proc (Linux).
 
-psutil knows the first and the last, but not the limit of the control group, which kills runs in containers and batch
-jobs.
+psutil reports the memory of the system and of a process, but not the limit of the control group, beyond which
+containers and batch systems kill a run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 PLENTY = 1 << 60
-"""Assumed if the system does not tell."""
+"""Available memory that is assumed if the system does not report it."""
 
 
 def available_bytes() -> int:
@@ -36,7 +36,7 @@ def _available_in_system() -> int:
 
 
 def _available_in_group() -> int:
-    """Control groups of version 2; they count inactive file pages as used, although these are available."""
+    """Memory available within the control group (v2), which counts reclaimable file pages as used."""
     try:
         group = Path("/proc/self/cgroup").read_text().partition("::")[2].strip().lstrip("/")
         folder = Path("/sys/fs/cgroup") / group

@@ -1,7 +1,7 @@
 """Turns a scenario and its axes into the list of runs, all validated before the first run.
 
 The core resolves every combination once, and one error reports all mistakes. A run has two names: its folder within the
-sweep (`transport.preset=dctcp/seed=3`), and its key, the digest of everything that decides its results.
+sweep (`transport.preset=dctcp/seed=3`), and its key, a digest of all inputs of the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pauseframe.types import Problem
 
 NT_GNU_BUILD_ID = rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})"
-"""A note in elf(5): lengths of name and contents, type, name, contents."""
+"""Pattern of the build ID note in elf(5): lengths of name and contents, type, name, contents."""
 NAME_BYTES = 240
 """Maximum length of a folder's name; common file systems allow 255."""
 
@@ -38,7 +38,7 @@ class PlannedRow(TypedDict):
     """A run in `sweep.json`."""
 
     path: str
-    """Path of its folder, relative to the sweep's."""
+    """Path of the run's folder, relative to the sweep's folder."""
     key: str
     axes: Settings
     seed: int
@@ -62,10 +62,10 @@ class PlannedRun:
     axes: Mapping[str, Value]
     seed: int
     path: str
-    """Path of its folder, relative to the sweep's."""
+    """Path of the run's folder, relative to the sweep's folder."""
     key: str
     toml: str
-    """The resolved scenario without the seed; runs that differ only in their seed share it."""
+    """The resolved scenario without the seed; runs that differ only in their seed share this text."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Plan:
     """The plug-ins that runs use."""
 
     def shard(self, index: int, count: int) -> list[PlannedRun]:
-        """Every `count`-th run, starting with number `index` (from 1)."""
+        """The runs of a shard: every `count`-th run, starting with number `index` (from 1)."""
         return self.runs[index - 1 :: count]
 
     def manifest(self) -> SweepManifest:
-        """What `sweep.json` holds."""
+        """The content of `sweep.json` for this plan."""
         rows = [PlannedRow(path=run.path, key=run.key, axes=dict(run.axes), seed=run.seed) for run in self.runs]
         return {
             "program": "pauseframe sweep",
@@ -108,13 +108,13 @@ class Source:
     fixed: Settings
     """Settings that all runs share."""
     is_sweep: bool = False
-    """Whether the file has a `[sweep]` table."""
+    """True if the file has a `[sweep]` table."""
     tune: Settings = field(default_factory=dict)
     """The `[tune]` table of the file, for `pauseframe tune`."""
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
-        """Reads any input of `pauseframe.run`, including a `[sweep]` table in it."""
+        """Reads any input of `pauseframe.run`, including its `[sweep]` table."""
         if is_scenario(scenario):
             return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
         if isinstance(scenario, _core.Resolved):
@@ -140,7 +140,7 @@ class Source:
             self.fixed[path] = value
 
     def plan(self) -> Plan:
-        """All runs. Raises ScenarioError with every mistake in any of them."""
+        """Plans all runs. Raises ScenarioError with every mistake in any run."""
         spec = self.spec
         for path in self.fixed:
             if path in spec.axes:
@@ -160,18 +160,18 @@ class Source:
         return Plan(name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
 
     def resolve(self) -> _core.Resolved:
-        """The scenario without the axes. Raises ScenarioError with every mistake in it."""
+        """Resolves the scenario without the axes. Raises ScenarioError with every mistake."""
         return self.resolve_with({})
 
     def resolve_with(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
-        """The scenario with further settings. Raises ScenarioError with every mistake in it."""
+        """Resolves the scenario with further settings. Raises ScenarioError with every mistake."""
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
     def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[str, int, list[str]]:
         """Name and seed of the first scenario, and the warnings of all.
 
-        The scenarios are not kept, because each contains its fabric.
+        The resolved scenarios are not kept, because each holds a fabric in memory.
         """
         named: list[tuple[str, int]] = []
         warnings: dict[str, None] = {}
@@ -192,7 +192,7 @@ class Source:
 def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
     """The loaded plug-ins whose digests the scenario names.
 
-    Raises InputError for one that other processes cannot load.
+    Raises InputError for a plug-in that other processes cannot load.
     """
     if not any("[plugins]" in text for text in texts):
         return ()
@@ -218,7 +218,7 @@ def run_key(toml: str, seed: int) -> str:
 def core_build() -> str:
     """The digest of the compiled core, so that a changed simulator of the same version computes new results.
 
-    The linker's digest of the library, if it has one (the build ID of an ELF file): reading the whole library takes as
+    The linker's build ID in an ELF file serves as the digest if it exists, because reading the whole library takes as
     long as thirty small runs.
     """
     path = Path(str(_core.__file__))
@@ -228,13 +228,13 @@ def core_build() -> str:
 
 
 def run_folder(combination: Mapping[str, Any], seed: int) -> str:
-    """The folder of a run, relative to the sweep's."""
+    """Path of a run's folder, relative to the sweep's folder."""
     parts = [f"{quote(path)}={_quoted(label(value), NAME_BYTES - len(path))}" for path, value in combination.items()]
     return "/".join([*parts, f"seed={seed}"])
 
 
 def _quoted(text: str, room: int) -> str:
-    """In Hive's format, so that readers of partitions see the value; very long values end in a digest."""
+    """A value in Hive's partition format, which readers of partitioned data understand; long values end in a digest."""
     quoted = quote(text, safe=",+")
     if len(quoted) <= room:
         return quoted
@@ -244,7 +244,7 @@ def _quoted(text: str, room: int) -> str:
 def _merged(
     wrong: Sequence[tuple[Mapping[str, Any], list[Problem]]], combinations: Sequence[Mapping[str, Any]]
 ) -> list[Problem]:
-    """Each problem once, with the values that all combinations with this problem share."""
+    """Merges equal problems, each with the values that all of its combinations share."""
     having: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     entries: dict[tuple[str, str, str], Problem] = {}
     for combination, problems in wrong:
@@ -262,11 +262,11 @@ def _merged(
 def _circumstances(
     having: Sequence[Mapping[str, Any]], combinations: Sequence[Mapping[str, Any]], entry: Problem
 ) -> str:
-    """' (with switch.pfc.xoff = "96 KB")' if a problem depends on more than the value that it names."""
+    """A text such as ' (with switch.pfc.xoff = "96 KB")' for a problem that depends on further values."""
     common = {path: value for path, value in having[0].items() if all(other[path] == value for other in having)}
     matching = sum(all(one[path] == value for path, value in common.items()) for one in combinations)
     more = ""
-    if matching > len(having):  # not all that have this in common are wrong
+    if matching > len(having):  # some combinations with equal values are valid
         common, more = dict(having[0]), f" and {len(having) - 1} more" if len(having) > 1 else ""
     shown = {path: toml_value(value) for path, value in common.items() if _bare(path) != _bare(entry["path"])}
     text = ", ".join(f"{path} = {value}" for path, value in shown.items())

@@ -9,13 +9,13 @@ from typing import Any
 from pauseframe._text import format_duration
 
 EVERY_S = 10.0
-"""Seconds between lines without a terminal."""
+"""Seconds between two progress lines if stderr is not a terminal."""
 
 
 class SweepDisplay:
-    """A bar on a terminal, else an occasional line.
+    """Shows a progress bar on a terminal, and otherwise an occasional line.
 
-    `wanted`: False shows nothing, not even failures; None shows nothing unless stderr is a terminal.
+    With `wanted` False nothing is shown, not even failures; with None, only on a terminal.
     """
 
     def __init__(self, wanted: bool | None, name: str, total: int, missing: int, reused: int) -> None:
@@ -53,7 +53,7 @@ class SweepDisplay:
             self._say(f"{self._name}: {self.describe()}")
 
     def describe(self) -> str:
-        """One line: "12/300 · 1 failed · 4.2 min left"."""
+        """The progress as one line: "12/300 · 1 failed · 4.2 min left"."""
         left = self._missing - self._ended
         pace = (time.monotonic() - self._begun) / max(self._ended, 1)
         parts = [f"{self._total - left}/{self._total}"]

@@ -30,29 +30,28 @@ if TYPE_CHECKING:
 MANIFEST = "sweep.json"
 AGAIN = "pauseframe sweep --resume computes its run again"
 PART_BYTES = 1 << 23
-"""Bytes of packed tables that are decoded at a time."""
+"""Maximum bytes of packed tables that are decoded at a time."""
 TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
-"""The tables of a finished sweep:
+"""The tables of a finished sweep: one row per run, and the tables that a run writes at its end.
 
-one row per run, and the tables that runs have at their end. Time series (series, throughput, states) stay in the
-batches, because they may be much larger.
+Time series (series, throughput, states) stay in the batches, because they may be much larger.
 """
 
 
 class Failure(FailureEntry):
-    """A run that failed."""
+    """A run of a sweep that failed."""
 
     path: str
 
 
 class Sweep:
-    """A sweep's folder. Its tables contain finished runs only."""
+    """A sweep's folder. The tables of a sweep contain only finished runs."""
 
     def __init__(self, folder: Path, manifest: SweepManifest) -> None:
         self.folder = folder
         self.name: str = manifest["name"]
         self.axes: dict[str, list[Value]] = manifest["axes"]
-        """Values by path of the key."""
+        """Values of each axis by the path of its key."""
         self.seeds: list[int] = manifest["seeds"]
         self.planned: list[PlannedRow] = [
             {"path": row["path"], "key": row["key"], "axes": row["axes"], "seed": row["seed"]}
@@ -62,18 +61,18 @@ class Sweep:
 
     @cached_property
     def batches(self) -> Batches:
-        """The runs in batches."""
+        """The batches with the runs of the sweep."""
         return Batches(self.folder / BATCHES)
 
     @cached_property
     def finished(self) -> list[PlannedRow]:
-        """The finished ones of `planned`."""
+        """The finished runs of `planned`."""
         runs = self.batches.runs
         return [row for row in self.planned if row["key"] in runs or is_whole(self.folder / row["path"], row["key"])]
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """The manifests of `finished`."""
+        """The manifests of the finished runs."""
         return [self.manifest(row) for row in self.finished]
 
     def manifest(self, row: PlannedRow) -> Manifest:
@@ -83,7 +82,7 @@ class Sweep:
         return open_results(self.folder / row["path"]).manifest
 
     def record(self, row: PlannedRow) -> Record:
-        """The record of a run in a batch. Raises DamagedResultsError if it is damaged."""
+        """The record of a run in a batch. Raises DamagedResultsError if the record is damaged."""
         with _advice():
             return self.batches.read(row["key"])
 
@@ -101,17 +100,17 @@ class Sweep:
 
     @property
     def flows(self) -> pl.LazyFrame:
-        """One row per flow; columns of the axes and `seed` at the end."""
+        """The table of flows, one row per flow, followed by columns for the axes and `seed`."""
         return self.table("flows")
 
     @property
     def queries(self) -> pl.LazyFrame:
-        """One row per partition-aggregate job."""
+        """The table of queries, one row per partition-aggregate job."""
         return self.table("queries")
 
     @property
     def ports(self) -> pl.LazyFrame:
-        """One row per port and priority."""
+        """The table of ports, one row per port and priority."""
         return self.table("ports")
 
     @property
@@ -121,7 +120,7 @@ class Sweep:
 
     @cached_property
     def summaries(self) -> pl.DataFrame:
-        """One row per run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
+        """One row per run: axes, `seed`, and the entries of the run's summary (nested entries as `fct_us.p99`)."""
         import polars as pl
 
         return pl.DataFrame(table_of(list(self.summary_columns().items())))
@@ -168,7 +167,7 @@ class Sweep:
         return frame.with_columns(columns)
 
     def _scan_batches(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
-        """Decodes some runs at a time when the frame is collected."""
+        """A lazy table that decodes some runs at a time when it is collected."""
         import polars as pl
         from polars.io.plugins import register_io_source
 
@@ -203,7 +202,7 @@ class Sweep:
         size = 0
         for row in rows:
             part = self.record(row).section(name)
-            if part is None:  # it has no rows
+            if part is None:  # no run in this part has rows
                 continue
             packed.append(part)
             having.append(row)
@@ -217,7 +216,7 @@ class Sweep:
     def unpacked(self, name: TableName, packed: list[bytes], rows: Sequence[PlannedRow]) -> _core.Table:
         """A table of some runs, with the axes as columns."""
         columns = self._axis_columns(rows)
-        if not rows:  # a value each, which stands for no row: the types
+        if not rows:  # one dummy value per column gives the types
             first = self._axis_columns(self.planned[:1])
             columns = {axis: first[axis] for axis in columns}
         return unpack_tables(name, packed, list(columns.items()))
@@ -286,7 +285,7 @@ def _advice() -> Iterator[None]:
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """Reads a sweep's folder. Raises FileNotFoundError if it is not one, DamagedResultsError if its list is damaged.
+    """Reads a sweep's folder. Raises FileNotFoundError without a sweep, DamagedResultsError for a damaged run list.
 
     >>> import pauseframe as pf
     >>> pf.load_sweep("results/load-sweep").flows  # doctest: +SKIP
@@ -305,7 +304,7 @@ def load_sweep(folder: str | Path) -> Sweep:
 
 
 def _wrong(manifest: Any) -> str | None:
-    """What is missing in a sweep's list of runs; None if it is complete."""
+    """A description of what a sweep's list of runs lacks; None if the list is complete."""
     if not isinstance(manifest, dict):
         return "it is not a JSON object"
     kinds: dict[str, type] = {"name": str, "axes": dict, "seeds": list, "runs": list}
@@ -328,7 +327,7 @@ def _wrong(manifest: Any) -> str | None:
 def write_tables(sweep: Sweep) -> Sweep:
     """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep with them.
 
-    Starts again if another process with another shard has finished runs meanwhile.
+    Repeats the writing if another shard's process has finished runs meanwhile.
     """
     while sweep.finished:
         with ExitStack() as files:
@@ -341,11 +340,11 @@ def write_tables(sweep: Sweep) -> Sweep:
 
 
 def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
-    """Reads every run once for all tables."""
+    """Writes all tables in a single pass over the runs."""
     summaries, *others = tables
     if all(
         row["key"] in sweep.batches.runs for row in sweep.finished
-    ):  # where there are folders, the tables are theirs
+    ):  # runs that are kept as folders have their tables there
         manifests = []
         for row in sweep.finished:
             record = sweep.record(row)
@@ -359,7 +358,7 @@ def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
 
 
 class _TableFile:
-    """A table while it is written. Tables without rows have no file."""
+    """A table that is being written. Tables without rows have no file."""
 
     def __init__(self, sweep: Sweep, file: str, files: ExitStack) -> None:
         self._sweep = sweep
@@ -383,7 +382,7 @@ class _TableFile:
             self._flush()
 
     def write(self, table: _core.Table) -> None:
-        """Adds rows."""
+        """Adds rows to the table."""
         if self._writer is None:
             self._writer = ParquetWriter(str(self._files.enter_context(whole_file(self._path))))
         self._writer.write(table)
@@ -427,7 +426,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
 
 
 def _kind(values: list[Any]) -> type:
-    """The type of a column with these values: numbers stay numbers, everything else is text."""
+    """The type of a column with the given values: numbers stay numbers, and all other values become text."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return float

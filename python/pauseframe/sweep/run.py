@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 CAPTURE = "[record.packets]"
-"""A packet capture is a file, so such runs keep their folders."""
+"""A scenario with the table [record.packets] captures packets into a file, so its runs keep their folders."""
 
 
 def carry_out(
@@ -111,11 +111,11 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
             )
     if old != plan.manifest():
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / MANIFEST, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
+        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
-    """The runs to compute as folders, and the number taken from the store."""
+    """The runs to compute as folders, and the number of runs taken from the store."""
     missing, reused = [], 0
     for run in runs:
         here = flaw(folder / run.path, run.key)
@@ -133,7 +133,7 @@ def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tu
 
 
 def reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
-    """The runs to compute into batches, and the number taken from the store."""
+    """The runs to compute into batches, and the number of runs taken from the store."""
     missing = _without_good(_without_folders(runs, folder), folder / BATCHES)
     if not missing:
         return [], 0
@@ -147,7 +147,7 @@ def reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tup
 
 
 def _without_folders(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
-    """The runs without a folder in the sweep's folder, which may have been started with `keep_runs`."""
+    """The runs that have no folder in the sweep's folder, where an earlier call may have used `keep_runs`."""
     if not any(entry.is_dir() and entry.name != BATCHES for entry in folder.iterdir()):
         return list(runs)
     missing = []
@@ -160,7 +160,7 @@ def _without_folders(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRu
 
 
 def _without_good(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
-    """The runs that the batches of a folder lack; damaged ones are removed from the batches."""
+    """The runs that the batches of a folder lack; removes damaged runs from the batches."""
     batches = Batches(folder)
     missing, damaged = [], []
     for run in runs:
@@ -183,7 +183,7 @@ def share(folder: Path, store: Store) -> None:
 
 
 def _tell(folder: Path, damage: str | None) -> None:
-    """Reports existing results that cannot be used."""
+    """Reports that existing results cannot be used."""
     if damage is not None and (folder / RUN_MANIFEST).exists():
         sys.stderr.write(f"{folder}: {damage}; it is replaced\n")
 
@@ -204,7 +204,7 @@ def _compute(
 
 
 def settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> str | None:
-    """Moves a finished run, or its error, into the sweep's folder; returns the message about it."""
+    """Moves a finished run, or its error, into the sweep's folder; returns a message about a failure."""
     run, error = outcome.run, outcome.error
     try:
         if error is None:

@@ -1,8 +1,8 @@
 """Medians over seeds with distribution-free confidence intervals.
 
 The interval lies between two order statistics. The number of values below the median is binomial (n, 1/2), which gives
-the exact coverage (David and Nagaraja, "Order statistics", 2003, section 7.1). Up to five values no interval reaches 95
-%; then it is their range with its smaller coverage.
+the exact coverage (David and Nagaraja, "Order statistics", 2003, section 7.1). With five or fewer values no interval
+reaches 95 %; the interval is then the range of the values, with its smaller coverage.
 """
 
 from __future__ import annotations

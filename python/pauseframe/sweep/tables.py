@@ -56,14 +56,14 @@ def format_value(metric: str) -> Callable[[float | None], str]:
 
 
 def format_estimate(one: Estimate | None, form: Callable[[float | None], str]) -> str:
-    """'12.3 ms [11.9 ms, 13 ms]'."""
+    """An estimate as text: '12.3 ms [11.9 ms, 13 ms]'."""
     if one is None:
         return MISSING
     return form(one.median) + ("" if one.low is None else f" [{form(one.low)}, {form(one.high)}]")
 
 
 def format_difference(cell: Cell) -> str:
-    """The difference from the first variant, relative ('-12.3 % [-14 %, -9.8 %]') or absolute if that is zero."""
+    """The difference from the first variant: relative ('-12.3 % [-14 %, -9.8 %]'), or absolute if the first is zero."""
     if cell.ratio is not None:
         return format_estimate(cell.ratio, lambda ratio: MISSING if ratio is None else f"{(ratio - 1) * 100:+.3g} %")
     form = format_value(cell.metric)
@@ -75,7 +75,7 @@ def _signed(value: float, form: Callable[[float | None], str]) -> str:
 
 
 def heads(comparison: Comparison) -> list[str]:
-    """Column heads of `rows`."""
+    """Headings of the columns of `rows`."""
     first, *others = comparison.variants
     alike = comparison.same_memory
     changes = [column for one in others for column in (one, f"Δ to {first}{'' if alike[one] else ' ' + DAGGER}")]
@@ -83,7 +83,7 @@ def heads(comparison: Comparison) -> list[str]:
 
 
 def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, column heads and rows of each table: one per metric, and one for all sizes of flows."""
+    """Title, headings and rows of each table: one table per metric, and one for all flow sizes."""
     result = []
     sizes = [metric for metric in comparison.metrics if metric in SIZES]
     for metric in comparison.metrics:
@@ -163,7 +163,7 @@ def _about_medians(comparison: Comparison) -> str:
 
 
 def caution(comparison: Comparison) -> str:
-    """The caution below differences between lossless and lossy variants with unequal memory, or ""."""
+    """A caution for differences between lossless and lossy variants whose switches have unequal memory, or ""."""
     text = lossless_caution(comparison.memory)
     return f"{DAGGER} {text}" if text else ""
 
@@ -204,12 +204,12 @@ def as_text(value: Any) -> Any:
     """
     if not isinstance(value, str) or is_number(value):
         return value
-    text = value.replace("\r", "\n")  # which the csv module puts in quotes; a lone \r only from Python 3.13 on
+    text = value.replace("\r", "\n")  # the csv module quotes line feeds, but a lone \r only since Python 3.13
     return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
 
 
 def is_number(text: str) -> bool:
-    """Whether a label is a number."""
+    """True if a label is a number."""
     try:
         float(text)
     except ValueError:

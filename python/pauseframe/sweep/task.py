@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pauseframe.sweep.plan import PlannedRun
 
 SMALL_S = 0.02
-"""A scenario that resolves faster than this has a small topology; a worker caches all such scenarios, and only the last
-of the others.
+"""Limit of the resolution time for a small topology, in seconds.
+
+A worker caches all scenarios below this limit, and only the last scenario above it.
 """
 
 
@@ -33,9 +34,9 @@ class Task(TypedDict):
     scenario: str
     """Key of the scenario."""
     toml: NotRequired[str]
-    """The scenario without its seed; omitted if the worker has it."""
+    """The scenario without its seed; omitted if the worker already has this scenario."""
     plugins: NotRequired[list[ShippedPlugin]]
-    """Plug-ins to load before reading the scenario; omitted if the worker has them."""
+    """Plug-ins to load before the scenario is read; omitted if the worker has already loaded them."""
     threads: int
     store: NotRequired[str]
     """Folder of the run, if it is kept as a folder."""
@@ -47,29 +48,29 @@ class ShippedPlugin(TypedDict):
     """A plug-in file for a worker that has not loaded it."""
 
     path: str
-    """Path from which the sweep read it."""
+    """Path from which the sweep read the plug-in."""
     sha256: str
     content: str
-    """In Base64."""
+    """Content of the file in Base64."""
 
 
 class Answer(TypedDict, total=False):
     """A worker's answer about a run: its error, or its memory."""
 
     ready: bool
-    """True in the first message of a worker, when it has loaded the package."""
+    """Sent first, after the worker has loaded the package."""
     error: str
     cpu_s: float
     peak_rss_bytes: int | None
     files: dict[str, bytes]
-    """The results, from a worker on a machine without access to the store."""
+    """The files of the run, from a worker on a machine without access to the store."""
     record: bytes
-    """The same for a batch."""
+    """The record of the run, from a worker that cannot write the batch."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: it is in the store or a batch, or `error` explains why not."""
+    """The outcome of a run: stored in the store or a batch, unless `error` gives a reason."""
 
     run: PlannedRun
     error: str | None = None
@@ -77,7 +78,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs are stored, and how they are computed."""
+    """The stores of a sweep's runs, and the options of their computation."""
 
     store: Path | None = None
     """The store of runs kept as folders."""
@@ -90,7 +91,7 @@ class Target:
 
     @property
     def needs_packages(self) -> bool:
-        """Whether workers need more than this package: a Python plug-in may import anything, Numba first."""
+        """True if workers need more packages than pauseframe: a Python plug-in may import any package, often Numba."""
         return any(plugin.path.endswith(".py") for plugin in self.plugins)
 
 
@@ -116,7 +117,7 @@ def task_for(run: PlannedRun, target: Target) -> Task:
 
 
 class Computer:
-    """Computes runs in sequence; runs of one scenario share everything that does not depend on the seed."""
+    """Computes runs one after the other; runs of one scenario share everything independent of the seed."""
 
     def __init__(self) -> None:
         self._tomls: dict[str, str] = {}
@@ -225,5 +226,5 @@ def scenario_of(run: PlannedRun) -> str:
     """The complete scenario of a run, with its seed."""
     try:
         return _core.resolve(run.toml, seed=run.seed).toml
-    except _core.ScenarioError:  # the plan resolved it, so this is a fault worth looking at as it is
+    except _core.ScenarioError:  # the plan resolved this scenario, so an error here is a bug
         return run.toml

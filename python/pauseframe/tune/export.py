@@ -37,13 +37,14 @@ OF_DEVICES = (
     *("switch.buffer.size", "switch.buffer.alpha", "switch.pfc.headroom", "host.mtu", "transport.preset"),
     *("transport.rto_min", "transport.initial_window", "transport.delayed_ack_segments"),
 )
-"""Keys with a field in device files."""
+"""Keys that have a field in device files."""
 
 
 def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Sequence[Path] = ()) -> dict[str, Any]:
     """Writes the deployment of the recommended setting into the folder `out`; returns its summary with `out`.
 
-    Raises InputError without a recommended setting or if `deploy` does not know the hosts' transport; DeployError.
+    Raises InputError if no tuned key can be exported or `deploy` does not support the hosts' transport, and DeployError
+    if the deployment fails.
     """
     from pauseframe.deploy.write import write_deployment
     from pauseframe.routing import plan_routes, write_plan
@@ -68,7 +69,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
 
 
 def _settings(facts: Facts, target: str, tuned_keys: set[str]) -> tuple[Settings, list[str]]:
-    """The options for `deploy`, and notes on inexact values."""
+    """The settings for `deploy`, and notes on inexact values."""
     hosts = facts.values["transport.preset"].strip('"')
     if hosts not in HOSTS:
         raise InputError(f"--export: hosts run {hosts}, and deploy knows {', '.join(HOSTS)}: set transport.preset")
@@ -113,7 +114,7 @@ def _marks(facts: Facts, notes: list[str]) -> dict[str, int | None]:
 
 
 def _bytes(facts: Facts, path: str) -> int | None:
-    """A size, or a number of packets of the MTU, in bytes."""
+    """A size, or a number of MTU-sized packets, in bytes."""
     found = split_unit(facts.values.get(path, "").strip('"'))
     if found is not None and found[1] == "packets":
         return round(found[0] * (facts.mtu + FRAME))
@@ -121,7 +122,7 @@ def _bytes(facts: Facts, path: str) -> int | None:
 
 
 def _alpha_exponent(facts: Facts, notes: list[str]) -> int | None:
-    """SONiC writes alpha as a power of two: the next lower one, so that no group holds more than was simulated."""
+    """Exponent of alpha as a power of two, rounded down, so that no group holds more than in the simulation."""
     alpha = facts.number("switch.buffer.alpha")
     if alpha is None:
         return None
@@ -164,7 +165,7 @@ def _whole(value: float | None) -> int | None:
 
 
 def _write_patches(plan: Plan, settings: Settings, out: Path) -> None:
-    """For each switch, the fields that differ from a deployment without the search."""
+    """Writes, for each switch, a patch of the fields that the search changed."""
     from pauseframe.deploy import sonic
 
     usual = replace(settings, tuned=Tuned())

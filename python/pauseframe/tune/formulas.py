@@ -1,6 +1,6 @@
 """Values of parameters from closed forms, which start the search or bound it.
 
-Each has its source. Rates are in bits per second, times in seconds, sizes in bytes.
+Each formula states its source. Rates are in bits per second, times in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ETHERNET = 38
-"""Bytes of a frame on the wire beyond its IP packet: header, FCS, preamble and gap."""
+"""Bytes of a frame on the wire besides its IP packet: header, FCS, preamble and gap."""
 ACK_FRAME = 84
-"""Bytes that a pure ACK takes on the wire: the smallest frame with preamble and gap."""
+"""Bytes of a pure ACK on the wire: the smallest frame with preamble and gap."""
 SIZE_KEYS = ("switch.marker.k", "switch.marker.min", "switch.marker.max")
 
 
@@ -41,9 +41,9 @@ class Facts:
     """Quantities of a scenario for the formulas."""
 
     values: dict[str, str]
-    """Every key with its value, as `pauseframe show` prints it."""
+    """Every key of the scenario with its value, in the format of `pauseframe show`."""
     rate: float
-    """Rate of a host's slowest link in bits per second."""
+    """Rate of the slowest host link in bits per second."""
     base_rtt: float
     """Time of a full frame and its ACK over the longest shortest path in the idle network, in seconds."""
     needed_headroom: float
@@ -52,16 +52,16 @@ class Facts:
     headroom_ports: int
     """Largest number of ports of a switch."""
     fan_in: int
-    """Maximum number of senders that a workload lets answer one host at once; 0 if it has none."""
+    """Largest number of senders that a workload lets answer one host at once; 0 without such a workload."""
     mtu: float
 
     @property
     def bdp(self) -> float:
-        """Bandwidth-delay product, bytes."""
+        """Bandwidth-delay product in bytes."""
         return self.rate * self.base_rtt / 8
 
     def size(self, path: str) -> float | None:
-        """A size or a time of the scenario in its base unit; None if it is automatic or another kind of value."""
+        """A size or a time of the scenario in its base unit; None if it is automatic or has no unit."""
         found = split_unit(self.values.get(path, "").strip('"'))
         return None if found is None or found[1] not in UNITS else found[0] * UNITS[found[1]]
 
@@ -74,7 +74,7 @@ class Facts:
 
 
 def facts_of(resolved: _core.Resolved) -> Facts:
-    """Computes them from a resolved scenario."""
+    """Computes the quantities of a resolved scenario."""
     values = {path: value for path, value, _ in resolved.explain()}
     topology = _core.Topology.of_scenario(resolved)
     links = topology.links()
@@ -103,7 +103,7 @@ def facts_of(resolved: _core.Resolved) -> Facts:
 
 
 def _base_rtt(links: list[tuple[str, str, int, float]], hosts: set[str], mtu: float, values: dict[str, str]) -> float:
-    """Store and forward of a full frame and of the returning ACK over the longest of the shortest paths."""
+    """Time for a full frame and its ACK, stored and forwarded over the longest of the shortest paths."""
     beside: dict[str, list[tuple[str, float]]] = {}
     for one, other, rate, delay_us in links:
         cost = 2 * delay_us * 1e-6 + (mtu + ETHERNET + ACK_FRAME) * 8 / rate
@@ -126,7 +126,7 @@ def _farthest(beside: dict[str, list[tuple[str, float]]], start: str, hosts: set
 
 
 def suggestions(facts: Facts, path: str, cable: float | None = None) -> list[Suggestion]:
-    """Values from formulas for a key; none for most keys. The headroom must suffice for `cable` in metres."""
+    """Suggested values for a key, empty for most keys. The headroom must suffice for `cable` in metres."""
     known: dict[str, Callable[[Facts, str], list[Suggestion]]] = {
         **dict.fromkeys(SIZE_KEYS, _threshold),
         "switch.pfc.headroom": lambda facts, path: _headroom(facts, path, cable),
@@ -135,8 +135,13 @@ def suggestions(facts: Facts, path: str, cable: float | None = None) -> list[Sug
         "switch.buffer.alpha": _alpha,
         "transport.rto_min": _rto,
         "transport.initial_window": _window,
+        "transport.rdma_cnp_interval": _cnp_interval,
+        "transport.dcqcn_rise_interval": _rise_interval,
+        "transport.dcqcn_additive_increase": _additive_increase,
     }
-    return known[path](facts, path) if path in known else []
+    # Keys of a named transport have the formulas of the key in [transport].
+    found = known.get(re.sub(r"^transports\.[^.]+\.", "transport.", path))
+    return found(facts, path) if found else []
 
 
 def _threshold(facts: Facts, path: str) -> list[Suggestion]:
@@ -219,6 +224,32 @@ def _rto(facts: Facts, path: str) -> list[Suggestion]:
     formula = f"base RTT of {facts.base_rtt * 1e6:.3g} us and {full}"
     return [
         Suggestion(path, facts.base_rtt + queue * 8 / facts.rate, "start", formula, "no timeout while a packet waits")
+    ]
+
+
+DCQCN = "DCQCN (SIGCOMM 2015), section 5"
+CONNECTX = "NVIDIA ConnectX: DCQCN CC parameters"
+
+
+def _cnp_interval(_facts: Facts, path: str) -> list[Suggestion]:
+    return [
+        Suggestion(path, 50e-6, "start", "50 us", DCQCN),
+        Suggestion(path, 4e-6, "start", "4 us: MIN_TIME_BETWEEN_CNPS", CONNECTX),
+    ]
+
+
+def _rise_interval(_facts: Facts, path: str) -> list[Suggestion]:
+    return [
+        Suggestion(path, 55e-6, "start", "55 us", DCQCN),
+        Suggestion(path, 300e-6, "start", "300 us: RPG_TIME_RESET", CONNECTX),
+    ]
+
+
+def _additive_increase(facts: Facts, path: str) -> list[Suggestion]:
+    gbps = facts.rate / 1e9
+    return [
+        Suggestion(path, facts.rate / 1000, "start", f"40 Mb/s at 40 Gb/s, in proportion to {gbps:g} Gb/s", DCQCN),
+        Suggestion(path, 5e6, "start", "5 Mb/s: RPG_AI_RATE", CONNECTX),
     ]
 
 

@@ -28,7 +28,7 @@ STATISTIC = re.compile(r"mean|min|max|sum|count|p\d{1,2}(?:\.\d+)?|p999")
 COMPLETION = {"fct_us": ("flows", "queries"), "slowdown": ("flows", "queries"), "time_us": ("jobs",)}
 """Columns that are null for unfinished flows, queries and jobs, and their tables."""
 ALIASES = {"fct_us": "flows.fct_us", "slowdown": "flows.slowdown", "query_fct_us": "queries.fct_us"}
-"""Entries of the summary that count finished flows only; here they include all."""
+"""Entries of the summary that count only finished flows, and their replacements that include all flows."""
 SPECIAL = {
     "goodput_bps": "application bytes received, per second of the run",
     "unfinished": "flows and queries that had not finished when the run ended",
@@ -36,15 +36,15 @@ SPECIAL = {
 }
 LEAVE_OUT = {"seed", "wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "flows_total", "queries_total"}
 ENOUGH_BEYOND = 10
-"""Samples that a percentile needs above it."""
+"""Number of samples that a percentile needs above it."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of each run."""
+    """A metric that is read from each run."""
 
     text: str
-    """The text in the file."""
+    """The metric's text in the file."""
     table: str
     column: str
     statistic: str
@@ -52,14 +52,14 @@ class Metric:
 
     @property
     def quantile(self) -> float | None:
-        """The share below a percentile, None for other statistics; p999 is p99.9, as in the summary."""
+        """The quantile of a percentile metric, or None; p999 means p99.9, as in the summary."""
         if not self.statistic.startswith("p"):
             return None
         return 0.999 if self.statistic == "p999" else float(self.statistic[1:]) / 100
 
     @property
     def counts_unfinished(self) -> bool:
-        """Whether it is a completion time."""
+        """True if the metric is a completion time, which includes unfinished flows."""
         return self.table in COMPLETION.get(self.column, ())
 
 
@@ -68,15 +68,15 @@ class Reading:
     """A metric's value for one run."""
 
     value: float
-    """Infinite without a value: nothing finished, or too little to reach the percentile."""
+    """Infinite if no sample finished, or too few finished to reach the percentile."""
     samples: int | None = None
-    """Number of rows."""
+    """Number of rows that the statistic is computed from."""
     unfinished: int = 0
     """Number of unfinished rows."""
 
 
 def parse_metric(text: str) -> Metric:
-    """Parses a metric. Raises ValueError with similar names."""
+    """Parses a metric. Raises ValueError that suggests similar names."""
     name, _, where = (part.strip() for part in text.partition(" where "))
     base, _, last = name.rpartition(".")
     full = f"{ALIASES[base]}.{last}" if base in ALIASES else name
@@ -98,14 +98,14 @@ def parse_metric(text: str) -> Metric:
 
 
 def names() -> list[str]:
-    """Names of metrics, with the common statistics of the tables."""
+    """Names of metrics: entries of the summary, and common statistics of the tables."""
     times = [f"{alias}.{one}" for alias in ALIASES for one in ("p50", "p99", "mean")]
     return [*SPECIAL, *times, *summary_names()]
 
 
 @cache
 def summary_names() -> tuple[str, ...]:
-    """Numbers of the summary, nested ones as dotted paths, except those replaced in `ALIASES`."""
+    """Names of numbers in the summary, nested ones as dotted paths, except those that `ALIASES` replaces."""
     from pauseframe import types
 
     found = _flat_names(types.Summary)
@@ -144,7 +144,7 @@ def _check_filter(metric: Metric) -> None:
 
 
 def read_metrics(metrics: Iterable[Metric], summary: Any, packed: Callable[[str], bytes | None]) -> dict[str, Reading]:
-    """All metrics of a run, by their texts; `packed` returns a packed table, or None for one without rows."""
+    """Reads all metrics of a run, by their texts; `packed` returns a packed table, or None for an empty one."""
     import polars as pl
 
     frames: dict[str, pl.DataFrame] = {}
@@ -191,11 +191,11 @@ def _statistic(metric: Metric, frame: pl.DataFrame, end_us: float) -> Reading:
 
 
 def _of_completions(metric: Metric, frame: pl.DataFrame, end_us: float) -> Reading:
-    """A statistic of completion times or slowdowns; unfinished samples are larger than their age."""
+    """A statistic of completion times or slowdowns, in which an unfinished sample exceeds its age."""
     import polars as pl
 
     frame = frame.filter(pl.col("start_us") <= end_us)
-    if metric.table == "flows":  # long flows have no end, and stopped ones were meant to stop
+    if metric.table == "flows":  # excludes long flows and flows that were meant to stop
         has_end = pl.col("size_bytes").is_not_null() & (pl.col("status") != "stopped")
         frame = frame.filter(pl.col("fct_us").is_not_null() | has_end)
     age = pl.lit(end_us) - pl.col("start_us")
@@ -216,7 +216,7 @@ def _of_completions(metric: Metric, frame: pl.DataFrame, end_us: float) -> Readi
 
 
 def kaplan_meier(samples: pl.DataFrame, quantile: float) -> float | None:
-    """The quantile of the Kaplan-Meier estimate of samples (`age`, `done`); None if it lies beyond all of them."""
+    """A quantile of the Kaplan-Meier estimate of samples (`age`, `done`); None if it lies beyond all samples."""
     import polars as pl
 
     at_risk = pl.lit(samples.height) - pl.int_range(pl.len())

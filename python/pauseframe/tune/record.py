@@ -1,4 +1,4 @@
-"""The answer as plain values, from which `answer.json`, the terminal output and the page are written."""
+"""The answer as plain values, the source of `answer.json`, the terminal output and the page."""
 
 from __future__ import annotations
 
@@ -146,5 +146,5 @@ def _trial(one: Trial, spec: Spec) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON has no infinity, so missing values become null."""
+    """A number for JSON, which has no infinity; missing values become null."""
     return None if value is None or math.isinf(value) else value

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 FOLDER = "decisive"
 STEPS = 2000
-"""Number of samples in a run's log of states."""
+"""Number of samples in the log of states of a recorded run."""
 LARGEST = 30_000_000
-"""Maximum size of a player's page in bytes; larger ones are not written automatically."""
+"""Maximum size of a player's page in bytes; a larger page is not written automatically."""
 
 
 def record_decisive(study: Study, answer: Answer, folder: Path) -> list[dict[str, Any]]:
     """Runs the recommended, the default and the next best setting again with `record.states`; returns their folders.
 
-    The seed is that of the held-out run of the recommended setting closest to the median.
+    The seed is the held-out seed for which the recommended setting is closest to its median.
     """
     if answer.recommended is None:
         return []

@@ -31,7 +31,7 @@ TICKS = 2**32 - 1
 def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None) -> Path:
     """Writes the player of one run, or of two side by side, to the file `out` and returns its path.
 
-    `report`: path of the run's report relative to `out`. Raises InputError for more than two runs.
+    `report` is the path of the run's report relative to `out`. Raises InputError for more than two runs.
     """
     return write_text(out, view_page(runs, report=report))
 
@@ -60,7 +60,7 @@ def view_page(runs: Sequence[Playback], *, report: str | None = None) -> str:
 
 
 def _told_apart(runs: Sequence[Playback]) -> Sequence[Playback]:
-    """Labels of two runs; equal names and seeds are distinguished by their folders."""
+    """Labels of two runs, with their folders if names and seeds are equal."""
     if len({run.name for run in runs}) == len(runs):
         return runs
     return [replace(run, name=f"{run.name} ({run.folder.resolve().name})") for run in runs]
@@ -146,7 +146,7 @@ def _events(events: pl.DataFrame, end_us: float) -> EventColumns:
 
 
 def _flows(run: Playback) -> list[list[Any]]:
-    """Number, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload of each."""
+    """Columns: flow number, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload."""
     if run.flows.is_empty():
         return []
     number = {name: node for node, name in enumerate(run.fabric.names)}

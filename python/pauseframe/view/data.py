@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pauseframe.types import Summary
 
 KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed")
-"""Names in the order of their numbers in the page."""
+"""Kinds of events in the order of their numbers in the page."""
 OF_INTERVALS = ("backlog", "load", "marks", "drops")
 FLOWS_SHOWN = 5000
 
@@ -34,11 +34,11 @@ class Fabric:
     is_host: list[bool]
     links: list[tuple[int, int]]
     rates: list[int]
-    """Rate in bits per second from the first end to the other."""
+    """Rate of each link in bits per second, from its first to its second end."""
 
     @cached_property
     def port_names(self) -> list[str]:
-        """By number: "leaf0:3", counted at each node in the order of its links."""
+        """Names of ports by number: "leaf0:3", where 3 counts the node's links."""
         ports, names = [0] * len(self.names), []
         for link in self.links:
             for node in link:
@@ -51,7 +51,7 @@ class Fabric:
         return self.links[port // 2][port % 2]
 
     def peer(self, port: int) -> int:
-        """The node at its other end."""
+        """The node at the other end of the port's link."""
         return self.links[port // 2][1 - port % 2]
 
 
@@ -60,9 +60,9 @@ class DeadlockedPorts(TypedDict):
 
     found_us: float
     since_us: float
-    """When the last of its queues was paused."""
+    """Time at which the last queue of the deadlock was paused, in microseconds."""
     ports: list[int]
-    """Each waits for the next, the last for the first."""
+    """Ports of the cycle: each waits for the next, the last for the first."""
     priority: int
     victims: int
     flows: list[int]
@@ -78,9 +78,9 @@ class Playback:
     every_us: float
     fabric: Fabric
     events: pl.DataFrame
-    """time_us, kind (index in KINDS), slot, value, sorted by time.
+    """Events with columns time_us, kind (index in KINDS), slot, value, sorted by time.
 
-    For asked, value is the port of the causing queue, or -1.
+    For the kind `asked`, the value is the port of the queue that caused the pause, or -1.
     """
     slots: list[tuple[int, int]]
     """Port and priority of each slot."""
@@ -91,14 +91,15 @@ class Playback:
 
     @property
     def end_us(self) -> float:
-        """Duration of the run."""
+        """Duration of the run in microseconds."""
         return float(self.summary["sim_time_s"]) * 1e6
 
 
 def from_folder(folder: Path) -> Playback:
     """Reads a results folder.
 
-    FileNotFoundError if it is not one, InputError if the run has no log of states, DamagedResultsError for damage.
+    Raises FileNotFoundError if the folder has no results, InputError if the run has no log of states, and
+    DamagedResultsError if a file is damaged.
     """
     results = open_results(folder)
     if not results.has_table("states"):
@@ -128,7 +129,7 @@ def from_folder(folder: Path) -> Playback:
 
 
 def has_log(folder: Path) -> bool:
-    """Whether the run of a results folder has a log of states."""
+    """True if the run of a results folder has a log of states."""
     return open_results(folder).has_table("states")
 
 
@@ -153,7 +154,7 @@ def _fabric(results: ResultsFolder) -> Fabric:
 
 
 def _every_us(results: ResultsFolder) -> float:
-    """The interval of the log. Resolved scenarios write times as a number and a unit."""
+    """Sampling interval of the log in microseconds; resolved scenarios write times as a number and a unit."""
     states = tomllib.loads(results.scenario_toml).get("record", {}).get("states")
     value, _, unit = str(states.get("every") if isinstance(states, dict) else "").partition(" ")
     units = {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -165,9 +166,9 @@ def _every_us(results: ResultsFolder) -> float:
 def _events(
     states: pl.DataFrame, number: dict[str, int], every_us: float
 ) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
-    """The log with numbers for names.
+    """The log of states with numbers instead of names.
 
-    Values of an interval are moved to its beginning, because the page shows what is happening.
+    The value of an interval is moved to the start of the interval, because the page shows the current state.
     """
     ports = pl.DataFrame({"port": list(number), "p": list(number.values())}, schema={"port": pl.String, "p": pl.Int32})
     causes = ports.rename({"port": "because_of", "p": "cause"})
@@ -204,7 +205,7 @@ def _check_ports(results: ResultsFolder, table: str, ports: pl.Series, number: d
 
 
 def flows_of(results: ResultsFolder) -> tuple[pl.DataFrame, int]:
-    """The flows shown (the slowest, if there are too many), and the total number."""
+    """The flows to show (the slowest, if there are too many), and the total number of flows."""
     if not results.has_table("flows"):
         return pl.DataFrame(), 0
     flows = results.frame("flows").with_columns(pl.col("src", "dst", "workload", "status").cast(pl.String))

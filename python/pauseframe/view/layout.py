@@ -1,7 +1,7 @@
 """Positions of nodes in the player: rows by distance from the hosts, grouped by pod, or a circle for a single row.
 
 Coordinates are 0 to 1, y downwards. A pod is a connected component without the topmost row; hosts are in a small block
-under their switch, so that a thousand of them stay distinguishable.
+under their switch, so that a thousand hosts stay distinguishable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 TOP, ROWS, GAP, BOTTOM = 0.04, 0.78, 0.12, 0.95
-"""Heights: topmost row; from there to the hosts; between the lowest switches and hosts; the last hosts."""
+"""Heights of the topmost row, from there to the hosts, between the lowest switches and hosts, and of the last hosts."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Graph:
             self.neighbours[b].append(a)
 
     def levels(self) -> list[int]:
-        """The distance from the nearest host: 0 for hosts; without any, all nodes are on level 1."""
+        """Distance of each node from the nearest host: 0 for hosts; without hosts, all nodes are on level 1."""
         level = [0 if host else -1 for host in self.is_host]
         front = [node for node, host in enumerate(self.is_host) if host]
         while front:
@@ -48,11 +48,11 @@ class Layout:
 
     places: list[tuple[float, float]]
     pods: list[tuple[float, float, float, float]]
-    """x, y, width, height."""
+    """Boxes around pods as (x, y, width, height)."""
 
 
 def arrange(graph: Graph) -> Layout:
-    """Chooses rows or a circle."""
+    """Arranges the nodes in rows or on a circle."""
     levels = graph.levels()
     switches = [node for node, level in enumerate(levels) if level > 0]
     if max(levels, default=0) <= 1 and len(switches) > 2:
@@ -101,7 +101,7 @@ def _pods(graph: Graph, levels: list[int], top: int) -> list[list[int]]:
 
 
 def _place_hosts(graph: Graph, places: list[tuple[float, float]], columns: int, begin: float) -> None:
-    """Hosts in a block under their switch, the one of their first link."""
+    """Places hosts in a block under the switch of their first link."""
     own: dict[int, list[int]] = {}
     for node, is_host in enumerate(graph.is_host):
         if is_host and graph.neighbours[node]:

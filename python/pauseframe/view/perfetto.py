@@ -1,10 +1,10 @@
 """A run as a Perfetto trace: tracks of ports (queue and load as counters, pauses as slices), flows, deadlocks, ranks.
 
 Ports and deadlocks come from the log of states, ranks of applications from their timelines, flows from their table. All
-share one clock, so a waiting rank appears above the pauses.
+tracks share one clock, so a waiting rank appears above the pauses.
 
-Track events of the Perfetto trace format (perfetto.dev/docs/reference/synthetic-track-event), written with the messages
-of the package `perfetto`. Times are nanoseconds.
+The trace consists of track events (perfetto.dev/docs/reference/synthetic-track-event), written with the messages of the
+package `perfetto`. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED = range(len(KINDS))
 def export_perfetto(folder: Path, out: Path) -> Path:
     """Writes the trace of a results folder to the file `out` and returns its path.
 
-    FileNotFoundError if it is no results folder, RunError without the package perfetto.
+    Raises FileNotFoundError if the folder has no results, RunError if the package perfetto is missing.
     """
     results = open_results(folder)
     if find_spec("perfetto") is None:
@@ -54,7 +54,7 @@ def _ns(time_us: float) -> int:
 
 
 class _Trace:
-    """Packets of one sequence; each track gets a number."""
+    """The packets of one Perfetto trace; each track gets a number."""
 
     def __init__(self) -> None:
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackDescriptor, TrackEvent
@@ -69,7 +69,7 @@ class _Trace:
         return self._file.getvalue()
 
     def track(self, name: str, parent: int | None = None, *, counter: str | None = None) -> int:
-        """A new track; `counter` is the unit of a counter track. Children keep the order of creation."""
+        """Adds a track; `counter` is the unit of a counter track. Child tracks keep the order of creation."""
         self._tracks += 1
         packet = self._builder.create_packet()
         descriptor = packet.track_descriptor
@@ -146,7 +146,7 @@ def _ports(run: Playback, trace: _Trace, nodes: dict[int, int]) -> None:
 
 
 def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterable[tuple[float, int, float]]) -> None:
-    """Pauses, requests for them, marks and drops of one port and priority."""
+    """Adds the pauses, pause requests, marks and drops of one port and priority."""
     paused, because = False, ""
     for time_us, kind, value in events:
         if kind == ASKED:
@@ -176,7 +176,7 @@ def _flows(flows: pl.DataFrame, total: int, end_us: float, trace: _Trace) -> Non
         source, begin = flow["src"], flow["start_us"]
         end = end_us if flow["finish_us"] is None else flow["finish_us"]
         if begin > end:
-            continue  # it was to start after the run
+            continue  # the flow would start after the end of the run
         if source not in parents:
             parents[source] = trace.track(f"from {source}", root)
         tracks = free.setdefault(source, [])

@@ -1,12 +1,13 @@
-//! One rank: its program, its requests, and its messages.
+//! One rank: its program, its requests, and the messages that reach it.
 //!
-//! A rank learns that time has passed, that a message has arrived, or that one has left; it answers with messages and
-//! timers. It accesses only its own state, so that ranks of different hosts can run in different threads.
+//! The owner tells a rank when a timer expires or a message has arrived or been sent; the rank answers with
+//! messages and timers. A rank accesses only its own state, so ranks of different hosts can run in different
+//! threads.
 //!
-//! Protocols: a message of at most `eager_limit` bytes is sent at once with its envelope, and its sender continues. A
-//! larger one is announced; when its receive is posted, the receiver requests it, and the sender continues when it has
-//! left (rendezvous). Programs with asynchronous sends announce nothing: a message of any size leaves at once. Messages
-//! of a rank to itself take no time.
+//! Protocols: a message of at most `eager_limit` bytes is sent at once with its envelope, and its sender
+//! continues. A larger message is announced; when its receive is posted, the receiver requests the data, and
+//! the sender continues when the data has been sent (rendezvous). Programs with asynchronous sends announce
+//! nothing: a message of any size leaves at once. Messages of a rank to itself take no time.
 
 mod cursor;
 mod matching;
@@ -36,25 +37,25 @@ pub struct Message {
     pub to: u32,
     /// Bytes on the connection, including the envelope.
     pub bytes: u64,
-    /// The sender's request that is complete when this message has left.
+    /// The request of the sender that is complete when this message has been sent.
     pub notify: Option<u32>,
     pub(crate) part: Part,
 }
 
-/// Purpose of a message.
+/// The role of a message in its protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// A whole message without announcement.
     Eager(Envelope),
     /// The announcement of a large message.
     Announce { envelope: Envelope, sender: u32 },
-    /// The receiver's request for an announced message.
+    /// The answer that the receiver is ready for the message.
     Clear { sender: u32, receiver: u32 },
-    /// The requested message.
+    /// The data of an announced message.
     Data { receiver: u32 },
 }
 
-/// The matching fields.
+/// The properties of a message that matching compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
     pub(crate) context: u32,
@@ -62,12 +63,12 @@ pub(crate) struct Envelope {
     pub(crate) bytes: u64,
 }
 
-/// The owner of a request.
+/// The party that waits for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// The program's current step.
+    /// The program, which blocks at its current step.
     Block,
-    /// The program, when it waits for this request.
+    /// The program, which will wait for this request later.
     Slot(Slot),
     /// A step of a program with dependences.
     Step(u32),
@@ -82,7 +83,7 @@ enum Request {
     Receive { owner: Owner, from: Option<u32>, tag: Option<i32>, limit: u64, step: u32 },
 }
 
-/// A message, or its announcement, that came before its receive.
+/// A message or an announcement that arrived before its receive was posted.
 #[derive(Clone, Copy, Debug)]
 struct Early {
     envelope: Envelope,
@@ -98,10 +99,10 @@ struct Run {
     call: u32,
     step: u32,
     algorithm: Algorithm,
-    /// Number of the call on its communicator.
+    /// The sequence number of the operation on its communicator.
     number: i32,
     round: u32,
-    /// Incomplete messages of the round.
+    /// Number of incomplete messages of the round.
     open: u32,
 }
 
@@ -111,12 +112,12 @@ enum Cursor {
     ByDependence(ByDependence),
 }
 
-/// Context of messages of the program, or of collective operations, on a communicator.
+/// The context of point-to-point or collective messages on a communicator.
 pub(crate) fn context(comm: u32, collective: bool) -> u32 {
     comm * 2 + u32::from(collective)
 }
 
-/// Immutable data shared by all ranks.
+/// Read-only data that all ranks share.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
     pub(crate) application: &'a Application,
@@ -131,11 +132,11 @@ pub(crate) struct Rank {
     free: u32,
     matching: Matching<Early>,
     runs: Vec<Option<Run>>,
-    /// Collective operations begun on each communicator.
+    /// For each communicator, the number of collective operations begun.
     numbers: Vec<i32>,
-    /// Completed requests whose owners have not been informed.
+    /// Completed requests whose owner has not been notified yet.
     complete: VecDeque<(Owner, bool)>,
-    /// Messages to itself.
+    /// Messages of the rank to itself.
     own: VecDeque<Envelope>,
     round: Round,
     pub(crate) timeline: Timeline,
@@ -171,7 +172,7 @@ impl Rank {
         }
     }
 
-    /// A computation has ended; `token` identifies its timer.
+    /// Ends a computation; `token` is the token of its timer.
     pub(crate) fn on_timer(&mut self, token: u32, now: Time, world: World, out: &mut Outbox) {
         match &mut self.cursor {
             Cursor::InTurn(_) => self.computing = false,
@@ -185,7 +186,7 @@ impl Rank {
         self.drive(now, world, out);
     }
 
-    /// A message has arrived.
+    /// Handles an arrived message.
     pub(crate) fn on_message(&mut self, message: &Message, now: Time, world: World, out: &mut Outbox) {
         match message.part {
             Part::Eager(envelope) => {
@@ -200,13 +201,13 @@ impl Rank {
         self.drive(now, world, out);
     }
 
-    /// A message with a `notify` has left.
+    /// Handles the report that a message with `notify` has been sent.
     pub(crate) fn on_sent(&mut self, request: u32, now: Time, world: World, out: &mut Outbox) {
         self.close(request);
         self.drive(now, world, out);
     }
 
-    /// Continues as far as possible.
+    /// Advances the rank as far as possible.
     pub(crate) fn drive(&mut self, now: Time, world: World, out: &mut Outbox) {
         loop {
             if let Some((owner, send)) = self.complete.pop_front() {
@@ -220,7 +221,7 @@ impl Rank {
         self.note_activity(now, world);
     }
 
-    /// Takes one step; false if none is possible now.
+    /// Starts one step; returns false if no step can begin now.
     fn advance(&mut self, now: Time, world: World, out: &mut Outbox) -> bool {
         let program = &world.application.programs[self.id as usize];
         let (step, by_dependence) = match &mut self.cursor {
@@ -278,7 +279,7 @@ impl Rank {
         }
     }
 
-    /// The owner of the request of a step.
+    /// Returns the owner to notify when the request of a step is complete.
     fn begin(&mut self, step: u32, slot: Option<Slot>, send: bool, free: bool, program: &Program) -> Owner {
         match (&mut self.cursor, slot) {
             (Cursor::ByDependence(cursor), _) => {
@@ -312,7 +313,7 @@ impl Rank {
         self.faults.push(Fault { rank: self.id, line: program.line(step as usize), step, reason });
     }
 
-    /// Completes a request and informs its owner.
+    /// Notifies the owner of a completed request.
     fn tell(&mut self, owner: Owner, send: bool, world: World, out: &mut Outbox) {
         match (owner, &mut self.cursor) {
             (Owner::Block, Cursor::InTurn(cursor)) => cursor.unblock(send),

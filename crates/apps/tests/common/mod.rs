@@ -4,7 +4,7 @@ use pauseframe_apps::Application;
 use pauseframe_apps::read::{ReadOptions, read};
 use std::path::PathBuf;
 
-/// A temporary file for a test, removed when the test ends.
+/// A separate file for a test; it is removed when the test ends.
 pub(crate) struct File(pub(crate) PathBuf);
 
 impl File {
@@ -21,7 +21,7 @@ impl Drop for File {
     }
 }
 
-/// Reads bytes through a temporary file; error messages show FILE for its name.
+/// Reads bytes from a temporary file; error messages contain FILE instead of its name.
 pub(crate) fn read_bytes(name: &str, bytes: &[u8]) -> Result<Application, String> {
     let file = File::new(name, bytes);
     read(&file.0, None, ReadOptions::default())

@@ -1,4 +1,4 @@
-//! Scheduler and classes of `[switch]` as settings of the fabric.
+//! Converts the scheduler and the classes of `[switch]` into settings of the fabric.
 
 use crate::spec::{ClassSpec, Ets, SchedulerSpec};
 use pauseframe_fabric::{ClassSettings, EtsGroup, Scheduler};

@@ -7,26 +7,26 @@ use pauseframe_units::NodeId;
 use std::fmt;
 use std::str::FromStr;
 
-/// A demand whose flows always have data.
+/// A static demand: the pairs of hosts that send all the time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Demand {
-    /// Every host sends to one other and receives from one other.
+    /// Every host sends to one other host, and receives from one other host.
     Permutation,
-    /// All hosts of a switch send to those of one other switch.
+    /// All hosts of a switch send to the hosts of one other switch.
     RackPermutation,
-    /// Every host sends to every other.
+    /// Every host sends to every other host.
     AllToAll,
-    /// This many hosts send to one.
+    /// The given number of hosts send to one host.
     NToOne(usize),
-    /// Every host sends to one other, drawn by Zipf's law with this exponent.
+    /// Every host sends to one other host, drawn by Zipf's law with the given exponent.
     Skewed(f64),
 }
 
 impl Demand {
-    /// Its pairs.
+    /// The sending and receiving hosts of the demand.
     ///
     /// # Errors
-    /// If there are too few hosts, or the exponent is out of its bounds.
+    /// If there are too few hosts, or the exponent is outside of its range.
     pub fn pairs(
         self,
         topology: &Topology,

@@ -1,11 +1,13 @@
 //! A scenario at the flow level: its topology, routing and workloads without packets.
 //!
-//! With the scenario's workloads it computes when each flow ends if links are always shared max-min fairly
-//! ([`pauseframe_flowlevel::simulate`]). With a static demand it computes the rate of each pair
-//! ([`pauseframe_flowlevel::MaxMin`]), and the best rate of any routing ([`pauseframe_flowlevel::ConcurrentFlow`]). It
-//! ignores transports, queues, buffers, pauses, headers and delays; bytes are application bytes. Sources of datagrams
-//! send at their rate, before all others, and the excess is lost; slow receivers and slow readers are limits. Packet
-//! spraying, failures, and hosts that do not answer are errors (`left_out.rs`).
+//! This module answers two questions. With the scenario's workloads: when does each flow end if all links are
+//! shared max-min fairly at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand instead
+//! of the workloads: which rate does each pair get ([`pauseframe_flowlevel::MaxMin`]), and which rate could
+//! the best routing give ([`pauseframe_flowlevel::ConcurrentFlow`])? The model leaves out transports, queues,
+//! buffers, pauses, headers, delays and packet spraying, and counts application bytes. Datagram sources send
+//! at their configured rate before all other flows, and lose the excess over the link rate; slow receivers
+//! and slow readers limit the rates. `left_out.rs` refuses scenarios with failures or with hosts that do not
+//! answer.
 
 mod demand;
 mod left_out;
@@ -33,49 +35,49 @@ use source::Workloads;
 use std::path::Path;
 use std::time::Instant;
 
-/// The routing of flows.
+/// The routing of the flows in a flow-level run.
 #[derive(Clone, Copy, Debug)]
 pub enum Ways<'a> {
-    /// Equal-cost multi-path, a shortest path by hash for each flow.
+    /// Equal-cost multi-path: a hash selects a shortest path for each flow.
     Ecmp,
-    /// The VLANs of forwarding tables.
+    /// Forwarding tables with VLANs.
     Tables {
-        /// The tables for the same topology.
+        /// The forwarding tables, planned for the same topology.
         tables: &'a Tables,
-        /// How each flow chooses its VLAN.
+        /// The rule that chooses each flow's VLAN.
         choice: VlanChoice,
-        /// Maximum number of links beyond the shortest route of any VLAN.
+        /// Maximum number of links by which a route may exceed the shortest route of any VLAN.
         slack: usize,
     },
 }
 
-/// Options of the computation and its results.
+/// Options of a flow-level run.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions<'a> {
-    /// The routing; by default the scenario's.
+    /// The routing; `None` takes the routing of the scenario.
     pub ways: Option<Ways<'a>>,
-    /// A static demand instead of the workloads.
+    /// A static demand that replaces the workloads.
     pub demand: Option<Demand>,
-    /// For a static demand: the relative gap of the bound for any routing.
+    /// For a static demand: the relative gap to which the bound over all routings is computed.
     pub bound: Option<f64>,
-    /// The results folder, or none to keep the tables in memory.
+    /// The output folder; `None` keeps the tables in memory.
     pub out: Option<&'a Path>,
-    /// Whether to replace existing results.
+    /// Overwrite existing results.
     pub force: bool,
 }
 
-/// The results.
+/// Results of a flow-level run.
 #[derive(Clone, Debug)]
 pub struct FlowResults {
-    /// The summary.
+    /// The summary of the run.
     pub summary: FlowSummary,
-    /// One row per flow.
+    /// The `flows` table, with one row for each flow.
     pub flows: RecordBatch,
-    /// One row per link direction.
+    /// The `links` table, with one row for each link and direction.
     pub links: RecordBatch,
 }
 
-/// `manifest.json` of a flow-level results folder.
+/// The contents of `manifest.json` in a flow-level results folder.
 #[derive(Serialize)]
 struct FlowManifest<'a> {
     program: &'static str,
@@ -102,10 +104,11 @@ impl<'a> FlowManifest<'a> {
     }
 }
 
-/// Runs a scenario at the flow level. `watch` may stop it; the results until then are kept.
+/// Runs a scenario at flow level. `watch` may stop the run; the results until then are kept.
 ///
 /// # Errors
-/// If the scenario needs features that flows lack (spraying), a pair has no route, or the results cannot be written.
+/// If the scenario needs packets (such as for spraying), a pair has no route, or the results cannot be
+/// written.
 pub fn run_flow_level(
     resolved: &Resolved,
     options: FlowOptions,
@@ -140,7 +143,7 @@ pub fn run_flow_level(
     results.summary.warnings.extend(left_out::warning(scenario, options.demand.is_some()));
     if let Some(mut folder) = folder {
         let was_stopped = results.summary.status == RunStatus::Interrupted;
-        // After a stop, the results so far are returned.
+        // After a stop of the simulation, the partial results are still written.
         let mut go_on = || was_stopped || watch.step("writing the results", 0, 1).is_ok();
         if scenario.record.flows {
             folder.write_table("flows.parquet", &results.flows, &mut go_on)?;
@@ -151,7 +154,8 @@ pub fn run_flow_level(
     Ok(results)
 }
 
-/// The routing of a scenario. A choice by demand becomes the best-informed one, since all flows are known.
+/// The routing of a scenario. At flow level all flows are known in advance, so the choice by demand is the
+/// best-informed choice of VLANs.
 fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
     match &routing.vlans {
         Some(spec) if spec.use_of.per == Per::Packet => {

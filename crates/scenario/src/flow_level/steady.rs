@@ -1,4 +1,4 @@
-//! The rates of a static demand.
+//! Max-min fair rates of a static demand.
 
 use super::{Demand, Ways};
 use pauseframe_flowlevel::demand::Pair;
@@ -9,34 +9,34 @@ use pauseframe_topology::Topology;
 use pauseframe_topology::routing::{NextHops, SwitchGraph};
 use pauseframe_topology::watch::Watch;
 
-/// Rates of all pairs of a demand, and their bounds.
+/// Rates of all pairs of a static demand, and the bound over all routings.
 #[derive(Clone, Debug, Default)]
 pub struct Steady {
-    /// The seed of the demand and of the routes.
+    /// The seed for drawing demand and routes.
     pub seed: u64,
-    /// The pairs.
+    /// The sending and receiving host of each pair.
     pub pairs: Vec<Pair>,
-    /// The ports of each.
+    /// The ports on the path of each pair.
     pub paths: Paths,
-    /// The VLAN of each by position, with tables.
+    /// The VLAN of each pair by index, if forwarding tables are used.
     pub vlans: Option<Vec<u16>>,
-    /// The rates, and the utilisation of links.
+    /// The rates of the pairs, and the utilisation of the links.
     pub report: Report,
-    /// The best rate of every pair under any routing, if requested.
+    /// The largest rate that any routing could give every pair at once, if requested.
     pub bounds: Option<Bounds>,
 }
 
-/// The routing of pairs, shared by all seeds.
+/// Routing state that is computed once for all seeds.
 enum Router<'a> {
     Ecmp(Box<NextHops>),
     Tables(Imported<'a>, VlanChoice),
 }
 
-/// The rates for each of `seeds`, which draw demand and routes. `bound` is the relative gap of the bound for any
-/// routing.
+/// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also
+/// computes bounds on the rate of the best routing; `bound` is their relative gap.
 ///
 /// # Errors
-/// If routing or demand are not possible on this topology, or `watch` stops it.
+/// If the routing or the demand does not fit the topology, or `watch` stops the computation.
 pub fn steady(
     topology: &Topology,
     ways: Ways,

@@ -1,4 +1,4 @@
-//! The two tables of a flow-level run, column by column.
+//! The tables `flows` and `links` of a flow-level run, column by column.
 
 use super::Ways;
 use super::source::{Record, name};
@@ -13,7 +13,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::PortId;
 use std::sync::Arc;
 
-/// `flows` of a static demand.
+/// The `flows` table of a static demand.
 pub(super) fn flows_of_steady(steady: &Steady, topology: &Topology, ways: Ways) -> Columns {
     let id = |position: u16| match ways {
         Ways::Tables { tables, .. } => Some(tables.vlans()[usize::from(position)].id),
@@ -37,7 +37,7 @@ pub(super) fn flows_of_steady(steady: &Steady, topology: &Topology, ways: Ways) 
     }
 }
 
-/// `flows` of workloads.
+/// The `flows` table of a run with workloads.
 pub(super) fn flows_of_records(records: &[Record], names: &Names) -> Columns {
     let ended = |r: &Record| r.status != FlowStatus::Running;
     let finished = |r: &Record| r.status == FlowStatus::Finished;
@@ -80,7 +80,7 @@ pub(super) fn flows_of_records(records: &[Record], names: &Names) -> Columns {
     }
 }
 
-/// `links`: one row per port used by a flow.
+/// The `links` table, with one row for every port that a flow uses.
 pub(super) fn links(names: &Names, paths: &Paths, utilisation: &[f64]) -> Columns {
     let topology = names.topology;
     let mut flows = vec![0_u32; topology.port_count()];
@@ -106,7 +106,7 @@ pub(super) fn links(names: &Names, paths: &Paths, utilisation: &[f64]) -> Column
     }
 }
 
-/// The columns of each table for the reference.
+/// The columns of the flow-level tables for the reference.
 pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
     let topology = Topology::new();
     let names = Names { topology: &topology, workloads: &[], transports: &[] };

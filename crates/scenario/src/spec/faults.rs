@@ -3,7 +3,7 @@
 use super::lookup::{all_ports, between, no_such_node, ports_matching, ports_of};
 use super::pfc::{ObeysName, PfcSpec};
 use super::stop::Stop;
-use pauseframe_fabric::Failed;
+use pauseframe_fabric::FailedElement;
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
@@ -40,22 +40,22 @@ table! {
 
 impl FailureSpec {
     /// The failing node or links of the graph. The error is a message and a hint.
-    pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<Failed>, (String, String)> {
+    pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<FailedElement>, (String, String)> {
         let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
         if let Some(name) = &self.node {
-            return Ok(vec![Failed::Node(node(name)?)]);
+            return Ok(vec![FailedElement::Node(node(name)?)]);
         }
         if let Some([a, b]) = &self.link {
             let links = between(graph, node(a)?, node(b)?);
             if links.is_empty() {
                 return Err((format!("there is no link between {a:?} and {b:?}"), String::new()));
             }
-            return Ok(links.into_iter().map(Failed::Link).collect());
+            return Ok(links.into_iter().map(FailedElement::Link).collect());
         }
         let name = self.port.as_deref().unwrap_or("");
         let found = all_ports(graph).find(|port| graph.port_name(*port) == name);
         let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
-        Ok(vec![Failed::Link(found.ok_or_else(complaint)?.link())])
+        Ok(vec![FailedElement::Link(found.ok_or_else(complaint)?.link())])
     }
 }
 

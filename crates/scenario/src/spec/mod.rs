@@ -32,7 +32,8 @@ pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
 pub use host::{HostSpec, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
-    ByPort, MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
+    MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
+    ValueByPort,
 };
 pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{

@@ -9,7 +9,7 @@ use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded};
+use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded_plugins};
 use std::path::Path;
 
 /// Plug-ins that a scenario needs.
@@ -42,7 +42,7 @@ impl PluginsSpec {
         ledger: &mut Ledger,
         transports: impl Iterator<Item = &'s TransportSpec>,
     ) {
-        let known = loaded();
+        let known = loaded_plugins();
         if !self.sha256.is_empty() && self.sha256.len() != self.files.len() {
             let message = format!("has {} values for {} files", self.sha256.len(), self.files.len());
             ledger.problem("plugins.sha256", message, "leave it out, or give one for each of plugins.files");

@@ -1,9 +1,9 @@
-//! The exact error messages.
+//! The exact error message for each mistake.
 
 use crate::{GOOD, resolve_as};
 use std::fmt::Write;
 
-/// The errors of GOOD with `addition` appended and these overrides.
+/// The errors of the scenario GOOD with the text `addition` appended and with the given overrides.
 fn errors(addition: &str, overrides: &[(&str, &str)]) -> String {
     errors_of(&format!("{GOOD}{addition}"), overrides)
 }
@@ -165,7 +165,7 @@ size = "1 MB"
     );
 }
 
-/// Each name of a list has its path: a wrong one hides no other.
+/// Each name in a list has its own path, so that one wrong name hides no other.
 #[test]
 fn every_wrong_name_of_a_list_is_reported() {
     let text = "[[workload]]\nkind = \"requests\"\nclient = \"host0\"\n\
@@ -272,7 +272,7 @@ fn lossless_transports_and_priorities_must_agree() {
     let text = "[transport]\npreset = \"tcp_bot\"\n";
     assert_eq!(
         errors(text, &[]),
-        "s.toml:11: transport.preset: \"tcp_bot\" is not one of cubic, newreno, tcp_dcb, dctcp, dctcp_plus, tcp_bolt, vegas, roce_dcqcn, roce_hpcc, roce_timely, roce_swift, pfabric; \
+        "s.toml:11: transport.preset: \"tcp_bot\" is not one of cubic, newreno, tcp_dcb, dctcp, dctcp_plus, tcp_bolt, vegas, roce_dcqcn, roce_hpcc, roce_timely, roce_swift, uec_nscc, pfabric; \
          did you mean \"tcp_bolt\"?"
     );
 }
@@ -388,7 +388,8 @@ fn problems_have_their_parts() {
     );
 }
 
-/// Jobs share no place: each fits alone but not both together, and this must be an error at load.
+/// Jobs share no places: each of the two jobs would fit alone, but together they do not. The resolver must
+/// report that before the network is built.
 #[test]
 fn applications_need_places_for_all_their_ranks() {
     let text = r#"[topology]

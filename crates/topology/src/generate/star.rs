@@ -21,7 +21,7 @@ impl Family for Star {
     }
 }
 
-/// `hosts` hosts (`host0`..) at one switch, `switch`.
+/// Generates `hosts` hosts (`host0`..) at one switch, `switch`.
 ///
 /// # Errors
 /// Without hosts, or if the fabric is too large.

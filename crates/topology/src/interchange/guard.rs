@@ -1,19 +1,21 @@
-//! Limits for untrusted files: size, nesting, and names that could mislead a terminal or a path.
+//! Limits on files from untrusted sources: their size, their nesting depth, and names that would mislead a
+//! terminal or a path.
 
 use super::{Flaw, InterchangeError};
 use crate::files;
 use std::path::Path;
 
-/// Maximum nesting of elements. Labs nest five deep, GraphML of yEd a dozen.
+/// Maximum nesting depth of elements. Labs nest five deep, GraphML files of yEd about twelve.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// Maximum length of a name in characters; file and interface names are limited to 255.
+/// Maximum number of characters of a name: file names and interface names have at most 255.
 const NAME_MAX: usize = 255;
 
-/// The text of a regular file of at most [`files::FILE_MAX`] bytes.
+/// Reads the text of a regular file of at most [`files::FILE_MAX`] bytes.
 ///
 /// # Errors
-/// If the file does not exist, is not regular (a folder, a device, a pipe), is too large, or is not UTF-8.
+/// If the file does not exist, is not a regular file (a folder, a device, a pipe), is too large, or is not
+/// UTF-8.
 pub fn read_text(path: &Path) -> Result<String, InterchangeError> {
     let flaw = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Flaw::of_file("there is no such file"),
@@ -22,11 +24,12 @@ pub fn read_text(path: &Path) -> Result<String, InterchangeError> {
     files::read_text(path).map_err(|error| flaw(error).in_file(&path.display().to_string()))
 }
 
-/// A message if `name` is invalid for a node or a port: names are printed on terminals, written into other formats and
-/// become parts of paths.
+/// Returns a message if `name` is not allowed for a node or a port: names are printed on terminals, written
+/// into other formats and become parts of paths.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let hidden = |c: char| {
-        // Rejects control characters, and those that reorder or hide text (Unicode TR 36, section 2.5).
+        // Besides control characters, names must not contain characters that reorder or hide text (Unicode TR
+        // 36, section 2.5).
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
@@ -42,7 +45,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A name for a message: unusual characters escaped, length limited.
+/// Formats a name for a message: escapes unusual characters and limits the length.
 pub(super) fn shown(name: &str) -> String {
     let start: String = name.chars().take(40).collect();
     let more = if start.len() < name.len() { "..." } else { "" };

@@ -1,8 +1,10 @@
-//! htsim's `.topo` (Handley et al., SIGCOMM 2017, and the Ultra Ethernet fork): fat trees by tiers.
+//! htsim's `.topo` (Handley et al., SIGCOMM 2017, and the Ultra Ethernet fork), which describes a fat tree by
+//! its tiers.
 //!
-//! Tier 0 contains the switches with hosts; `Downlink_*` describes the links below a tier, `Bundle` counts parallel
-//! links. With three tiers all pods are equal, and core switch c is connected to aggregation switch c mod (aggregation
-//! switches per pod) of every pod. Queue sizes and switch latency are ignored with a note.
+//! Tier 0 holds the switches with hosts; the keys `Downlink_*` describe the links below a tier, and `Bundle`
+//! is the number of parallel links. With three tiers all pods are equal, and core switch c is linked to
+//! aggregation switch c mod (aggregation switches per pod) of every pod. The reader skips queue sizes and
+//! switch latency (a switch of this simulator forwards without latency), with a note.
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import};
@@ -10,7 +12,7 @@ use crate::NodeKind;
 use crate::generate::LINKS_MAX;
 use pauseframe_units::{BitRate, NodeId, Span};
 
-/// The values of a tier in a file.
+/// The values of one tier in the file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tier {
     seen: bool,
@@ -94,7 +96,7 @@ fn parse(text: &str) -> Result<Parameters, Flaw> {
     Ok(parameters)
 }
 
-/// Sets a value of a tier; returns a note if it is ignored.
+/// Sets a value of a tier; returns a note if this simulator ignores the value.
 fn set(tier: &mut Tier, key: &str, value: u64) -> Result<Option<String>, String> {
     let scaled = |scale: u64| value.checked_mul(scale).ok_or(format!("{value} is too large"));
     match key {
@@ -118,7 +120,7 @@ fn set(tier: &mut Tier, key: &str, value: u64) -> Result<Option<String>, String>
     Ok(None)
 }
 
-/// The numbers of nodes and links.
+/// Number of switches, hosts and links of each kind.
 #[derive(Debug)]
 struct Fabric {
     pods: u64,
@@ -128,7 +130,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// The numbers, or their contradiction.
+    /// Computes the counts; returns a message for inconsistent parameters.
     fn of(parameters: &Parameters) -> Result<Fabric, String> {
         let Parameters { nodes, tiers, pod_size, tier: [tor, agg, core], .. } = parameters;
         if *nodes == 0 || !(2..=3).contains(tiers) || *pod_size == 0 {

@@ -1,9 +1,10 @@
-//! The engine that chooses by the graph.
+//! The engine `auto`, which chooses the routing method for the graph.
 //!
-//! Clos networks and trees are planned in one lane by their levels. For other graphs, two orders are improved; if they
-//! give every pair a shortest route, they are the plan, because they offer several routes per pair and backups.
-//! Otherwise LASH is tried, which has one route per pair; if its lanes do not suffice or the graph is too large, the
-//! orders are used.
+//! Clos networks and trees get a plan in one lane, based on their levels. For other graphs the engine
+//! improves two orders of the switches. If these orders give every pair a shortest route, the engine uses
+//! them, because they offer several routes per pair and backups. Otherwise the engine tries LASH, which needs
+//! no orders but has one route per pair. If LASH needs too many lanes, or the graph is too large for LASH,
+//! the engine keeps the orders.
 
 use super::budget::Ledger;
 use super::levels::rank_by_level;
@@ -11,13 +12,14 @@ use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, Swit
 use crate::Topology;
 use crate::watch::Watch;
 
-/// Maximum of switches times directed links for trying LASH: at 700 switches of 32 links each it takes seconds.
+/// Largest product of switches and directed links for which the engine tries LASH: 700 switches with 32 links
+/// each take seconds.
 const LASH_MAX: usize = 1 << 24;
 
-/// Order pairs, or LASH if orders cause detours and its lanes suffice.
+/// Order pairs; LASH instead if the orders cause detours and LASH fits into the lanes.
 #[derive(Clone, Debug, Default)]
 pub struct Auto {
-    /// Lanes, VLANs, backups, effort, seed.
+    /// Settings of the orders: lanes, VLANs, backups, effort and seed.
     pub orders: OrderPair,
 }
 
@@ -99,7 +101,8 @@ impl Auto {
     }
 }
 
-/// The mean detour of the shortest route relative to a shortest path.
+/// Mean detour over all pairs: the number of links of the shortest route beyond the shortest path, as a
+/// fraction of the shortest path.
 fn detour(plan: &ForwardingTables) -> f64 {
     let graph = plan.graph();
     let (lengths, rows) = (plan.lengths(), graph.attachments().len());

@@ -1,11 +1,13 @@
-//! Backup VLANs: no single failure may disconnect a pair of hosts.
+//! Plans backup VLANs, so that no single failure removes the last route of a pair of hosts.
 //!
-//! Balanced shortest trees do not ensure that: two neighbours use the link between them in every VLAN. So after the
-//! other VLANs are planned, each destination has a list of cuts: failures that all routes of some switch have in
-//! common. A backup VLAN grows its tree to that destination without a random half of these cuts; repaired cuts leave
-//! the list, and the next backup VLAN continues with the rest. All trees obey the rules of the lanes, so no new proof
-//! is needed. Where the rules forbid a tree, the last VLANs get single routes whose turns close no cycle with those in
-//! use ([`super::used_turns`]). Only bridges of the graph, and routes that fit into no lane, stay on the list.
+//! Balanced shortest trees alone do not protect all pairs: two neighbours use the link between them in every
+//! VLAN. So after the other VLANs are planned, each destination has a list of cuts: the failures that all
+//! routes from some switch to the destination share. A backup VLAN grows its tree to the destination without
+//! a random half of the links on this list. Cuts that the tree repairs leave the list, and the next backup
+//! VLAN continues with the rest. The trees obey the turn rules of the lanes, so the deadlock proof stays
+//! valid. For cuts that the turn rules leave, the last VLANs hold single routes whose turns close no cycle
+//! with the turns in use ([`super::used_turns`]). Only bridges of the graph, and routes that fit into no
+//! lane, stay on the list.
 
 use super::budget::Ledger;
 use super::used_turns::UsedTurns;
@@ -17,17 +19,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Failures, one at a time, that must not disconnect a pair.
+/// The failures that must not remove the last route of a pair; one failure at a time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Protect {
     /// Any link between switches.
     #[default]
     Link,
-    /// Any link, and any switch on the path.
+    /// Any link between switches, and any switch on the route.
     Switch,
-    /// Any link, and any of these groups of links that fail together (a conduit, a line card).
+    /// Any link between switches, and any of these groups of links with a common risk (a conduit, a line
+    /// card).
     Groups(Vec<Vec<LinkId>>),
-    /// Any two links.
+    /// Any two links between switches.
     TwoLinks,
 }
 
@@ -43,30 +46,33 @@ impl FromStr for Protect {
     }
 }
 
-/// One failure, or two at once.
+/// One failure, or two simultaneous failures.
 type Cut = [u32; 2];
 const NONE: u32 = u32::MAX;
 
-/// The remaining cuts: destination row, then source row.
+/// The failures that disconnect pairs, by destination and then by source; both are indices of switches with
+/// hosts.
 pub(crate) struct Cuts {
-    /// The failures that take down a directed link: its own link, the switch at its head, its groups.
+    /// For each directed link, the failures that interrupt it: its own link, the switch at its end, its
+    /// groups.
     units: Vec<Vec<u32>>,
-    /// The directed links that a failure takes down.
+    /// For each failure, the directed links that it interrupts.
     taken: Vec<Vec<PortId>>,
-    /// The first number of a switch.
+    /// The failure of switch 0; the failures of other switches follow.
     first_switch: u32,
     by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
-    /// Number of destinations examined, from the first on.
+    /// Number of destinations that were examined, counted from the first.
     known: usize,
 }
 
-/// Maximum number of cuts kept: where every route is long and alone, such as on a large ring, their number explodes.
+/// Maximum number of stored cuts: on a large ring, where routes are long and have no alternative, the number
+/// of cuts explodes.
 const CUTS_MAX: usize = 1 << 23;
-/// Steps per failure on a route.
+/// Number of budget steps per failure on a route.
 const STEPS_A_FAILURE: u64 = 5;
 
 impl Cuts {
-    /// The cuts of the first `vlans` of `tables`, as far as the steps suffice.
+    /// Finds the cuts of the first `vlans` VLANs of `tables`, until the budget reaches `end`.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -112,7 +118,7 @@ impl Cuts {
         Ok(cuts)
     }
 
-    /// The failures common to all routes of a pair.
+    /// The failures that interrupt all routes of a pair.
     fn of_one(
         &self,
         tables: &ForwardingTables,
@@ -140,7 +146,7 @@ impl Cuts {
         common.unwrap_or_default().into_iter().map(|unit| [unit, NONE]).collect()
     }
 
-    /// The failures, and pairs of failures, that take down all routes of a pair.
+    /// The failures, and pairs of failures, that interrupt all routes of a pair.
     fn of_two(
         &self,
         tables: &ForwardingTables,
@@ -160,29 +166,30 @@ impl Cuts {
         pairs_of_failures(&routes)
     }
 
-    /// Number of destinations not examined.
+    /// Number of destinations that were not examined.
     pub(crate) fn unknown(&self) -> usize {
         self.by_row.len() - self.known
     }
 
-    /// Whether no failure disconnects any pair.
+    /// True if no failure disconnects a pair.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_row.iter().all(BTreeMap::is_empty)
     }
 
-    /// The source rows with cuts for a destination, each with its cuts.
+    /// The sources that a failure disconnects from a destination, each with the failures.
     pub(crate) fn at(&self, row: u32) -> impl Iterator<Item = (u32, BTreeSet<u32>)> {
         let units = |cuts: &Vec<Cut>| cuts.iter().flatten().copied().filter(|unit| *unit != NONE).collect();
         self.by_row[row as usize].iter().map(move |(from, cuts)| (*from, units(cuts)))
     }
 
-    /// Whether one of these failures takes down a directed link.
+    /// True if one of these failures interrupts a directed link.
     pub(crate) fn hits(&self, units: &BTreeSet<u32>, port: PortId, to: u32) -> bool {
         self.units[port.0 as usize].iter().any(|unit| *unit != self.first_switch + to && units.contains(unit))
     }
 
-    /// The links, by port, that the next tree to a destination avoids: all cuts there, or a random half of them if more
-    /// than half of the destination's own links are cut, or if `half` is set.
+    /// Marks the ports that the next tree to a destination avoids: the ports that the cuts interrupt. Of the
+    /// failures in the cuts, a random half counts if `half` is set or if the cuts contain more than half of
+    /// the destination's own links.
     pub(crate) fn avoid(
         &self,
         graph: &SwitchGraph,
@@ -207,7 +214,7 @@ impl Cuts {
         for port in chosen.iter().flat_map(|unit| &self.taken[*unit as usize]) {
             avoided[port.0 as usize] = true;
         }
-        // The destination itself does not count.
+        // A route to the destination switch cannot avoid the failure of that switch.
         let to = graph.attachments()[row as usize];
         let is_chosen = |unit: u32| chosen.binary_search(&unit).is_ok();
         if is_chosen(self.first_switch + to) {
@@ -217,12 +224,12 @@ impl Cuts {
         }
     }
 
-    /// Whether this destination has cuts.
+    /// True if a failure disconnects a pair with this destination.
     pub(crate) fn any(&self, row: u32) -> bool {
         !self.by_row[row as usize].is_empty()
     }
 
-    /// Removes the cuts that the tree of `vlan` to `row` has repaired.
+    /// Removes the cuts that the tree of `vlan` to edge switch `row` repairs.
     pub(crate) fn mend(&mut self, tables: &ForwardingTables, vlan: usize, row: u32) {
         let mut route = Vec::new();
         let mut cuts = std::mem::take(&mut self.by_row[row as usize]);
@@ -235,7 +242,8 @@ impl Cuts {
         self.by_row[row as usize] = cuts;
     }
 
-    /// The failures that break the route between two rows, if a route exists.
+    /// Collects the failures that interrupt the route between two switches; returns false if there is no
+    /// route.
     fn follow(
         &self,
         tables: &ForwardingTables,
@@ -263,11 +271,11 @@ impl Cuts {
     }
 }
 
-/// Fills empty VLANs with single routes for the pairs with remaining cuts, if they close no cycle with the turns in use
-/// in the lane.
+/// Fills empty VLANs with single routes for the pairs that a failure still disconnects. A route is added only
+/// if it closes no cycle with the turns in use in the lane.
 ///
 /// # Errors
-/// [`RoutingError::Stopped`], or if there are too many turns to keep.
+/// [`RoutingError::Stopped`], or if there are too many turns to store.
 pub(crate) fn add_detours(
     tables: &mut ForwardingTables,
     cuts: &mut Cuts,
@@ -304,11 +312,11 @@ pub(crate) fn add_detours(
     Ok(())
 }
 
-/// Adds routes for these pairs (source row, destination row), which have no route under the rules of the lanes, to
-/// `vlans`, if their turns close no cycle with those in use.
+/// Adds routes to `vlans` for these pairs (source, destination) of edge switches, for which the turn rules
+/// allow no route. A route is added only if its turns close no cycle with the turns in use.
 ///
 /// # Errors
-/// If there are too many turns to keep.
+/// If there are too many turns to store.
 pub(crate) fn add_missing(
     tables: &mut ForwardingTables,
     pairs: &[(u32, u32)],
@@ -332,7 +340,7 @@ pub(crate) fn add_missing(
     Ok(())
 }
 
-/// The turns of the routes of each lane; none for a lane whose turns contain a cycle.
+/// The turns that the routes of each lane take; none for a lane whose turns contain a cycle.
 pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
     let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
     dependencies.add_tables(tables);
@@ -368,7 +376,7 @@ fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {
     units
 }
 
-/// A set of numbers from a list.
+/// A set of numbers for fast membership tests.
 struct Marks {
     of: Vec<u32>,
     list: u32,
@@ -379,7 +387,7 @@ impl Marks {
         Marks { of: vec![0; numbers], list: 0 }
     }
 
-    /// Replaces the set by this list.
+    /// Replaces the set by the numbers of this list.
     fn renew(&mut self, list: &[u32]) {
         self.list = self.list.checked_add(1).unwrap_or_else(|| {
             self.of.fill(0);
@@ -395,7 +403,7 @@ impl Marks {
     }
 }
 
-/// The failures common to all routes, and the pairs of failures that take down all of them.
+/// The failures that all routes share, and the pairs of failures that together interrupt all routes.
 fn pairs_of_failures(routes: &[Vec<u32>]) -> Vec<Cut> {
     let Some((first, rest)) = routes.split_first() else { return Vec::new() };
     let mut found = Vec::new();
@@ -412,7 +420,7 @@ fn pairs_of_failures(routes: &[Vec<u32>]) -> Vec<Cut> {
     found
 }
 
-/// Checks that groups name links of the graph.
+/// Checks that every group names only links of the graph.
 pub(crate) fn check(protect: &Protect, graph: &SwitchGraph) -> Result<(), RoutingError> {
     let Protect::Groups(groups) = protect else { return Ok(()) };
     let links = graph.port_count() / 2;

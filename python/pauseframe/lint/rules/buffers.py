@@ -1,4 +1,4 @@
-"""Rules PF01x: whether buffers can hold what arrives after a pause."""
+"""Rules PF01x: buffers must hold the packets that arrive after a pause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IN_DOUBT = 1024
 
 
 def _groups(fabric: Fabric) -> Iterator[tuple[Switch, Port, int, int]]:
-    """(switch, port, paused priority, its group) of every lossless priority."""
+    """Every lossless priority as (switch, port, paused priority, priority group)."""
     for switch, port in fabric.ports():
         for priority in sorted(port.lossless):
             yield switch, port, priority, group_of(switch, port, priority)
@@ -53,8 +53,8 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
     After XOFF the peer finishes its frame in service, the pause frame waits for the frame in service on the way back,
     both directions of the cable are full, and the peer needs time to react. An *error* is headroom too small even for a
     peer that reacts at once, with the known size of lossless packets (of LOSSLESS_TRAFFIC_PATTERN or of the hosts; else
-    1024 bytes, SONiC's default). A *warning* is headroom sufficient for such a peer, but not for one that takes all the
-    time that IEEE 802.3 allows; it needs a known size of lossless packets.
+    1024 bytes, SONiC's default). A *warning* is headroom that suffices for a peer that reacts at once, but not for a
+    peer that takes all the time that IEEE 802.3 allows; the rule warns only if the size of lossless packets is known.
 
     Incident: the peers of a new generation of switches reacted more slowly than the tables assumed, and lossless
     packets were dropped until the tables grew (sonic-buildimage#11901). Headroom 0 with PFC loses a full cable of
@@ -114,7 +114,7 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOperation, ...]:
-    """Raises xoff of the profile, and without a shared headroom pool also the reserved size, which contains xoff."""
+    """Raises xoff of the profile, and the reserved size if that contains xoff (without a shared headroom pool)."""
     profile = switch.profiles.get(port.groups.get(group) or "")
     if profile is None:
         return ()
@@ -135,8 +135,8 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
 
     The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile. buffermgrd creates one for a
     port that pauses a priority and whose cable length and speed it knows; a port without a row in CABLE_LENGTH, or with
-    "0m", gets none. If the groups of other ports have rows in BUFFER_PG and this one has none, its row was lost. The
-    switch then pauses too late or never, and packets that the hosts consider safe are lost.
+    "0m", gets no profile. If the groups of other ports have rows in BUFFER_PG and this group has none, its row was
+    lost. The switch then pauses too late or never, and packets that the hosts consider safe are lost.
 
     Incident: SONiC#480, where PFC was on and headroom was 0.
     """
@@ -177,14 +177,14 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
 
 
 def _not_made(port: Port, group: int) -> str | None:
-    """Why buffermgrd creates no profile for a group without a row."""
+    """The reason why buffermgrd creates no profile for a group without a row, or None."""
     if port.cable is None:
         return f"group {group} has no profile, and without a cable length none is made for it"
     return f"group {group} has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
 
 
 def _bound(switch: Switch, group: int) -> str | None:
-    """A port whose group of this number has headroom by a row: then buffermgrd creates none where a row is missing."""
+    """A port with a row that gives this group headroom; then buffermgrd creates no profile where a row is missing."""
     for port in switch.ports.values():
         name = port.groups.get(group)
         profile = switch.profiles.get(name) if name else None
@@ -259,9 +259,10 @@ def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -
     severity=Severity.warning,
 )
 def check_mixed(reading: Reading) -> Iterator[Finding]:
-    """A profile is made for one speed and cable, and a port of another uses it; or several kinds share one.
+    """A port uses a profile that was made for another speed or cable, or ports of several kinds share one profile.
 
-    `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; the other way round it wastes the pool.
+    `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; a profile for a faster port or longer
+    cable wastes the pool.
 
     Incident: sonic-mgmt#13478, where several cables and speeds shared one profile.
     """
@@ -367,7 +368,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
 
 
 def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -> bool:
-    """Whether the memory, estimated by the largest pool of the other direction, holds all pools and reserved bytes."""
+    """True if the memory, estimated by the largest pool of the other direction, holds all pools and reserved bytes."""
     same = [other for other in switch.pools.values() if other.direction == pool.direction]
     memory = max((other.size or 0 for other in switch.pools.values() if other not in same), default=0)
     return sum((other.size or 0) + reserved[other.name] for other in same) <= memory
@@ -375,10 +376,10 @@ def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -
 
 @rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
 def check_queues(reading: Reading) -> Iterator[Finding]:
-    """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has none.
+    """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has no profile.
 
-    That profile's egress limit is meant to drop. A lossless queue needs a profile whose limit is never reached, because
-    its packets are accounted and paused at the ingress.
+    The egress limit of a lossy profile is meant to drop packets. A lossless queue needs a profile whose limit is never
+    reached, because its packets are accounted and paused at the ingress.
 
     No incident: this follows from the accounting of lossless packets at the ingress; SONiC's own templates follow it.
     """
@@ -401,7 +402,7 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
 
 
 def _queues_without_row(reading: Reading) -> Iterator[Finding]:
-    """Queues of paused priorities without a row in BUFFER_QUEUE, if those of other ports have one."""
+    """Queues of paused priorities without a row in BUFFER_QUEUE, if such queues of other ports have a row."""
     for switch in reading.fabric.switches.values():
         if "BUFFER_QUEUE" not in switch.tables or not switch.whole:
             continue
@@ -432,8 +433,8 @@ def check_trimming(reading: Reading) -> Iterator[Finding]:
     A profile with `packet_discard_action` trim cuts a packet without room to its header and forwards it, so that the
     receiver learns of the loss at once. SWITCH_TRIMMING has the size, DSCP and queue of trimmed packets; without that
     row the packet is dropped. A lossless queue or group must never discard, so its profile must not trim. Trimmed
-    packets come from lossy traffic, which no pause slows down, so in a lossless queue they take the room that others'
-    headroom relies on.
+    packets come from lossy traffic, which no pause slows down, so in a lossless queue they fill the buffer on which the
+    headroom of lossless packets relies.
 
     No incident: this follows from SONiC's design of packet trimming.
     """
@@ -508,8 +509,8 @@ def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
 def check_lookup(reading: Reading) -> Iterator[Finding]:
     """`pg_profile_lookup.ini` has no row for the speed and cable length of a port that pauses.
 
-    buffermgrd looks up exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile and
-    no headroom.
+    buffermgrd looks up exactly this pair of speed and length; a cable of 35 m does not get the row of 40 m. The group
+    gets no profile and no headroom.
 
     No incident: this follows from the look-up of buffermgrd.
     """
@@ -538,7 +539,7 @@ def check_unused(reading: Reading) -> Iterator[Finding]:
 
     Either `pfc_enable` lacks the priority, and supposedly lossless traffic is dropped, or memory is wasted.
 
-    No incident: it is the reverse of PF011.
+    No incident: this is the reverse of PF011, which finds paused priorities without headroom.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or "PORT_QOS_MAP" not in switch.tables:

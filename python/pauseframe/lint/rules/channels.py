@@ -1,4 +1,4 @@
-"""Rules PF08x: whether the members of a port channel match, at both ends."""
+"""Rules PF08x: the members of a port channel must match, at both ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALIKE: dict[str, tuple[str, Callable[[Port], object]]] = {
     "tc_to_queue_map": ("PORT_QOS_MAP", lambda port: port.qos.tc_to_queue),
     "pfc_to_queue_map": ("PORT_QOS_MAP", lambda port: port.qos.pfc_to_queue),
 }
-"""Properties that the members of a channel must share: field to its table and value."""
+"""Properties that all members of a port channel must share: field, with its table and value."""
 
 
 def _channels(reading: Reading) -> Iterator[tuple[Switch, Channel]]:
@@ -69,7 +69,7 @@ def _odd_member(
 
 
 def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Finding]:
-    """A member has the MTU of its channel, or, if the channel has none, that of the other members."""
+    """The MTU of a member must equal that of its channel or, if the channel has none, that of the other members."""
     usual = channel.mtu or Counter(port.mtu or DEFAULT_MTU for port in ports).most_common(1)[0][0] if ports else None
     for port in ports:
         if usual is not None and (port.mtu or DEFAULT_MTU) != usual:
@@ -87,8 +87,8 @@ def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Findi
 def check_size(reading: Reading) -> Iterator[Finding]:
     """A port channel has no members, or fewer usable ones than `min_links`: it stays down.
 
-    With exactly `min_links` members it goes down with the first failed link; this is reported only if other channels of
-    the switch have spare members.
+    With exactly `min_links` members a channel goes down with the first failed link; the rule reports that only if other
+    channels of the switch have spare members.
 
     No incident: this follows from the meaning of `min_links`.
     """
@@ -148,7 +148,7 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
 
 
 def _knows_channels(fabric: Fabric, end: End) -> bool:
-    """Whether the files of a switch are complete enough to show that a port is in a channel."""
+    """True if the files of a switch would show that a port is in a channel."""
     return fabric.switches[end.device].whole
 
 
@@ -172,7 +172,7 @@ def _several(own: End, channels: dict[End, End], fabric: Fabric) -> Iterator[Fin
 
 
 def _states(fabric: Fabric, behind: dict[End, dict[End, End]]) -> Iterator[Finding]:
-    """The channel itself differs between its ends: shut down, other MTU, or other VLANs."""
+    """Faults of a channel as a whole: shut down, another MTU, or other VLANs at one end."""
     for own, channels in behind.items():
         if len(channels) != 1 or str(own) > str(next(iter(channels))):
             continue

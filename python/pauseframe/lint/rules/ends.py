@@ -1,4 +1,4 @@
-"""Rules PF05x: whether the two ends of a link agree."""
+"""Rules PF05x: the two ends of a link must agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
-    """Links between two switches whose files are here."""
+    """Links between two switches that both have device files."""
     fabric = reading.fabric
     for link in fabric.links:
         a, b = fabric.port(link.a), fabric.port(link.b)
@@ -57,7 +57,7 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
 
 
 def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
-    """(link, NIC of a host, port of a switch, the host's end)."""
+    """Links of hosts: (link, NIC of the host, port of the switch, the host's end)."""
     for link in reading.fabric.links:
         for end, far in link.ends():
             nic, port = reading.fabric.nic(end), reading.fabric.port(far)
@@ -107,8 +107,8 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
 def check_pauses(reading: Reading) -> Iterator[Finding]:
     """One end of a link pauses a priority and the other does not.
 
-    The end without PFC ignores the other's pause frames and keeps sending, so its packets are lost. Or no pause frame
-    reaches the lossless hosts behind it, which then lose packets at the far switch.
+    The end without PFC ignores the pause frames of the other end and keeps sending, so its packets are lost. Or the end
+    without PFC sends no pause frames, so the lossless hosts at the other end lose packets at this switch.
 
     No incident: this follows from IEEE 802.1Qbb, because a pause stops only ports that obey it.
     """
@@ -144,7 +144,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
 def check_maps(reading: Reading) -> Iterator[Finding]:
     """A code point is lossless at one end of a link and lossy at the other.
 
-    Packets keep their DSCP and 802.1p from switch to switch; each looks it up in its own map.
+    Packets keep their DSCP and 802.1p priority from switch to switch; each switch looks them up in its own maps.
 
     No incident: this follows from the maps; PF021 is the same case between a host and its switch.
     """
@@ -259,7 +259,7 @@ def check_tagging(reading: Reading) -> Iterator[Finding]:
     """A VLAN is tagged at one end of a link between switches and untagged at the other, or untagged in two VLANs.
 
     An untagged frame has no 802.1p priority and enters the VLAN that is untagged at the other end: another VLAN, or
-    none. With lossless priorities by 802.1p it is lossy from there on.
+    none. If 802.1p selects the lossless priorities, the frame is lossy from there on.
 
     No incident: this follows from IEEE 802.1Q.
     """
@@ -292,7 +292,7 @@ def _tagging(link: Link, vlans: tuple[int, int], message: str) -> Finding:
 def check_state(reading: Reading) -> Iterator[Finding]:
     """A port is shut down at one end of a link only: the link is down, although plans use it.
 
-    No incident: nobody cables and configures a link to leave half of it on.
+    No incident: nobody cables and configures a link and then leaves only one end on.
     """
     for link, one, a, two, b in _both(reading):
         if a.up != b.up and "PORT" in one.tables and "PORT" in two.tables:
@@ -312,7 +312,7 @@ def check_state(reading: Reading) -> Iterator[Finding]:
 def check_vlans(reading: Reading) -> Iterator[Finding]:
     """A VLAN is configured at one end only of a link between switches.
 
-    Frames sent there in that VLAN are dropped at the ingress.
+    The other end drops frames of that VLAN at its ingress.
 
     No incident: this follows from IEEE 802.1Q §8.6.2.
     """
@@ -330,7 +330,7 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                     if mode != "tagged" and any(
                         other.members.get(far.port, "tagged") != "tagged" for other in two.vlans.values()
                     ):
-                        continue  # PF058 says which VLANs
+                        continue  # rule PF058 reports VLANs that differ
                     yield Finding(
                         "PF057",
                         Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),

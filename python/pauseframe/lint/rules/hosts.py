@@ -1,4 +1,4 @@
-"""Rules PF07x: whether hosts send what the fabric is configured for."""
+"""Rules PF07x: hosts must send the traffic that the fabric is configured for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 DCTCP_RTO_MIN_MS = 200.0
-"""Linux's default without an attribute of the route."""
+"""Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
 
 
 def _hosts(reading: Reading) -> Iterator[Host]:
@@ -48,8 +48,8 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
 def check_rto(reading: Reading) -> Iterator[Finding]:
     """A route uses DCTCP with the Linux minimum of the retransmission timer, 200 ms.
 
-    In a fabric with round trips of microseconds such a timeout is very long. The paper of DCTCP+ sets 5 ms by `rto_min`
-    of the route.
+    In a fabric with round trips of microseconds a timeout of 200 ms is very long. The paper of DCTCP+ sets 5 ms by
+    `rto_min` of the route.
 
     Incident: Judd's data centre (NSDI 2015, §6): a timeout of 200 ms is a thousand round trips.
     """
@@ -70,7 +70,7 @@ def check_rto(reading: Reading) -> Iterator[Finding]:
 def check_trust(reading: Reading) -> Iterator[Finding]:
     """A NIC pauses a priority and trusts 802.1p, but none of its VLANs carries that priority.
 
-    All its frames have priority 0.
+    All frames of such a NIC have priority 0.
 
     No incident: this follows from how NICs classify: either by 802.1p or by DSCP.
     """
@@ -91,11 +91,11 @@ def check_trust(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF073", "vlan-without-priority", "ip-link(8) egress-qos-map; IEEE 802.1Q §6.9")
 def check_egress(reading: Reading) -> Iterator[Finding]:
-    """Frames of a lane's VLAN leave with another priority than the switches expect in it.
+    """Frames of a lane's VLAN leave the host with another priority than the switches expect in that VLAN.
 
     Without an `egress-qos-map` a Linux VLAN interface sends 802.1p 0: into the lossy class, or, worse, into a lane
-    whose routes form cycles with it. The expected priority is that of the VLAN's description ("priority 3"), else the
-    one that most hosts send.
+    whose routes form cycles with those of the VLAN. The expected priority is that of the VLAN's description ("priority
+    3"), else the one that most hosts send.
 
     No incident: this follows from ip-link(8): without a map every frame has 802.1p 0.
     """
@@ -117,7 +117,7 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
 
 
 def _expected(reading: Reading) -> dict[int, set[int]]:
-    """Priorities of VLANs: by their descriptions, else those of most hosts."""
+    """Priorities of VLANs, from their descriptions or else from most hosts."""
     expected: dict[int, set[int]] = {}
     for switch in reading.fabric.switches.values():
         for vlan in switch.vlans.values():
@@ -138,7 +138,7 @@ def _expected(reading: Reading) -> dict[int, set[int]]:
 def check_neighbours(reading: Reading) -> Iterator[Finding]:
     """VLANs do not flood, and a host has no static neighbour for another host in any of them: ARP never gets an answer.
 
-    One VLAN is enough for a pair: a plan need not serve every pair in every VLAN.
+    One VLAN is enough for a pair of hosts: a plan need not serve every pair in every VLAN.
 
     No incident: without flooding no ARP request arrives.
     """

@@ -1,4 +1,4 @@
-"""Rule PF09x: whether one device or port differs from all similar ones."""
+"""Rule PF09x: no device or port may differ from all similar ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pauseframe.devices.sonic_db import ConfigDb
 
 MOST_ODD = 1
-"""Maximum number of differing ones: two that agree may be intended."""
+"""Maximum number of differing devices or ports: if two agree, the difference may be intended."""
 MOST_FIELDS = 2
-"""Maximum number of fields in which an edited port differs."""
+"""Maximum number of fields in which an edited port differs from the others."""
 FEWEST = 4
-"""Minimum number of similar ones, including the differing one."""
+"""Minimum number of similar devices or ports, including the differing one."""
 _NAMED = (
     "BUFFER_PROFILE",
     "BUFFER_POOL",
@@ -38,7 +38,7 @@ _NAMED = (
     "SWITCH_TRIMMING",
     "VLAN",
 )
-"""Tables whose rows should agree on similar switches."""
+"""Tables whose rows should agree between similar switches."""
 _OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
 _ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
             "mac", "laser_freq", "tx_power", "dhcp_servers", "dhcpv6_servers"}  # fmt: skip
@@ -51,8 +51,8 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
     """One switch or port has another value than all similar ones: a typing mistake, or an incomplete change.
 
     Switches are similar if model, role and the speeds of their ports are equal; ports, if they are on one switch, have
-    one speed and cable, and lead to the same kind of device. At least four must exist, and exactly one must differ. A
-    field with a finding of another rule is not repeated.
+    one speed and cable, and lead to the same kind of device. At least four similar devices or ports must exist, and
+    exactly one of them must differ. A field with a finding of another rule is not repeated.
 
     No incident: fabrics are configured from templates, so a single difference was edited there.
     """
@@ -62,7 +62,7 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
         for ports in _kinds_of_ports(switch, reading).values():
             found = list(_among_ports(switch, database, ports)) if len(ports) >= FEWEST else []
             changed = Counter(finding.place.key.partition("|")[0] for finding in found)
-            # A port with several differing fields has another role, which no table names.
+            # A port with several differing fields has another role, which no table states.
             yield from (finding for finding in found if changed[finding.place.key.partition("|")[0]] <= MOST_FIELDS)
 
 
@@ -86,7 +86,7 @@ def _among_switches(reading: Reading) -> Iterator[Finding]:
 
 
 def _kinds_of_ports(switch: Switch, reading: Reading) -> dict[tuple[object, ...], list[Port]]:
-    """Ports by speed, cable and whether a switch is known at the other end."""
+    """Ports grouped by speed, cable length, and whether a switch is known at the other end."""
     kinds: dict[tuple[object, ...], list[Port]] = defaultdict(list)
     for port in switch.ports.values():
         far = switch.neighbours.get(port.name)

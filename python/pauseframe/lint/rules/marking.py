@@ -1,4 +1,4 @@
-"""Rules PF03x: whether marking works, in time, and without drops."""
+"""Rules PF03x: queues must mark, early enough, and without drops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
         alpha, limit = profile.alpha, profile.static_th
     elif row is not None:
         pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
-        # Some platforms ship bytes (a static limit) where others ship the exponent of alpha.
+        # Some platforms ship a static limit in bytes where others ship the exponent of alpha.
         dynamic = -8 <= row.threshold <= 7
         alpha, limit = (2.0**row.threshold, None) if dynamic else (None, row.threshold)
     else:
@@ -75,8 +75,8 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
 def check_threshold(reading: Reading) -> Iterator[Finding]:
     """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
 
-    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above that, a single port is
-    paused repeatedly and its senders never see a mark.
+    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above this limit, a single
+    port is paused repeatedly and its senders never see a mark.
 
     Incident: sonic-swss#4718, where the thresholds of marking and dropping were equal.
     """

@@ -1,4 +1,4 @@
-"""Rule PF019: whether shared headroom suffices."""
+"""Rule PF019: the shared headroom must suffice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 _RATIO = 2
-"""Ratio of total headroom to the pool that is not reported: SONiC's `over_subscribe_ratio` on NVIDIA."""
+"""Largest ratio of all headroom to the pool without a warning: SONiC's `over_subscribe_ratio` on NVIDIA switches."""
 _SHARED = "ingress_lossless_pool"
 """The pool of profiles that buffermgrd creates from pg_profile_lookup.ini."""
 
@@ -58,7 +58,7 @@ def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _needs(switch: Switch) -> dict[str, list[tuple[int, BufferProfile | None]]]:
-    """By pool: (headroom, profile of a row, if any) of every group."""
+    """Headroom of every group by pool, as (headroom, profile that a row names, if any)."""
     needs: dict[str, list[tuple[int, BufferProfile | None]]] = defaultdict(list)
     for port in switch.ports.values():
         for name in port.groups.values():

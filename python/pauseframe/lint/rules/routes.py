@@ -1,4 +1,4 @@
-"""Rules PF06x: whether the fabric can deadlock, and whether every frame arrives."""
+"""Rules PF06x: the fabric must not deadlock, and every frame must arrive."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
     try:
         checked = forwarding.check(lanes, senders_of(fabric, forwarding))
     except FabricError:
-        return  # reported by PF061
+        return  # rule PF061 reports the fault
     if checked.report["can_deadlock"]:
         arcs = checked.report["shortest_cycle"]
         number = arcs[0]["held"]["lane"]
@@ -199,7 +199,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:
-    """Rows to ports that are not in their VLAN."""
+    """Rows whose port is not a member of their VLAN."""
     for switch in fabric.switches.values():
         for row in switch.fdb:
             vlan = switch.vlans.get(row.vlan)
@@ -282,7 +282,7 @@ def _subnets(fabric: Fabric, link: Link, by_port: dict[End, list[IPv4Interface |
 
 
 def _routed_end(fabric: Fabric, end: End) -> End:
-    """The port channel of a member, which has the addresses."""
+    """The port channel of a member port, because the channel has the addresses."""
     switch = fabric.switches.get(end.device)
     channel = switch.channel_of(end.port) if switch else None
     return End(end.device, channel.name) if channel else end
@@ -339,7 +339,8 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 set learn modes of
     ports and miss actions of the switch by `swssconfig` (`no-flooding.json` of `pauseframe deploy`).
 
-    No incident: the proof of a plan holds for its rows only. SONiC#2468 proposes the fields.
+    No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes fields
+    that turn learning and flooding off.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}

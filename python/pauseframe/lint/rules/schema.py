@@ -1,4 +1,4 @@
-"""PF00x: whether each row is valid by itself."""
+"""PF00x: each row must be valid by itself."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _rows(reading: Reading) -> Iterator[tuple[str, ConfigDb, str, Table, str, Ro
 
 
 def _parts(spec: Table, key: str) -> list[tuple[str, Field, str]] | None:
-    """(name, limits, text) of the parts of a key; None if no form has this number of parts."""
+    """The parts of a key as (name, limits, text); None if no form has this number of parts."""
     texts = key.split("|")
     form = next((parts for parts in spec.keys if len(parts) == len(texts)), None)
     return None if form is None else [(name, field, text) for (name, field), text in zip(form, texts, strict=True)]
 
 
 def _cells(spec: Table, row: Row) -> Iterator[tuple[str, Field, str]]:
-    """(field, limits, value) of the fields of a row; each entry of a map counts twice, as key and as value."""
+    """The fields of a row as (field, limits, value); each entry of a map gives two, for its key and its value."""
     for name, value in row.items():
         if spec.entries is not None:
             (_, of_key), (_, of_value) = spec.entries
@@ -54,8 +54,8 @@ def _items(limits: Field, text: str) -> list[str]:
 def check_values(reading: Reading) -> Iterator[Finding]:
     """A value is out of range, not in its list of words, or missing although SONiC's models require it.
 
-    SONiC's daemons read such a row, log a line and ignore it: the port keeps its previous setting. An image that
-    validates (`config apply-patch`) rejects the whole change.
+    SONiC's daemons read a row with such a value, log a line and ignore the row: the port keeps its previous setting. An
+    image that validates (`config apply-patch`) rejects the whole change.
 
     No incident: the limits are those of SONiC's YANG models.
     """
@@ -185,7 +185,7 @@ def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 
 def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
-    """A lane, an alias or an index belongs to one port."""
+    """A lane, an alias or an index may belong to only one port."""
     for name in ("lanes", "alias"):
         owner: dict[str, str] = {}
         for key, row in database.rows("PORT").items():
@@ -354,9 +354,9 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
 
 
 def _mistyped(name: str, fields: Iterable[str]) -> str | None:
-    """The field for which a name is probably a typing mistake, compared word by word.
+    """The field that a misspelt name probably means, compared word by word.
 
-    `green_ecn_min_threshold` is not `green_min_threshold`: a further word has a meaning.
+    `green_ecn_min_threshold` does not mean `green_min_threshold`, because the extra word has a meaning.
     """
     words = name.split("_")
 
@@ -370,10 +370,11 @@ def _mistyped(name: str, fields: Iterable[str]) -> str | None:
 
 @rule("PF005", "malformed", _YANG)
 def check_form(reading: Reading) -> Iterator[Finding]:
-    """A table, row, key or line has the wrong form.
+    """A table, row or line has the wrong form, or a key occurs twice.
 
-    A table is not an object of rows, a row is not an object of fields, a key occurs twice, or a line of a table is not
-    a row. The rest of the file was read and judged without it.
+    A table must be an object of rows, a row an object of fields, and each line of a text table a row.
+
+    The rest of the file is checked without the malformed part.
 
     No incident: these forms define CONFIG_DB and `pg_profile_lookup.ini`.
     """

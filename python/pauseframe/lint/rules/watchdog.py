@@ -1,4 +1,4 @@
-"""Rules PF04x: whether storms end."""
+"""Rules PF04x: the watchdog must end pause storms."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-//! Virtual lanes of an InfiniBand fabric: the service level (SL) of each path, and the lane (VL) of each SL at
-//! switches.
+//! Virtual lanes of an InfiniBand fabric: the service level (SL) of each path, and the virtual lane (VL) in
+//! which switches send packets of that SL.
 //!
-//! A route of `DFSSSP`, `LASH` or `Nue` is deadlock-free only in the lane of its SL. The SL depends on source and
-//! destination. `opensm-path-records.dump`, which `OpenSM`'s plugin `dump_pr` writes with `DUMP_FULL_PATH_RECORDS`, has
-//! a head such as `Channel Adapter 0x0000000000000041, base LID 8, "node1 HCA-1", port 1` and a line `0x000C : 1  : 4
-//! : 3` (destination LID, SL, MTU, rate) per destination. The output of `saquery -p` works too: a block of
-//! `slid....11`, `dlid....12`, `sl....0x1` per path. The lane depends on the switch: `opensm-sl2vl.dump` of `OpenSM`
-//! (`osm_dump.c`) has a head such as `Switch 0x0000000000000021, base LID 1, "spine"` and a line `1   2   : 0  1  2
-//! ...` (port in, port out, the VL of each SL) per pair of ports (IBA specification, 7.6.6).
+//! A route of `DFSSSP`, `LASH` or `Nue` is deadlock-free only in the lane that its SL selects. The SL depends
+//! on source and destination. The plugin `dump_pr` of `OpenSM` writes `opensm-path-records.dump` if
+//! `DUMP_FULL_PATH_RECORDS` is set: after a head such as `Channel Adapter 0x0000000000000041, base LID 8,
+//! "node1 HCA-1", port 1`, it has a line `0x000C : 1  : 4   : 3` (destination LID, SL, MTU, rate) for each
+//! destination. The output of `saquery -p` is accepted too: a block of `slid....11`, `dlid....12`,
+//! `sl....0x1` for each path. The lane depends on the switch: after `Switch 0x0000000000000021, base LID 1,
+//! "spine"`, the file `opensm-sl2vl.dump` of `OpenSM` (`osm_dump.c`) has a line `1   2   : 0  1  2 ...`
+//! (ingress port, egress port, VL of each SL) for each pair of ports (IBA specification, 7.6.6).
 //!
-//! A pair (LMC path, SL) becomes VLAN 16 x path + SL, in which the sources of paths with that SL may send. Lanes that
-//! depend on the ports (torus-2QoS) are an error; the lanes in which hosts send are ignored, since hosts do not
-//! forward.
+//! A pair (LMC path, SL) becomes the VLAN 16 x path + SL, in which exactly the sources whose path has that SL
+//! may send. Not supported: lanes that depend on the ports (torus-2QoS), which are rejected; the lanes in
+//! which hosts send, because hosts do not forward.
 
 use super::builder::{Builder, Lane};
 use super::opensm::guid;
@@ -20,21 +21,21 @@ use crate::interchange::{Address, Flaw, Labels};
 use pauseframe_units::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of SLs of a path, and of VLs of a port; the last lane is for management (IBA specification, 3.5.7).
+/// Number of SLs of a path and of VLs of a port; the last VL is for management (IBA specification, 3.5.7).
 const LEVELS: usize = 16;
 const MANAGEMENT: u8 = 15;
 
 /// The SLs of all paths, and the lanes of all switches.
 #[derive(Default)]
 pub(super) struct ServiceLevels {
-    /// The switches of the senders to a destination and path, by SL.
+    /// By destination and path, then by SL, the switches whose hosts may send.
     senders: BTreeMap<(NodeId, u16), BTreeMap<u8, BTreeSet<NodeId>>>,
-    /// The lane of each SL, by switch; by default the SL itself.
+    /// For each switch, the lane of each SL; without an entry, the lane is the SL.
     lanes: BTreeMap<NodeId, [u8; LEVELS]>,
 }
 
 impl ServiceLevels {
-    /// The SLs of `opensm-path-records.dump`, or of the output of `saquery -p` under that name.
+    /// Reads the SLs of `opensm-path-records.dump`, or the output of `saquery -p` in a file of that name.
     pub(super) fn of_paths(
         text: &str,
         labels: &Labels,
@@ -52,13 +53,13 @@ impl ServiceLevels {
         Ok(levels)
     }
 
-    /// A sender may reach a host and path with this SL.
+    /// Allows a sender to reach a host and path at this SL.
     fn add(&mut self, from: NodeId, to: Address, level: u8) {
         let of_path = self.senders.entry((to.node, to.path)).or_default();
         of_path.entry(level).or_default().insert(from);
     }
 
-    /// The output of `saquery -p`; paths from or to switches are management traffic.
+    /// Reads the output of `saquery -p`; paths from or to switches carry management traffic.
     fn read_answers(&mut self, text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<(), Flaw> {
         let host = |lid: Option<u16>| {
             lid.and_then(|lid| labels.address(&format!("lid {lid}")))
@@ -127,7 +128,7 @@ impl ServiceLevels {
                         "a row looks like \"1 2 : 0 1 2 ...\" with 16 lanes, not {text:?}"
                     )));
                 };
-                // Port 0 is the switch itself, and no packet returns to its port of arrival.
+                // Port 0 is the switch itself, and no packet leaves through its ingress port.
                 if ports.contains(&0) || ports[0] == ports[1] {
                     continue;
                 }
@@ -186,7 +187,7 @@ impl ServiceLevels {
     }
 }
 
-/// The lane of most switches; of several the lowest.
+/// The lane that most switches use; the lowest lane if several are equally common.
 fn most_common(lanes: impl Iterator<Item = u8>) -> Option<u8> {
     let mut count: BTreeMap<u8, u32> = BTreeMap::new();
     for lane in lanes {
@@ -203,7 +204,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()))
 }
 
-/// A number in the output of `OpenSM`'s tools, decimal or `0x`.
+/// Parses a number in the format of `OpenSM`'s tools, decimal or with `0x`.
 fn number(text: &str) -> Option<u16> {
     match text.trim().strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
@@ -211,7 +212,7 @@ fn number(text: &str) -> Option<u16> {
     }
 }
 
-/// The node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.
+/// Finds the node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.
 fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<NodeId>, String> {
     let Some(word) =
         ["Switch 0x", "Channel Adapter 0x", "Router 0x"].iter().find(|word| text.starts_with(**word))
@@ -230,7 +231,7 @@ fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<Nod
     builder.node(name).map(Some)
 }
 
-/// `000C : 1  : 4   : 3` or `000C : UNREACHABLE`: LID, and the SL if a path exists.
+/// Splits `000C : 1  : 4   : 3` or `000C : UNREACHABLE` into the LID and, if there is a path, the SL.
 fn path_record(text: &str) -> Option<(u16, Option<u8>)> {
     let mut fields = text.split(':').map(str::trim);
     let lid = u16::from_str_radix(fields.next()?, 16).ok()?;
@@ -240,7 +241,7 @@ fn path_record(text: &str) -> Option<(u16, Option<u8>)> {
     }
 }
 
-/// `1   2   : 0  1 ...`: the ports, and the lane of each SL.
+/// Splits `1   2   : 0  1 ...` into the ports and the lane of each SL.
 fn lanes_of_ports(text: &str) -> Option<([u16; 2], [u8; LEVELS])> {
     let (ports, lanes) = text.split_once(':')?;
     let ports: Vec<u16> = ports.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;

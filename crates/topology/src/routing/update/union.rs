@@ -1,8 +1,9 @@
-//! The union of the old and the new topology, on which an update happens.
+//! The union of the old and the new topology, on which an update takes place.
 //!
-//! Nodes match by name; links match if they join the same nodes by ports of the same names, or, if one of the files has
-//! no port names, by their order between these nodes. A moved, added or removed host exists at both places, because
-//! packets to its old place are in flight until the old tables are gone.
+//! Two nodes are the same if they have the same name. Two links are the same if they join the same nodes by
+//! ports of the same names; if one of the files contains no port names, links between the same nodes are
+//! matched in their order. A host that moves, appears or disappears exists at both places, because packets to
+//! its old place are in flight until the old tables are removed.
 
 use crate::interchange::Labels;
 use crate::routing::RoutingError;
@@ -10,34 +11,35 @@ use crate::{NodeKind, Topology};
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Suffix for the name of a port whose old cable is replaced by a new one.
+/// Suffix of a port name, if a port of the new topology has the name of a port that a cable of the old
+/// topology still uses.
 const NEW: &str = " (new)";
 
-/// Both topologies in one.
+/// The union of the old and the new topology.
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// The graph.
+    /// The graph of the union.
     pub topology: Topology,
-    /// The names of its ports: those of the old topology, and of the new one for new ports.
+    /// The port names of the union: the old topology's names, and the new topology's names for new ports.
     pub labels: Labels,
-    /// The node in the union of each old and each new node.
+    /// The node in the union for each old and each new node.
     pub(super) nodes: [IndexVec<NodeId, NodeId>; 2],
-    /// The port in the union of each old and each new port.
+    /// The port in the union for each old and each new port.
     pub(super) ports: [Vec<PortId>; 2],
-    /// Whether a link of the union is in the old and in the new topology.
+    /// For each link of the union, whether the old and the new topology contain it.
     pub(super) present: [Vec<bool>; 2],
-    /// Hosts at another place in the new topology.
+    /// Hosts that are attached to another switch in the new topology.
     pub moved: Vec<String>,
 }
 
-/// The names of the ends of a link, ascending.
+/// The names of the nodes at both ends of a link, ascending.
 fn ends(topology: &Topology, link: LinkId) -> [&str; 2] {
     let mut names = topology.links()[link].ends.map(|end| topology.nodes()[end].name.as_str());
     names.sort_unstable();
     names
 }
 
-/// The names of its ports in the same order, if they have names.
+/// The names of the link's ports, in the order of the nodes' names, if the ports have names.
 fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option<[&'a str; 2]> {
     let end = |end: usize| {
         let port = PortId::of_link(link, end);
@@ -48,14 +50,14 @@ fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option
     Some(named.map(|(_, port)| port))
 }
 
-/// The old link that equals each new one.
+/// For each new link, the old link that it matches.
 fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<LinkId>> {
     let mut left: BTreeMap<[&str; 2], Vec<LinkId>> = BTreeMap::new();
     for link in old.0.links().ids() {
         left.entry(ends(old.0, link)).or_default().push(link);
     }
     let mut found = vec![None; new.0.links().len()];
-    // Links with equal port names first, so that the others do not take them.
+    // Match links by port names before other links, so that each named link finds its partner.
     for by_name in [true, false] {
         for link in
             new.0.links().ids().filter(|link| by_name || found[link.0 as usize].is_none()).collect::<Vec<_>>()
@@ -76,7 +78,7 @@ impl Union {
     /// Joins two topologies with their port names.
     ///
     /// # Errors
-    /// If a node is a host in one and a switch in the other.
+    /// If a node is a host in one topology and a switch in the other.
     pub fn of(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Result<Union, RoutingError> {
         let mut union = Union {
             topology: Topology::new(),
@@ -141,7 +143,7 @@ impl Union {
     ) {
         for (id, link) in old.0.links().iter_enumerated() {
             let ends = link.ends.map(|end| self.nodes[0][end]);
-            // Links of the union begin with the old ones, so these keep their numbers.
+            // The links of the union begin with the old links, which thus keep their numbers.
             let here = self.topology.add_asymmetric_link(ends[0], ends[1], link.channels);
             self.ports[0].extend([0, 1].map(|end| PortId::of_link(here, end)));
             self.mark(here, 0);
@@ -156,7 +158,7 @@ impl Union {
             let here =
                 known.unwrap_or_else(|| self.topology.add_asymmetric_link(ends[0], ends[1], link.channels));
             self.mark(here, 1);
-            // A link written in the other direction is the same.
+            // A link whose ends are swapped in a file is still the same link.
             let turned = self.topology.links()[here].ends[0] != ends[0];
             for end in 0..2 {
                 let port = PortId::of_link(here, end ^ usize::from(turned));
@@ -169,8 +171,8 @@ impl Union {
         }
     }
 
-    /// The name of a new port: its own, marked if an old port of the node still has it, or the first free one of
-    /// `eth1`, `eth2` ...
+    /// The name of a new port: its own name, with a mark if an old port of the node still uses it, or the
+    /// first unused name among `eth1`, `eth2` ...
     fn free_name(&self, labels: &Labels, theirs: PortId, port: PortId) -> String {
         let node = &self.topology.nodes()[self.topology.owner(port)];
         let taken: BTreeSet<&str> = node.ports.iter().filter_map(|port| self.labels.port(*port)).collect();
@@ -191,7 +193,7 @@ impl Union {
         self.present[which][link.0 as usize] = true;
     }
 
-    /// The names of the new topology's ports in the union.
+    /// The port names of the new topology in the union.
     pub(super) fn labels_of_new(&self, new: &Labels) -> Labels {
         let mut labels = new.clone();
         for (port, here) in self.ports[1].iter().enumerate() {
