@@ -102,7 +102,6 @@ def javascript_parts() -> str:
     for folder, pages in PAGES.items():
         (licence,) = (package / folder / "assets").glob("*.LICENSE")
 
-
         name = licence.stem.replace("-", " ")
         text = _tidy(licence.read_text(encoding="utf-8"))
         parts.append(f"{LINE}\n{name}, part of every {pages}\n{LINE}\n{text}\n")

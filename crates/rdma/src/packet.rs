@@ -40,7 +40,7 @@ impl Opcode {
         }
     }
 
-    /// The same for a message that takes a posted receive.
+    /// As the previous function, for a message that takes a posted receive.
     pub(crate) fn of_send(is_first: bool, is_last: bool) -> Opcode {
         match (is_first, is_last) {
             (true, true) => Opcode::SendOnly,
@@ -50,12 +50,12 @@ impl Opcode {
         }
     }
 
-    /// Whether it carries bytes of a message.
+    /// Whether the packet carries bytes of a message.
     pub fn is_data(self) -> bool {
         !matches!(self, Opcode::Acknowledge | Opcode::Cnp)
     }
 
-    /// Whether it takes a posted receive.
+    /// Whether the packet takes a posted receive.
     pub(crate) fn begins_send(self) -> bool {
         matches!(self, Opcode::SendFirst | Opcode::SendOnly)
     }
@@ -110,7 +110,7 @@ impl NamedPsn {
 /// A packet of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// What it is.
+    /// The kind of packet.
     pub opcode: Opcode,
     /// Sequence number; in an acknowledgement that of the last acknowledged packet, in a NAK and with unordered delivery
     /// that of the expected packet.

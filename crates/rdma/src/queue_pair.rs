@@ -22,7 +22,7 @@ pub struct QueuePairSettings {
     pub timeout: Span,
     /// Timeouts in a row before the queue pair fails.
     pub retry_count: u32,
-    /// RNR NAKs in a row before it fails; 7: unlimited.
+    /// RNR NAKs in a row before the queue pair fails; 7: unlimited.
     pub rnr_retry: u32,
     /// Timer code of an RNR NAK ([`crate::rnr_delay`]).
     pub rnr_timer: u8,
@@ -240,7 +240,7 @@ impl QueuePair {
         self.control.window()
     }
 
-    /// Why it has failed, if it has.
+    /// The reason of the failure, if the queue pair has failed.
     pub fn failure(&self) -> Option<Failure> {
         self.sender.failure
     }

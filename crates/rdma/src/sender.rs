@@ -20,7 +20,7 @@ pub enum Failure {
 /// A message that is not completely acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Message {
-    /// Number of its first packet, and one past its last.
+    /// Number of the first packet of the message, and one past its last.
     first: u64,
     end: u64,
     bytes: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Sender {
     sent_bytes: u64,
     /// For packets from `unacknowledged` on: the time of their last transmission.
     sent_at: VecDeque<Time>,
-    /// When pacing releases the next packet.
+    /// Time at which pacing releases the next packet.
     pace_at: Time,
     /// Bytes of the last packet that was paced.
     paced_bytes: Bytes,

@@ -35,9 +35,9 @@ pub enum Place {
 pub struct Input<'a> {
     /// The document as TOML.
     pub text: &'a str,
-    /// Its name in error messages; its stem is the default name of the scenario.
+    /// Name of the document in error messages; its stem is the default name of the scenario.
     pub file_name: &'a str,
-    /// The folder of relative file names in it.
+    /// The folder of relative file names in the document.
     pub base_dir: &'a Path,
     /// `--set`: (path, TOML value or bare word). The path contains the number of a list's element ("workload.0.size"),
     /// which may be omitted if the list has one element.

@@ -1,11 +1,11 @@
 //! Recognises files of other languages given as a scenario, so that the error names the language instead of the first
 //! invalid token.
 
-/// Where a scenario would start.
+/// The position where a scenario would start.
 const INSTEAD: &str =
     "scenario files are TOML: a table is [topology], a key is kind = \"star\", a text stands in quotes";
 
-/// What a text is that is not TOML, and the remedy; `None` if it may be TOML with a mistake.
+/// The format of a text that is not TOML, and the remedy; `None` if it may be TOML with a mistake.
 pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)> {
     let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     let lines = || {

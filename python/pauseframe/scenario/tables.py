@@ -197,7 +197,7 @@ class Corruption(Part):
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     stop: str | None = None
-    """Time of the repair (1 ps to 24 h) (default: never)"""
+    """Time at which the corruption ends (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,7 @@ class File(FromNetworkx, TopologyKeys):
     none: see text)
     """
     text: str | None = None
-    """Its text, instead of reading the file (default: that of the file)"""
+    """Text of the file, instead of reading it (default: that of the file)"""
     digest: str | None = None
     """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["graphml", "node-link", "hpcc", "htsim", "containerlab", "ibnetdiscover"] | None = None
@@ -734,9 +734,9 @@ class PfcPorts(Part):
     ports: Sequence[str]
     """Globs over port names ("leaf0:*", "host3:0")"""
     sends: bool | None = None
-    """Whether they send pause frames; default true."""
+    """Whether these ports send pause frames; default true."""
     obeys: Literal["lossless", "all", "none"] | None = None
-    """Priorities in which pause frames stop them; default "lossless"."""
+    """Priorities in which pause frames stop these ports; default "lossless"."""
 
 
 @dataclass(frozen=True)
@@ -752,7 +752,7 @@ class Watchdog(Part):
     restoration: str | None = None
     """The storm ends after this long without a pause frame (1 us to 60 s); default "200 ms" (SONiC: pfcwd)"""
     poll: str | None = None
-    """Interval at which the watchdog looks; 0: continuously (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
+    """Interval of the watchdog's checks; 0: continuous (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1035,13 +1035,13 @@ class Routing(Part):
     sampled_vlans: int | None = field(default=None, kw_only=True)
     """Number of VLANs on a random subset of the links: their longer routes cover failures; default 0."""
     sample_percent: int | None = field(default=None, kw_only=True)
-    """Size of that subset, in per cent of the links (1 to 100); default 60."""
+    """Size of the random subset for sampled_vlans, in per cent of the links (1 to 100); default 60."""
     path: str | None = field(default=None, kw_only=True)
     """Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder, relative to the scenario
     (default: none: see text)
     """
     text: str | None = field(default=None, kw_only=True)
-    """Its text, instead of reading the file (default: that of the file)"""
+    """Text of the file, instead of reading it (default: that of the file)"""
     digest: str | None = field(default=None, kw_only=True)
     """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["csv", "json", "opensm"] | None = field(default=None, kw_only=True)

@@ -14,7 +14,7 @@ pub enum ClampTarget {
     AfterIncrease,
 }
 
-/// When a CNP takes effect.
+/// Time at which a CNP takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
     /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015
@@ -30,7 +30,7 @@ pub enum Reaction {
 /// Constants of the reaction point.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DcqcnSettings {
-    /// When a CNP takes effect.
+    /// Time at which a CNP takes effect.
     pub reaction: Reaction,
     /// Interval of updates of alpha.
     pub alpha_interval: Span,
@@ -50,7 +50,7 @@ pub struct DcqcnSettings {
     pub hyper: u64,
     /// Lower bound of the rate, bits per second.
     pub minimum_rate: u64,
-    /// When a cut lowers the target rate.
+    /// Condition under which a cut lowers the target rate.
     pub clamp: ClampTarget,
 }
 
@@ -228,7 +228,7 @@ impl Dcqcn {
                 if self.seen_cnp {
                     self.cnp_since_alpha = true;
                 } else {
-                    // It sets alpha, so the next update does not count it.
+                    // The CNP sets alpha, so the next update does not count it.
                     self.target = self.rate;
                     self.set(Timer::Alpha, now + alpha_interval);
                     // One nanosecond later, so that alpha is updated first.
