@@ -9,16 +9,18 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers check docs dist generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers check docs dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
 	@echo "make test    every test but the papers' experiments"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make build   $(BIN)/pauseframe"
-	@echo "make check   formatting, lints, types, stubs"
+	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
+	@echo "make gallery  docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
+	@echo "make platforms  the core checked for macOS and Windows, the wheel for Linux on aarch64"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
@@ -44,14 +46,22 @@ check: $(STAMP)/dev
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/python tools/check_english.py
 	$(BIN)/mypy
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
-docs: $(STAMP)/dev
+docs: gallery
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The runs take seconds: the page and its thumbnails show what the simulator does now.
+gallery: $(STAMP)/dev
+	$(BIN)/python tools/gallery.py
 
 dist: $(STAMP)/dev
 	tools/dist
+
+platforms: $(STAMP)/dev
+	tools/platforms
 
 # What follows from the declarations of keys and columns; a test compares.
 generate: $(STAMP)/dev

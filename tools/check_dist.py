@@ -1,4 +1,4 @@
-"""Fails if a wheel or a source distribution lacks what it needs to work, or has what it should not."""
+"""Fails if a wheel or a source distribution lacks a file that it needs, or contains a file that it should not."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "python" / "pauseframe"
 FORBIDDEN = re.compile(r"__pycache__|\.pyc$|(^|/)(\.venv|target|results|site|tests)/|\.o$")
+LARGEST_WHEEL = 15_000_000
+"""Bytes. The compiled module and plotly.js are most of it."""
 IN_SDIST = (
     "pyproject.toml",
     "Cargo.lock",
@@ -21,13 +23,13 @@ IN_SDIST = (
 
 
 def needed() -> set[str]:
-    """The files of the package, as the checkout has them."""
+    """The files of the package in the checkout."""
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     return {f"pauseframe/{path.relative_to(PACKAGE)}" for path in files if path.suffix != ".so"}
 
 
 def problems(archive: Path) -> list[str]:
-    """What is wrong with the contents of an archive."""
+    """The missing and the superfluous files of an archive."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as file:
             names = set(file.namelist())
@@ -39,17 +41,18 @@ def problems(archive: Path) -> list[str]:
         missing = {f"python/{name}" for name in needed()} | set(IN_SDIST)
         missing -= names
     wrong = [f"{archive.name} lacks {name}" for name in sorted(missing)]
+    if archive.suffix == ".whl" and archive.stat().st_size > LARGEST_WHEEL:
+        wrong.append(f"{archive.name} has {archive.stat().st_size:,} bytes, more than {LARGEST_WHEEL:,}")
     inside = {name for name in names if FORBIDDEN.search(name) and not name.startswith("crates/")}
     return wrong + [f"{archive.name} has {name}" for name in sorted(inside)]
 
 
 def main() -> int:
-    """Checks the archives of a folder; the exit code."""
-    archives = [*Path(sys.argv[1]).glob("*.whl"), *Path(sys.argv[1]).glob("*.tar.gz")]
+    """Checks the archives that are named; the exit code."""
+    archives = [Path(name) for name in sys.argv[1:]]
     wrong = [line for archive in archives for line in problems(archive)]
-    if len(archives) != 2:
-        wrong.append(f"one wheel and one source distribution expected, not {[path.name for path in archives]}")
-    print("\n".join(wrong) or f"{', '.join(path.name for path in archives)}: complete")
+    sizes = (f"{archive.name}: complete, {archive.stat().st_size / 1e6:.1f} MB" for archive in archives)
+    print("\n".join(wrong or sizes))
     return 1 if wrong else 0
 
 

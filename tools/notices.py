@@ -1,15 +1,13 @@
-"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs it.
+"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs this script.
 
-The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; uPlot, which
-stands in the package and goes into every page of the player; and plotly.js, which goes from the Python package plotly
-into every report.
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their folders; and the two
+JavaScript libraries in the package: plotly.js, part of every report, and uPlot, part of every page of the player.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ PACKAGE = "pauseframe-python"
 PLATFORM = "x86_64-unknown-linux-gnu"
 LINE = "-" * 100
 LICENCE_NAMES = ("LICEN", "COPY", "UNLICEN")
-ASSETS = ROOT / "python" / "pauseframe" / "view" / "assets"
-PLOTLY = f"{LINE}\nplotly.js, part of every HTML report\n{LINE}\n"
+PAGES = {"report": "HTML report", "view": "page of the player"}
+"""By the folder in the package that holds the JavaScript library: the pages that contain it."""
 HEAD = """Third-party notices of pauseframe
 
 The compiled extension module contains the Rust crates below and parts of the Rust standard library (MIT OR Apache-2.0,
@@ -43,7 +41,7 @@ OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR
 
 
 def compiled_in() -> list[dict[str, Any]]:
-    """The crates of others in the extension module, by name and version; macros run at build time and stay outside."""
+    """Third-party crates in the extension module, by name and version, without procedural macros (build time only)."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -89,7 +87,7 @@ def _tidy(text: str) -> str:
 
 
 def crates_part() -> str:
-    """Each text once, after all crates that have it."""
+    """Each licence text once, after the names of all crates that use it."""
     having: dict[str, list[str]] = {}
     for package in compiled_in():
         name = f"{package['name']} {package['version']} ({package['license']})"
@@ -98,22 +96,22 @@ def crates_part() -> str:
     return HEAD + "\n".join(f"{LINE}\n" + "\n".join(names) + f"\n{LINE}\n{text}\n" for text, names in having.items())
 
 
-def uplot_part() -> str:
-    """The licence that stands beside the file."""
-    (licence,) = ASSETS.glob("uPlot-*.LICENSE")
-    name = licence.stem.replace("-", " ", 1)
-    return f"{LINE}\n{name}, part of every page of the player\n{LINE}\n{_tidy(licence.read_text(encoding='utf-8'))}\n"
+def javascript_parts() -> str:
+    """The licences of the JavaScript libraries in the package."""
+    package, parts = ROOT / "python" / "pauseframe", []
+    for folder, pages in PAGES.items():
+        (licence,) = (package / folder / "assets").glob("*.LICENSE")
 
 
-def plotly_part() -> str:
-    """The licence of the installed package."""
-    paths = [path for path in files("plotly") or [] if "dist-info" in str(path) and "LICENSE" in path.name.upper()]
-    return PLOTLY + "\n".join(_tidy(path.read_text(encoding="utf-8")) for path in paths) + "\n"
+        name = licence.stem.replace("-", " ")
+        text = _tidy(licence.read_text(encoding="utf-8"))
+        parts.append(f"{LINE}\n{name}, part of every {pages}\n{LINE}\n{text}\n")
+    return "\n".join(parts)
 
 
 def notices() -> str:
     """The whole file."""
-    return f"{crates_part()}\n{uplot_part()}\n{plotly_part()}"
+    return f"{crates_part()}\n{javascript_parts()}"
 
 
 if __name__ == "__main__":

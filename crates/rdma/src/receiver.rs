@@ -6,12 +6,12 @@ use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
-/// When marked packets are answered with a CNP.
+/// Parameters of CNPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotificationPoint {
-    /// Shortest time between two CNPs of a queue pair; zero: one for each marked packet.
+    /// Minimum time between two CNPs of a queue pair; zero: one per marked packet.
     pub interval: Span,
-    /// From the marked packet to its CNP.
+    /// Time from the marked packet to its CNP.
     pub delay: Span,
 }
 
@@ -23,7 +23,7 @@ const UNORDERED_ACK_BYTES: u32 = 16_384;
 pub(crate) struct Receiver {
     expected: u64,
     delivered: u64,
-    /// A NAK for the packet that is expected has been sent.
+    /// Whether a NAK for the expected packet has been sent.
     nak_sent: bool,
     /// Packets since the last acknowledgement; bytes with unordered delivery.
     unacknowledged: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Receiver {
     is_ack_due: bool,
     /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
     early: BTreeMap<u64, u16>,
-    /// Receives that SENDs can take; `None`: always enough.
+    /// Receives available to SENDs; `None`: unlimited.
     pub(crate) receives: Option<u64>,
     last_cnp: Option<Time>,
     /// CNPs that wait for their delay.
@@ -46,7 +46,7 @@ impl Receiver {
         self.delivered
     }
 
-    /// A data packet has come.
+    /// Handles a data packet.
     pub(crate) fn on_data(
         &mut self,
         packet: &Packet,
@@ -66,7 +66,7 @@ impl Receiver {
         }
         match number.cmp(&self.expected) {
             Ordering::Less => {
-                // A duplicate is acknowledged again: its acknowledgement may be what was lost.
+                // A duplicate is acknowledged again, because its acknowledgement may have been lost.
                 stats.duplicates += 1;
                 self.reply(Syndrome::Ack, None);
             }
@@ -85,7 +85,7 @@ impl Receiver {
         }
     }
 
-    /// The packet that is expected.
+    /// Handles the expected packet.
     fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats) {
         if packet.opcode.begins_send()
             && let Some(receives) = &mut self.receives

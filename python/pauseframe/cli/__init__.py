@@ -1,6 +1,6 @@
-"""The command `pauseframe`: a file per group of commands, what they share in `_common.py`.
+"""The command `pauseframe`: one file for each group of commands, and shared code in `_common.py`.
 
-What a command needs is imported when it runs, so that `--help` is quick. Exit codes: `_errors.py`.
+Each command imports its modules when it runs, so that `--help` is fast. Exit codes: `_errors.py`.
 """
 
 from __future__ import annotations
@@ -34,29 +34,46 @@ GROUPS = {
     "route": ("route",),
     "devices": ("lint", "headroom", "deploy"),
 }
-"""The commands of each file. A command line that names one loads that file only: all of them take longer than a small
-run."""
+"""The commands of each file.
 
-# Newer versions of Typer bring a Click of their own, so its types are not named here.
+A command line that names one command loads only that file, because loading all files takes longer than a small run.
+"""
+
+MEANT = {
+    "check": "validate",
+    "help": "pauseframe --help",
+    "list": "presets, options or reproduce --list",
+    "ls": "presets, options or reproduce --list",
+    "play": "view",
+    "plot": "report",
+    "simulate": "run",
+    "start": "demo",
+    "version": "pauseframe --version",
+} | dict.fromkeys(("init", "new", "create"), "demo, or pauseframe run on a scenario file that you write")
+"""The commands that a word stands for that is not a command here."""
+
+# Newer versions of Typer bundle their own Click, so this code does not name Click's types.
 UsageError: Any = typer.BadParameter.__base__
 
 
 class Commands(PlainGroup):
-    """The commands. Whoever names a file or a folder first learns which command it is for."""
+    """The group of all commands; suggests the right command if a file or folder comes first."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As Click does, with a hint for what is no command."""
+        """Resolves a command as Click does, and adds a hint for a word that is not a command."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; says what a word too many was meant for."""
+        """Runs a command; explains a superfluous word on the command line."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
             if error.message.startswith("Got unexpected extra argument"):
                 error.message += _meant_by_extra(sys.argv[1:], error.message)
+            elif error.message.startswith("No such option"):
+                error.message += _meant_by_option(sys.argv[1:], str(getattr(error, "option_name", "")))
             raise
 
 
@@ -69,6 +86,18 @@ def _meant_by_extra(given: list[str], message: str) -> str:
     return ""
 
 
+def _meant_by_option(given: list[str], option: str) -> str:
+    """Which commands have an option that this one lacks."""
+    from typer.main import get_command
+
+    known: Any = get_command(_app_of(GROUPS))
+    having = [name for name, command in known.commands.items() if any(option in one.opts for one in command.params)]
+    after = [name for name in having if name in given]
+    if after:
+        return f"; write it after the command: pauseframe {after[0]} {option}"
+    return f"; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it" if 0 < len(having) < 4 else ""
+
+
 def _command_for(word: str, known: list[str]) -> str:
     from pathlib import Path
 
@@ -79,7 +108,7 @@ def _command_for(word: str, known: list[str]) -> str:
         return f"; did you mean pauseframe run {word}?"
     if (path / "manifest.json").is_file():
         return f"; did you mean pauseframe report {word}?"
-    if (instead := {"simulate": "run", "plot": "report", "check": "validate", "play": "view"}.get(word)) is not None:
+    if instead := MEANT.get(word.lower()):
         return f"; did you mean {instead}?"
     meant = nearest(word, known, 1)
     return f"; did you mean {meant[0]}?" if meant else "; pauseframe --help lists the commands"
@@ -96,12 +125,12 @@ def pauseframe(
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options that come before the subcommand, such as --version."""
     _interrupt.allow()
 
 
 def _app_of(groups: Iterable[str]) -> typer.Typer:
-    """The command with these groups of commands."""
+    """Makes the Typer application of the given groups of commands."""
     app = typer.Typer(
         name="pauseframe",
         cls=Commands,
@@ -121,13 +150,13 @@ def _app_of(groups: Iterable[str]) -> typer.Typer:
 
 
 def _groups_for(arguments: Sequence[str]) -> list[str]:
-    """The groups that a command line needs: that of its command; all where it names none, such as for help."""
+    """The groups that a command line needs: the group of its command, or all groups (such as for help)."""
     first = next((argument for argument in arguments if not argument.startswith("-")), "")
     return [name for name, commands in GROUPS.items() if first in commands] or list(GROUPS)
 
 
 def __getattr__(name: str) -> typer.Typer:
-    """`app`: the command with all its groups."""
+    """`app`: the Typer application with all groups."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _app_of(GROUPS)
@@ -140,7 +169,7 @@ def main() -> None:
         _interrupt.ignore()
         code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
     except BaseException as error:
-        # A library that is being loaded may turn the interrupt into an error of its own.
+        # A library that is being loaded may turn the interrupt into another error.
         if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
             raise
         _interrupt.ignore()
@@ -152,7 +181,7 @@ def main() -> None:
 def _exit_code() -> int:
     try:
         _app_of(_groups_for(sys.argv[1:]))()
-    except SystemExit as end:  # how typer ends, Ctrl-C included
+    except SystemExit as end:  # Typer always ends with SystemExit, also after Ctrl-C
         return end.code if isinstance(end.code, int) else 0
     except ERRORS as error:
         complain(error)

@@ -1,4 +1,4 @@
-"""The commands `import`: input files of other simulators as scenarios."""
+"""The commands `import`: input files of other simulators become scenarios."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import typer
 
 from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, name_file, say
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 commands = PlainTyper()
 imports = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Turn inputs of other simulators into scenarios."
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Turn inputs of other simulators into scenarios."
 )
 commands.add_typer(imports, name="import")
 
 
 @imports.callback()
 def group() -> None:
-    """Keeps the name of the simulator a command of its own."""
+    """Keeps the simulator's name a subcommand of `import`."""
 
 
 @imports.command(epilog="Example: pauseframe import hpcc mix/config.txt && pauseframe run mix/config.toml")
@@ -34,7 +34,7 @@ def hpcc(
 ) -> None:
     """Write the scenario of a config.txt of the HPCC simulator.
 
-    Topology and flow file are read as they are; notes list the skipped parts.
+    Reads the topology and flow files unchanged; notes list the skipped parts.
     """
     from pauseframe.imports.hpcc import read_config
 

@@ -1,4 +1,4 @@
-"""The command `cc`: congestion controls of your own."""
+"""The commands `cc`: user-defined congestion controls."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import typer
 
 from pauseframe.cli._common import AsJson, Force, Open, Quiet, Set, changes_of, print_json, print_table, say, show_page
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 if TYPE_CHECKING:
     from pauseframe.plugins.check import Checked
 
 commands = PlainTyper()
-cc = PlainTyper(no_args_is_help=True, rich_markup_mode=None, help="Check and try congestion controls of your own.")
+cc = PlainTyper(
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Check and try congestion controls of your own."
+)
 commands.add_typer(cc, name="cc")
 
 
 @cc.callback()
 def _group() -> None:
-    """Keeps `check` a command of `cc`."""
+    """Keeps `check` a subcommand of `cc`."""
 
 
 @cc.command(epilog="Example: pauseframe cc check mine.py --open")
@@ -39,10 +41,10 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a congestion control against the contract, and run it beside CUBIC and DCTCP.
+    """Check a congestion control against the contract, and compare it with CUBIC and DCTCP.
 
-    The contract is the one of the built-in algorithms. The standard set has one flow, two flows, an incast in a lossy
-    and in a lossless network, and a fat tree with flow sizes of a web search cluster.
+    The built-in algorithms keep the same contract. The standard scenarios are one flow, two flows, an incast in a lossy
+    and in a lossless network, and a fat tree with the flow sizes of a web search cluster.
     """
     from pauseframe._core import InputError
     from pauseframe.plugins.check import check as run_check

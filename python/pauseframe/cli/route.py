@@ -1,6 +1,6 @@
-"""The commands `route`: forwarding tables planned, checked, updated and drawn.
+"""The commands `route`: plan, check, update and draw forwarding tables.
 
-Exit code 1 also where tables can deadlock or are not right.
+The exit code is also 1 if tables can deadlock or are invalid.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from pauseframe import _interrupt
+from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import (
@@ -26,17 +27,19 @@ from pauseframe.cli._fabric import (
     Source,
     prepared,
 )
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 commands = PlainTyper()
-route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
+route = typer.Typer(
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes."
+)
 commands.add_typer(route, name="route")
 
 RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that the table of a switch can hold.")]
 
 
 class Protect(StrEnum):
-    """The failures, one at a time, that backups are for."""
+    """The failures, one at a time, that backups protect against."""
 
     link = "link"
     switch = "switch"
@@ -51,7 +54,7 @@ class Tables(StrEnum):
 
 
 class Effort(StrEnum):
-    """How long to look for good orders."""
+    """Amount of time for the search for good orders."""
 
     fast = "fast"
     normal = "normal"
@@ -128,7 +131,7 @@ def plan(
 ) -> None:
     """Plan routes that cannot deadlock.
 
-    They are verified before they are written. Ctrl-C ends the search and keeps the best plan so far.
+    Verifies the routes before writing them. Ctrl-C ends the search and keeps the best plan so far.
     """
     from pauseframe.routing import plan_routes, read_groups, write_plan
     from pauseframe.types import PlanOrder
@@ -216,11 +219,13 @@ def check(
 ) -> None:
     """Check forwarding tables: deadlock, loops, missing routes.
 
-    Exit code 1 if they can deadlock or are not right.
+    The exit code is 1 if the tables can deadlock or are invalid.
     """
     from pauseframe.draw import draw as draw_topology
     from pauseframe.routing import read_routes, what_ifs
 
+    if (tables / "manifest.json").is_file():
+        raise InputError(f"{tables} holds the results of a run: name the forwarding tables that route plan wrote")
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
     lanes = dict(_lane(item) for item in lane) if lane else None
     routes = read_routes(
@@ -275,9 +280,9 @@ def update(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan tables for a changed topology, close to those in use.
+    """Plan tables for a changed topology, close to the tables in use.
 
-    And the steps from one to the other, in which no packet is lost or stopped.
+    Also plans the steps from the old to the new tables, in which no packet is lost or blocked.
     """
     from pauseframe.routing import read_routes, update_routes, write_update
     from pauseframe.topology import load_topology

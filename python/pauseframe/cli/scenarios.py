@@ -1,7 +1,8 @@
-"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
+"""The commands `show`, `validate`, `presets`, `options`, `schema`: they inspect scenarios and keys without a run."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ def show(
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
 ) -> None:
-    """Show every value of a scenario, and where it comes from."""
+    """Show every value of a scenario, and its origin."""
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     if as_json:
         print_json([{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()])
@@ -76,7 +77,7 @@ def validate(
 ) -> None:
     """Check scenario files, sweeps and searches without running them.
 
-    Every mistake is listed, with its place and the nearest key.
+    Lists every mistake with its place and the nearest key.
     """
     load_plugins(plugin)
     checked = [_check(file, force_large, allow_plugins) for file in read_only_once(files)]
@@ -91,11 +92,11 @@ def validate(
 
 @dataclass(frozen=True)
 class _Checked:
-    """What `validate` found in a file."""
+    """The result of `validate` for one file."""
 
     file: Path
     runs: int = 1
-    """How many a sweep has."""
+    """Number of runs, if the file is a sweep."""
     warnings: Sequence[str] = ()
     error: Exception | None = None
     problems: Sequence[Problem] = ()
@@ -114,7 +115,7 @@ class _Checked:
             print(f"{self.file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in self.warnings))
 
     def record(self) -> dict[str, object]:
-        """The entry of --json."""
+        """The record of this file for --json."""
         problems = self.problems or getattr(self.error, "problems", [])
         if self.error is not None and not problems:
             problems = [{"path": "", "value": "", "message": str(self.error), "hint": ""}]
@@ -160,9 +161,9 @@ def presets(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List transport presets, or the values of one with sources.
+    """List transport presets, or the values of one preset with their sources.
 
-    Shows the stack of each preset, and how many figures beside a real kernel vouch for it.
+    Shows the stack of each preset, and the number of figures that agree with a real kernel.
     """
     import pauseframe as pf
 
@@ -223,15 +224,15 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
 
 
 PRESETS_WIDTH = 100
-"""Columns of a terminal that a table of presets takes at most."""
+"""Maximum width of a table of presets, in terminal columns."""
 DOC_WIDTH = 45
-"""Longer descriptions of presets are continued on the next line."""
+"""Width in columns at which descriptions of presets wrap."""
 VALUE_WIDTH = 20
-"""Longer values are continued on the next line."""
+"""Width in columns at which values wrap."""
 
 
 def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
-    """The presets in groups that fit beside each other."""
+    """The presets in groups that fit side by side."""
     groups: list[list[str]] = []
     first = max(map(len, keys), default=0)
     room = 0
@@ -280,9 +281,9 @@ def options(
     plugin: PluginFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List every key of a scenario file: type, default and meaning.
+    """List every key of a scenario file with type, default and description.
 
-    The document that a key comes from is shown where there is one.
+    Shows the document that defines a key, if one exists.
     """
     import pauseframe as pf
 
@@ -321,7 +322,8 @@ def schema(
 ) -> None:
     """Print the JSON Schema of scenario files.
 
-    With it editors complete keys, show what they mean, and mark mistakes; `pauseframe validate` finds more.
+    With the schema, editors complete keys, show their descriptions and mark mistakes; `pauseframe validate` finds more
+    mistakes.
     """
     from pauseframe import _core
 
@@ -340,7 +342,19 @@ def _no_such_option(wanted: str) -> NoReturn:
     import pauseframe as pf
     from pauseframe._text import nearest
 
-    parts = dict.fromkeys(part for row in pf.options() for part in row["path"].split("."))
-    meant = nearest(wanted, parts)
-    hint = f"; did you mean {' or '.join(meant)}?" if meant else "; pauseframe options lists all"
+    rows = pf.options()
+    texts = [f"{row['path']} {row['doc']}".lower() for row in rows]
+    words = [word for word in re.split(r"[\W_]+", wanted.lower()) if len(word) > 2]
+    found = [word for word in words if word != wanted.lower() and any(word in text for text in texts)]
+    # Short words look like too many others.
+    meant = (
+        []
+        if found or len(wanted) < 5
+        else nearest(wanted, dict.fromkeys(part for row in rows for part in row["path"].split(".")))
+    )
+    hint = "; pauseframe options lists all"
+    if found:
+        hint = f"; pauseframe options {found[0]} lists keys about {found[0]}"
+    elif meant:
+        hint = f"; did you mean {' or '.join(meant)}?"
     raise InputError(f"no key has {wanted!r} in its path or meaning{hint}")

@@ -1,4 +1,4 @@
-"""The commands `run`, `flow` and `demo`: a scenario simulated packet by packet, at flow level, and a first look."""
+"""The commands `run`, `flow` and `demo`: simulation with packets, simulation at flow level, and a first example."""
 
 from __future__ import annotations
 
@@ -38,9 +38,12 @@ if TYPE_CHECKING:
 
 commands = PlainTyper()
 
+PAGES = ("report.html", "view.html", "trace.perfetto-trace")
+"""What `report`, `view` and `export` write into a results folder, and `run --force` removes."""
+
 
 class Choice(StrEnum):
-    """How a flow's VLAN is chosen."""
+    """Rules that choose a flow's VLAN."""
 
     random = "random"
     best_of_two = "best_of_two"
@@ -74,6 +77,7 @@ def run(
     for warning in scenario.warnings:
         say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
+    pages = [name for name in PAGES if (folder / name).is_file()]
     result = pf.run(
         scenario,
         out=folder,
@@ -83,19 +87,21 @@ def run(
         divide=divide,
         progress=False if quiet else None,
     )
+    if pages:
+        say(f"note: --force removed {' and '.join(pages)} with the results of the old run")
     if as_json:
         print_json(result.summary)
     elif not quiet:
         from pauseframe._text import jobs_table, summary_rows, two_columns
 
-        # Counted from the flows only beside applications, whose connections finish without a completion time.
+        # Only runs with applications count the flows' completion times, because connections of applications have none.
         completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) else None
         print(two_columns(summary_rows(result.summary, completed), f"{scenario.name}, seed {scenario.seed}"))
         print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
         if len(result.jobs):
             print()
             print_table(jobs_table(result))
-        # Who recorded states wants to see them; the report has no more of them than a count.
+        # A user who recorded states probably wants to view them; the report only counts them.
         next_step = "view" if len(result.states) else "report"
         print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
     for warning in result.summary["warnings"]:
@@ -105,7 +111,7 @@ def run(
 
 
 def _end(result: Run, folder: Path) -> None:
-    """Leaves with the exit code of a run that was interrupted or has a deadlock."""
+    """Exits with the exit code of an interrupted run or of a run with a deadlock."""
     if result.interrupted:
         say(f"interrupted; what was recorded is kept in {folder}")
         raise typer.Exit(_interrupt.EXIT_CODE)
@@ -164,7 +170,7 @@ def flow(
 ) -> None:
     """Simulate a scenario at flow level, without packets.
 
-    Flows under way share the links max-min fairly.
+    Active flows share the links max-min fairly.
     """
     import pauseframe as pf
     from pauseframe.flow import run_flows, summary_text
@@ -202,8 +208,8 @@ def demo(
 ) -> None:
     """Compare TCP-Bolt with four other transports on two fabrics and write a report.
 
-    Takes about a minute on two cores. The report opens with the answer and judges the paper's claims. Finished runs are
-    kept: after Ctrl-C the same command does the rest.
+    Takes about a minute on two cores. The report opens with the answer and judges the paper's claims. After Ctrl-C the
+    same command continues with the unfinished runs.
     """
     from pauseframe.demo import run_demo
     from pauseframe.demo.terminal import print_demo

@@ -1,7 +1,7 @@
 //! First in, first out; of what finds no room, packets of queue pairs that can be trimmed lose their payload (`switching/trimming.rs`).
 
 use super::Discipline;
-use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
+use crate::frame::{Packet, PacketFifo as Chain, PacketId, PacketPool};
 
 pub(super) struct Trim;
 
@@ -9,9 +9,9 @@ impl Discipline for Trim {
     const RANKED: bool = false;
     const TRIMS: bool = true;
 
-    fn bring_forward(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn move_next_to_front(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
 
-    fn take_victim(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
+    fn evict_for(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
     }
 }

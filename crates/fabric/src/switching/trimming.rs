@@ -32,7 +32,7 @@ impl<'n> SwitchNode<'n> {
         packet.ingress_class = packet.class;
         let control = packet.class;
         self.ports.count_trim(egress.slot(class, &ctx.hot), cut);
-        if self.take_in(index, egress, ctx).is_err() {
+        if self.mark_and_admit(index, egress, ctx).is_err() {
             return false;
         }
         self.enqueue(egress, egress.slot(control, &ctx.hot), index, ctx);

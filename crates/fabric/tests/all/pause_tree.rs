@@ -5,7 +5,7 @@ use crate::properties::draw;
 use pauseframe_fabric::{Network, PauseInterval};
 use pauseframe_topology::generate::line;
 use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig};
+use pauseframe_transport::{DelayedAckConfig, TcpConfig};
 use pauseframe_units::{BitRate, Span, Time};
 
 const US: u64 = 1_000_000;
@@ -62,7 +62,7 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     let last = topology.find("s3").unwrap();
     let sink = topology.add_node("sink", NodeKind::Host, None);
     topology.add_link(sink, last, Channel { rate: BitRate(1_000_000), delay: Span::ZERO });
-    let silent = Config {
+    let silent = TcpConfig {
         delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) },
         ..config()
     };
@@ -80,7 +80,7 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     assert_eq!(parents, [&[][..], &[0], &[1], &[2]]);
     check_causes(&topology, intervals);
 
-    // A limit is kept, and what it costs is said.
+    // The limit is kept, and a warning names what it left out.
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(3);
     proceed(&mut network, Time(2000 * US));

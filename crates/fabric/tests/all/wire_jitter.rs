@@ -1,8 +1,8 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
 use crate::common::{MSS, config, fct, flow, link, run, run_until, settings, star_of};
-use pauseframe_fabric::{BufferPolicy, FlowSpec, Jitter, Settings, WireJitter};
-use pauseframe_transport::Config;
+use pauseframe_fabric::{BufferPolicy, FlowSpec, HostLinkJitter, Jitter, Settings};
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Bytes, Span, Time};
 
 const JITTER: Span = Span::from_us(10);
@@ -28,13 +28,13 @@ fn packets_are_late_within_the_bound_and_in_order() {
     }
 }
 
-/// A host of its own kind: steady in both directions as if there were no jitter, or unsteady only towards it.
+/// A host with its own jitter: none in both directions, or only on frames towards it.
 #[test]
 fn each_direction_of_a_host_has_its_own_jitter() {
     let wire = link(100, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
     let host = |name| topology.find(name).unwrap();
-    let own = |name, to_switch, to_host| WireJitter { host: host(name), to_switch, to_host };
+    let own = |name, to_switch, to_host| HostLinkJitter { host: host(name), to_switch, to_host };
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let time = |wire_jitter, wire_jitters| {
         let settings =
@@ -71,7 +71,7 @@ fn a_token_bucket_makes_all_frames_equal_and_keeps_the_rate() {
     assert_eq!(time(2000, 5 * MSS) - time(2000, 2 * MSS), time(0, 5 * MSS) - time(0, 2 * MSS));
 }
 
-/// Two hosts with five flows each share a link of their own rate through a short queue. Without noise one host's packets always find
+/// Two hosts with five flows each share a link of the hosts' rate through a short queue. Without noise one host's packets always find
 /// the place that has just become free (Floyd and Jacobson 1992); with it both get their part.
 #[test]
 fn jitter_ends_phase_effects() {
@@ -84,7 +84,7 @@ fn jitter_ends_phase_effects() {
         })
         .collect();
     let share_of_less = |wire_jitter: Span| {
-        let tcp = Config { initial_window: 10 * MSS, ..config() };
+        let tcp = TcpConfig { initial_window: 10 * MSS, ..config() };
         let settings = Settings {
             wire_jitter: Jitter::Always(wire_jitter),
             buffer: BufferPolicy::PerPort(Bytes(150_000)),

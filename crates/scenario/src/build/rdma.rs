@@ -1,4 +1,4 @@
-//! The queue pairs of a transport in the terms of the fabric.
+//! Converts a transport's RDMA keys into queue-pair settings of the fabric.
 
 use crate::spec::{EcnName, RdmaControlName, TransportKindName, TransportSpec};
 use pauseframe_fabric::RdmaSettings;
@@ -8,7 +8,7 @@ use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
 use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
 use pauseframe_units::{Priority, Span};
 
-/// Requesters ask for an acknowledgement at least every so many packets (Linux `rxe_param.h`).
+/// A requester asks for an acknowledgement at least every 64 packets (Linux `rxe_param.h`).
 const ACK_REQUEST_EVERY: u32 = 64;
 
 /// `None` for TCP; `trims`: switches trim packets of this transport.
@@ -24,7 +24,7 @@ pub(super) fn settings(spec: &TransportSpec, trims: bool) -> Option<RdmaSettings
         ack_request_every: ACK_REQUEST_EVERY,
         timeout: spec.rdma_timeout,
         retry_count: spec.rdma_retry_count,
-        // Simulated applications post receives in time, so the responder is always ready.
+        // Simulated applications post receives in time, so the responder is never unready (no RNR NAK).
         rnr_retry: 7,
         rnr_timer: 0,
         selective_repeat: spec.rdma_selective_repeat,
@@ -33,7 +33,7 @@ pub(super) fn settings(spec: &TransportSpec, trims: bool) -> Option<RdmaSettings
         notification: (!is_nscc)
             .then_some(NotificationPoint { interval: spec.rdma_cnp_interval, delay: spec.rdma_cnp_delay }),
         telemetry_bytes: if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 },
-        // The host sets these three as it opens a queue pair.
+        // The host sets the next three fields when it opens a queue pair.
         link_overhead: 0,
         line: 1,
         control: Control::None,
@@ -54,7 +54,7 @@ pub(super) fn settings(spec: &TransportSpec, trims: bool) -> Option<RdmaSettings
         RdmaControlName::DcqcnConnectx => ControlChoice::Dcqcn(Preset::ConnectX, changes),
         RdmaControlName::DcqcnHpcc => ControlChoice::Dcqcn(Preset::Hpcc, changes),
         RdmaControlName::Timely => ControlChoice::Timely,
-        // Path length and base round trip follow from the network: `set_longest_path`.
+        // `set_longest_path` fills in the path length and the base round-trip time of the network.
         RdmaControlName::Swift => ControlChoice::Swift(0),
         RdmaControlName::Nscc => ControlChoice::Nscc(NsccNetwork { base_rtt: Span::ZERO, trims }),
         RdmaControlName::Hpcc => ControlChoice::Hpcc { max_stage: spec.hpcc_max_stage, base_rtt: Span::ZERO },
@@ -67,7 +67,8 @@ pub(super) fn settings(spec: &TransportSpec, trims: bool) -> Option<RdmaSettings
     })
 }
 
-/// HPCC divides by the round trip of the longest path in the idle network; the target delay of Swift grows with its links.
+/// Sets the longest path: HPCC divides by its round-trip time in the idle network, and the target delay of
+/// Swift grows with its number of links.
 pub(super) fn set_longest_path(
     settings: &mut RdmaSettings,
     rtt: impl FnOnce() -> Span,
