@@ -3,7 +3,7 @@
 
 use super::node::SwitchNode;
 use crate::context::Context;
-use crate::frame::{Content, Packet, PacketId, RdmaFrame};
+use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame};
 use crate::wire::counters::DropReason;
 use crate::wire::own::OwnPort;
 
@@ -23,12 +23,12 @@ impl<'n> SwitchNode<'n> {
         let Some(priority) = self.policy(class).trim_to.filter(|_| can) else { return false };
         self.swap_with_newest(index, egress, ctx);
         let packet = &mut ctx.packets[index];
-        let Content::Rdma(frame) = &mut packet.content else { return false };
+        let FrameKind::Rdma(frame) = &mut packet.content else { return false };
         frame.packet = frame.packet.trimmed();
         let size = ctx.settings.overhead.frame_size(frame.packet.ip_size(), priority) as u16;
         let cut = packet.size.saturating_sub(size);
         packet.size -= cut;
-        packet.class = ctx.plan.class(priority);
+        packet.class = ctx.plan.class_of_priority(priority);
         packet.ingress_class = packet.class;
         let control = packet.class;
         self.ports.count_trim(egress.slot(class, &ctx.hot), cut);
@@ -45,7 +45,7 @@ impl<'n> SwitchNode<'n> {
         let Some(tail) = self.ports.slot(egress.slot(newcomer.class, &ctx.hot)).queue.tail() else { return };
         let newest = ctx.packets[tail];
         let (_, switch) = self.routes_and_switch();
-        if switch.trims.below(2) == 0 || newest.size != newcomer.size || !is_trimmable(&newest) {
+        if switch.trims.uniform_below(2) == 0 || newest.size != newcomer.size || !is_trimmable(&newest) {
             return;
         }
         ctx.packets[tail] = Packet { at: now, next: newest.next, ..newcomer };
@@ -54,6 +54,6 @@ impl<'n> SwitchNode<'n> {
 }
 
 fn is_trimmable(packet: &Packet) -> bool {
-    let Content::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
+    let FrameKind::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
     packet.opcode.is_data() && !packet.is_trimmed
 }

@@ -329,8 +329,8 @@ impl NodePorts<'_> {
     /// A packet that was to wait in a queue has lost so many bytes.
     pub(crate) fn count_trim(&mut self, slot: OwnSlot, cut: u16) {
         self.counters(slot).trims += 1;
-        if let Some(switch) = self.of_switch() {
-            switch.gone += Amount { packets: 0, bytes: u64::from(cut) };
+        if let Some(switch) = self.switch_counters() {
+            switch.gone += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
         }
     }
 

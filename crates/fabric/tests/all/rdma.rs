@@ -192,7 +192,7 @@ fn fixed_point_alone(share: f64) -> f64 {
     let mean_rate = |p: f64| {
         let (mut state, mut rng) =
             (Dcqcn::new(DcqcnSettings::of(Preset::Paper, LINE_40G), LINE_40G), random_stream(1, "marks", 0));
-        let mut packets_to_mark = || -rng.unit().max(1e-300).ln() / p;
+        let mut packets_to_mark = || -rng.uniform_unit().max(1e-300).ln() / p;
         let (mut now, mut silent_until, mut bits) = (Time::ZERO, Time::ZERO, 0.0);
         let (begin, end) = (Time(Span::from_ms(200).0), Time(Span::from_secs(10).0));
         let mut mark_in = packets_to_mark();
