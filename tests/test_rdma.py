@@ -36,7 +36,7 @@ def run(text: str, **changes: str | float) -> pf.Run:
 
 
 def last_flow(done: pf.Run) -> float:
-    return float(pl.DataFrame(done.flows)["finish_us"].max())
+    return float(pl.DataFrame(done.flows)["finish_us"].to_numpy().max())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,8 @@ def test_tune_starts_with_published_constants_of_dcqcn() -> None:
     ):
         for path in (f"transport.{key}", f"transports.roce.{key}"):
             found = [(suggestion.path, suggestion.value) for suggestion in suggestions(facts, path)]
-            assert found == [(path, pytest.approx(paper)), (path, pytest.approx(card))]
+            assert [name for name, _ in found] == [path, path]
+            assert [value for _, value in found] == pytest.approx([paper, card])
 
 
 def test_the_page_on_who_pays_tells_what_the_runs_give() -> None:
@@ -104,10 +105,10 @@ def who_pays(has_pfc: bool, shares_class: bool, tcp: str) -> list[str]:
     flows, ports = pl.DataFrame(done.flows), pl.DataFrame(done.ports)
     bits = 8 / done.summary["sim_time_s"] / 1e9
     of = {
-        name: flows.filter(pl.col("transport").cast(pl.String) == name)["delivered_bytes"].sum()
+        name: int(flows.filter(pl.col("transport").cast(pl.String) == name)["delivered_bytes"].to_numpy().sum())
         for name in ("roce", "tcp")
     }
-    queue = ports.filter(pl.col("port").cast(pl.String) == "switch:0")["backlog_mean_bytes"].sum()
+    queue = float(ports.filter(pl.col("port").cast(pl.String) == "switch:0")["backlog_mean_bytes"].to_numpy().sum())
     return [
         f"{of['roce'] * bits:.1f}",
         f"{of['tcp'] * bits:.1f}",
