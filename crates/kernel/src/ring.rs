@@ -1,0 +1,154 @@
+//! A split virtqueue (virtio 1.2 §2.7) from the side of the device.
+
+use crate::memory::GuestMemory;
+use std::io;
+
+const DESC_NEXT: u16 = 1;
+const DESC_WRITE: u16 = 2;
+const DESC_INDIRECT: u16 = 4;
+/// The guest wants no call.
+const AVAIL_NO_INTERRUPT: u16 = 1;
+/// The device wants no kick.
+const USED_NO_NOTIFY: u16 = 1;
+/// `struct virtio_net_hdr_v1`.
+pub(crate) const NET_HEADER: usize = 12;
+
+/// One queue.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    pub(crate) size: u16,
+    pub(crate) descriptors: u64,
+    pub(crate) available: u64,
+    pub(crate) used: u64,
+    pub(crate) enabled: bool,
+    next_available: u16,
+    next_used: u16,
+    /// Something was used since the guest was called.
+    is_call_due: bool,
+    wants_kicks: bool,
+}
+
+/// One buffer of a chain.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    address: u64,
+    len: u32,
+    is_for_device: bool,
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("a virtqueue of the guest is broken: {what}"))
+}
+
+impl Ring {
+    pub(crate) fn new() -> Ring {
+        Ring { wants_kicks: true, ..Ring::default() }
+    }
+
+    /// The guest starts the queue at this index.
+    pub(crate) fn start_at(&mut self, index: u16) {
+        (self.next_available, self.next_used) = (index, index);
+    }
+
+    /// Whether the guest has put buffers there that were not taken.
+    pub(crate) fn has_available(&self, memory: &GuestMemory) -> io::Result<bool> {
+        Ok(self.enabled && memory.load(self.available + 2)? != self.next_available)
+    }
+
+    /// Tells the guest whether it is to kick when it adds buffers.
+    pub(crate) fn want_kicks(&mut self, wanted: bool, memory: &GuestMemory) -> io::Result<()> {
+        if self.enabled && self.wants_kicks != wanted {
+            self.wants_kicks = wanted;
+            memory.store(self.used, if wanted { 0 } else { USED_NO_NOTIFY })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next chain of buffers, and its number.
+    fn take(&mut self, memory: &GuestMemory) -> io::Result<Option<(u16, Vec<Buffer>)>> {
+        if !self.has_available(memory)? {
+            return Ok(None);
+        }
+        let slot = u64::from(self.next_available % self.size);
+        let head = u16::from_le_bytes(memory.read(self.available + 4 + 2 * slot)?);
+        self.next_available = self.next_available.wrapping_add(1);
+        let mut chain = Vec::with_capacity(4);
+        let (mut table, mut entries, mut index) = (self.descriptors, u32::from(self.size), u32::from(head));
+        loop {
+            if index >= entries || chain.len() > usize::from(self.size) {
+                return Err(broken("a descriptor leads out of its table"));
+            }
+            let bytes: [u8; 16] = memory.read(table + 16 * u64::from(index))?;
+            let [address, len] = [&bytes[..8], &bytes[8..12]].map(|field| {
+                field.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+            });
+            let flags = u16::from_le_bytes([bytes[12], bytes[13]]);
+            if flags & DESC_INDIRECT != 0 {
+                (table, entries, index) = (address, len as u32 / 16, 0);
+                continue;
+            }
+            chain.push(Buffer { address, len: len as u32, is_for_device: flags & DESC_WRITE != 0 });
+            if flags & DESC_NEXT == 0 {
+                return Ok(Some((head, chain)));
+            }
+            index = u32::from(u16::from_le_bytes([bytes[14], bytes[15]]));
+        }
+    }
+
+    fn give_back(&mut self, head: u16, written: u32, memory: &GuestMemory) -> io::Result<()> {
+        let slot = u64::from(self.next_used % self.size);
+        let mut element = [0; 8];
+        element[..4].copy_from_slice(&u32::from(head).to_le_bytes());
+        element[4..].copy_from_slice(&written.to_le_bytes());
+        memory.write(self.used + 4 + 8 * slot, &element)?;
+        self.next_used = self.next_used.wrapping_add(1);
+        memory.store(self.used + 2, self.next_used)?;
+        self.is_call_due = true;
+        Ok(())
+    }
+
+    /// Takes the next frame that the guest sends.
+    pub(crate) fn take_frame(&mut self, memory: &GuestMemory) -> io::Result<Option<Vec<u8>>> {
+        let Some((head, chain)) = self.take(memory)? else { return Ok(None) };
+        let mut frame = Vec::with_capacity(1536);
+        for buffer in chain.iter().filter(|buffer| !buffer.is_for_device) {
+            memory.append_to(&mut frame, buffer.address, buffer.len as usize)?;
+        }
+        if frame.len() < NET_HEADER {
+            return Err(broken("a frame is shorter than its header"));
+        }
+        frame.drain(..NET_HEADER);
+        self.give_back(head, 0, memory)?;
+        Ok(Some(frame))
+    }
+
+    /// Puts a frame into the guest's next buffer; false if it has none that is large enough.
+    pub(crate) fn put_frame(&mut self, frame: &[u8], memory: &GuestMemory) -> io::Result<bool> {
+        let Some((head, chain)) = self.take(memory)? else { return Ok(false) };
+        let mut header = [0; NET_HEADER];
+        // One buffer holds the frame.
+        header[10] = 1;
+        let mut bytes = Vec::with_capacity(NET_HEADER + frame.len());
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(frame);
+        let mut rest = &bytes[..];
+        for buffer in chain.iter().filter(|buffer| buffer.is_for_device) {
+            let (now, later) = rest.split_at(rest.len().min(buffer.len as usize));
+            memory.write(buffer.address, now)?;
+            rest = later;
+        }
+        if !rest.is_empty() {
+            return Err(broken("a receive buffer is smaller than the MTU"));
+        }
+        self.give_back(head, bytes.len() as u32, memory)?;
+        Ok(true)
+    }
+
+    /// Whether the guest must be called; asking clears it.
+    pub(crate) fn take_call(&mut self, memory: &GuestMemory) -> io::Result<bool> {
+        if !std::mem::take(&mut self.is_call_due) {
+            return Ok(false);
+        }
+        Ok(memory.load(self.available)? & AVAIL_NO_INTERRUPT == 0)
+    }
+}
