@@ -44,6 +44,8 @@ pub(crate) enum Event {
     PauseStorm(u32),
     /// A deadline of the queue pair at this address (flow * 2 + side).
     QueuePair(u32),
+    /// A stack outside of the simulator acts.
+    External,
 }
 
 /// A QCN limiter: its host and the number of the NIC queue that it limits.
@@ -95,6 +97,7 @@ impl Event {
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
             Event::QueuePair(address) => (38, address),
+            Event::External => (39, 0),
         };
         kind << KIND_SHIFT | u64::from(index)
     }
@@ -143,7 +146,8 @@ impl Event {
             35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
-            _ => Event::QueuePair(index),
+            38 => Event::QueuePair(index),
+            _ => Event::External,
         }
     }
 }
@@ -171,6 +175,7 @@ mod tests {
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
             Event::QueuePair(6),
+            Event::External,
         ];
         for event in all {
             assert_eq!(Event::from_code(event.code()), event);

@@ -18,6 +18,7 @@ mod contention;
 mod context;
 mod endpoint;
 mod event;
+mod external;
 mod failures;
 mod flow;
 mod frame;
@@ -46,6 +47,9 @@ mod wire;
 mod worker;
 
 pub use endpoint::throughput::Throughput;
+pub use external::{
+    ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport,
+};
 pub use failures::{Failed, Failure};
 pub use flow::{
     Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, RdmaCounts, Repeats, Workload,

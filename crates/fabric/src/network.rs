@@ -9,6 +9,7 @@
 mod observers;
 mod outcome;
 
+use crate::external::{ExternalStack, StackFailure};
 use crate::failures::{Change, Failures};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
@@ -165,6 +166,15 @@ impl Network {
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
 
+    /// Hosts belong to a stack outside of the simulator, which the only partition runs.
+    ///
+    /// # Panics
+    /// If the network is divided or not idle.
+    pub fn attach(&mut self, stack: Box<dyn ExternalStack>) {
+        assert!(self.workers.len() == 1 && self.reached == Time::ZERO, "a stack joins an idle network of one partition");
+        self.workers[0].partition.attach(stack);
+    }
+
     /// The number of partitions.
     pub fn partitions(&self) -> usize {
         self.workers.len()
@@ -255,6 +265,7 @@ impl Network {
             }
             let end = self.plan_window(start, limits.time);
             self.run_workers(end, pool)?;
+            self.check_stack()?;
             if let Some(stopped) = self.run_observers(self.reached) {
                 return Ok(self.ending(stopped, false));
             }
@@ -271,6 +282,15 @@ impl Network {
                     return Ok(self.ending(now, true));
                 }
             }
+        }
+    }
+
+    /// A stack outside of the simulator that has failed ends the run.
+    fn check_stack(&mut self) -> Result<(), Failed> {
+        let external = self.workers[0].partition.endpoints.external.as_mut();
+        match external.and_then(|external| external.take_failure()) {
+            Some(StackFailure(message)) => Err(Failed { message }),
+            None => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Orders to the agent in the kernel (`python/pauseframe/kernel/agent.c`) and its reports: Ethernet frames on the first device.
 
+use pauseframe_fabric::{StackExchange, StackOrder};
+
 /// IEEE 802: for local experiments.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 const FRAME_HEADER: usize = 16;
@@ -12,56 +14,25 @@ const CLIENTS: u32 = 60_000;
 /// Server ports of each transport: one for each so many flows.
 const SERVERS: u32 = 100;
 
-/// One end of a connection as it opens.
+/// What the agent is to do.
 #[derive(Clone, Copy, Debug)]
-pub struct Open {
-    /// The number of the host in the kernel.
-    pub host: u16,
-    /// 0: it connects; 1: it accepts.
-    pub side: u8,
-    /// IPv4 address of the other host.
-    pub peer: [u8; 4],
-    /// Position among the transports; below 9.
-    pub transport: u16,
-    /// Nanoseconds from now to the first write.
-    pub delay: u64,
-    /// What the application does.
-    pub exchange: Exchange,
-}
-
-/// What the application at one end writes and waits for.
-#[derive(Clone, Copy, Debug)]
-pub struct Exchange {
-    /// The flow.
-    pub flow: u32,
-    /// Bytes that are written at once.
-    pub writes: u64,
-    /// Bytes that the application waits for; `u64::MAX`: none.
-    pub expects: u64,
-    /// What it answers then, and nanoseconds until it does.
-    pub reply: u64,
-    /// See `reply`.
-    pub reply_delay: u64,
-}
-
-/// What the application at an address (flow * 2 + side) does.
-#[derive(Clone, Copy, Debug)]
-pub enum Order {
-    /// Opens a connection.
-    Open(Open),
-    /// Begins the next exchange.
-    Continue(Exchange),
-    /// The exchange is over.
-    EndExchange,
-    /// Writes nothing more, and closes when all is sent.
-    Close,
-    /// The same without what is not written yet.
-    Stop,
-    /// The end is no more.
-    Free,
+pub enum Command {
+    /// The application at an address (flow * 2 + side), on the host with this number, does something.
+    Order {
+        /// Position of the host.
+        host: u16,
+        /// Where.
+        address: u32,
+        /// The IPv4 address of the other host, where a connection opens.
+        peer: [u8; 4],
+        /// Nanoseconds to the first write.
+        delay: u64,
+        /// What.
+        order: StackOrder,
+    },
     /// Programs of the user start.
     Begin,
-    /// Reports what all ends have counted.
+    /// All ends report what they have counted.
     CountAll,
 }
 
@@ -112,50 +83,55 @@ pub fn address(from: u16, to: u16) -> Option<u32> {
     is_flow.then(|| (server % SERVERS * CLIENTS + client - FIRST_CLIENT) * 2 + side)
 }
 
-fn encode(address: u32, order: &Order, into: &mut Vec<u8>) {
-    let of_exchange = |exchange: &Exchange, values: &mut [u64; 7]| {
+fn encode(command: &Command, into: &mut Vec<u8>) {
+    let of_exchange = |exchange: &StackExchange, values: &mut [u64; 7]| {
         values[..4].copy_from_slice(&[exchange.writes, exchange.expects, exchange.reply, exchange.reply_delay]);
         values[6] = u64::from(exchange.flow);
     };
-    let (mut host, mut side, mut values) = (0_u16, 0, [0_u64; 7]);
-    let op = match order {
-        Order::Open(open) => {
-            (host, side) = (open.host, open.side);
-            of_exchange(&open.exchange, &mut values);
-            let (client, server) = ports(address / 2, open.transport);
-            let peer = u64::from(u32::from_be_bytes(open.peer));
-            values[4] = peer << 32 | u64::from(client) << 16 | u64::from(server);
-            values[5] = open.delay << 16 | u64::from(open.transport);
-            1
+    let (mut host_number, mut side, mut at, mut values) = (0_u16, 0, 0, [0_u64; 7]);
+    let op = match command {
+        Command::Order { host, address, peer, delay, order } => {
+            (host_number, at) = (*host, *address);
+            match order {
+                StackOrder::Open(opening) => {
+                    side = opening.side;
+                    of_exchange(&opening.exchange, &mut values);
+                    let (client, server) = ports(address / 2, opening.transport);
+                    let peer = u64::from(u32::from_be_bytes(*peer));
+                    values[4] = peer << 32 | u64::from(client) << 16 | u64::from(server);
+                    values[5] = delay << 16 | u64::from(opening.transport);
+                    1
+                }
+                StackOrder::Continue(exchange) => {
+                    of_exchange(exchange, &mut values);
+                    2
+                }
+                StackOrder::EndExchange => 3,
+                StackOrder::Close => 4,
+                StackOrder::Stop => 5,
+                StackOrder::Free => 6,
+            }
         }
-        Order::Continue(exchange) => {
-            of_exchange(exchange, &mut values);
-            2
-        }
-        Order::EndExchange => 3,
-        Order::Close => 4,
-        Order::Stop => 5,
-        Order::Free => 6,
-        Order::Begin => 7,
-        Order::CountAll => 8,
+        Command::Begin => 7,
+        Command::CountAll => 8,
     };
     into.extend_from_slice(&[op, side]);
-    into.extend_from_slice(&host.to_le_bytes());
-    into.extend_from_slice(&address.to_le_bytes());
+    into.extend_from_slice(&host_number.to_le_bytes());
+    into.extend_from_slice(&at.to_le_bytes());
     values.iter().for_each(|value| into.extend_from_slice(&value.to_le_bytes()));
 }
 
-/// Frames with these orders.
-pub fn frames(orders: &[(u32, Order)]) -> Vec<Vec<u8>> {
-    let frame = |orders: &[(u32, Order)]| {
+/// Frames with these commands.
+pub fn frames(commands: &[Command]) -> Vec<Vec<u8>> {
+    let frame = |commands: &[Command]| {
         let mut frame = vec![0xff; 6];
         frame.extend_from_slice(&[2, 0xff, 0xff, 0, 0, 0]);
         frame.extend_from_slice(&ETHER_TYPE);
-        frame.extend_from_slice(&(orders.len() as u16).to_le_bytes());
-        orders.iter().for_each(|(address, order)| encode(*address, order, &mut frame));
+        frame.extend_from_slice(&(commands.len() as u16).to_le_bytes());
+        commands.iter().for_each(|command| encode(command, &mut frame));
         frame
     };
-    orders.chunks(MESSAGES_MAX).map(frame).collect()
+    commands.chunks(MESSAGES_MAX).map(frame).collect()
 }
 
 /// The reports in a frame of the agent; `None` if it is no such frame.
@@ -207,8 +183,8 @@ mod tests {
 
     #[test]
     fn orders_fill_frames_and_no_frame_is_longer_than_an_mtu() {
-        let frames = frames(&[(1, Order::Close); 45]);
+        let frames = frames(&[Command::Begin; 45]);
         assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [1424, 1424, 80]);
-        assert!(frames.iter().all(|frame| reports(frame) == None), "an order is no report");
+        assert!(frames.iter().all(|frame| reports(frame).is_none()), "an order is no report");
     }
 }

@@ -10,6 +10,8 @@ mod machine;
 mod memory;
 mod process;
 mod ring;
+mod stack;
 
 pub use machine::{Machine, MachineError};
 pub use process::Process;
+pub use stack::{CONTROL_MAC, KernelStack, ipv4, mac};

@@ -42,6 +42,8 @@ pub(super) enum Socket {
     Connection(EndpointId),
     Datagrams(EndpointId),
     QueuePair(EndpointId),
+    /// All sockets of a stack outside of the simulator.
+    External,
 }
 
 /// What waits in a NIC for one destination and class.
@@ -223,7 +225,7 @@ impl HostNode<'_> {
 
     /// A packet goes on in the NIC: to the port if nothing of its class waits, else to its destination's queue.
     #[inline(always)]
-    fn pass_to_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+    pub(super) fn pass_to_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
         if self.ports.port(port).is_idle(now) {
@@ -275,7 +277,7 @@ impl HostNode<'_> {
 
     /// Sockets that wait for room in the NIC get it, one segment each in turn.
     #[inline]
-    fn unblock(&mut self, ctx: &mut Context) {
+    pub(super) fn unblock(&mut self, ctx: &mut Context) {
         while self.host().has_room(ctx) {
             let Some(socket) = self.host().blocked.pop_front() else { return };
             match socket {
@@ -288,6 +290,12 @@ impl HostNode<'_> {
                 Socket::QueuePair(place) => {
                     if self.send_one_blocked_pair(place, ctx) {
                         self.host().blocked.push_back(socket);
+                    }
+                }
+                Socket::External => {
+                    self.host().blocked.push_back(socket);
+                    if !self.pull_frame(ctx) {
+                        return;
                     }
                 }
             }

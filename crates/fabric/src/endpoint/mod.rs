@@ -1,6 +1,7 @@
 //! Hosts: their stacks and NICs, the ends of connections, sources and sinks of datagrams, and what their applications do.
 
 mod connection;
+mod external;
 mod host;
 mod limiter;
 mod messages;
@@ -18,6 +19,7 @@ pub(crate) mod udp;
 mod vlan;
 
 pub(crate) use self::connection::Endpoint;
+pub(crate) use self::external::External;
 
 use self::host::{Host, Socket};
 use self::limiter::Limiters;
@@ -58,6 +60,8 @@ pub(crate) struct Endpoints {
     /// What the hosts are to do, by time and address.
     orders: BTreeMap<(Time, u32), (HostId, Vec<Order>)>,
     pub(crate) throughput: Throughput,
+    /// The stack to which hosts belong that are not simulated.
+    pub(crate) external: Option<Box<External>>,
 }
 
 impl Endpoints {
@@ -84,6 +88,7 @@ impl Endpoints {
             vlans: VlanDraws::of(plan).map(Box::new),
             orders: BTreeMap::new(),
             throughput: Throughput::new(workloads),
+            external: None,
         }
     }
 
@@ -114,6 +119,9 @@ impl Endpoints {
     /// An end takes another path.
     pub(crate) fn take_path(&mut self, address: u32, row: u32) {
         self.pairs.take_path(address, row);
+        if let Some(external) = &mut self.external {
+            external.take_path(address, row);
+        }
         let Some(place) = self.index_at(address) else { return };
         if self.sources.get(place).is_some_and(|source| source.flow * 2 == address) {
             self.sources[place].route = row;
@@ -131,11 +139,14 @@ impl Endpoints {
     }
 
     /// What all ends have counted that they have not told.
-    pub(crate) fn drain_counters(&mut self, mut take: impl FnMut(EndpointCounters)) {
+    pub(crate) fn drain_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
         self.ends.iter_mut().flatten().filter_map(Endpoint::take_counters).for_each(&mut take);
         self.sources.iter_mut().map(Source::take_counters).for_each(&mut take);
         self.sinks.iter_mut().map(Sink::take_counters).for_each(&mut take);
         self.pairs.drain_counters(&mut take);
+        if let Some(external) = &mut self.external {
+            external.drain_counters(now, &mut take);
+        }
     }
 
     /// The end of `flow` on this `side`, if it is open here, for samples.

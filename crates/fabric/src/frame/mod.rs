@@ -49,6 +49,8 @@ pub(crate) enum Content {
     Datagram { to: u32, len: u16, ecn: Ecn },
     /// A `RoCEv2` packet.
     Rdma(RdmaFrame),
+    /// A TCP segment of a stack outside of the simulator, addressed to flow * 2 + the side: its bytes lie in the pool.
+    Foreign { to: u32, bytes: BytesId, ecn: Ecn },
     /// A PFC pause frame (IEEE 802.1Qbb): its class-enable vector and the quanta; 0 resumes.
     Pause { classes: u8, quanta: u16 },
     /// A congestion notification message.
@@ -76,6 +78,13 @@ pub(crate) struct Carried {
     pub(crate) ecn: Ecn,
     pub(crate) flags: Flags,
 }
+
+/// The bytes of a frame, from its Ethernet header on.
+pub(crate) type FrameBytes = Vec<u8>;
+
+/// The place of a frame's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BytesId(u32);
 
 /// A `RoCEv2` packet as a frame carries it.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +149,7 @@ impl Packet {
     /// Whether this is a packet of a flow.
     #[inline(always)]
     pub(crate) fn is_data(&self) -> bool {
-        matches!(self.content, Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_))
+        matches!(self.content, Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_) | Content::Foreign { .. })
     }
 
     /// Whether it asks for a connection, or answers who does.
@@ -159,6 +168,7 @@ impl Packet {
         match self.content {
             Content::Segment(Carried { ecn, .. })
             | Content::Datagram { ecn, .. }
+            | Content::Foreign { ecn, .. }
             | Content::Rdma(RdmaFrame { ecn, .. }) => ecn,
             _ => Ecn::NotEct,
         }
@@ -169,6 +179,7 @@ impl Packet {
         match self.content {
             Content::Segment(Carried { to, .. })
             | Content::Datagram { to, .. }
+            | Content::Foreign { to, .. }
             | Content::Rdma(RdmaFrame { to, .. })
             | Content::Cnm(Cnm { to, .. }) => Some(to),
             Content::Pause { .. } | Content::Damaged { .. } | Content::Lost => None,

@@ -2,7 +2,7 @@
 //! way together.
 
 use super::telemetry::Telemetries;
-use super::{Carried, Content, OptionsId, Packet, PacketId};
+use super::{BytesId, Carried, Content, FrameBytes, OptionsId, Packet, PacketId};
 use pauseframe_engine::memory::{append, prefetch_line};
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Options, Segment};
@@ -17,6 +17,8 @@ pub(crate) struct PacketPool {
     options: Vec<Options>,
     free_options: Vec<OptionsId>,
     pub(super) telemetries: Telemetries,
+    bytes: Vec<FrameBytes>,
+    free_bytes: Vec<BytesId>,
 }
 
 impl PacketPool {
@@ -28,6 +30,8 @@ impl PacketPool {
             options: Vec::new(),
             free_options: Vec::new(),
             telemetries: Telemetries::default(),
+            bytes: Vec::new(),
+            free_bytes: Vec::new(),
         }
     }
 
@@ -51,6 +55,7 @@ impl PacketPool {
                 self.free_options.push(options);
             }
             Content::Rdma(_) => self.drop_telemetry(&self[index].content.clone()),
+            Content::Foreign { bytes, .. } => drop(self.take_bytes(bytes)),
             _ => {}
         }
     }
@@ -68,6 +73,8 @@ impl PacketPool {
     pub(crate) fn mark_damaged(&mut self, index: PacketId, content: Content) {
         if let Content::Segment(Carried { options, .. }) = self[index].content {
             self.take_options(options);
+        } else if let Content::Foreign { bytes, .. } = self[index].content {
+            self.take_bytes(bytes);
         }
         self.drop_telemetry(&self[index].content.clone());
         self[index].content = content;
@@ -142,6 +149,34 @@ impl PacketPool {
         }
         self.free_options.push(options);
         self.options[options.0 as usize]
+    }
+
+    /// Stores the bytes of a frame.
+    pub(crate) fn add_bytes(&mut self, bytes: FrameBytes) -> BytesId {
+        if let Some(place) = self.free_bytes.pop() {
+            self.bytes[place.0 as usize] = bytes;
+            return place;
+        }
+        self.bytes.push(bytes);
+        BytesId((self.bytes.len() - 1) as u32)
+    }
+
+    /// Takes out the bytes of a frame that is no more.
+    #[cold]
+    fn take_bytes(&mut self, place: BytesId) -> FrameBytes {
+        self.free_bytes.push(place);
+        std::mem::take(&mut self.bytes[place.0 as usize])
+    }
+
+    /// Takes a frame of bytes out of the pool.
+    pub(crate) fn remove_bytes(&mut self, index: PacketId, bytes: BytesId) -> FrameBytes {
+        self.free.push(index);
+        self.take_bytes(bytes)
+    }
+
+    /// The bytes of a frame.
+    pub(crate) fn bytes(&self, place: BytesId) -> &FrameBytes {
+        &self.bytes[place.0 as usize]
     }
 
     /// Puts a copy of a packet from another pool in its place, with its options, which it names by their place among these.

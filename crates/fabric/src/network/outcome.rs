@@ -140,7 +140,7 @@ impl Network {
     pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
         self.traffic.record_all();
         for worker in &mut self.workers {
-            worker.partition.endpoints.drain_counters(|counters| self.traffic.count(&counters));
+            worker.partition.endpoints.drain_counters(now, |counters| self.traffic.count(&counters));
         }
         self.traffic.records_at(now)
     }

@@ -79,6 +79,7 @@ impl<'n> SwitchNode<'n> {
     pub(super) fn mark(&mut self, index: PacketId, slot: OwnSlot<'n>, ctx: &mut Context) {
         if let Content::Segment(Carried { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. })
         | Content::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }
+        | Content::Foreign { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }
         | Content::Rdma(RdmaFrame { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
             &mut ctx.packets[index].content
         {

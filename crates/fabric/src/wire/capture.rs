@@ -1,15 +1,16 @@
 //! Frames that are captured on their wires. Nothing in the network reads them back.
 
 use crate::context::Context;
+use crate::external::mark_ce;
 use crate::flow::FlowRecord;
-use crate::frame::{Carried, Content, Packet, PacketId, RdmaFrame};
+use crate::frame::{Carried, Content, FrameBytes, Packet, PacketId, RdmaFrame};
 use crate::plan::Plan;
 use crate::settings::RdmaSettings;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 
 /// A frame seen on the wire.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct CapturedFrame {
     /// When its first bit left.
     pub time: Time,
@@ -20,7 +21,7 @@ pub struct CapturedFrame {
 }
 
 /// What a captured frame is.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum FrameContent {
     /// A TCP segment in an IP packet.
     Segment {
@@ -93,6 +94,13 @@ pub enum FrameContent {
         /// Bytes of telemetry between its headers and the payload.
         telemetry: u16,
     },
+    /// A frame of a stack outside of the simulator.
+    Bytes {
+        /// From its Ethernet header on, without FCS, as it is on this wire.
+        bytes: Vec<u8>,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+    },
     /// A congestion notification message (IEEE 802.1Qau).
     Cnm {
         /// The port whose queue was sampled.
@@ -115,12 +123,14 @@ pub enum FrameContent {
 }
 
 /// A frame that was captured, as it was.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Captured {
     pub(crate) time: Time,
     pub(crate) port: PortId,
     packet: Packet,
     segment: Segment,
+    /// Of a frame of a stack outside of the simulator.
+    bytes: FrameBytes,
 }
 
 /// Frames on chosen ports, up to a limit.
@@ -173,7 +183,17 @@ impl Capture {
             Content::Segment(carried) => ctx.packets.segment(carried),
             _ => Segment::default(),
         };
-        self.frames.push(Captured { time: ctx.now(), port, packet, segment });
+        let bytes = match packet.content {
+            Content::Foreign { bytes, ecn, .. } => {
+                let mut bytes = ctx.packets.bytes(bytes).clone();
+                if ecn == Ecn::Ce {
+                    mark_ce(&mut bytes);
+                }
+                bytes
+            }
+            _ => FrameBytes::new(),
+        };
+        self.frames.push(Captured { time: ctx.now(), port, packet, segment, bytes });
     }
 
     /// Whether a packet crosses its first captured port here.
@@ -259,6 +279,7 @@ impl Captured {
                     telemetry,
                 }
             }
+            Content::Foreign { .. } => FrameContent::Bytes { bytes: self.bytes.clone(), priority },
             Content::Segment(Carried { to, ecn, .. }) => {
                 let (source, destination) = ends(to);
                 let (flow, forward, segment) = (to / 2, to & 1 == 1, self.segment);

@@ -66,7 +66,11 @@ impl NodePorts<'_> {
             ctx.packets.mark_damaged(index, Content::Lost);
             next = ctx.packets.behind(index);
             match packet.content {
-                Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_) | Content::Cnm(_) => {
+                Content::Segment(_)
+                | Content::Datagram { .. }
+                | Content::Rdma(_)
+                | Content::Foreign { .. }
+                | Content::Cnm(_) => {
                     self.count_loss_on_wire(port, &packet, LossReason::LinkDown, ctx);
                 }
                 Content::Damaged { .. } => {
