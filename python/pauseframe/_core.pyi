@@ -95,6 +95,9 @@ class Resolved:
     def has_plugins(self) -> bool:
         """Whether it uses a congestion control that was loaded."""
     @property
+    def has_kernel(self) -> bool:
+        """Whether its hosts are those of a Linux kernel."""
+    @property
     def toml(self) -> str:
         """Every key with its value; resolves to itself."""
     @property
@@ -173,6 +176,7 @@ def run(
     force_large: bool = False,
     threads: int = 0,
     divide: bool = False,
+    kernel: str | None = None,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> Run:
     """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while

@@ -45,6 +45,7 @@ def run(
     divide: bool = False,
     progress: Progress | bool | None = None,
     plugins: Plugins = (),
+    kernel: str | Path | None = None,
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
@@ -63,6 +64,9 @@ def run(
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
     `@pauseframe.congestion_control`; True loads those that the scenario names in `[plugins] files`. To load a plug-in
     is to run its code.
+
+    `kernel` is the folder of a Linux kernel for scenarios with `host.stack = "kernel"`, as `pauseframe.kernel.build` returns
+    it; None takes the newest one in the cache.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
@@ -91,6 +95,7 @@ def run(
                 force_large=force_large,
                 threads=thread_count(threads),
                 divide=divide,
+                kernel=_kernel_for(resolved, kernel),
                 progress=report,
             )
     finally:
@@ -101,6 +106,15 @@ def run(
             f"interrupted at {core.summary['sim_time_s']:g} s of simulated time; what was recorded is kept\n"
         )
     return from_core(core, resolved)
+
+
+def _kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | None:
+    """The folder of the kernel that a scenario needs; None if it needs none."""
+    if not scenario.has_kernel:
+        return None
+    from pauseframe.kernel import find
+
+    return str(kernel if kernel is not None else find())
 
 
 def resolve(

@@ -73,6 +73,8 @@ pub struct Network {
 pub struct Failed {
     /// What was violated, and where.
     pub message: String,
+    /// It is a failure of the stack outside of the simulator, not an assertion.
+    pub of_stack: bool,
 }
 
 impl Network {
@@ -233,7 +235,7 @@ impl Network {
         let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         self.invariants.set_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| check_invariants(view, number);
-        run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| Failed { message })
+        run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| Failed { message, of_stack: false })
     }
 
     /// The only partition, or the last of several, to be falsified.
@@ -289,7 +291,7 @@ impl Network {
     fn check_stack(&mut self) -> Result<(), Failed> {
         let external = self.workers[0].partition.endpoints.external.as_mut();
         match external.and_then(|external| external.take_failure()) {
-            Some(StackFailure(message)) => Err(Failed { message }),
+            Some(StackFailure(message)) => Err(Failed { message, of_stack: true }),
             None => Ok(()),
         }
     }
@@ -369,7 +371,7 @@ impl Network {
     fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), Failed> {
         let before = self.events();
         match pool {
-            Some(pool) => pool.run(&mut self.workers, end).map_err(|message| Failed { message })?,
+            Some(pool) => pool.run(&mut self.workers, end).map_err(|message| Failed { message, of_stack: false })?,
             None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
         }
         exchange(&mut self.workers);

@@ -10,8 +10,10 @@ mod machine;
 mod memory;
 mod process;
 mod ring;
+mod setup;
 mod stack;
 
 pub use machine::{Machine, MachineError};
 pub use process::Process;
+pub use setup::{HOSTS_MAX, Setup};
 pub use stack::{CONTROL_MAC, KernelStack, ipv4, mac};

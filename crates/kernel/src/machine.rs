@@ -10,7 +10,7 @@ use rustix::event::{Timespec, epoll};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Operations (`enum um_timetravel_ops`).
 mod op {
@@ -77,6 +77,7 @@ pub struct Machine {
     sequence: u32,
     /// Devices that the kernel has kicked since this was read, with the time.
     kicks: Vec<(usize, u64)>,
+    folder: PathBuf,
     process: Process,
 }
 
@@ -112,6 +113,7 @@ impl Machine {
             free_until: 0,
             sequence: 0,
             kicks: Vec::new(),
+            folder: folder.to_owned(),
             process,
         };
         machine.watch(&machine.time_listener, TIME_LISTENER)?;
@@ -230,6 +232,13 @@ impl Machine {
     pub fn put_frame(&mut self, device: usize, frame: &[u8]) -> Result<bool> {
         let put = self.devices[device].put_frame(frame);
         put.map_err(|error| self.failure(&error))
+    }
+
+    /// All connections are there: the names of the sockets go.
+    pub(crate) fn close_listeners(&self) {
+        for name in [TIME_SOCKET, NETWORK_SOCKET] {
+            let _ = std::fs::remove_file(self.folder.join(name));
+        }
     }
 
     /// The devices that the kernel has opened.

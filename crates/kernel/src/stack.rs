@@ -2,6 +2,7 @@
 
 use crate::control::{self, Command, Report};
 use crate::machine::{Machine, MachineError};
+use crate::setup::RunFolder;
 use pauseframe_fabric::{ExternalStack, StackFailure, StackFrame, StackOrder, StackReport};
 use pauseframe_transport::{Ecn, Failure};
 use pauseframe_units::{NodeId, Time};
@@ -34,6 +35,8 @@ pub const CONTROL_MAC: [u8; 6] = [2, 0xff, 0xff, 0, 0, 0];
 #[derive(Debug)]
 pub struct KernelStack {
     machine: Machine,
+    /// Behind the machine, which must end before it goes.
+    _folder: RunFolder,
     /// By position: the node of the host whose device is one behind it.
     hosts: Vec<NodeId>,
     device_of: BTreeMap<NodeId, usize>,
@@ -62,7 +65,7 @@ impl KernelStack {
     ///
     /// # Errors
     /// If the kernel or its agent fails.
-    pub fn boot(mut machine: Machine, hosts: &[NodeId]) -> Result<KernelStack, MachineError> {
+    pub(crate) fn boot(mut machine: Machine, hosts: &[NodeId], folder: RunFolder) -> Result<KernelStack, MachineError> {
         machine.wait()?;
         while !is_ready(&mut machine)? {
             machine.call(machine.now(), [CONTROL])?;
@@ -80,9 +83,11 @@ impl KernelStack {
             machine.advance(next, zero)?;
         }
         machine.take_kicks();
+        machine.close_listeners();
         let device_of = hosts.iter().copied().zip(1..).collect();
         Ok(KernelStack {
             machine,
+            _folder: folder,
             hosts: hosts.to_vec(),
             device_of,
             zero,

@@ -52,6 +52,18 @@ pub enum RunError {
         /// What has been written before and stays.
         left: String,
     },
+    /// The Linux kernel of the hosts failed.
+    #[error("the kernel of scenario {scenario:?}, seed {seed}, failed at simulated time {time}: {message}")]
+    Kernel {
+        /// Name of the scenario.
+        scenario: String,
+        /// Its seed.
+        seed: u64,
+        /// When it happened.
+        time: pauseframe_units::Time,
+        /// What the kernel said.
+        message: String,
+    },
     /// An assertion of ours failed: the results would be wrong.
     #[error(
         "internal error in scenario {scenario:?}, seed {seed}, at simulated time {time}: {message}. This is a bug of \

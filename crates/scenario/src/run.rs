@@ -1,5 +1,6 @@
 //! From a complete scenario to results: build, run, record, write.
 
+mod kernel;
 mod outcome;
 mod suspicious;
 mod threads;
@@ -12,7 +13,7 @@ use crate::faults;
 use crate::jobs;
 use crate::resolve::Resolved;
 use crate::spec::lookup::{matches, ports_matching};
-use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
+use crate::spec::{HostStack, PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{Control, Ending, Limits};
@@ -44,6 +45,8 @@ pub struct RunOptions<'a> {
     pub threads: usize,
     /// Take so many threads even where they do not pay off.
     pub divide: bool,
+    /// The folder with the Linux kernel, for scenarios whose hosts have one.
+    pub kernel: Option<&'a Path>,
 }
 
 /// How far a run has come, for people.
@@ -127,7 +130,8 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (built, choice) = divided(build(resolved).map_err(RunError::Build)?, options);
+    let (built, choice) = divided(scenario, build(resolved).map_err(RunError::Build)?, options);
+    let (mut built, choice) = (built, choice);
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
     let references =
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
@@ -140,6 +144,7 @@ pub fn run(
         }
         None => None,
     };
+    kernel::attach(scenario, &mut built, options)?;
     let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
     let (mut finished, packets) =
         simulate(scenario, built, folder.as_ref(), limit, &mut |now| watch.ask(now))?;
@@ -189,9 +194,10 @@ impl RunProgress {
 }
 
 /// The network in as many partitions as there are threads, and how that number was chosen.
-fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
+fn divided(scenario: &Scenario, mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
     let choice = match (threads, built.network.reacts_before()) {
+        _ if scenario.host.stack == HostStack::Kernel => threads::one_kernel(),
         (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
         (0, None) if divide => {
             ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) }
@@ -292,8 +298,12 @@ fn guarded(
     work: impl FnOnce(&mut Network) -> Result<Ending, RunFailed>,
 ) -> Result<Ending, RunError> {
     let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
+    let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
+    let ran = match ran {
+        Ok(Err(failed)) if failed.of_stack => return Err(RunError::Kernel { scenario, seed, time, message: failed.message }),
+        ran => ran,
+    };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
-        let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
         match plugin::failure(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },

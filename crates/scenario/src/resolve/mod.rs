@@ -8,10 +8,12 @@
 
 mod checks;
 mod explain;
+mod kernel;
 mod routes;
 mod transports;
 
 pub(crate) use checks::size as buffer_size;
+pub(crate) use kernel::name_in_linux;
 pub use explain::{Explained, expanded, explained, stack_of};
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
@@ -268,6 +270,14 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::queue_pairs(ledger, &host, &transports);
     checks::marks_of_datagrams(ledger, &switch, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
+    let others = kernel::Others {
+        graph: graph.as_ref(),
+        routing: &routing,
+        qcn: qcn.as_ref(),
+        transports: &transports,
+        workloads: &workloads,
+    };
+    kernel::check(ledger, &host, &others);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     let scenario = Scenario {

@@ -32,6 +32,11 @@ pub(super) struct ThreadChoice {
     pub(super) warning: Option<String>,
 }
 
+/// The one thread that takes turns with a kernel.
+pub(super) fn one_kernel() -> ThreadChoice {
+    ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
+}
+
 /// What a network makes of cores.
 pub(super) trait Network {
     /// Threads that shorten a run on so many cores.

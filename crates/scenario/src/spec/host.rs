@@ -16,6 +16,14 @@ const SECOND: Span = Span::from_secs(1);
 table! {
     /// Hosts and their NICs
     pub struct HostSpec {
+        /// Who moves the data: our own TCP, or a Linux kernel that `pauseframe kernel build` has built (docs/how-to/use-the-linux-kernel.md)
+        stack: HostStack = or(HostStack::Simulated);
+        /// With the kernel: settings "key = value" for sysctl, in every host
+        sysctl: Vec<String> = or(Vec::new());
+        /// With the kernel: the queueing discipline of the network card, in the words of `tc qdisc`; empty: the kernel's default
+        qdisc: String = or(String::new());
+        /// With the kernel: attributes of the route to the other hosts, in the words of `ip route`, such as "initcwnd 100"
+        route: String = or(String::new());
         /// Largest IP packet
         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
         /// Time that a segment spends in the stack before the NIC has it
@@ -154,6 +162,16 @@ table! {
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
+}
+
+choices! {
+    /// Who moves the data of hosts
+    pub enum HostStack {
+        /// Our own TCP and RoCE
+        Simulated = "simulated",
+        /// An unmodified Linux kernel in virtual time
+        Kernel = "kernel",
+    }
 }
 
 choices! {

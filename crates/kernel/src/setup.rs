@@ -1,0 +1,199 @@
+//! What a machine needs to start: its files, the script that creates its hosts, its command line.
+
+use crate::machine::{Machine, MachineError, NETWORK_SOCKET, TIME_SOCKET};
+use crate::process::Process;
+use crate::stack::{CONTROL_MAC, KernelStack, ipv4, mac};
+use pauseframe_units::NodeId;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The most hosts that a kernel has: it has 53 interrupts for devices, and one is the agent's.
+pub const HOSTS_MAX: usize = 52;
+
+/// What `pauseframe kernel build` leaves in a folder.
+const KERNEL: &str = "linux";
+const AGENT: &str = "agent";
+const SHIM: &str = "shim.so";
+
+/// Hosts that are namespaces of a kernel.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The folder with the kernel and its agent.
+    pub files: PathBuf,
+    /// Seed of all random numbers in the kernel.
+    pub seed: u64,
+    /// Largest IP packet.
+    pub mtu: u16,
+    /// The hosts and their names.
+    pub hosts: Vec<(NodeId, String)>,
+    /// By transport: its congestion control.
+    pub transports: Vec<String>,
+    /// Attributes of the route to all others, for `ip route`.
+    pub route: String,
+    /// Lines "key = value" for sysctl.
+    pub sysctl: Vec<String>,
+    /// The queueing discipline of the card, for `tc qdisc`; empty: the kernel's default.
+    pub qdisc: String,
+    /// Programs of the user: host and command.
+    pub programs: Vec<(String, String)>,
+    /// Where the console and the output of programs go when the run is over.
+    pub logs: Option<PathBuf>,
+}
+
+/// The folder of a running machine. It goes with it.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+    logs: Option<PathBuf>,
+}
+
+impl RunFolder {
+    fn create(logs: Option<PathBuf>) -> io::Result<RunFolder> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pauseframe-kernel-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path)?;
+        Ok(RunFolder { path, logs })
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if let Some(logs) = &self.logs {
+            let of_program = |name: &str| name.starts_with("program-");
+            let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+            for entry in entries {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if of_program(&name) || name == "console.log" {
+                    let _ = fs::create_dir_all(logs);
+                    let _ = fs::copy(entry.path(), logs.join(name));
+                }
+            }
+        }
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Setup {
+    /// Boots the kernel and creates the hosts.
+    ///
+    /// # Errors
+    /// If a file is missing, the system refuses, or the kernel fails.
+    pub fn boot(self) -> Result<KernelStack, MachineError> {
+        let system = |what| move |error| MachineError::System(what, error);
+        let folder = RunFolder::create(self.logs.clone()).map_err(system("cannot create a folder for the kernel"))?;
+        self.write(&folder.path).map_err(system("cannot write the files of the kernel"))?;
+        let mut macs = vec![CONTROL_MAC];
+        macs.extend(self.hosts.iter().map(|(node, _)| mac(*node)));
+        let launch = |path: &Path| self.launch(path);
+        let machine = Machine::start(&folder.path, launch, &macs, self.mtu)?;
+        let nodes: Vec<NodeId> = self.hosts.iter().map(|(node, _)| *node).collect();
+        let stack = KernelStack::boot(machine, &nodes, folder)?;
+        Ok(stack)
+    }
+
+    fn launch(&self, folder: &Path) -> io::Result<Process> {
+        let mut arguments: Vec<OsString> = [
+            "mem=1G",
+            // The folder of the run is the first root, under the same name in every run.
+            "hostfs=.",
+            "root=/dev/root",
+            "rootfstype=hostfs",
+            "rw",
+            "init=/agent",
+            "con=null",
+            "con0=fd:0,fd:1",
+            "uml_dir=./",
+            "umid=kernel",
+        ]
+        .map(OsString::from)
+        .to_vec();
+        arguments.push(format!("time-travel=ext:1:{TIME_SOCKET}").into());
+        for _ in 0..=self.hosts.len() {
+            arguments.push(format!("virtio_uml.device={NETWORK_SOCKET}:1").into());
+        }
+        let mut environment = vec![
+            (OsString::from("LD_PRELOAD"), self.files.join(SHIM).into_os_string()),
+            ("PAUSEFRAME_SEED".into(), self.seed.to_string().into()),
+        ];
+        // Its memory is a file, which should lie in memory.
+        let shared = Path::new("/dev/shm");
+        let memory = if shared.is_dir() { shared } else { folder };
+        environment.push(("TMPDIR".into(), memory.as_os_str().to_owned()));
+        Process::start(&self.files.join(KERNEL), &arguments, &environment, folder)
+    }
+
+    fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir(folder.join("host"))?;
+        fs::copy(self.files.join(AGENT), folder.join(AGENT))?;
+        fs::write(folder.join("setup.sh"), self.script())?;
+        fs::write(folder.join("host.sh"), self.host_script())?;
+        let lines = |lines: &mut dyn Iterator<Item = String>| lines.fold(String::new(), |all, line| all + &line + "\n");
+        fs::write(folder.join("hosts"), lines(&mut self.hosts.iter().map(|(_, name)| name.clone())))?;
+        fs::write(folder.join("transports"), lines(&mut self.transports.iter().cloned()))?;
+        let programs = self.programs.iter().map(|(host, command)| format!("{host}\t{command}"));
+        fs::write(folder.join("programs"), lines(&mut programs.into_iter()))?;
+        let known = self.hosts.iter().map(|(node, name)| format!("{} {name}", dotted(*node)));
+        let known = std::iter::once("127.0.0.1 localhost".to_owned()).chain(known);
+        fs::write(folder.join("etc-hosts"), lines(&mut known.into_iter()))
+    }
+
+    /// What the agent runs first: a namespace for each host, with its card, its address and its neighbours.
+    fn script(&self) -> String {
+        let mut text = String::from("set -e\nip -batch - <<END\n");
+        for (index, (_, name)) in self.hosts.iter().enumerate() {
+            let _ = writeln!(text, "netns add {name}\nlink set eth{} netns {name}", index + 1);
+        }
+        text += "END\n";
+        for (index, (node, name)) in self.hosts.iter().enumerate() {
+            let (address, card) = (dotted(*node), index + 1);
+            let _ = write!(
+                text,
+                "ip -n {name} -batch - <<END\n\
+                 link set lo up\n\
+                 link set eth{card} name eth0\n\
+                 address add {address}/32 dev eth0\n\
+                 link set eth0 mtu {} up\n\
+                 route add 10.0.0.0/8 dev eth0 scope link src {address} {}\n",
+                self.mtu, self.route
+            );
+            for (other, _) in self.hosts.iter().filter(|(other, _)| other != node) {
+                let [a, b, c, d, e, f] = mac(*other);
+                let _ = writeln!(
+                    text,
+                    "neigh add {} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} dev eth0 nud permanent",
+                    dotted(*other)
+                );
+            }
+            text += "END\n";
+            if !self.host_script().is_empty() {
+                let _ = writeln!(text, "ip netns exec {name} sh -e /run/pauseframe/host.sh");
+            }
+        }
+        text
+    }
+
+    /// What runs in each host: settings of the kernel and of the card.
+    fn host_script(&self) -> String {
+        let mut text = String::new();
+        for line in &self.sysctl {
+            let (key, value) = line.split_once('=').unwrap_or((line, ""));
+            let path = key.trim().replace('.', "/");
+            let _ = writeln!(text, "echo '{}' > /proc/sys/{path}", value.trim());
+        }
+        if !self.qdisc.is_empty() {
+            let _ = writeln!(text, "tc qdisc replace dev eth0 root {}", self.qdisc);
+        }
+        text
+    }
+}
+
+fn dotted(node: NodeId) -> String {
+    let [a, b, c, d] = ipv4(node);
+    format!("{a}.{b}.{c}.{d}")
+}

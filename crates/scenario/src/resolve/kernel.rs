@@ -1,0 +1,79 @@
+//! What a scenario may ask of hosts that are namespaces of a Linux kernel.
+
+use super::checks::Named;
+use crate::spec::{EcnName, HostSpec, HostStack, QcnSpec, RoutingSpec, TransportKindName, WorkloadKind};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_topology::Topology;
+use pauseframe_transport::CongestionControlConfig;
+use pauseframe_units::Span;
+use pauseframe_workload::Partial;
+
+/// Of our congestion controls, those that Linux has too, and their names there.
+const IN_LINUX: [(&str, &str); 4] = [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
+/// One kernel has interrupts for so many network cards.
+const HOSTS_MAX: usize = 52;
+
+/// The name of a congestion control in Linux, if it has it.
+pub(crate) fn name_in_linux(control: &CongestionControlConfig) -> Option<&'static str> {
+    IN_LINUX.iter().find(|(ours, _)| *ours == control.name()).map(|(_, theirs)| *theirs)
+}
+
+/// What the other tables say.
+pub(super) struct Others<'a> {
+    pub(super) graph: Option<&'a Topology>,
+    pub(super) routing: &'a RoutingSpec,
+    pub(super) qcn: Option<&'a QcnSpec>,
+    pub(super) transports: &'a [Named],
+    pub(super) workloads: &'a [Partial],
+}
+
+/// The kernel can do what the scenario asks of hosts, and only the kernel is asked for what it alone has.
+pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+    if host.stack == HostStack::Kernel {
+        check_kernel(ledger, host, others);
+        return;
+    }
+    let given = [("host.sysctl", host.sysctl.is_empty()), ("host.qdisc", host.qdisc.is_empty()), ("host.route", host.route.is_empty())];
+    for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
+        ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");
+    }
+}
+
+fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+    let Others { graph, routing, qcn, transports, workloads } = others;
+    let hosts = graph.map_or(0, |graph| graph.hosts().count());
+    if hosts > HOSTS_MAX {
+        let message = format!("a kernel has at most {HOSTS_MAX} hosts, and the topology has {hosts}");
+        ledger.problem("host.stack", message, "use a smaller topology, or \"simulated\"");
+    }
+    let refused = [
+        ("host.tx_delay", host.tx_delay > Span::ZERO),
+        ("host.refusing", !host.refusing.is_empty()),
+        ("host.silent", !host.silent.is_empty()),
+        ("host.tso", host.tso),
+        ("host.gro", host.gro),
+        ("routing.vlans", routing.vlans.is_some()),
+        ("qcn", qcn.is_some()),
+    ];
+    for (path, _) in refused.iter().filter(|(_, given)| *given) {
+        ledger.problem(path, "is not supported with host.stack = \"kernel\"", "remove it, or use \"simulated\"");
+    }
+    for Named { path, spec, .. } in transports.iter().filter(|transport| transport.is_used) {
+        if spec.kind != TransportKindName::Tcp {
+            ledger.problem(&format!("{path}.kind"), "the kernel has TCP only", "use \"tcp\", or host.stack = \"simulated\"");
+        } else if name_in_linux(&spec.congestion_control).is_none() {
+            let known: Vec<&str> = IN_LINUX.iter().map(|(ours, _)| *ours).collect();
+            let message = format!("Linux has no {}", spec.congestion_control.name());
+            ledger.problem(&format!("{path}.congestion_control"), message, format!("one of {}", known.join(", ")));
+        } else if spec.ecn == EcnName::Dctcp && spec.congestion_control.name() != "dctcp" {
+            let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
+            ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
+        }
+    }
+    for (index, workload) in workloads.iter().enumerate() {
+        if matches!(workload.kind, Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_))) {
+            let message = "the agent in the kernel opens TCP connections for flows only";
+            ledger.problem(&format!("workload.{index}.kind"), message, "use another kind, or host.stack = \"simulated\"");
+        }
+    }
+}
