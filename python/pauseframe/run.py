@@ -65,8 +65,8 @@ def run(
     `@pauseframe.congestion_control`; True loads those that the scenario names in `[plugins] files`. To load a plug-in
     is to run its code.
 
-    `kernel` is the folder of a Linux kernel for scenarios with `host.stack = "kernel"`, as `pauseframe.kernel.build` returns
-    it; None takes the newest one in the cache.
+    `kernel` is a Linux kernel for scenarios with `host.stack = "kernel"`: its version, or its folder as
+    `pauseframe.kernel.build` returns it; None takes the one that was built last.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
@@ -114,7 +114,7 @@ def _kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | No
         return None
     from pauseframe.kernel import find
 
-    return str(kernel if kernel is not None else find())
+    return str(find(kernel))
 
 
 def resolve(

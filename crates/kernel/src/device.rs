@@ -19,10 +19,11 @@ const NEED_REPLY: u32 = 1 << 3;
 const VIRTIO_F_VERSION_1: u64 = 1 << 32;
 const VHOST_USER_F_PROTOCOL_FEATURES: u64 = 1 << 30;
 const VIRTIO_RING_F_INDIRECT_DESC: u64 = 1 << 28;
+const VIRTIO_RING_F_EVENT_IDX: u64 = 1 << 29;
 const VIRTIO_NET_F_MTU: u64 = 1 << 3;
 const VIRTIO_NET_F_MAC: u64 = 1 << 5;
 const FEATURES: u64 =
-    VIRTIO_F_VERSION_1 | VIRTIO_RING_F_INDIRECT_DESC | VHOST_USER_F_PROTOCOL_FEATURES | VIRTIO_NET_F_MTU | VIRTIO_NET_F_MAC;
+    VIRTIO_F_VERSION_1 | VIRTIO_RING_F_INDIRECT_DESC | VIRTIO_RING_F_EVENT_IDX | VHOST_USER_F_PROTOCOL_FEATURES | VIRTIO_NET_F_MTU | VIRTIO_NET_F_MAC;
 
 const PROTOCOL_REPLY_ACK: u64 = 1 << 3;
 const PROTOCOL_BACKEND_REQ: u64 = 1 << 5;
@@ -146,7 +147,11 @@ impl Device {
                 let body = body.to_vec();
                 return self.reply(request, &body);
             }
-            request::SET_FEATURES | request::SET_OWNER | request::SET_PROTOCOL_FEATURES => {}
+            request::SET_FEATURES if size >= 8 => {
+                let has_event_index = double_word(body) & VIRTIO_RING_F_EVENT_IDX != 0;
+                self.rings.iter_mut().for_each(|ring| ring.has_event_index = has_event_index);
+            }
+            request::SET_OWNER | request::SET_PROTOCOL_FEATURES => {}
             request::SET_MEM_TABLE => self.map_memory(&message[HEADER..HEADER + size], &files)?,
             request::SET_VRING_NUM => self.vring(body)?.0.size = word(&body[4..]) as u16,
             request::SET_VRING_BASE => {

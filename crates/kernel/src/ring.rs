@@ -21,10 +21,12 @@ pub(crate) struct Ring {
     pub(crate) available: u64,
     pub(crate) used: u64,
     pub(crate) enabled: bool,
+    /// Both sides say at which index they want to be notified (virtio 1.2 §2.7.7.2, §2.7.10.1).
+    pub(crate) has_event_index: bool,
     next_available: u16,
     next_used: u16,
-    /// Something was used since the guest was called.
-    is_call_due: bool,
+    /// The index up to which the guest was called.
+    called_for: u16,
     wants_kicks: bool,
 }
 
@@ -47,7 +49,7 @@ impl Ring {
 
     /// The guest starts the queue at this index.
     pub(crate) fn start_at(&mut self, index: u16) {
-        (self.next_available, self.next_used) = (index, index);
+        (self.next_available, self.next_used, self.called_for) = (index, index, index);
     }
 
     /// Whether the guest has put buffers there that were not taken.
@@ -57,11 +59,16 @@ impl Ring {
 
     /// Tells the guest whether it is to kick when it adds buffers.
     pub(crate) fn want_kicks(&mut self, wanted: bool, memory: &GuestMemory) -> io::Result<()> {
-        if self.enabled && self.wants_kicks != wanted {
-            self.wants_kicks = wanted;
-            memory.store(self.used, if wanted { 0 } else { USED_NO_NOTIFY })?;
+        if !self.enabled || (self.wants_kicks == wanted && !(wanted && self.has_event_index)) {
+            return Ok(());
         }
-        Ok(())
+        self.wants_kicks = wanted;
+        if self.has_event_index {
+            // The index before the next one has passed: it comes only after all others.
+            let event = if wanted { self.next_available } else { self.next_available.wrapping_sub(1) };
+            return memory.store(self.used + 4 + 8 * u64::from(self.size), event);
+        }
+        memory.store(self.used, if wanted { 0 } else { USED_NO_NOTIFY })
     }
 
     /// Takes the next chain of buffers, and its number.
@@ -102,9 +109,7 @@ impl Ring {
         element[4..].copy_from_slice(&written.to_le_bytes());
         memory.write(self.used + 4 + 8 * slot, &element)?;
         self.next_used = self.next_used.wrapping_add(1);
-        memory.store(self.used + 2, self.next_used)?;
-        self.is_call_due = true;
-        Ok(())
+        memory.store(self.used + 2, self.next_used)
     }
 
     /// Takes the next frame that the guest sends.
@@ -144,10 +149,15 @@ impl Ring {
         Ok(true)
     }
 
-    /// Whether the guest must be called; asking clears it.
+    /// Whether the guest must be called for what was used since this was asked last.
     pub(crate) fn take_call(&mut self, memory: &GuestMemory) -> io::Result<bool> {
-        if !std::mem::take(&mut self.is_call_due) {
+        let (old, new) = (std::mem::replace(&mut self.called_for, self.next_used), self.next_used);
+        if old == new {
             return Ok(false);
+        }
+        if self.has_event_index {
+            let event = memory.load(self.available + 4 + 2 * u64::from(self.size))?;
+            return Ok(new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old));
         }
         Ok(memory.load(self.available)? & AVAIL_NO_INTERRUPT == 0)
     }

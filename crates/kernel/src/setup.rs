@@ -101,7 +101,7 @@ impl Setup {
         let mut arguments: Vec<OsString> = [
             "mem=1G",
             // The folder of the run is the first root, under the same name in every run.
-            "hostfs=.",
+            "hostfs=/proc/self/cwd",
             "root=/dev/root",
             "rootfstype=hostfs",
             "rw",

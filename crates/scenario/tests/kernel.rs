@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::resolved_text;
+use common::read;
 use pauseframe_scenario::results::RunError;
 use pauseframe_scenario::{Control, RunOptions, RunResults, run};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn kernel() -> Option<PathBuf> {
 
 fn run_with(kernel: &Path, text: &str, out: Option<&Path>) -> RunResults {
     let options = RunOptions { kernel: Some(kernel), out, ..RunOptions::default() };
-    run(&resolved_text(text), options, |_| Control::Continue).unwrap_or_else(|error| panic!("{error}"))
+    run(&read(text, &[]).unwrap(), options, |_| Control::Continue).unwrap_or_else(|error| panic!("{error}"))
 }
 
 const TWO_TO_ONE: &str = r#"

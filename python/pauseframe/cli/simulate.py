@@ -64,6 +64,9 @@ def run(
     divide: Divide = False,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", help="Version of the Linux kernel of hosts, or its folder [default: the one built last].")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -81,6 +84,7 @@ def run(
         force_large=force_large,
         threads=threads,
         divide=divide,
+        kernel=kernel,
         progress=False if quiet else None,
     )
     if as_json:

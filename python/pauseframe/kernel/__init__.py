@@ -24,6 +24,8 @@ VERSIONS = ("6.1", "6.12")
 """Kernels that are known to work, the default first."""
 HZ = (100, 250, 300, 1000)
 TOOLS = ("gcc", "make", "flex", "bison", "bc", "ip", "tc")
+NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "VIRTIO_UML", "VIRTIO_NET", "TCP_CONG_DCTCP", "NET_SCH_FQ")
+"""Options without which a kernel is of no use here."""
 PARTS = ("linux", "agent", "shim.so")
 """What a folder of a kernel has."""
 _SOURCE = Path("/usr/src")
@@ -56,20 +58,31 @@ def _can_trace() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def find(version: str | None = None) -> Path:
-    """The folder of a built kernel: of this version, or of the newest one that was built.
+def find(kernel: str | Path | None = None) -> Path:
+    """The folder of a built kernel: a version of it, the folder itself, or None for the one that was built last.
 
     Raises InputError with what to do if there is none or it cannot run here.
     """
     if (why := obstacle()) is not None:
         raise InputError(why)
-    built = [path for path in cache().glob("*") if all((path / part).is_file() for part in PARTS)]
-    if version is not None:
-        built = [path for path in built if path.name.split("-")[0] == version]
+    if kernel is not None and str(kernel) not in VERSIONS:
+        if not _is_complete(Path(kernel)):
+            raise InputError(f"{kernel} is neither a version ({', '.join(VERSIONS)}) nor a folder of pauseframe kernel build")
+        return Path(kernel)
+    built = [path for path in cache().glob("[!.]*") if _is_complete(path)]
+    if kernel is not None:
+        built = [path for path in built if path.name.split("-")[0] == str(kernel)]
     if not built:
-        which = "" if version is None else f" {version}"
-        raise InputError(f"no kernel{which} is built: run pauseframe kernel build{which and f' --version{which}'}")
+        raise InputError(
+            "no kernel is built: run pauseframe kernel build"
+            if kernel is None
+            else f"kernel {kernel} is not built: run pauseframe kernel build --version {kernel}"
+        )
     return max(built, key=lambda path: (path.stat().st_mtime, path.name))
+
+
+def _is_complete(folder: Path) -> bool:
+    return all((folder / part).is_file() for part in PARTS)
 
 
 def build(
@@ -89,9 +102,10 @@ def build(
     if (why := obstacle()) is not None:
         raise InputError(why)
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
-        raise InputError(f"missing tools: {', '.join(missing)}. On Debian: apt-get install {' '.join(_packages(missing))}")
+        packages = " ".join(_packages(missing))
+        raise InputError(f"missing tools: {', '.join(missing)}. On Debian: apt-get install {packages}")
     folder = cache() / (f"own-{_digest(kernel)}" if kernel else f"{version}-hz{hz}")
-    is_built = all((folder / part).is_file() for part in PARTS)
+    is_built = _is_complete(folder)
     if is_built and not force and not _is_stale(folder):
         say(f"{folder} is built already")
         return folder
@@ -154,7 +168,7 @@ def _build_linux(scratch: Path, output: Path, version: str, hz: int, jobs: int, 
     make = ["make", "-s", "ARCH=um", f"-j{jobs}"]
     _run([*make, f"KCONFIG_ALLCONFIG={config}", "allnoconfig"], source)
     text = (source / ".config").read_text()
-    if missing := [option for option in ("UML_TIME_TRAVEL_SUPPORT", "VIRTIO_UML", "VIRTIO_NET", "TCP_CONG_DCTCP") if f"CONFIG_{option}=y" not in text]:
+    if missing := [option for option in NEEDED if f"CONFIG_{option}=y" not in text]:
         raise InputError(f"this source has no {', '.join(missing)} for user-mode kernels")
     say(f"compiling Linux {version} (about six minutes of processor time)")
     _run([*make, "linux"], source)
