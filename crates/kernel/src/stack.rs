@@ -68,7 +68,9 @@ impl KernelStack {
     pub(crate) fn boot(mut machine: Machine, hosts: &[NodeId], folder: RunFolder) -> Result<KernelStack, MachineError> {
         machine.wait()?;
         while !is_ready(&mut machine)? {
-            machine.call(machine.now(), [CONTROL])?;
+            if machine.devices() > CONTROL {
+                machine.call(machine.now(), [CONTROL])?;
+            }
             let next = machine.requested().filter(|next| *next < BOOT_MAX);
             let next = next.ok_or_else(|| MachineError::Ended(machine.last_lines()))?;
             // It does not wait for the network while it boots.

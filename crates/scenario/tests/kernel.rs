@@ -4,7 +4,6 @@
 mod common;
 
 use common::read;
-use pauseframe_scenario::results::RunError;
 use pauseframe_scenario::{Control, RunOptions, RunResults, run};
 use std::path::{Path, PathBuf};
 
