@@ -616,6 +616,33 @@ def test_idle_workers_may_be_killed(tmp_path):
     pool.close()
 
 
+FORKS = """
+import sys
+sys.argv = ["pauseframe"]
+from threading import Event, Thread
+from pauseframe.sweep.fork import Fork, can_fork
+print(can_fork())
+forks = [Fork(), Fork()]
+print(*[fork.stdout.readline() for fork in forks])
+forks[0].stdin.close()
+print(forks[0].wait())
+forks[1].kill()
+print(forks[1].wait())
+stop = Event()
+Thread(target=stop.wait).start()
+print(can_fork())
+stop.set()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many threads there are")
+def test_forks_hear_of_their_own_end_only():
+    """The second fork must not keep the pipe of the first open; with a second thread nothing is forked."""
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60)
+    ready = "b'{\"ready\": true}\\n'"
+    assert done.stdout.splitlines() == ["True", f"{ready} {ready}", "0", "-9", "False"]
+
+
 def test_memory_bounds_the_runs_under_way():
     gb = 1 << 30
     assert fits(2 * gb, [2 * gb], 0, 3 * gb)

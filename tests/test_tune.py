@@ -3,32 +3,40 @@
 import json
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import time
 import tomllib
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 
 import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.headroom import annex_o
 from pauseframe.lint import lint
+from pauseframe.sweep import incremental
 from pauseframe.sweep.batch import Batches
 from pauseframe.sweep.plan import Source
 from pauseframe.tune import tune
-from pauseframe.tune.answer import Interval
+from pauseframe.tune.answer import PredictionInterval, find_answer
 from pauseframe.tune.export import export_answer
 from pauseframe.tune.formulas import facts_of, suggestions
-from pauseframe.tune.metrics import Reading, kaplan_meier, parse_metric
+from pauseframe.tune.metrics import Reading, format_metric, kaplan_meier, parse_metric
 from pauseframe.tune.parameters import read_parameter
 from pauseframe.tune.search import Search
 from pauseframe.tune.spec import Situation, spec_from_table
 from pauseframe.tune.study import prepare
 from pauseframe.tune.trials import Setting
 from test_cli import cli
+from test_sweep import computed
+from test_view_browser import CHROMIUM, browser  # noqa: F401 - a fixture
 
 SMALL = """
 name = "small"
@@ -71,11 +79,13 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "tune").glob("*.toml
 
 
 class Stub:
-    """A laboratory whose metrics are closed forms of the parameters."""
+    """A laboratory whose metrics are closed forms of the parameters; `surfaces` by situation."""
 
-    def __init__(self, spec, surface):
-        self.spec, self._surface, self._known, self.runs = spec, surface, {}, 0
-        spec.situations = [Situation("stub", {})]
+    def __init__(self, spec, *surfaces, shortened=1.0):
+        self.spec, self._known, self.runs, self.short_runs = spec, {}, 0, 0
+        self._surfaces = {f"stub {number}": surface for number, surface in enumerate(surfaces)}
+        self._shortened = shortened
+        spec.situations = [Situation(name, {}) for name in self._surfaces]
 
     def prepare(self, changes):
         setting = Setting(changes)
@@ -83,11 +93,15 @@ class Stub:
 
     def measure(self, wanted, short=False):
         for setting, seeds in wanted:
-            for seed in seeds:
-                if ("stub", seed) not in setting.readings:
-                    self.runs += 1
-                    values = self._surface(setting.changes)
-                    setting.readings["stub", seed] = {name: Reading(value) for name, value in values.items()}
+            for place in [(name, seed) for name in self._surfaces for seed in seeds]:
+                readings = setting.readings_of(short)
+                if place in readings:
+                    continue
+                self.runs += not short
+                self.short_runs += short
+                values = self._surfaces[place[0]](setting.changes)
+                factor = self._shortened if short else 1.0
+                readings[place] = {name: Reading(factor * value) for name, value in values.items()}
 
 
 def number(value):
@@ -138,6 +152,31 @@ def test_known_optima_are_found_within_five_percent(name):
     assert sum(mine <= other for (mine, _), other in zip(found, random, strict=True)) >= 8
 
 
+FRONTS = {
+    "a knee": (A, lambda a, _: (1 + max(0.0, math.log(60 / a)) ** 2, 1 + max(0.0, math.log(a / 20)) ** 2)),
+    "two optima": (A | W, lambda a, w: [1 + math.log(a / best) ** 2 + ((w - 12) / 20) ** 2 for best in (20, 180)]),
+}
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_searches_for_fronts_beat_random_ones(name, evidence):
+    """The area that the front of 60 settings dominates, in ten searches; NSGA-II is a random search of one key."""
+    parameters, surface = FRONTS[name]
+    table = {"parameters": parameters, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "seeds": 1}
+
+    def searched(seed, sampler):
+        spec = spec_from_table(table | {"search_seed": seed})
+        names = ("drops", "timeouts")
+        lab = Stub(spec, lambda at: dict(zip(names, surface(number(at["a"]), at.get("w")), strict=True)))
+        return Search(lab, list(spec.parameters.values()), [], [1], sampler=sampler).run()
+
+    pairs = [(searched(seed, None), searched(seed, "random")) for seed in range(1, 11)]
+    objectives = spec_from_table(table).objectives
+    verdicts = [evidence.verdict(*pair) for pair in evidence.scores(pairs, objectives)]
+    assert verdicts.count("win") >= 8
+    assert "loss" not in verdicts
+
+
 def test_several_objectives_and_halving():
     table = {"parameters": A | W, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "trials": 40}
     lab = Stub(
@@ -153,6 +192,84 @@ def test_several_objectives_and_halving():
     assert lab.runs < 90 * 0.8
 
 
+def recommended(spec, lab, starts=()):
+    """The setting and the search of a laboratory."""
+    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
+    found = Search(lab, list(spec.parameters.values()), starts, seeds["search"]).run()
+    answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
+    return answer.recommended.setting.changes, found.trials
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_first_stop_prunes_and_finds_the_same(sampler):
+    """A shortened run has other values, a tenth, and the same order: the same answer in fewer whole runs."""
+    table = {"parameters": A | W, "objectives": [{"minimize": "drops"}], "sampler": sampler, "sensitivity": False}
+    valleys = [
+        lambda at: {"drops": 1 + math.log(number(at["a"]) / 60) ** 2 + ((at["w"] - 12) / 40) ** 2},
+    ]
+    plain, short = spec_from_table(table), spec_from_table(table | {"first_stop": "1 ms"})
+    labs = Stub(plain, *valleys), Stub(short, *valleys, shortened=0.1)
+    (one, _), (other, trials) = (recommended(lab.spec, lab) for lab in labs)
+    pruned = [trial for trial in trials if trial.state == "pruned"]
+    assert sum(trial.shortened for trial in pruned) >= 20
+    # At the steps after the shortened run, settings still fall behind.
+    assert sum(trial.seeds == 1 and not trial.shortened for trial in pruned) >= 2
+    assert 55 <= labs[1].short_runs <= 60  # a setting may be proposed twice
+    assert labs[1].runs < labs[0].runs * 0.8
+    if sampler == "random":  # the proposals do not depend on the results
+        assert other == one
+    else:
+        assert valleys[0](other)["drops"] <= 1.05
+
+
+def test_the_front_reaches_from_end_to_end():
+    """Of a search with many points on the front, eight are checked: its ends, and the rest between them."""
+    table = {"parameters": A, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "sensitivity": False}
+    spec = spec_from_table(table)
+    lab = Stub(spec, lambda at: {"drops": -math.log(number(at["a"])), "timeouts": math.log(number(at["a"]))})
+    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
+    found = Search(lab, list(spec.parameters.values()), [], seeds["search"]).run()
+    answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
+    tried = sorted(number(one.setting.changes["a"]) for one in found.trials)
+    front = sorted(number(one.setting.changes["a"]) for one in answer.front)
+    assert len(front) == 8
+    assert (front[0], front[-1]) == (tried[0], tried[-1])
+    # The recommended setting is the middle of the logarithmic range.
+    assert 0.8 * math.sqrt(front[0] * front[-1]) < number(answer.recommended.setting.changes["a"])
+    assert number(answer.recommended.setting.changes["a"]) < 1.25 * math.sqrt(front[0] * front[-1])
+
+
+def test_first_stop_with_several_scenarios():
+    """The worst ratio to the first setting, midway between two optima: a thousandfold scale moves nothing."""
+    table = {"parameters": A, "objectives": [{"minimize": "drops"}], "first_stop": "1 ms", "sensitivity": False}
+    spec = spec_from_table(table)
+    lab = Stub(
+        spec,
+        lambda at: {"drops": 1 + math.log(number(at["a"]) / 20) ** 2},
+        lambda at: {"drops": 1000 * (1 + math.log(number(at["a"]) / 180) ** 2)},
+        shortened=0.1,
+    )
+    best, trials = recommended(spec, lab, [("default", {"a": "60 KB"})])
+    assert 55 <= number(best["a"]) <= 65
+    assert next(trial for trial in trials if trial.state == "complete").values == [1.0]
+
+
+def test_first_stop_shortens_runs(tmp_path):
+    """Of the simulator: pruned settings have simulated the shortened time only."""
+    table = {"first_stop": "500 us", "trials": 10, "held_out": 2, "sensitivity": False}
+    done = tune(SMALL, out=tmp_path / "out", play=False, **table)
+    short = [one for one in done.record["trials"] if one["shortened"]]
+    assert short
+    assert {one["state"] for one in short} == {"pruned"}
+    runs = pf.load_sweep(tmp_path / "out" / "runs").summaries.with_columns(pl.col("scenario").cast(pl.String))
+    times = runs.filter(pl.col("scenario").str.contains("short"))["sim_time_s"]
+    assert len(times) == 10
+    assert times.max() <= 0.0005
+    whole = runs.filter(~pl.col("scenario").str.contains("short"))["sim_time_s"]
+    assert whole.min() > 0.0005
+    assert done.recommended is not None
+
+
 def test_unfinished_flows_make_percentiles_longer_not_shorter():
     """The example of Kaplan and Meier's estimate: 1, 2+, 3, 4: S = 3/4, 3/4, 3/8, 0."""
     samples = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "done": [True, False, True, True]})
@@ -160,8 +277,39 @@ def test_unfinished_flows_make_percentiles_longer_not_shorter():
     assert kaplan_meier(samples.with_columns(pl.Series("done", [True, False, False, False])), 0.5) is None
 
 
-def test_intervals_for_one_more_seed():
-    assert Interval(40, 1.0, 2.0).coverage == pytest.approx(39 / 41)
+def test_prediction_intervals_cover_what_they_say():
+    """The counts of a skewed distribution with heavy tails, against the exact probabilities of Wilks."""
+    assert PredictionInterval(60, 1.0, 2.0).covers() == pytest.approx(59 / 61)
+    # Two values and one more: of the six orders, two have the third in the middle; of two more, 4 of 24 have both.
+    assert [PredictionInterval(2, 1.0, 2.0).covers(least, of) for least, of in ((1, 1), (2, 2))] == [1 / 3, 1 / 6]
+    random, rounds = Random(1), 4000
+    for n in (8, 60):
+        within = []
+        for _ in range(rounds):
+            held_out = [random.lognormvariate(0.0, 2.0) for _ in range(n)]
+            one = PredictionInterval(n, min(held_out), max(held_out))
+            within.append(sum(one.low <= random.lognormvariate(0.0, 2.0) <= one.high for _ in range(20)))
+        # Three standard errors of the count of rounds.
+        share, expected = sum(count >= 18 for count in within) / rounds, one.covers(18, 20)
+        assert share == pytest.approx(expected, abs=3 * math.sqrt(expected * (1 - expected) / rounds))
+        assert statistics.mean(within) / 20 == pytest.approx(one.covers(), abs=0.01)
+    assert PredictionInterval(60, 1.0, 2.0).covers(18, 20) >= 0.95 > PredictionInterval(50, 1.0, 2.0).covers(18, 20)
+
+
+def test_the_printed_interval_holds_on_unseen_seeds(tmp_path):
+    """Runs of the simulator: the recommended setting on seeds that neither the search nor the answer has used."""
+    done = tune(SMALL, out=tmp_path / "out", play=False, trials=4, held_out=60, sensitivity=False)
+    (objective,) = done.record["recommended"]["objectives"]
+    interval = objective["prediction"]
+    last = max(done.record["seeds"]["held_out"])
+    fresh = range(last + 1, last + 41)
+    source = Source.read(SMALL)
+    runs = [pf.run(source.resolve_with(done.recommended, seed=seed), progress=False) for seed in fresh]
+    values = [pl.DataFrame(run.flows)["fct_us"].quantile(0.99, "linear") for run in runs]
+    inside = sum(interval["low"] <= value <= interval["high"] for value in values)
+    # At least 34 of 40 lie in the range of 60 others with a probability of 99 %.
+    assert PredictionInterval(60, 0.0, 1.0).covers(34, 40) > 0.99
+    assert inside >= 34
 
 
 def test_formulas():
@@ -195,6 +343,9 @@ WRONG = {
     'parameters = { "switch.buffer.alfa" = [1, 2] }': 'unknown key; did you mean "alpha"?',
     'parameters = { "switch.marker.k" = { from = "9 KB", to = "5 KB" } }': "from must be below to",
     'constraints = { cable = "long" }': "is not a length",
+    'first_stop = "5 parsecs"': "tune.first_stop = 5 parsecs",
+    'first_stop = "50 ms"': "must be below stop.time",
+    'first_stop = "1 ms"\nhalving = 1': "needs one objective and halving above 1",
     'scenarios = [{ name = "x", set = { "switch.marker.k" = "9 KB" } }]': "sets a key that is tuned",
 }
 
@@ -229,7 +380,12 @@ def test_unsafe_settings_cost_no_run(tmp_path):
 
 
 def answer_of(folder):
-    record = json.loads((folder / "answer.json").read_text())
+    return compared(json.loads((folder / "answer.json").read_text()))
+
+
+def compared(record):
+    """What does not depend on who computed the runs."""
+    record = json.loads(json.dumps(record))
     return {name: record[name] for name in ("recommended", "references", "sensitivity", "trials")}
 
 
@@ -238,22 +394,97 @@ def test_killed_and_resumed(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     straight = tune(file, out=tmp_path / "a" / "out", play=False)
-    command = [sys.executable, "-m", "pauseframe", "tune", str(file), "--out", str(tmp_path / "b" / "out")]
-    for _ in range(3):
-        process = subprocess.Popen([*command, "--resume", "--no-play", "--quiet"], start_new_session=True)
-        time.sleep(0.7)
-        os.killpg(process.pid, signal.SIGKILL)
+    out = tmp_path / "b" / "out"
+    command = [sys.executable, "-m", "pauseframe", "tune", str(file), "--out", str(out), "--resume", "--no-play"]
+    random, kills = Random(2), 0
+    for _ in range(5):
+        before = len(Batches(out / "runs" / "batches").runs)
+        process = subprocess.Popen([*command, "--quiet"], start_new_session=True)
+        while len(Batches(out / "runs" / "batches").runs) == before and process.poll() is None:
+            time.sleep(0.005)
+        time.sleep(random.uniform(0.0, 0.3))
+        kills += process.poll() is None
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    subprocess.run([*command, "--resume", "--no-play", "--quiet"], check=True)
-    batches = Batches(tmp_path / "b" / "out" / "runs" / "batches")
-    records = [entry.key for path in batches.folder.iterdir() for entry in batches.records_of(path)]
-    runs = [key for key in records if key in batches.runs]
-    assert len(runs) == len(set(runs)) == straight.record["cost"]["runs"]
+    assert kills >= 3
+    subprocess.run([*command, "--quiet"], check=True)
+    assert computed(out / "runs") == straight.record["cost"]["runs"]
     assert answer_of(tmp_path / "b" / "out") == answer_of(tmp_path / "a" / "out")
     again = tune(file, out=tmp_path / "a" / "out", play=False)
     assert again.record["cost"]["computed"] == 0
     with pytest.raises(pf.InputError, match="has another search"):
         tune(file, out=tmp_path / "a" / "out", play=False, seeds=2)
+
+
+def test_shards_share_the_runs_and_find_the_same(tmp_path):
+    """Two processes on one folder, at the same time: every run once, and the answer of one process."""
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    straight = tune(file, out=tmp_path / "a" / "out", play=False)
+    out = tmp_path / "b" / "out"
+    command = [sys.executable, "-m", "pauseframe", "tune", str(file), "--out", str(out), "--no-play", "--json"]
+    export = ["--export", "linux", str(tmp_path / "devices")]
+    shards = [
+        subprocess.Popen([*command, *export, "--shard", f"{n}/2"], stdout=subprocess.PIPE, text=True) for n in (2, 1)
+    ]
+    records = [json.loads(shard.communicate(timeout=300)[0]) for shard in shards]
+    assert [shard.returncode for shard in shards] == [0, 0]
+    runs = straight.record["cost"]["runs"]
+    assert [one["cost"]["runs"] for one in records] == [runs] * 2
+    assert sum(one["cost"]["computed"] for one in records) == runs == computed(out / "runs")
+    assert min(one["cost"]["computed"] for one in records) > runs / 3
+    for one in records:
+        assert compared(one) == compared(straight.record)
+    assert answer_of(out) == answer_of(tmp_path / "a" / "out")
+    assert [one["export"] is None for one in records] == [True, False]
+    assert len(pf.load_sweep(out / "runs").finished) == runs
+    assert (out / "report.html").exists()
+    with pytest.raises(pf.InputError, match="shard 3/2"):
+        tune(file, out=tmp_path / "c" / "out", shard=(3, 2))
+
+
+def test_a_shard_that_waits_says_so(tmp_path, monkeypatch, capsys):
+    """Of two shards one is never started."""
+
+    def sleep(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(incremental, "SAY_AFTER_S", -1.0)
+    monkeypatch.setattr(incremental, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    with pytest.raises(KeyboardInterrupt):
+        tune(SMALL, out=tmp_path / "out", shard=(1, 2), play=False)
+    assert re.search(r"waiting for \d+ runs of the other shards", capsys.readouterr().err)
+
+
+def test_the_second_shard_prints_the_answer_too(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    tune(file, out=tmp_path / "out", play=False)
+    shown = cli("tune", file, "--out", tmp_path / "out", "--shard", "2/2")
+    assert shown.returncode == 0, shown.stderr
+    assert "Recommended" in shown.stdout
+
+
+def test_on_a_cluster(tmp_path):
+    """The workers of a Dask scheduler do all runs, and the answer is that of this machine."""
+    pytest.importorskip("distributed")
+    from test_sweep_cluster import processes, scheduler, worker
+
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    straight = tune(file, out=tmp_path / "a" / "out", play=False)
+    with processes() as start:
+        _, address = scheduler(start, tmp_path)
+        worker(start, address, tmp_path), worker(start, address, tmp_path)
+        there = cli("tune", file, "--out", tmp_path / "b" / "out", "--no-play", "--json", "--on", address)
+    assert there.returncode == 0, there.stderr
+    record = json.loads(there.stdout)
+    assert record["cost"]["computed"] == computed(tmp_path / "b" / "out" / "runs") == straight.record["cost"]["runs"]
+    assert compared(record) == compared(straight.record)
+    # Of each batch the scheduler's client is the writer: workers of this machine were not started.
+    names = {path.name.split("+")[1] for path in (tmp_path / "b" / "out" / "runs" / "batches").iterdir()}
+    assert len(names) == 1
 
 
 def test_answer_and_page(tmp_path):
@@ -267,12 +498,47 @@ def test_answer_and_page(tmp_path):
     seeds = record["seeds"]
     assert len({*seeds["search"], *seeds["check"], *seeds["held_out"]}) == 3 + 2 + 8
     (objective,) = record["recommended"]["objectives"]
-    assert objective["low"] <= objective["median"] <= objective["high"]
+    confidence, prediction = objective["confidence"], objective["prediction"]
+    ends = prediction["low"], confidence["low"], objective["median"], confidence["high"], prediction["high"]
+    assert list(ends) == sorted(ends)
+    assert confidence["level"] >= 0.95
+    assert prediction["covers_one"] == pytest.approx(7 / 9)
+    assert "one further seed lies in it with a probability of 77.8 %" in " ".join(done.stdout.split())
     assert objective["samples"][0] > 0
     for one in record["decisive"]:
         assert (Path(one["folder"]) / "states.parquet").is_file()
     assert "Sensitivity" in (tmp_path / "out" / "report.html").read_text()
     assert len(pf.load_sweep(tmp_path / "out" / "runs").finished) == record["cost"]["runs"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a fixture
+    """The setting, its intervals, what default and vendor give, and a chart; on a phone nothing is cut."""
+    vendor = {"references": [{"name": "vendor", "set": {"switch.marker.k": "400 KB"}, "source": "a data sheet"}]}
+    done = tune(SMALL, out=tmp_path / "out", play=False, trials=6, **vendor)
+    (objective,) = done.record["recommended"]["objectives"]
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((done.folder / "report.html").as_uri())
+    page.wait_for_selector(".answer .canvas .main-svg")
+    seen = page.evaluate(
+        "[...document.querySelectorAll('.answer :is(th, td, .found, .canvas)')]"
+        ".filter(one => one.getBoundingClientRect().bottom <= 900).map(one => one.textContent.trim())"
+    )
+    form = format_metric("fct_us.p99")
+    assert done.recommended["switch.marker.k"] in seen
+    assert any(form(objective["confidence"]["low"]) in one and "prediction interval" in one for one in seen)
+    assert {"recommended", "default", "vendor"} <= set(seen)
+    assert any("prediction interval" in one and "vendor" in one for one in seen)  # the chart
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    page.wait_for_selector(".answer .canvas .main-svg")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    top = page.evaluate("document.querySelector('.answer .found').getBoundingClientRect().bottom")
+    assert top <= 844
+    page.close()
+    assert errors == []
 
 
 @pytest.mark.parametrize("target", ["sonic", "linux"])
@@ -283,6 +549,8 @@ def test_export_is_clean(tmp_path, target):
     done = tune(text, out=tmp_path / "search", play=False, trials=4, sensitivity=False)
     export_answer(done, target, tmp_path / "devices")
     assert [(str(one.place), one.message) for one in lint([tmp_path / "devices"]).findings] == []
+    linted = cli("lint", tmp_path / "devices")
+    assert linted.returncode == 0, linted.stdout
     if target == "sonic":
         database = json.loads((tmp_path / "devices" / "switches" / "leaf0" / "config_db.json").read_text())
         assert done.recommended is not None
@@ -305,6 +573,20 @@ def test_studies_at_a_small_size(path, tmp_path):
 def test_the_package_does_not_load_optuna():
     code = "import sys, pauseframe; assert 'optuna' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def evidence(monkeypatch):
+    """tools/tune_evidence.py, as a module."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
+    return import_module("tune_evidence")
+
+
+def test_areas_that_fronts_dominate(evidence):
+    """A square, and two overlapping rectangles less their overlap."""
+    assert evidence.hypervolume([[0.0, 0.0], [0.5, 0.5]]) == pytest.approx(1.1**2)
+    assert evidence.hypervolume([[0.1, 0.6], [0.6, 0.1], [0.7, 0.7]]) == pytest.approx(1.0 * 0.5 * 2 - 0.5**2)
+    assert evidence.hypervolume([[2.0, 0.0]]) == 0.0
 
 
 def test_metric_texts():

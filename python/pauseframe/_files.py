@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-import socket
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENDING = "partial"
+HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+"""The name of this machine; the module `socket` takes longer to load than to ask the system."""
 
 
 def write_text(path: Path, text: str, *, sync: bool = False) -> Path:
@@ -62,6 +60,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A new folder that replaces `folder` at the end. If the caller fails, `folder` stays as it was."""
+    import shutil
+    import tempfile
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=f".{ENDING}", dir=folder.parent))
     try:
@@ -75,6 +76,9 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 def _swap(new: Path, place: Path) -> None:
     """Renames `new` to `place`, and removes the folder that was there before."""
+    import shutil
+    import tempfile
+
     if not place.exists():
         new.rename(place)
         return
@@ -89,12 +93,12 @@ def _swap(new: Path, place: Path) -> None:
 
 
 def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{socket.gethostname()}+{os.getpid()}+{secrets.token_hex(4)}.{ENDING}")
+    return path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
 
 
 def remove_leftovers(path: Path) -> None:
     """Removes temporary versions of a file whose process on this machine has ended."""
-    begin = f".{path.name}.{socket.gethostname()}+"
+    begin = f".{path.name}.{HOST}+"
     with suppress(OSError):  # another user may own the folder or its files
         for other in path.parent.iterdir():
             if other.name.startswith(begin) and other.suffix == f".{ENDING}":

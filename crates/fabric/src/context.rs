@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pub(crate) queue: EventQueue,
     pub(crate) packets: PacketPool,
     pub(crate) hot: Hot,
-    ties: Ties,
+    pub(crate) ties: Ties,
     pub(crate) contention: Contention,
     pub(crate) plan: Arc<Plan>,
     pub(crate) settings: Arc<Settings>,

@@ -36,6 +36,7 @@ mod partitioning;
 mod plan;
 mod prefetch;
 mod queue;
+mod records;
 mod rows;
 mod settings;
 mod switching;
@@ -67,6 +68,7 @@ pub use observers::sampler::{Entity, Metric, Sample, SamplePlan};
 pub use observers::states::{State, StateChange};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
+pub use records::FlowRecords;
 pub use settings::{
     BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, Jitter, Obeys, Overhead,
     PauseRule, PauseStorm, PfcSettings, QcnSettings, RdmaSettings, ReceiverSettings, Scheduler, Settings,

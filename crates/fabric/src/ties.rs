@@ -1,7 +1,9 @@
-//! Who goes first of frames that arrive at the same instant: a hash of the run's seed, the instant and the port.
+//! Orders frames of several ports that compete: those that arrive at the same instant, and those that arrive within one frame time at a full queue
+//! (`switching/serving.rs`). The order is a hash of the run's seed, the instant and the port.
 //!
-//! By the smaller port alone, a host with a small number would always find the place that has just become free in a full queue, and its competitors
-//! never. The hash keeps no state, so the order depends on nothing but the seed: not on the run's history or on threads.
+//! By arrival and the smaller port alone, one host would always find the place that has just become free in a full queue, and its competitors never.
+//! The hash keeps no state, so the order depends on nothing but the seed: not on the run's history or on threads. The smallest of n hashes is that of
+//! each frame equally often, whatever their order.
 
 use pauseframe_engine::stream;
 use pauseframe_units::{PortId, Time};

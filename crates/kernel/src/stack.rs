@@ -77,8 +77,9 @@ impl KernelStack {
             machine.advance(next, next)?;
         }
         let zero = machine.now().next_multiple_of(BOOT_GRID);
-        for device in 1..machine.devices() {
+        for device in 0..machine.devices() {
             while machine.take_frame(device)?.is_some() {}
+            machine.want_kicks(device, true)?;
         }
         machine.call(machine.now(), 0..machine.devices())?;
         while let Some(next) = machine.requested().filter(|next| *next < zero) {
@@ -135,6 +136,7 @@ impl KernelStack {
                     self.take_report(report);
                 }
             }
+            self.machine.want_kicks(CONTROL, true)?;
             self.touched.push(CONTROL);
         }
         Ok(())
@@ -282,7 +284,8 @@ impl ExternalStack for KernelStack {
             let next = [kick, self.machine.requested()].into_iter().flatten().min();
             match next {
                 _ if self.is_counted => {}
-                Some(next) => now = next.max(now),
+                Some(next) if next < now + BOOT_GRID => now = next.max(now),
+                Some(_) => return Err(StackFailure("the agent does not report its counters".to_owned())),
                 None => return Err(StackFailure("the agent does not report its counters".to_owned())),
             }
         }

@@ -191,7 +191,7 @@ impl Run {
 
     #[getter]
     fn flows(&self) -> Table {
-        Table { batch: self.results.flows.clone() }
+        Table { batch: self.results.flows.batch() }
     }
 
     #[getter]

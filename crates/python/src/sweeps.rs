@@ -116,7 +116,7 @@ pub(crate) fn packed<'py>(
     let packed = guarded(|| {
         let tables = run.tables().into_iter().filter(|(_, table)| table.num_rows() > 0);
         let packed: Result<Vec<_>, results::RunError> =
-            py.detach(|| tables.map(|(name, table)| Ok((name, pack(table)?))).collect());
+            py.detach(|| tables.map(|(name, table)| Ok((name, pack(&table)?))).collect());
         packed.map_err(|error| RunError::new_err(error.to_string()))
     })?;
     Ok(packed.into_iter().map(|(name, bytes)| (name, PyBytes::new(py, &bytes))).collect())

@@ -128,16 +128,20 @@ pub fn dictionary<R, K: Ord + Copy>(
     key: impl Fn(&R) -> K,
     name: impl Fn(K) -> String,
 ) -> ArrayRef {
+    dictionary_of(rows.iter().map(key), name)
+}
+
+/// The same of the things themselves.
+pub fn dictionary_of<K: Ord + Copy>(keys: impl Iterator<Item = K>, name: impl Fn(K) -> String) -> ArrayRef {
     let mut numbers = BTreeMap::new();
     let mut names = Vec::new();
-    let number = |row| {
-        let key = key(row);
+    let number = |key| {
         *numbers.entry(key).or_insert_with(|| {
             names.push(name(key));
             names.len() as i32 - 1
         })
     };
-    let keys = Int32Array::from_iter_values(rows.iter().map(number));
+    let keys = Int32Array::from_iter_values(keys.map(number));
     let names = StringArray::from(names);
     Arc::new(
         DictionaryArray::<Int32Type>::try_new(keys, Arc::new(names))

@@ -8,7 +8,7 @@
 use super::lock::{self, FolderLock};
 use super::parquet_file::io_error;
 use super::summary::{RunStatus, Summary};
-use super::{RunError, VERSION, parquet_file};
+use super::{FlowTable, RunError, VERSION, parquet_file};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
@@ -184,20 +185,34 @@ impl ResultsFolder {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), RunError> {
         let file = self.begin_table(name, table.schema())?;
-        self.fill(file, table, go_on)
+        self.fill(file, table.num_rows(), &|rows| table.slice(rows.start, rows.len()), go_on)
+    }
+
+    /// Writes the table of flows, of which only a part is in memory at a time.
+    ///
+    /// # Errors
+    /// As [`ResultsFolder::write_table`].
+    pub fn write_flows(
+        &mut self,
+        flows: &FlowTable,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), RunError> {
+        let file = self.begin_table("flows.parquet", flows.part(0..0).schema())?;
+        self.fill(file, flows.num_rows(), &|rows| flows.part(rows), go_on)
     }
 
     fn fill(
         &mut self,
         mut file: TableWriter,
-        table: &RecordBatch,
+        rows: usize,
+        part: &dyn Fn(Range<usize>) -> RecordBatch,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), RunError> {
-        for begin in (0..table.num_rows()).step_by(PART) {
+        for begin in (0..rows).step_by(PART) {
             if !go_on() {
                 return Err(RunError::Interrupted { left: left(&self.written) });
             }
-            let part = table.slice(begin, PART.min(table.num_rows() - begin));
+            let part = part(begin..rows.min(begin + PART));
             file.write(&part).map_err(|cause| self.failure(&file.name, cause))?;
         }
         self.commit_table(file)

@@ -33,7 +33,7 @@ fn ended(status: RunStatus) -> Manifest {
         warnings: Vec::new(),
         out: None,
     };
-    Manifest::ended(&Summary::new(facts, &[], &[], &[]))
+    Manifest::ended(&Summary::new(facts, &pauseframe_fabric::FlowRecords::default(), &[], &[]))
 }
 
 fn manifest(path: &Path) -> serde_json::Value {

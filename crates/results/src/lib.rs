@@ -2,6 +2,7 @@
 
 pub mod column;
 mod error;
+mod flow_table;
 mod folder;
 pub mod jobs;
 mod lock;
@@ -19,6 +20,7 @@ mod summary;
 pub mod tables;
 
 pub use error::RunError;
+pub use flow_table::FlowTable;
 pub use folder::{Manifest, PendingFile, PluginRecord, ResultsFolder, TableWriter};
 pub use jobs::{JobResult, JobTimeline, RankResult};
 pub use read::read_table;

@@ -23,21 +23,30 @@ const LEVEL: i32 = 1;
 /// # Errors
 /// If the table is too large for the format, or memory is short.
 pub fn pack(table: &RecordBatch) -> Result<Vec<u8>, RunError> {
-    let stream = stream(table).map_err(|error| failure(&error))?;
+    let stream = stream(table, STREAM.take()).map_err(|error| failure(&error))?;
     let mut compressor =
         COMPRESSOR.take().map_or_else(|| Compressor::new(LEVEL), Ok).map_err(|error| failure(&error))?;
     let packed = compressor.compress(&stream);
     COMPRESSOR.set(Some(compressor));
+    if stream.capacity() <= KEPT {
+        STREAM.set(stream);
+    }
     packed.map_err(|error| failure(&error))
 }
 
 thread_local! {
     /// Reused for all tables of a thread: to make and clear its working memory costs more than to compress a small table.
     static COMPRESSOR: Cell<Option<Compressor<'static>>> = const { Cell::new(None) };
+    static STREAM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-fn stream(table: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &table.schema())?;
+/// Of a large table the memory is not kept for the next one.
+const KEPT: usize = 1 << 22;
+
+/// The stream, written into a vector that may hold another one.
+fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError> {
+    into.clear();
+    let mut writer = StreamWriter::try_new(into, &table.schema())?;
     writer.write(table)?;
     writer.into_inner()
 }

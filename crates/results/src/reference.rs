@@ -6,6 +6,7 @@ use super::lossless::{deadlocks, pause_tree};
 use super::states::states;
 use super::tables::{flows, ports, queries, throughput};
 use super::{Names, Series};
+use pauseframe_fabric::FlowRecords;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Span, Time};
 
@@ -23,7 +24,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
     let topology = Topology::new();
     let names = Names { topology: &topology, workloads: &[], transports: &[] };
     vec![
-        ("flows", flows(&[], &names)),
+        ("flows", flows(&FlowRecords::default(), 0..0, &names)),
         ("queries", queries(&[], &names)),
         ("ports", ports(&[], &names, Span::ZERO)),
         ("series", Series::in_memory(0).into_columns(&names)),

@@ -3,7 +3,7 @@
 use super::VERSION;
 use super::rows::DropsByReason;
 use super::tables::{completion_time, flow_slowdown, query_time};
-use pauseframe_fabric::{FlowRecord, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{FlowRecords, FlowStatus, PortReport, QueryRecord};
 use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ impl Summary {
     /// Sums up a run: all its flows, queries, ports and priorities, recorded as tables or not.
     pub fn new(
         facts: RunFacts,
-        flows: &[FlowRecord],
+        flows: &FlowRecords,
         queries: &[QueryRecord],
         ports: &[PortReport],
     ) -> Summary {
@@ -167,7 +167,7 @@ impl Summary {
             series_full_at_s: facts.series_full.map(Time::as_secs_f64),
             datagrams_sent: flows.iter().map(|flow| flow.datagrams.sent).sum(),
             datagrams_lost: flows.iter().map(|flow| flow.datagrams.lost).sum(),
-            fct_us: completion_times(flows.iter().filter_map(completion_time)),
+            fct_us: completion_times(flows.iter().filter_map(|flow| completion_time(&flow))),
             slowdown: slowdowns(flows),
             query_fct_us: completion_times(queries.iter().filter_map(query_time)),
             name: facts.name,
@@ -192,8 +192,8 @@ fn completion_times(times: impl Iterator<Item = Span>) -> CompletionTimes {
     CompletionTimes { mean, p50, p99, p999 }
 }
 
-fn slowdowns(flows: &[FlowRecord]) -> Slowdowns {
-    let mut slowdowns: Vec<f64> = flows.iter().filter_map(flow_slowdown).collect();
+fn slowdowns(flows: &FlowRecords) -> Slowdowns {
+    let mut slowdowns: Vec<f64> = flows.iter().filter_map(|flow| flow_slowdown(&flow)).collect();
     slowdowns.sort_unstable_by(f64::total_cmp);
     let [p50, p99] = [0.5, 0.99].map(|p| percentile(&slowdowns, p));
     Slowdowns { p50, p99 }
@@ -223,7 +223,7 @@ pub fn peak_rss_bytes() -> Option<u64> {
 mod tests {
     use super::super::rows::idle_report;
     use super::*;
-    use pauseframe_fabric::FlowSpec;
+    use pauseframe_fabric::{FlowRecord, FlowSpec};
     use pauseframe_units::NodeId;
     use proptest::prelude::*;
 
@@ -307,6 +307,7 @@ mod tests {
     fn a_run_is_summed_up() {
         let flows =
             [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
+        let flows: FlowRecords = flows.into_iter().collect();
         let port = PortReport { drops: [1, 2, 4, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (3, 2, 1));
@@ -325,7 +326,7 @@ mod tests {
         let reference = include_str!("../../../docs/reference/results.md");
         let section = reference.split("## summary").nth(1).unwrap().split("Statistics over").next().unwrap();
         let quoted: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
-        let json = serde_json::to_string(&Summary::new(facts(), &[], &[], &[])).unwrap();
+        let json = serde_json::to_string(&Summary::new(facts(), &FlowRecords::default(), &[], &[])).unwrap();
         let mut rest = json.as_str();
         for name in quoted.into_iter().filter(|name| *name != "--json") {
             let key = format!("\"{name}\":");

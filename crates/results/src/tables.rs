@@ -1,50 +1,53 @@
 //! The tables of flows, queries, ports and throughput, column by column.
 
-use super::column::{Columns, dictionary, f64s, optional, u8s, u32s, u64s};
+use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u8s, u32s, u64s};
 use super::rows::{DropsByReason, Names};
 use crate::columns;
 use arrow_array::{UInt32Array, UInt64Array};
-use pauseframe_fabric::{Entity, FlowRecord, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{Entity, FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord};
 use pauseframe_topology::NodeKind;
 use pauseframe_transport::Failure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
+use std::ops::Range;
 use std::sync::Arc;
 
-/// The `flows` table: a row a flow, its number being its position in `records`.
-pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
-    let us = |value: fn(&FlowRecord) -> Option<f64>| optional(records.iter().map(value));
-    let counts = |value: fn(&FlowRecord) -> u64| u64s(records.iter().map(value));
-    let few = |value: fn(&FlowRecord) -> u32| u32s(records.iter().map(value));
-    let node = |value: fn(&FlowRecord) -> NodeId| dictionary(records, value, |node| names.node(node));
+/// The `flows` table: a row a flow, for the flows of some numbers.
+pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
+    let numbers = rows.start as u32..rows.end as u32;
+    let all = || records.range(rows.clone());
+    let us = |value: fn(&FlowRecord) -> Option<f64>| optional(all().map(|r| value(&r)));
+    let counts = |value: fn(&FlowRecord) -> u64| u64s(all().map(|r| value(&r)));
+    let few = |value: fn(&FlowRecord) -> u32| u32s(all().map(|r| value(&r)));
+    let node = |value: fn(&FlowRecord) -> NodeId| dictionary_of(all().map(|r| value(&r)), |n| names.node(n));
     columns! {
         /// Number, in the order of starts
-        flow = u32s(0..records.len() as u32);
+        flow = u32s(numbers);
         /// Name of the workload
-        workload = dictionary(records, |r| r.spec.workload, |w| names.workloads[w as usize].clone());
+        workload = dictionary_of(all().map(|r| r.spec.workload), |w| names.workloads[w as usize].clone());
         /// Name of the transport
-        transport = dictionary(records, |r| r.spec.transport, |t| names.transports[t as usize].clone());
+        transport = dictionary_of(all().map(|r| r.spec.transport), |t| names.transports[t as usize].clone());
         /// The query that it belongs to, by its number in `queries`
-        query or null = Arc::new(records.iter().map(|r| r.spec.query).collect::<UInt32Array>());
+        query or null = Arc::new(all().map(|r| r.spec.query).collect::<UInt32Array>());
         /// Who opens the connection
         src = node(|r| r.spec.source);
         /// Who accepts it
         dst = node(|r| r.spec.destination);
         /// Application bytes from src to dst; null for a long flow
-        size_bytes or null = Arc::new(records.iter().map(asked_size).collect::<UInt64Array>());
+        size_bytes or null = Arc::new(all().map(|r| asked_size(&r)).collect::<UInt64Array>());
         /// Application bytes back
         reply_bytes = counts(|r| r.spec.reply);
         /// In-order bytes delivered, both directions
         delivered_bytes = counts(|r| r.delivered);
         /// finished, running, stopped, failed
-        status = dictionary(records, |r| status_name(r.status), str::to_string);
+        status = dictionary_of(all().map(|r| status_name(r.status)), str::to_string);
         /// When the source opened the connection
-        start_us = f64s(records.iter().map(|r| r.spec.start.as_us_f64()));
+        start_us = f64s(all().map(|r| r.spec.start.as_us_f64()));
         /// When the last byte reached its application; null unless finished or stopped
         finish_us or null = us(finish_us);
         /// Completion time: finish - start, of finished flows
         fct_us or null = us(|r| completion_time(r).map(Span::as_us_f64));
         /// The flow alone in the idle network with an unlimited window
-        ideal_fct_us = f64s(records.iter().map(|r| r.ideal.as_us_f64()));
+        ideal_fct_us = f64s(all().map(|r| r.ideal.as_us_f64()));
         /// fct / ideal
         slowdown or null = us(flow_slowdown);
         /// Segments sent again; on a kept connection until its job is complete
@@ -82,7 +85,7 @@ pub fn flows(records: &[FlowRecord], names: &Names) -> Columns {
         /// From the start to the SYN-ACK at the source; null without a handshake of its own
         connect_us or null = us(connect_us);
         /// Why it failed: syn_timeout, data_timeout, refused, reset, retries_exhausted, rnr_retries_exhausted; else ""
-        failure = dictionary(records, |r| failure_name(r), str::to_string);
+        failure = dictionary_of(all().map(|r| failure_name(&r)), str::to_string);
     }
 }
 
@@ -374,7 +377,8 @@ mod tests {
             record(Stopped, u64::MAX, None),
             record(Failed, 100, None),
         ];
-        let batch = flows(&records, &names(&topology(), &labels())).batch();
+        let records: FlowRecords = records.into_iter().collect();
+        let batch = flows(&records, 0..4, &names(&topology(), &labels())).batch();
         assert_eq!(texts(&batch, "status"), ["finished", "running", "stopped", "failed"]);
         assert_eq!(floats(&batch, "finish_us"), [Some(40.0), None, Some(40.0), None]);
         assert_eq!(floats(&batch, "fct_us"), [Some(30.0), None, None, None]);

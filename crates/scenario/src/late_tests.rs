@@ -123,7 +123,7 @@ workload = {{ kind = "flows", flows = [{{ src = "host0", dst = "host1", size = "
     };
     for (rto, expected) in [("3 ms", ["finished", ""]), ("1 ms", ["failed", "data_timeout"])] {
         let results = go(&text(rto)).unwrap();
-        let flows = &results.flows;
+        let flows = &results.flows.batch();
         let text = |column: &str| {
             let values = flows.column_by_name(column).unwrap().as_dictionary::<Int32Type>();
             let values = values.downcast_dict::<StringArray>().unwrap();
@@ -142,7 +142,8 @@ topology = { kind = "star", hosts = 2, link = { rate = "1 Mbps", delay = "1 us" 
 workload = { kind = "permutation", size = "1000 TB" }
 "#;
     let results = go(text).unwrap();
-    let ideal = results.flows.column_by_name("ideal_fct_us").unwrap().as_primitive::<Float64Type>();
+    let flows = results.flows.batch();
+    let ideal = flows.column_by_name("ideal_fct_us").unwrap().as_primitive::<Float64Type>();
     assert_eq!(ideal.len(), 2);
     assert!(ideal.values().iter().all(|us| (us - Span::MAX.as_us_f64()).abs() < 1.0), "{ideal:?}");
 }

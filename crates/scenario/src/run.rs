@@ -20,7 +20,7 @@ use pauseframe_engine::{Control, Ending, Limits};
 use pauseframe_fabric::{Network, RunFailed, SamplePlan};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
-    Manifest, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary,
+    FlowTable, Manifest, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary,
 };
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
@@ -74,7 +74,7 @@ pub struct RunResults {
     /// The congestion controls that were loaded for it.
     pub plugins: Vec<PluginRecord>,
     /// The tables of docs/reference/results.md.
-    pub flows: RecordBatch,
+    pub flows: FlowTable,
     /// See there.
     pub queries: RecordBatch,
     /// See there.
@@ -99,19 +99,19 @@ pub struct RunResults {
 
 impl RunResults {
     /// The tables by their names.
-    pub fn tables(&self) -> [(&'static str, &RecordBatch); 11] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 11] {
         [
-            ("flows", &self.flows),
-            ("queries", &self.queries),
-            ("ports", &self.ports),
-            ("series", &self.series),
-            ("throughput", &self.throughput),
-            ("pause_tree", &self.pause_tree),
-            ("states", &self.states),
-            ("deadlocks", &self.deadlocks),
-            ("jobs", &self.jobs),
-            ("ranks", &self.ranks),
-            ("timeline", &self.timeline),
+            ("flows", self.flows.batch()),
+            ("queries", self.queries.clone()),
+            ("ports", self.ports.clone()),
+            ("series", self.series.clone()),
+            ("throughput", self.throughput.clone()),
+            ("pause_tree", self.pause_tree.clone()),
+            ("states", self.states.clone()),
+            ("deadlocks", self.deadlocks.clone()),
+            ("jobs", self.jobs.clone()),
+            ("ranks", self.ranks.clone()),
+            ("timeline", self.timeline.clone()),
         ]
     }
 }

@@ -115,7 +115,7 @@ timeline = true
     assert_near(&results.jobs, "ideal_us", &[ideal]);
     assert_near(&results.jobs, "slowdown", &[time / ideal]);
     assert_eq!(
-        (counts(&results.jobs, "messages"), counts(&results.flows, "size_bytes")),
+        (counts(&results.jobs, "messages"), counts(&results.flows.batch(), "size_bytes")),
         (vec![1], vec![1460])
     );
     assert_eq!(texts(&results.timeline, "activity"), ["compute", "waiting", "compute"]);
@@ -167,7 +167,7 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     assert_eq!(results.flows.num_rows(), 4);
     assert_eq!(results.summary.flows_finished, 4);
     // They are open as long as the application: nobody waits for a connection.
-    assert_eq!(floats(&results.flows, "fct_us"), [None; 4]);
+    assert_eq!(floats(&results.flows.batch(), "fct_us"), [None; 4]);
     assert_eq!(results.summary.fct_us.p99, None);
 }
 
@@ -247,8 +247,8 @@ fn requests_on_a_kept_connection_follow_each_other_at_once() {
     let results = exact("kind = \"star\"\nhosts = 2", "100 Gbps", "500 ns", "", workload);
     let exchange = 2.0 * (540.0 * 8e-5 + 0.5) + 2.0 * (1040.0 * 8e-5 + 0.5);
     let starts: Vec<f64> = (0..20).map(|number| f64::from(number) * exchange).collect();
-    assert_near(&results.flows, "start_us", &starts);
-    assert_near(&results.flows, "fct_us", &[exchange; 20]);
+    assert_near(&results.flows.batch(), "start_us", &starts);
+    assert_near(&results.flows.batch(), "fct_us", &[exchange; 20]);
 }
 
 #[test]
@@ -448,7 +448,7 @@ flows = [
 "#,
     );
     // The compute time begins with the delivery.
-    assert_near(&results.flows, "start_us", &[0.0, ONE + 10.0, 100.0]);
+    assert_near(&results.flows.batch(), "start_us", &[0.0, ONE + 10.0, 100.0]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn write_for_ever(path: &Path) -> ! {
         warnings: Vec::new(),
         out: None,
     };
-    let summary = Summary::new(facts, &[], &[], &[]);
+    let summary = Summary::new(facts, &pauseframe_fabric::FlowRecords::default(), &[], &[]);
     loop {
         let mut folder = ResultsFolder::create(path, true, &Manifest::running("killed", 1)).unwrap();
         for name in TABLES {

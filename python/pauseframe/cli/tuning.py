@@ -58,7 +58,7 @@ def tune(
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of the search [default: 3].")] = None,
     held_out: Annotated[
         int | None,
-        typer.Option("--held-out", min=2, help="Further seeds, for the answer alone [default: 40]."),
+        typer.Option("--held-out", min=2, help="Further seeds, for the answer alone [default: 60]."),
     ] = None,
     search_seed: Annotated[
         int | None, typer.Option("--search-seed", min=0, help="Seed of the search itself [default: 1].")
@@ -116,8 +116,10 @@ def tune(
     from pauseframe.cli.sweeps import _shard
     from pauseframe.sweep.plan import Source
     from pauseframe.tune.export import TARGETS, export_answer
-    from pauseframe.tune.study import carry_out
+    from pauseframe.tune.study import carry_out, writes_answer
 
+    own = _shard(shard)
+    export = export if writes_answer(own) else None
     if export is not None and export[0] not in TARGETS:
         raise typer.BadParameter(f"{export[0]!r} is neither sonic nor linux", param_hint="--export")
     if export is not None and export[1].exists() and any(export[1].iterdir()):
@@ -128,7 +130,7 @@ def tune(
     source.set(changes_of(set_ or []))
     study = _study(source, parameter or [], minimize or [], maximize or [], constraint or [], given)
     result = carry_out(
-        study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), threads=threads,
+        study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=own, threads=threads,
         beside_random=beside_random, play=play, progress=not quiet,
     )  # fmt: skip
     exported = None

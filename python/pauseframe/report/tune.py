@@ -8,15 +8,18 @@ from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe.report import figures
 from pauseframe.report.build import _environment, _plotly_js, _script_json
+from pauseframe.report.sweep import LOG_FROM, _unit
 from pauseframe.sweep.spec import label
 from pauseframe.tune import text
 from pauseframe.tune.parameters import split_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pauseframe.report.figures import Figure, Trace
 
+INTERVALS = {"prediction interval": "prediction", "confidence interval": "confidence"}
 STATES = {"complete": "all seeds", "pruned": "fell behind", "violates": "breaks a constraint"}
 
 
@@ -28,6 +31,10 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
         items.append(figure)
         return len(items) - 1
 
+    beside = [
+        (text.objective_title(record, n), add(_beside(record, n)))
+        for n in range(len(record["objectives"]) if record["recommended"] else 0)
+    ]
     slices = [(one["path"], add(_slice(one, record))) for one in record["sensitivity"] if one["points"]]
     progress = [(text.objective_title(record, n), add(_progress(record, n))) for n in range(len(record["objectives"]))]
     scatter = [
@@ -45,6 +52,7 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
             record=record,
             text=text,
             label=label,
+            beside=beside,
             slices=slices,
             progress=progress,
             scatter=scatter,
@@ -64,10 +72,20 @@ def _number(value: Any) -> float | None:
     return None if found is None else found[0]
 
 
+def _has_value(trial: dict[str, Any], number: int) -> bool:
+    """Whether a setting has an objective that compares with others: values of shortened runs do not."""
+    return bool(trial["values"]) and trial["values"][number] is not None and not trial["shortened"]
+
+
+def _values(record: dict[str, Any], number: int) -> list[float]:
+    return [one["values"][number] for one in record["trials"] if _has_value(one, number)]
+
+
 def _x_axis(path: str, record: dict[str, Any]) -> figures.Axis:
     entry = next(one for one in record["parameters"] if one["path"] == path)
     if "choices" in entry:
-        return {"title": path, "type": "category"}
+        names = [label(value) for value in entry["choices"]]
+        return {"title": path, "type": "category", "categoryorder": "array", "categoryarray": names}
     found = split_unit(entry["low"])
     axis: figures.Axis = {"title": path if found is None else f"{path} ({found[1]})"}
     return axis | {"type": "log"} if entry["log"] else axis
@@ -75,6 +93,51 @@ def _x_axis(path: str, record: dict[str, Any]) -> figures.Axis:
 
 def _x(value: Any, axis: figures.Axis) -> Any:
     return label(value) if axis.get("type") == "category" else _number(value)
+
+
+def _beside(record: dict[str, Any], number: int) -> Figure:
+    """An objective of the recommended setting and of what it is compared with: median and both intervals."""
+    judged = [record["recommended"], *record["references"]]
+    shown = [(one["name"], one["objectives"][number]) for one in judged if one["objectives"]]
+    shown = [(name, entry) for name, entry in shown if entry["median"] is not None]
+    known = [
+        value
+        for _, entry in shown
+        for value in (entry["median"], *(entry[key][end] for key in INTERVALS.values() for end in ("low", "high")))
+        if value is not None
+    ]
+    scale, axis = _value_axis(record, number, known)
+    traces: list[Trace] = []
+    for width, (title, key) in zip((2, 8), INTERVALS.items(), strict=True):
+        ends: list[Any] = []
+        names: list[Any] = []
+        for name, entry in shown:
+            low, high = entry[key]["low"], entry[key]["high"]
+            if low is not None or high is not None:  # an infinite end is beyond the figure
+                ends += [(min(known) if low is None else low) * scale, (max(known) if high is None else high) * scale]
+                ends, names = [*ends, None], [*names, *[name] * 3]
+        line = figures._line(0, title, figures.short(ends), names, "%{x:.4s}" + axis["ticksuffix"])
+        traces.append(line | {"line": {"width": width}, "cliponaxis": False})
+    medians = figures.short([entry["median"] * scale for _, entry in shown])
+    dots = figures._line(1, "median", medians, [name for name, _ in shown], "%{customdata}")
+    form = text.objective_form(record, number)
+    texts = [text.with_interval(entry, form) for _, entry in shown]
+    traces.append(dots | {"mode": "markers", "customdata": texts, "cliponaxis": False})
+    figure = figures._figure(traces, axis | {"title": ""}, {"type": "category", "autorange": "reversed"})
+    return figure | {"height": 110 + 34 * len(shown)}
+
+
+def _log_or_zero(values: Sequence[float]) -> figures.Axis:
+    """A logarithmic axis where values are far apart, else one that begins at zero."""
+    far = min(values, default=0) > 0 and max(values) > LOG_FROM * min(values)
+    return {"type": "log"} if far else {"rangemode": "tozero"}
+
+
+def _value_axis(record: dict[str, Any], number: int, values: Sequence[float]) -> tuple[float, figures.Axis]:
+    """What values of an objective are multiplied by, and their axis."""
+    metric = record["objectives"][number]["metric"]
+    scale, suffix = _unit(metric.partition(" where ")[0], relative=len(record["scenarios"]) > 1)
+    return scale, {"title": metric.replace(" where ", "<br>where "), "ticksuffix": suffix} | _log_or_zero(values)
 
 
 def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
@@ -92,8 +155,8 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
             for point in one["points"]
             if point["ratios"] and point["ratios"][number] is not None
         ]
-        if axis.get("type") != "category":
-            rows.sort()
+        order = axis.get("categoryarray")
+        rows.sort(key=lambda row: row[0] if order is None else order.index(row[0]))
         x, y, names = zip(*rows, strict=True)
         trace = figures._line(number, objective["metric"], list(x), figures.short(y), "× %{y:.3~g}<br>%{customdata}")
         traces.append(trace | {"mode": "lines+markers", "customdata": list(names), "cliponaxis": False})
@@ -108,15 +171,12 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
 def _progress(record: dict[str, Any], number: int) -> Figure:
     """The objective of every setting in the order of trials, and the best so far."""
     better = max if record["objectives"][number]["maximize"] else min
+    scale, axis = _value_axis(record, number, _values(record, number))
     traces: list[Trace] = []
     for place, (state, name) in enumerate(STATES.items()):
-        mine = [
-            one
-            for one in record["trials"]
-            if one["state"] == state and one["values"] and one["values"][number] is not None
-        ]
+        mine = [one for one in record["trials"] if one["state"] == state and _has_value(one, number)]
         if mine:
-            x, y = [one["number"] for one in mine], [one["values"][number] for one in mine]
+            x, y = [one["number"] for one in mine], [one["values"][number] * scale for one in mine]
             trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
             traces.append(
                 trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
@@ -124,48 +184,49 @@ def _progress(record: dict[str, Any], number: int) -> Figure:
     best: list[float] = []
     complete = [one for one in record["trials"] if one["state"] == "complete" and one["values"][number] is not None]
     for one in complete:
-        best.append(better([*best[-1:], one["values"][number]]))
+        best.append(better([*best[-1:], one["values"][number] * scale]))
     if best:
         line = figures._line(
             len(STATES), "best so far", [one["number"] for one in complete], figures.short(best), "%{y:.4s}"
         )
         traces.append(line | {"mode": "lines", "line": {"shape": "hv"}})
-    return figures._figure(traces, {"title": "setting"}, {"title": record["objectives"][number]["metric"]})
+    return figures._figure(traces, {"title": "setting"}, axis)
 
 
 def _scatter(path: str, record: dict[str, Any]) -> Figure:
     """The first objective over one parameter, for all settings."""
     axis = _x_axis(path, record)
+    scale, y_axis = _value_axis(record, 0, _values(record, 0))
     traces: list[Trace] = []
     for place, (state, name) in enumerate(STATES.items()):
-        mine = [
-            one for one in record["trials"] if one["state"] == state and one["values"] and one["values"][0] is not None
-        ]
+        mine = [one for one in record["trials"] if one["state"] == state and _has_value(one, 0)]
         if mine:
-            x, y = [_x(one["settings"][path], axis) for one in mine], [one["values"][0] for one in mine]
+            x, y = [_x(one["settings"][path], axis) for one in mine], [one["values"][0] * scale for one in mine]
             trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
             traces.append(
                 trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
             )
-    return figures._figure(traces, axis, {"title": record["objectives"][0]["metric"]})
+    return figures._figure(traces, axis, y_axis)
 
 
 def _front(record: dict[str, Any]) -> Figure:
     """Both objectives of all complete settings, and of the front."""
     complete = [one for one in record["trials"] if one["state"] == "complete" and None not in one["values"]]
     names = [text.settings_text(one["settings"]) for one in complete]
-    x, y = [one["values"][0] for one in complete], [one["values"][1] for one in complete]
-    everything = figures._line(0, "all seeds of the search", x, figures.short(y), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
+    scales, axes = zip(*(_value_axis(record, n, [one["values"][n] for one in complete]) for n in (0, 1)), strict=True)
+    x, y = ([one["values"][n] * scales[n] for one in complete] for n in (0, 1))
+    everything = figures._line(0, "search seeds", x, figures.short(y), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
     traces: list[Trace] = [everything | {"mode": "markers", "customdata": names}]
-    ends = [[entry["median"] for entry in one["objectives"]] for one in record["front"]]
     points = sorted(
-        (*pair, text.settings_text(one["settings"]))
-        for pair, one in zip(ends, record["front"], strict=True)
-        if None not in pair
+        (*(entry["median"] * scale for entry, scale in zip(one["objectives"], scales, strict=True)), name)
+        for one in record["front"]
+        if None not in [entry["median"] for entry in one["objectives"]]
+        for name in [text.settings_text(one["settings"])]
     )
     if points:
         px, py, shown = zip(*points, strict=True)
-        line = figures._line(1, "Pareto front", list(px), figures.short(py), "%{x:.4s}, %{y:.4s}<br>%{customdata}")
+        line = figures._line(
+            1, "Pareto front, with the check seeds", list(px), figures.short(py), "%{x:.4s}, %{y:.4s}<br>%{customdata}"
+        )
         traces.append(line | {"mode": "lines+markers", "customdata": list(shown)})
-    titles = [one["metric"] for one in record["objectives"]]
-    return figures._figure(traces, {"title": titles[0]}, {"title": titles[1]})
+    return figures._figure(traces, *axes)

@@ -454,8 +454,8 @@ class Host(Part):
     """
     wire_jitter: str | None = None
     """Up to this much later what a host has sent reaches its switch, at random, in order. "auto": 8 frame times of the
-    mtu on the host's link, 3 to 7 where 8 take more than 10 us, for datagrams and for frames that leave right
-    behind another, in lossy classes, while at least two flows are under way; default "auto".
+    mtu on the host's link, 3 to 7 where 8 take more than 10 us, for frames of TCP and RoCE that leave right behind
+    another, in lossy classes, while at least two flows are under way; default "auto".
     """
     wire_burst: str | None = None
     """Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from coming to

@@ -15,13 +15,12 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
-import socket
 import struct
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from pauseframe._files import HOST
 from pauseframe._results_folder import DamagedResultsError
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class BatchWriter:
     """A new batch of this process in a folder. The file appears with its first record."""
 
     def __init__(self, folder: Path) -> None:
-        name = f"{socket.gethostname()}+{os.getpid()}+{secrets.token_hex(4)}{ENDING}"
+        name = f"{HOST}+{os.getpid()}+{os.urandom(4).hex()}{ENDING}"
         self.path = folder / name
         self._file = -1
         self._synced = time.monotonic()
@@ -240,7 +239,7 @@ def batch_files(folder: Path) -> list[Path]:
 
 def finished_in(folder: Path, process: int) -> set[str]:
     """The keys of the runs in the batches that a process of this machine has written."""
-    begin = f"{socket.gethostname()}+{process}+"
+    begin = f"{HOST}+{process}+"
     return {entry.key for entry in Batches(folder).runs.values() if entry.path.name.startswith(begin)}
 
 

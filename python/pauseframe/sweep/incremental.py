@@ -6,6 +6,8 @@ Workers, or the connection to a cluster, are kept between calls. Runs are kept i
 from __future__ import annotations
 
 import json
+import math
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.5
 """Between looks for runs that other shards compute."""
+SAY_AFTER_S = 30.0
+"""Of waiting for other shards, which may not have been started."""
 
 
 class IncrementalSweep:
@@ -49,6 +53,8 @@ class IncrementalSweep:
     ) -> None:
         if jobs is not None and jobs < 1:
             raise InputError(f"jobs = {jobs}: at least one")
+        if shard is not None and not 1 <= shard[0] <= shard[1]:
+            raise InputError(f"shard {shard[0]}/{shard[1]}: the first number is from 1 to the second")
         self.folder = folder
         self.runs: dict[str, PlannedRun] = {}
         """All runs so far, by key."""
@@ -104,6 +110,7 @@ class IncrementalSweep:
     def _of_others(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
         """Waits for the runs that the other shards compute into this folder."""
         waiting = {run.key: run for run in runs}
+        end = time.monotonic() + SAY_AFTER_S
         while waiting:
             there = Batches(self.folder / BATCHES).runs
             for key, run in list(waiting.items()):
@@ -112,6 +119,9 @@ class IncrementalSweep:
                 elif (failure := read_failure(self.folder / run.path)) is not None:
                     yield Outcome(waiting.pop(key), failure["message"])
             if waiting:
+                if time.monotonic() > end:
+                    sys.stderr.write(f"waiting for {len(waiting)} runs of the other shards: are all of them running?\n")
+                    end = math.inf
                 time.sleep(LOOK_EVERY_S)
 
     def finish(self, name: str, axes: dict[str, list[Value]]) -> Sweep:

@@ -18,7 +18,6 @@ import json
 import os
 import selectors
 import signal
-import subprocess
 import sys
 import time
 from collections import deque
@@ -27,10 +26,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from pauseframe.sweep.batch import finished_in
+from pauseframe.sweep.fork import Fork, can_fork
 from pauseframe.sweep.memory import available_bytes, resident_bytes
 from pauseframe.sweep.task import Outcome, task_for
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Sequence
 
     from pauseframe.sweep.plan import PlannedRun
@@ -88,19 +89,26 @@ def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator
         pool.close()
 
 
+def _spawned(needs_packages: bool) -> subprocess.Popen[bytes]:
+    """A worker in a new interpreter."""
+    import subprocess
+
+    package_root = str(Path(__file__).parents[2])
+    paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(
+        [sys.executable, "-P" if needs_packages else "-SP", "-m", "pauseframe.sweep.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        process_group=0,  # Ctrl-C on the terminal is for the sweep alone
+    )
+
+
 class _Worker:
     """A worker process and the runs that it has been given."""
 
     def __init__(self, needs_packages: bool) -> None:
-        package_root = str(Path(__file__).parents[2])
-        paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        self.process = subprocess.Popen(
-            [sys.executable, "-P" if needs_packages else "-SP", "-m", "pauseframe.sweep.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            process_group=0,  # Ctrl-C on the terminal is for the sweep alone
-        )
+        self.process = Fork() if can_fork() else _spawned(needs_packages)
         self.runs: deque[PlannedRun] = deque()
         """What it has been given and has not answered; it is busy with the first."""
         self.ready = False

@@ -17,12 +17,11 @@ import json
 import os
 import shlex
 import shutil
-import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pauseframe import _core
-from pauseframe._files import is_alive, write_text
+from pauseframe._files import HOST, is_alive, write_text
 from pauseframe._results_folder import FINISHED, digest_of
 from pauseframe.sweep.batch import BATCHES
 
@@ -76,7 +75,7 @@ class Store:
     def scratch(self) -> Path:
         """A new folder for a run that is about to begin."""
         self.scratch_root.mkdir(parents=True, exist_ok=True)
-        path = self.scratch_root / f"{socket.gethostname()}+{os.getpid()}+{next(_numbers)}"
+        path = self.scratch_root / f"{HOST}+{os.getpid()}+{next(_numbers)}"
         shutil.rmtree(path, ignore_errors=True)  # of a process with the same number, before a restart
         path.mkdir()
         return path
@@ -102,7 +101,7 @@ class Store:
         for path in self.scratch_root.iterdir():
             host, _, rest = path.name.partition("+")
             number = rest.partition("+")[0]
-            if host == socket.gethostname() and number.isdigit() and not is_alive(int(number)):
+            if host == HOST and number.isdigit() and not is_alive(int(number)):
                 shutil.rmtree(path, ignore_errors=True)
 
     def place(self, key: str, target: Path) -> None:

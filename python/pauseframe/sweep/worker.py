@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 from queue import SimpleQueue
 from threading import Thread
@@ -38,8 +37,9 @@ def serve() -> None:
 
 
 def _read(tasks: SimpleQueue[str]) -> None:
-    for line in sys.stdin:
-        tasks.put(line)
+    with os.fdopen(0, encoding="utf-8") as told:
+        for line in told:
+            tasks.put(line)
     os._exit(0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field
+from math import comb
 from typing import TYPE_CHECKING
 
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -31,20 +32,25 @@ FRONT = 8
 
 
 @dataclass(frozen=True)
-class Interval:
-    """What one more seed gives: the range of the values of n seeds contains it with a probability of (n-1)/(n+1).
+class PredictionInterval:
+    """The range of n values, for further values from the same continuous distribution, whatever that is.
 
-    Exact for any continuous distribution (Wilks, 1941), seeds being drawn independently.
+    Of the n + 1 gaps that n values leave, n - 1 lie inside the range, and a further value falls into each with the same
+    probability (Wilks, "Statistical prediction with special reference to the problem of tolerance limits", 1942).
     """
 
     n: int
     low: float
     high: float
 
-    @property
-    def coverage(self) -> float:
-        """The probability."""
-        return (self.n - 1) / (self.n + 1)
+    def covers(self, least: int = 1, of: int = 1) -> float:
+        """The probability that at least `least` of `of` further values lie in it.
+
+        >>> PredictionInterval(60, 1.0, 2.0).covers() == 59 / 61
+        True
+        """
+        ways = sum(comb(self.n - 2 + inside, inside) * (of - inside + 1) for inside in range(least, of + 1))
+        return ways / comb(self.n + of, of)
 
 
 @dataclass
@@ -56,7 +62,8 @@ class Judged:
     setting: Setting
     estimates: list[Estimate]
     """Of each objective: the median over the seeds."""
-    one_seed: list[Interval]
+    predictions: list[PredictionInterval]
+    """Of each objective: where further seeds lie."""
     ratios: list[Estimate | None] = field(default_factory=list)
     """To the recommended setting, seed by seed, of each objective; None where that is zero or infinite."""
     broken: dict[str, int] = field(default_factory=dict)
@@ -165,7 +172,7 @@ def _finalists(lab: Laboratory, found: Outcome, known: Sequence[int], check: Seq
     search = [seed for seed in known if seed not in check]
     if len(spec.objectives) > 1:
         front = _nondominated(complete, search, scale, spec)
-        best = sorted(front, key=lambda one: _regret(one, front, search, scale, spec))[:FRONT]
+        best = _spread(front, FRONT, search, scale, spec)
     else:
         best = sorted(complete, key=lambda one: _score(one, spec.objectives[0], search, scale, spec))[: spec.finalists]
     lab.measure([(one, check) for one in best])
@@ -173,6 +180,22 @@ def _finalists(lab: Laboratory, found: Outcome, known: Sequence[int], check: Seq
     if len(spec.objectives) > 1:
         return sorted(kept, key=lambda one: _regret(one, kept, known, scale, spec))
     return sorted(kept, key=lambda one: _score(one, spec.objectives[0], known, scale, spec))
+
+
+def _spread(front: Sequence[Setting], count: int, seeds: Sequence[int], scale: Scale, spec: Spec) -> list[Setting]:
+    """Points all over a front: that of the least regret, then each time the farthest from those that were taken."""
+    scores = {id(one): [_score(one, o, seeds, scale, spec) for o in spec.objectives] for one in front}
+    ranges = [(min(column), max(column)) for column in zip(*scores.values(), strict=True)]
+    places = {
+        one: [(score - low) / (high - low or 1.0) for score, (low, high) in zip(mine, ranges, strict=True)]
+        for one, mine in scores.items()
+    }
+    left = sorted(front, key=lambda one: _regret(one, front, seeds, scale, spec))
+    taken, left = left[:1], left[1:]
+    while left and len(taken) < count:
+        distance = [min(math.dist(places[id(one)], places[id(other)]) for other in taken) for one in left]
+        taken.append(left.pop(distance.index(max(distance))))
+    return taken
 
 
 def _score(setting: Setting, objective: Objective, seeds: Sequence[int], scale: Scale, spec: Spec) -> float:
@@ -220,7 +243,7 @@ def judge(
         mine = [values[seed] for seed in seeds]
         varies = len(set(mine)) > 1
         judged.estimates.append(estimate(mine, varies=varies))
-        judged.one_seed.append(Interval(len(mine), min(mine), max(mine)))
+        judged.predictions.append(PredictionInterval(len(mine), min(mine), max(mine)))
         if against is not None:
             theirs = per_seed(against.setting, objective, scale, spec)
             pairs = [(values[seed], theirs[seed]) for seed in seeds]
@@ -257,7 +280,8 @@ def _slack(lab: Laboratory, parameter: Parameter, setting: Setting, seeds: Seque
     ]
     within = [one.kept and all(ratio <= 1 + lab.spec.sensitivity for ratio in one.ratios) for one in points]
     if not parameter.is_range:
-        good = [value, *(one.value for one, fine in zip(points, within, strict=True) if fine)]
+        fine = [value, *(one.value for one, kept in zip(points, within, strict=True) if kept)]
+        good = [one for one in parameter.choices if one in fine]
         return Slack(parameter.path, value, None, None, False, False, good, points)
     here = parameter.position(parameter.number(value) or 0.0)
     low, open_low = _edge(points, within, here, lab.spec.sensitivity, side=-1)

@@ -69,15 +69,16 @@ def _judged(one: Judged, spec: Spec) -> dict[str, Any]:
     objectives = []
     for number, objective in enumerate(spec.objectives[: len(one.estimates)]):
         ratio = one.ratios[number] if one.ratios else None
-        interval = one.one_seed[number]
+        interval = one.predictions[number]
         objectives.append(
             {
                 "metric": objective.metric.text,
                 **_estimate(one.estimates[number]),
-                "one_seed": {
+                "prediction": {
                     "low": _number(interval.low),
                     "high": _number(interval.high),
-                    "coverage": interval.coverage,
+                    "covers_one": interval.covers(),
+                    "covers_18_of_20": interval.covers(18, 20),
                 },
                 "ratio": None if ratio is None else _estimate(ratio),
                 "samples": one.samples.get(objective.metric.text),
@@ -102,9 +103,7 @@ def _estimate(one: Estimate) -> dict[str, Any]:
     return {
         "n": one.n,
         "median": _number(one.median),
-        "low": _number(one.low),
-        "high": _number(one.high),
-        "coverage": one.coverage,
+        "confidence": {"low": _number(one.low), "high": _number(one.high), "level": one.coverage},
     }
 
 
@@ -140,6 +139,7 @@ def _trial(one: Trial, spec: Spec) -> dict[str, Any]:
         "state": one.state,
         "values": [_number(value) for value in one.values],
         "seeds": one.seeds,
+        "shortened": one.shortened,
         "refused": one.setting.refused,
         "broken": broken,
     }

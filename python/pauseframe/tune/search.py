@@ -34,7 +34,7 @@ REFINE_FROM = 0.4
 STEP_FIRST, STEP_LAST = 0.1, 0.01
 """Standard deviation of such a step, as a share of each range, at its first and at the last trial."""
 POPULATION = 16
-"""Of NSGA-II: a search of this size has few generations otherwise."""
+"""Of NSGA-II: a search of this size has few generations otherwise. With one parameter it is a random search."""
 UNKNOWN = 1e18
 """Stands for an infinitely bad value: a journal cannot hold infinity."""
 
@@ -52,6 +52,8 @@ class Trial:
     values: list[float] = field(default_factory=list)
     """The objectives over the seeds that it had."""
     seeds: int = 0
+    shortened: bool = False
+    """Whether it ended in the run that `first_stop` shortens: its values are of that run."""
 
 
 @dataclass
@@ -113,11 +115,15 @@ class Search:
         self._parameters = list(parameters)
         self._starts = list(starts)
         self._seeds = list(seeds)
-        self._steps = rungs(len(self._seeds), self._spec.halving if halving and len(self._spec.objectives) == 1 else 1)
+        halves = halving and len(self._spec.objectives) == 1
+        self._rungs = [(count, False) for count in rungs(len(self._seeds), self._spec.halving if halves else 1)]
+        """Seeds at each step of successive halving, and whether their runs are shortened."""
+        if halves and self._spec.first_stop:
+            self._rungs.insert(0, (1, True))
         self._count = self._spec.trials if trials is None else trials
         self._told = told or (lambda _: None)
         self._trials: list[Trial] = []
-        self._scale = Scale({})
+        self._scale = self._first_scale = Scale({})
         self._optuna = optuna()
         self._random = Random(self._spec.search_seed)
         self._steps_from_best = False
@@ -128,7 +134,7 @@ class Search:
         several = len(self._spec.objectives) > 1
         if sampler == "random":
             chosen = library.samplers.RandomSampler(seed=seed)
-        elif sampler == "nsga2" or (sampler == "auto" and several):
+        elif sampler == "nsga2":
             chosen = library.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
         else:
             chosen = library.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=STARTUP)
@@ -181,42 +187,49 @@ class Search:
                 self._tell(trial, handle, "refused")
             else:
                 alive.append((trial, handle))
-        if self._spec.first_stop and self._steps[0] < len(self._seeds):
-            alive = self._rung(alive, 0, self._seeds[:1], short=True)
-        for count in self._steps:
-            alive = self._rung(alive, count, self._seeds[:count])
+        for number in range(len(self._rungs)):
+            alive = self._rung(alive, number)
         for trial, handle in alive:
             self._tell(trial, handle, "complete")
 
-    def _rung(self, alive: list[Any], step: int, seeds: Sequence[int], short: bool = False) -> list[Any]:
+    def _rung(self, alive: list[Any], number: int) -> list[Any]:
         """Measures settings at a step; those that break a constraint or fall behind end here."""
+        count, short = self._rungs[number]
+        seeds = self._seeds[:count]
         self._lab.measure([(trial.setting, seeds) for trial, _ in alive], short)
-        if not self._scale.of:
-            self._scale = scale_from([one.setting for one in self._trials], self._spec)
+        self._find_scale(short)
         left = []
         for trial, handle in alive:
-            trial.seeds = len(seeds)
+            trial.seeds, trial.shortened = count, short
             trial.values = self._values(trial.setting, seeds, short)
             if trial.setting.failures:
                 self._tell(trial, handle, "failed")
             elif not short and not keeps_all(trial.setting, self._spec, seeds):
                 self._tell(trial, handle, "violates")
-            elif len(seeds) < len(self._seeds) and self._falls_behind(trial, handle, step):
+            elif self._falls_behind(trial, handle, number):
                 self._tell(trial, handle, "pruned")
             else:
                 left.append((trial, handle))
         return left
 
-    def _falls_behind(self, trial: Trial, handle: Any, step: int) -> bool:
-        if len(self._spec.objectives) > 1 or len(self._steps) == 1:
+    def _find_scale(self, short: bool) -> None:
+        settings = [one.setting for one in self._trials]
+        if short and not self._first_scale.of:
+            self._first_scale = scale_from(settings, self._spec, short)
+        elif not short and not self._scale.of:
+            self._scale = scale_from(settings, self._spec)
+
+    def _falls_behind(self, trial: Trial, handle: Any, number: int) -> bool:
+        """Whether successive halving ends a setting; it compares settings at the same step only."""
+        if number == len(self._rungs) - 1:
             return False
-        handle.report(_finite(trial.values[0]), step + 1)
+        handle.report(_finite(trial.values[0]), max(2, self._spec.halving) ** number)
         return trial.origin == "search" and bool(handle.should_prune())
 
     def _values(self, setting: Setting, seeds: Sequence[int], short: bool) -> list[float]:
         found = []
         for objective in self._spec.objectives:
-            values = per_seed(setting, objective, self._scale, self._spec, short)
+            values = per_seed(setting, objective, self._first_scale if short else self._scale, self._spec, short)
             found.append(statistics.median(values[seed] for seed in seeds))
         return found
 

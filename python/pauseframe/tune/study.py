@@ -81,6 +81,7 @@ def prepare(source: Source, spec: Spec) -> Study:
     spec.situations = spec.situations or [Situation(ALONE, {})]
     base = source.resolve()
     _check_situations(source, spec)
+    _check_first_stop(source, spec)
     if spec.problems:
         raise failure(spec.problems)
     facts = facts_of(base)
@@ -129,6 +130,20 @@ def _check_situations(source: Source, spec: Spec) -> None:
         except _core.ScenarioError as error:
             for item in error.problems:
                 spec.complain(f"{place}.{item['path']}", item["value"], item["message"], item["hint"])
+
+
+def _check_first_stop(source: Source, spec: Spec) -> None:
+    """The shortened runs are shorter than the others."""
+    for one in spec.situations if spec.first_stop and not spec.problems else ():
+        try:
+            first = facts_of(source.resolve_with(one.changes | {"stop.time": spec.first_stop})).size("stop.time")
+            whole = facts_of(source.resolve_with(one.changes)).size("stop.time")
+        except _core.ScenarioError as error:
+            item = error.problems[0]
+            return spec.complain("first_stop", spec.first_stop, item["message"], item["hint"])
+        if whole is not None and first is not None and first >= whole:
+            return spec.complain("first_stop", spec.first_stop, "must be below stop.time, which ends the other runs")
+    return None
 
 
 def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -> None:
@@ -323,7 +338,7 @@ def carry_out(
     plugins = tuple(one for one in loaded_files() if one.is_file)
     runs = IncrementalSweep(folder / RUNS, store=store, jobs=jobs, on=on, threads=threads, shard=shard, plugins=plugins)
     lab = Simulations(study.source, study.spec, runs, display.run_ended)
-    first = shard is None or shard[0] == 1
+    first = writes_answer(shard)
     try:
         answer = _search(study, lab, folder / JOURNAL if first else None, beside_random, display)
         runs.finish(study.name, lab.axes())
@@ -340,14 +355,18 @@ def carry_out(
         "waited_s": lab.waited_s,
         "wall_s": time.perf_counter() - begun,
     }
-    record = as_record(study, answer)
+    record = as_record(study, answer) | {"decisive": record_decisive(study, answer, folder) if first and play else []}
     if first:
-        record["decisive"] = record_decisive(study, answer, folder) if play else []
         write_text(folder / ANSWER, json.dumps(record, indent=1, default=label) + "\n", sync=True)
         from pauseframe.report.tune import build_tune_report
 
         build_tune_report(record, folder / "report.html")
     return Tuning(folder, study, answer, record)
+
+
+def writes_answer(shard: tuple[int, int] | None) -> bool:
+    """All shards find the same answer; the first writes it."""
+    return shard is None or shard[0] == 1
 
 
 def _search(study: Study, lab: Laboratory, journal: Path | None, beside_random: bool, display: Display) -> Answer:

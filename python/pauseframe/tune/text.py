@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN_FRONT = 8
+LARGE_RATIO = 3.0
+"""From here on a ratio stands as it is, not as a percentage."""
 
 
 def objective_form(record: dict[str, Any], number: int) -> Any:
@@ -32,19 +34,31 @@ def with_interval(one: dict[str, Any], form: Any) -> str:
     """'1.2 ms [1.1 ms, 1.3 ms]'."""
     if one["median"] is None:
         return "none"
-    ends = "" if one["low"] is None or one["high"] is None else f" [{form(one['low'])}, {form(one['high'])}]"
+    low, high = one["confidence"]["low"], one["confidence"]["high"]
+    ends = "" if low is None or high is None else f" [{form(low)}, {form(high)}]"
     return f"{form(one['median'])}{ends}"
 
 
+def prediction_text(one: dict[str, Any], form: Any) -> str:
+    """'1 ms to 1.4 ms'."""
+    low, high = one["prediction"]["low"], one["prediction"]["high"]
+    if low is None or high is None:  # a run had no value: it is infinitely bad
+        return "none" if low is high else f"{form(low)} or more" if high is None else f"{form(high)} or less"
+    return form(low) if form(low) == form(high) else f"{form(low)} to {form(high)}"
+
+
 def relative(one: dict[str, Any] | None) -> str:
-    """'+12 % [+9 %, +15 %]'."""
+    """'+12 % [+9 %, +15 %]', and of large ratios '× 34 [× 27, × 57]'."""
     if one is None or one["median"] is None:
         return MISSING
 
-    def percent(ratio: float) -> str:
-        return f"{(ratio - 1) * 100:+.3g} %"
+    large = one["median"] >= LARGE_RATIO
 
-    ends = "" if one["low"] is None else f" [{percent(one['low'])}, {percent(one['high'])}]"
+    def percent(ratio: float) -> str:
+        return f"× {ratio:.3g}" if large else f"{(ratio - 1) * 100:+.3g} %"
+
+    low, high = one["confidence"]["low"], one["confidence"]["high"]
+    ends = "" if low is None else f" [{percent(low)}, {percent(high)}]"
     return percent(one["median"]) + ends
 
 
@@ -59,19 +73,24 @@ def kept_text(one: dict[str, Any]) -> str:
         return f"refused: {one['refused']}"
     if one["failed"]:
         return f"{one['failed']} runs failed"
-    broken = [f"{entry['constraint']}: broken in {entry['broken']}" for entry in one["constraints"] if entry["broken"]]
+    broken = [
+        f"{entry['constraint']}: broken in {entry['broken']} seeds" for entry in one["constraints"] if entry["broken"]
+    ]
     return "; ".join(broken) or "kept"
 
 
 def interval_text(record: dict[str, Any]) -> str:
     """What the numbers in brackets are."""
-    chosen = record["recommended"]
     seeds = record["seeds"]["held_out"]
-    first = chosen["objectives"][0]
+    objectives = record["recommended"]["objectives"]
+    level = max(one["confidence"]["level"] for one in objectives)
+    brackets = f", [with the {level * 100:.3g} % confidence interval of the median]" if level else ""
+    prediction = objectives[0]["prediction"]
     return (
-        f"Medians over {len(seeds)} held-out seeds ({seeds[0]} to {seeds[-1]}), which the search has not used, "
-        f"[with the {first['coverage'] * 100:.3g} % interval of order statistics]. One more seed lies in the range of "
-        f"the held-out seeds with a probability of {first['one_seed']['coverage'] * 100:.3g} %."
+        f"Medians over {len(seeds)} held-out seeds ({seeds[0]} to {seeds[-1]}), which the search has not used"
+        f"{brackets}. The prediction interval is the range of the held-out seeds: one further seed lies in it with a "
+        f"probability of {prediction['covers_one'] * 100:.3g} %, at least 18 of 20 with "
+        f"{prediction['covers_18_of_20'] * 100:.3g} %."
     )
 
 
@@ -112,7 +131,7 @@ def slack_text(one: dict[str, Any]) -> str:
 
 def tables(record: dict[str, Any]) -> list[Table]:
     """The recommended setting, what else was measured, the sensitivity, and the front."""
-    found = [_recommended(record), _beside(record)]
+    found = [_recommended(record), *(_beside(record, number) for number in range(len(record["objectives"])))]
     if record["sensitivity"]:
         found.append(_sensitivity(record))
     if len(record["front"]) > 1:
@@ -149,25 +168,16 @@ def _recommended(record: dict[str, Any]) -> Table:
     return table
 
 
-def _beside(record: dict[str, Any]) -> Table:
-    heads = ["setting"]
-    for number in range(len(record["objectives"])):
-        heads += [objective_title(record, number), "one more seed", "to the recommended"]
-    table = _table("On held-out seeds", [*heads, "constraints"])
+def _beside(record: dict[str, Any], number: int) -> Table:
+    form = objective_form(record, number)
+    heads = ["setting", "median", "prediction interval", "to the recommended", "constraints"]
+    table = _table(f"On held-out seeds: {objective_title(record, number)}", heads)
     for one in [record["recommended"], *record["references"]]:
-        row = [one["name"]]
-        for number in range(len(record["objectives"])):
-            if number >= len(one["objectives"]):
-                row += [MISSING] * 3
-                continue
-            form, entry = objective_form(record, number), one["objectives"][number]
-            span = entry["one_seed"]
-            row += [
-                with_interval(entry, form),
-                f"{form(span['low'])} to {form(span['high'])}",
-                relative(entry["ratio"]),
-            ]
-        table.add_row(*row, kept_text(one))
+        row = [MISSING] * 3
+        if one["objectives"]:
+            entry = one["objectives"][number]
+            row = [with_interval(entry, form), prediction_text(entry, form), relative(entry["ratio"])]
+        table.add_row(one["name"], *row, kept_text(one))
     return table
 
 

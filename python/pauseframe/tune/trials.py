@@ -43,10 +43,11 @@ class Setting:
     """Why it is not run."""
     readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
     """By situation and seed, then by metric."""
+    first_readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
+    """Of the runs that `first_stop` has shortened."""
     sim_time_s: float = 0.0
     """Of its longest run."""
     failures: dict[tuple[str, int], str] = field(default_factory=dict)
-    keys: dict[tuple[str, int], str] = field(default_factory=dict)
     tomls: dict[str, str] = field(default_factory=dict)
     """The resolved scenario, without its seed, by situation."""
 
@@ -55,10 +56,9 @@ class Setting:
         """What tells it apart."""
         return json.dumps(self.changes, sort_keys=True)
 
-    def seeds(self) -> list[int]:
-        """Seeds of which every situation has run."""
-        situations = {situation for situation, _ in self.readings}
-        return sorted({seed for _, seed in self.readings if all((one, seed) in self.readings for one in situations)})
+    def readings_of(self, short: bool) -> dict[tuple[str, int], dict[str, Reading]]:
+        """Of the shortened runs, or of the others."""
+        return self.first_readings if short else self.readings
 
 
 @dataclass
@@ -126,8 +126,8 @@ class Simulations:
         for setting, seeds in wanted:
             for situation in self.spec.situations:
                 for seed in seeds:
-                    place = (situation.name + (" (short)" if short else ""), seed)
-                    if place in setting.readings or place in setting.failures or setting.refused:
+                    place = situation.name, seed
+                    if place in setting.readings_of(short) or place in setting.failures or setting.refused:
                         continue
                     run = self._planned(setting, situation, seed, short)
                     missing.setdefault(run.key, Wanted(run)).by.append((setting, place))
@@ -138,9 +138,9 @@ class Simulations:
                 failures[outcome.run.key] = outcome.error
             self._tell(outcome)
         self.waited_s += time.perf_counter() - begun
-        self._read(missing, failures)
+        self._read(missing, failures, short)
 
-    def _read(self, runs: Mapping[str, Wanted], failures: Mapping[str, str]) -> None:
+    def _read(self, runs: Mapping[str, Wanted], failures: Mapping[str, str], short: bool) -> None:
         batches = Batches(self._runs.folder / BATCHES)
         for key, wanted in runs.items():
             if key in failures:
@@ -152,8 +152,7 @@ class Simulations:
             self.run_s += float(summary["wall_s"])
             readings = read_metrics(self.spec.metrics, summary, record.section)
             for setting, place in wanted.by:
-                setting.keys[place] = key
-                setting.readings[place] = readings
+                setting.readings_of(short)[place] = readings
                 setting.sim_time_s = max(setting.sim_time_s, float(summary["sim_time_s"]))
 
     def _planned(self, setting: Setting, situation: Situation, seed: int, short: bool) -> PlannedRun:
@@ -194,7 +193,7 @@ class Scale:
         return min(ratios) if objective.maximize else max(ratios)
 
 
-def scale_from(settings: Iterable[Setting], spec: Spec) -> Scale:
+def scale_from(settings: Iterable[Setting], spec: Spec, short: bool = False) -> Scale:
     """The medians of the first setting that has a finite value other than zero in a situation."""
     if len(spec.situations) < 2:
         return Scale({})
@@ -205,7 +204,7 @@ def scale_from(settings: Iterable[Setting], spec: Spec) -> Scale:
                 place = (situation.name, objective.metric.text)
                 values = [
                     one[objective.metric.text].value
-                    for (where, _), one in setting.readings.items()
+                    for (where, _), one in setting.readings_of(short).items()
                     if where == situation.name
                 ]
                 if place not in found and values and 0 < (middle := statistics.median(values)) < math.inf:
@@ -217,14 +216,13 @@ def scale_from(settings: Iterable[Setting], spec: Spec) -> Scale:
 def per_seed(setting: Setting, objective: Objective, scale: Scale, spec: Spec, short: bool = False) -> dict[int, float]:
     """An objective by seed, all situations together; infinitely bad for a run that failed or has no value."""
     found: dict[int, float] = {}
-    names = {one.name: one.name + (" (short)" if short else "") for one in spec.situations}
-    for seed in sorted({seed for _, seed in [*setting.readings, *setting.failures]}):
-        places = {name: (place, seed) for name, place in names.items()}
-        if not all(place in setting.readings or place in setting.failures for place in places.values()):
+    readings, names = setting.readings_of(short), [one.name for one in spec.situations]
+    for seed in sorted({seed for _, seed in [*readings, *setting.failures]}):
+        if not all((name, seed) in readings or (name, seed) in setting.failures for name in names):
             continue
         values = {
-            name: setting.readings[place][objective.metric.text].value if place in setting.readings else math.inf
-            for name, place in places.items()
+            name: readings[name, seed][objective.metric.text].value if (name, seed) in readings else math.inf
+            for name in names
         }
         value = math.inf if math.inf in values.values() else scale.combined(objective, values)
         found[seed] = -value if value == math.inf and objective.maximize else value
@@ -237,8 +235,8 @@ def violations(setting: Setting, spec: Spec, seeds: Sequence[int] | None = None)
     for limit in spec.limits:
         found = [
             limit.violation(one[limit.metric.text].value)
-            for (situation, seed), one in setting.readings.items()
-            if (seeds is None or seed in seeds) and not situation.endswith(" (short)")
+            for (_, seed), one in setting.readings.items()
+            if seeds is None or seed in seeds
         ]
         failed = any(seeds is None or seed in seeds for _, seed in setting.failures)
         worst[limit.text] = math.inf if failed else max(found, default=0.0)

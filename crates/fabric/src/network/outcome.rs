@@ -12,6 +12,7 @@ use crate::observers::sampler::Sample;
 use crate::observers::states::StateChange;
 use crate::observers::view::View;
 use crate::plan::Plan;
+use crate::records::FlowRecords;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
@@ -128,7 +129,7 @@ impl Network {
 
     /// The transport of a flow, by index.
     pub fn transport_of(&self, flow: u32) -> usize {
-        usize::from(self.traffic.records()[flow as usize].spec.transport)
+        usize::from(self.traffic.records().get(flow).spec.transport)
     }
 
     /// The ports that the data of a flow cross, by the routes of now; `None` where each packet picks its own.
@@ -137,7 +138,12 @@ impl Network {
     }
 
     /// What came of each flow; those that still run are reported as they stand at `now`.
-    pub fn flow_records(&mut self, now: Time) -> &[FlowRecord] {
+    pub fn flow_records(&mut self, now: Time) -> Vec<FlowRecord> {
+        self.records(now).iter().collect()
+    }
+
+    /// The same packed, for runs of many flows.
+    pub fn records(&mut self, now: Time) -> &FlowRecords {
         self.traffic.record_all();
         for worker in &mut self.workers {
             worker.partition.endpoints.drain_counters(now, |counters| self.traffic.count(&counters));
@@ -148,8 +154,14 @@ impl Network {
     /// The jobs of all workloads that have any: the complete ones, then those that still run.
     pub fn queries(&mut self) -> Vec<QueryRecord> {
         let now = self.now();
-        self.flow_records(now);
+        self.records(now);
         self.traffic.queries()
+    }
+
+    /// What came of each flow, of a network that is no longer needed.
+    pub fn into_records(mut self, now: Time) -> FlowRecords {
+        self.records(now);
+        self.traffic.into_records()
     }
 
     /// What each port did for each priority that it had to do with, up to `now`.

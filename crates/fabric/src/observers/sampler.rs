@@ -6,6 +6,7 @@ use crate::endpoint::queue_pair::PairEnd;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use crate::observers::view::View;
 use crate::partition::Partition;
+use crate::records::FlowRecords;
 use pauseframe_units::{PortId, Priority, Span, Time};
 
 /// What a sample tells.
@@ -96,7 +97,7 @@ impl Sampler {
     }
 
     /// Time to look. `is_over`: nothing but observation is pending, and observers alone keep no run alive.
-    pub(crate) fn look(&mut self, view: View, records: &[FlowRecord], now: Time, is_over: bool) {
+    pub(crate) fn look(&mut self, view: View, records: &FlowRecords, now: Time, is_over: bool) {
         self.sample_ports(view, now);
         self.sample_flows(view, records, now);
         self.at = (!is_over).then(|| now + self.plan.every);
@@ -131,8 +132,8 @@ impl Sampler {
         }
     }
 
-    fn sample_flows(&mut self, view: View, records: &[FlowRecord], now: Time) {
-        for record in &records[self.next_flow as usize..] {
+    fn sample_flows(&mut self, view: View, records: &FlowRecords, now: Time) {
+        for record in records.range(self.next_flow as usize..records.len()) {
             if self.plan.workloads.get(usize::from(record.spec.workload)) == Some(&true) {
                 self.watched.push((self.next_flow, 0));
             }
@@ -141,7 +142,7 @@ impl Sampler {
         let interval = self.plan.every.as_secs_f64();
         let samples = &mut self.samples;
         self.watched.retain_mut(|(flow, last)| {
-            let (entity, record) = (Entity::Flow(*flow), &records[*flow as usize]);
+            let (entity, record) = (Entity::Flow(*flow), &records.get(*flow));
             let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
             let delivered = view.delivered(*flow, record);
             add(Metric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);

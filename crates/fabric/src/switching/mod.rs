@@ -178,7 +178,15 @@ impl<'n> SwitchNode<'n> {
             return Err(DropReason::NotEct);
         }
         while let Err(reason) = self.admit(index, egress, ctx) {
-            if reason != DropReason::BufferFull || !self.displace(index, egress, ctx) {
+            if reason != DropReason::BufferFull {
+                return Err(reason);
+            }
+            if !self.displace(index, egress, ctx) {
+                if let Some(last) = self.take_last_place(index, egress, ctx)
+                    && over
+                {
+                    self.mark(last, slot, ctx);
+                }
                 return Err(reason);
             }
         }

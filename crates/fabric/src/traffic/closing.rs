@@ -8,20 +8,21 @@ use pauseframe_units::Time;
 impl Traffic {
     /// The flow is over for its applications; its connection may still have ACKs to exchange.
     pub(super) fn end_flow(&mut self, flow: u32, status: FlowStatus, at: Time) {
-        let record = &mut self.records[flow as usize];
-        if record.status != FlowStatus::Running {
+        if self.records.get(flow).status != FlowStatus::Running {
             return;
         }
-        (record.status, record.end) = (status, at);
+        let record = self.records.update(flow, |record| {
+            (record.status, record.end) = (status, at);
+            *record
+        });
         self.active = self.active.checked_sub(1).expect("a flow ended twice");
         self.finished += u64::from(status == FlowStatus::Finished);
-        let record = *record;
         self.workloads[usize::from(record.spec.workload)].on_finished(&record, at);
     }
 
     /// An exchange is over: its connection waits for the next one, or ends.
     pub(super) fn go_on_or_close(&mut self, opener: u32, now: Time) {
-        let spec = &self.records[opener as usize].spec;
+        let spec = self.records.get(opener).spec;
         let is_kept = spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)));
         if is_kept {
             self.end_exchange(opener, now);
@@ -40,11 +41,11 @@ impl Traffic {
 
     /// A long flow stops: nothing new is sent, what is under way arrives.
     pub(super) fn stop(&mut self, flow: u32, now: Time) {
-        if self.records[flow as usize].status == FlowStatus::Running {
+        let record = self.records.get(flow);
+        if record.status == FlowStatus::Running {
             self.end_flow(flow, FlowStatus::Stopped, now);
             self.close(flow, Order::Stop, now);
-            let workload = self.records[flow as usize].spec.workload;
-            self.schedule(workload, now);
+            self.schedule(record.spec.workload, now);
         }
     }
 
@@ -73,7 +74,7 @@ impl Traffic {
 
     /// Its ends are no load of their VLANs any more.
     pub(super) fn leave_vlans(&mut self, opener: u32) {
-        let spec = self.records[opener as usize].spec;
+        let spec = self.records.get(opener).spec;
         let (Some(vlans), Some(open)) = (&mut self.vlans, self.open.get_mut(&opener)) else { return };
         for (side, vlan) in (0..).zip(&mut open.vlans) {
             if let Some(vlan) = vlan.take() {

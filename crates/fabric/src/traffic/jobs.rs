@@ -17,7 +17,7 @@ pub(super) struct Job {
 impl Traffic {
     /// The job that `flow` is a part of, if it is on a kept connection.
     fn job_of(&self, flow: u32) -> Option<(u16, u32)> {
-        let spec = &self.records[flow as usize].spec;
+        let spec = self.records.get(flow).spec;
         spec.kept?;
         Some((spec.workload, spec.query?))
     }

@@ -12,10 +12,11 @@ mod reports;
 mod routes;
 
 use crate::contention::Count;
-use crate::flow::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
+use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealTime;
 use crate::order::{Addressed, EndpointCounters, EndpointEvent, Order, Report, SharedUpdate};
 use crate::plan::Plan;
+use crate::records::FlowRecords;
 use crate::rows::Rows;
 use crate::vlan::VlanPicker;
 use jobs::Job;
@@ -63,7 +64,7 @@ pub(crate) struct Traffic {
     /// Flows that the records show as ended before the traffic acts on it: when it will, and how many.
     ended: Vec<(Time, u64)>,
     contention: Count,
-    records: Vec<FlowRecord>,
+    records: FlowRecords,
     open: BTreeMap<u32, Open>,
     /// Connections that wait for their next flow: workload and number, to the flow that opened them.
     kept: BTreeMap<(u16, u32), u32>,
@@ -99,7 +100,7 @@ impl Traffic {
             stops: BinaryHeap::new(),
             ended: Vec::new(),
             contention: Count::default(),
-            records: Vec::new(),
+            records: FlowRecords::default(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -149,7 +150,7 @@ impl Traffic {
             match report.event {
                 EndpointEvent::Counted(counters) => self.count(&counters),
                 EndpointEvent::Lost(bytes) => {
-                    self.records[(report.address / 2) as usize].datagrams.lose(bytes);
+                    self.records.update(report.address / 2, |record| record.datagrams.lose(bytes));
                     self.other.push(report);
                 }
                 EndpointEvent::Complete
@@ -166,26 +167,27 @@ impl Traffic {
     }
 
     fn workload_of(&self, report: &Report) -> u16 {
-        self.records[(report.address / 2) as usize].spec.workload
+        self.records.get(report.address / 2).spec.workload
     }
 
     /// Adds what an end has counted to the record of its flow.
     pub(crate) fn count(&mut self, counters: &EndpointCounters) {
-        let record = &mut self.records[counters.flow as usize];
-        record.delivered += counters.delivered;
-        record.retransmits += counters.retransmits;
-        record.timeouts += counters.timeouts;
-        record.ce_packets += counters.ce_packets;
-        record.loss_probes += counters.loss_probes;
-        if counters.replies {
-            record.of_reply.retransmits += counters.retransmits;
-            record.of_reply.timeouts += counters.timeouts;
-            record.of_reply.loss_probes += counters.loss_probes;
-        }
-        record.undone += counters.undone;
-        record.connected = record.connected.or(counters.connected);
-        record.datagrams.join(&counters.datagrams);
-        record.rdma.join(&counters.rdma);
+        self.records.update(counters.flow, |record| {
+            record.delivered += counters.delivered;
+            record.retransmits += counters.retransmits;
+            record.timeouts += counters.timeouts;
+            record.ce_packets += counters.ce_packets;
+            record.loss_probes += counters.loss_probes;
+            if counters.replies {
+                record.of_reply.retransmits += counters.retransmits;
+                record.of_reply.timeouts += counters.timeouts;
+                record.of_reply.loss_probes += counters.loss_probes;
+            }
+            record.undone += counters.undone;
+            record.connected = record.connected.or(counters.connected);
+            record.datagrams.join(&counters.datagrams);
+            record.rdma.join(&counters.rdma);
+        });
     }
 
     /// Does what is to be done before `end`, unless it is over.
@@ -294,7 +296,7 @@ impl Traffic {
     }
 
     fn order(&mut self, address: u32, order: Order, at: Time) {
-        let FlowSpec { source, destination, .. } = self.records[(address / 2) as usize].spec;
+        let FlowSpec { source, destination, .. } = self.records.get(address / 2).spec;
         let host = if address & 1 == 0 { source } else { destination };
         self.orders.push(Addressed { at, host, address, order });
     }
@@ -303,16 +305,15 @@ impl Traffic {
     fn record(&mut self, report: &Report, now: Time) {
         let Report { at, address, event } = *report;
         let Some(open) = self.open.get(&(address / 2)) else { return };
-        let (current, workload) =
-            (open.current, usize::from(self.records[(address / 2) as usize].spec.workload));
+        let (current, workload) = (open.current, usize::from(self.records.get(address / 2).spec.workload));
         match event {
             EndpointEvent::Complete => self.end_flow(current, FlowStatus::Finished, at),
             EndpointEvent::Failed(failure) => {
-                let record = &mut self.records[current as usize];
                 // Of a flow that is over the connection may still fail: its last ACKs were lost.
-                if record.status == FlowStatus::Running {
-                    record.failure = Some(failure);
-                }
+                self.records.update(current, |record| {
+                    record.failure =
+                        (record.status == FlowStatus::Running).then_some(failure).or(record.failure);
+                });
                 self.end_flow(current, FlowStatus::Failed, at);
             }
             EndpointEvent::DatagramsReceived(last) => {
@@ -332,7 +333,7 @@ impl Traffic {
     fn handle_report(&mut self, report: &Report, now: Time) {
         let Report { address, event, at } = *report;
         let opener = address / 2;
-        let workload = self.records[opener as usize].spec.workload;
+        let workload = self.records.get(opener).spec.workload;
         match event {
             EndpointEvent::Complete => self.go_on_or_close(opener, now),
             EndpointEvent::Failed(_) => {
@@ -368,18 +369,18 @@ impl Traffic {
         self.schedule(workload, now);
     }
 
-    pub(crate) fn records(&self) -> &[FlowRecord] {
+    pub(crate) fn records(&self) -> &FlowRecords {
         &self.records
     }
 
     /// The records, those of flows that still run as they stand at `now`.
-    pub(crate) fn records_at(&mut self, now: Time) -> &[FlowRecord] {
-        for record in &mut self.records {
-            if record.status == FlowStatus::Running {
-                record.end = now;
-            }
-        }
+    pub(crate) fn records_at(&mut self, now: Time) -> &FlowRecords {
+        self.records.end_running(now);
         &self.records
+    }
+
+    pub(crate) fn into_records(self) -> FlowRecords {
+        self.records
     }
 
     /// Flows started and flows finished so far.
@@ -394,9 +395,9 @@ impl Traffic {
     /// The jobs of all workloads that have any: the complete ones, then those that still run; each with the timeouts of its flows.
     pub(crate) fn queries(&mut self) -> Vec<QueryRecord> {
         let mut timeouts: BTreeMap<(u16, u32), u32> = BTreeMap::new();
-        for FlowRecord { spec, timeouts: of_flow, .. } in &self.records {
-            if let Some(query) = spec.query.filter(|_| *of_flow > 0) {
-                *timeouts.entry((spec.workload, query)).or_default() += of_flow;
+        for record in self.records.iter().filter(|record| record.timeouts > 0) {
+            if let Some(query) = record.spec.query {
+                *timeouts.entry((record.spec.workload, query)).or_default() += record.timeouts;
             }
         }
         let of = |workload: &mut Box<dyn Workload>| {

@@ -14,7 +14,7 @@ impl Traffic {
         let flow = self.records.len() as u32;
         let sends_datagrams = self.sends_datagrams(spec.transport);
         let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.of_flow(&spec) };
-        self.records.push(FlowRecord {
+        self.records.push(&FlowRecord {
             spec,
             status: FlowStatus::Running,
             end: now,
@@ -56,7 +56,7 @@ impl Traffic {
     }
 
     pub(super) fn open_ends(&mut self, flow: u32, exchanges: [Exchange; 2], now: Time) {
-        let spec = self.records[flow as usize].spec;
+        let spec = self.records.get(flow).spec;
         let sends_datagrams = self.sends_datagrams(spec.transport);
         let mut open = Open {
             current: flow,
@@ -94,7 +94,7 @@ impl Traffic {
         if let Some(open) = self.open.get_mut(&opener) {
             open.current = flow;
         }
-        if self.records[flow as usize].spec.kept.is_some_and(|kept| kept.last) {
+        if self.records.get(flow).spec.kept.is_some_and(|kept| kept.last) {
             self.forget_kept(opener);
         }
         for (side, exchange) in (0..).zip(exchanges) {
@@ -106,11 +106,14 @@ impl Traffic {
         let Message { connection, from, bytes, token, .. } = *message;
         let opener = self.kept.get(&(workload, connection)).copied();
         let flow = opener.unwrap_or_else(|| self.open_for_messages(workload, message, now));
-        let spec = &mut self.records[flow as usize].spec;
+        let spec = self.records.get(flow).spec;
         let side = u32::from(spec.source != from);
         debug_assert!([message.from, message.to].contains(&spec.destination));
         if opener.is_some() {
-            *(if side == 0 { &mut spec.size } else { &mut spec.reply }) += bytes;
+            let add = |FlowRecord { spec, .. }: &mut FlowRecord| {
+                *(if side == 0 { &mut spec.size } else { &mut spec.reply }) += bytes;
+            };
+            self.records.update(flow, add);
         }
         let notify = message.notify.then_some(token);
         let write = Order::Write { bytes, token: notify, written: opener.is_none() };
@@ -136,7 +139,7 @@ impl Traffic {
         };
         self.open_flow(spec, now);
         // Its time is that of the application, which no idle network knows.
-        self.records[flow as usize].ideal = Span::ZERO;
+        self.records.update(flow, |record| record.ideal = Span::ZERO);
         flow
     }
 }

@@ -28,7 +28,7 @@ impl Traffic {
 
     /// The ports that the data of a flow cross; `None` where switches look up the next hop.
     pub(crate) fn path_of(&self, flow: u32) -> Option<Vec<PortId>> {
-        let spec = &self.records[flow as usize].spec;
+        let spec = self.records.get(flow).spec;
         self.rows.are_used().then(|| self.path([spec.source, spec.destination], flow))
     }
 
@@ -41,7 +41,7 @@ impl Traffic {
         }
         let mut open = std::mem::take(&mut self.open);
         for (flow, state) in &mut open {
-            let spec = self.records[*flow as usize].spec;
+            let spec = self.records.get(*flow).spec;
             for (side, route) in (0..).zip(&mut state.routes).filter(|(_, route)| **route != u32::MAX) {
                 let ends = ends(&spec, side);
                 let path = self.path(ends, *flow);

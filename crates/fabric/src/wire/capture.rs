@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::external::mark_ce;
-use crate::flow::FlowRecord;
 use crate::frame::{Carried, Content, FrameBytes, Packet, PacketId, RdmaFrame};
 use crate::plan::Plan;
+use crate::records::FlowRecords;
 use crate::settings::RdmaSettings;
 use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
@@ -214,17 +214,17 @@ impl Capture {
 
 impl Captured {
     /// The frame in the words of those who read it.
-    pub(crate) fn read(&self, plan: &Plan, records: &[FlowRecord]) -> CapturedFrame {
+    pub(crate) fn read(&self, plan: &Plan, records: &FlowRecords) -> CapturedFrame {
         CapturedFrame { time: self.time, port: self.port, content: self.content(plan, records) }
     }
 
-    fn content(&self, plan: &Plan, records: &[FlowRecord]) -> FrameContent {
+    fn content(&self, plan: &Plan, records: &FlowRecords) -> FrameContent {
         let packet = &self.packet;
         let priority = plan.priorities[usize::from(packet.class)];
         let vlans = plan.settings.vlans.as_ref();
         let vlan = vlans.map(|vlans| vlans.tables.vlans()[usize::from(packet.vlan)].id);
         let ends = |to: u32| {
-            let spec = &records[(to / 2) as usize].spec;
+            let spec = records.get(to / 2).spec;
             let forward = to & 1 == 1;
             if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) }
         };
@@ -261,7 +261,7 @@ impl Captured {
             Content::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
                 let (source, destination) = ends(to);
                 let (flow, forward) = (to / 2, to & 1 == 1);
-                let spec = &records[flow as usize].spec;
+                let spec = records.get(flow).spec;
                 let bytes = if forward { spec.size } else { spec.reply };
                 let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
                 let rdma = &plan.settings.transports[usize::from(spec.transport)].rdma;

@@ -99,10 +99,9 @@ impl NodePorts<'_> {
             let packet = &ctx.packets[index];
             // It began as the frame before it ended.
             let is_behind = state.busy_until == now && now > Time::ZERO;
-            // A source below the line rate never has two frames in a row, and its datagrams are evenly spaced for ever.
-            let is_paced = matches!(packet.content, Content::Datagram { .. });
-            let is_lossy = packet.is_data() && !ctx.hot.is_lossless(packet.class);
-            (is_behind || is_paced) && is_lossy && ctx.contention.is_on(now)
+            // No congestion control answers to when datagrams are lost, and `ties.rs` splits their losses.
+            let answers = packet.is_data() && !matches!(packet.content, Content::Datagram { .. });
+            is_behind && answers && !ctx.hot.is_lossless(packet.class) && ctx.contention.is_on(now)
         };
         if let Some(wire) = wire
             && (!wire.is_auto || contends(ctx))

@@ -112,12 +112,12 @@ fn ets_divides_a_link_as_it_says() {
     let (mut network, ending) = run_until(&topology, &mixed, &flows, until);
     let [first, second] = [1, 2].map(|p| sent(&network, &topology, ending.now, p) as f64);
     assert!((first / (first + second) - 0.75).abs() < 0.01);
-    let strict = network.flow_records(ending.now).iter().filter(|f| f.spec.transport == 2);
+    let strict = network.flow_records(ending.now).into_iter().filter(|f| f.spec.transport == 2);
     // Two flows of 100 packets share the link alone: 200 packets, at 1542 bytes on the wire.
     let alone = Span::from_us(260);
     assert!(
         strict.clone().count() == 2
-            && strict.clone().all(|f| f.status == FlowStatus::Finished && fct(f) < alone)
+            && strict.clone().all(|f| f.status == FlowStatus::Finished && fct(&f) < alone)
     );
 }
 
@@ -390,7 +390,7 @@ fn flows_end_in_the_order_of_their_sizes() {
         flow.size = packets * MSS;
     }
     let (mut network, ending) = run(&topology, &pfabric(1 << 30), &flows);
-    let mut records = network.flow_records(ending.now).to_vec();
+    let mut records = network.flow_records(ending.now);
     assert!(records.iter().all(|r| r.status == FlowStatus::Finished && r.retransmits == 0));
     records.sort_by_key(|record| record.end);
     let sizes: Vec<_> = records.iter().map(|record| record.spec.size / MSS).collect();

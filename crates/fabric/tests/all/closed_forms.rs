@@ -219,7 +219,7 @@ fn simultaneous_packets_arrive_one_serialisation_apart_in_the_order_of_their_por
     let flows: Vec<_> = (1..33).map(|i| flow(&topology, &format!("host{i}"), "host0", MSS)).collect();
     let (mut network, ending) = run(&topology, &settings(config()), &flows);
     for (k, record) in (2..).zip(network.flow_records(ending.now)) {
-        assert_eq!(fct(record).0, k * FULL + 2 * US);
+        assert_eq!(fct(&record).0, k * FULL + 2 * US);
     }
     let backlog = report(&network, &ending, port(&topology, "switch", "host0"));
     // The first goes straight to the wire; the k-th of the others waits k serialisations.
@@ -288,7 +288,8 @@ fn poisson_arrivals_wait_as_long_as_in_md1() {
             })
             .collect();
         let (mut network, ending) = run(&topology, &settings(config()), &flows);
-        let waits = network.flow_records(ending.now).iter().map(|record| fct(record).0 - record.ideal.0);
+        let waits =
+            network.flow_records(ending.now).into_iter().map(|record| fct(&record).0 - record.ideal.0);
         let mean = waits.sum::<u64>() as f64 / PACKETS as f64 / FULL as f64;
         let expected = rho / (2.0 * (1.0 - rho));
         assert!((mean / expected - 1.0).abs() < 0.08, "load {rho}: {mean} serialisations, theory {expected}");

@@ -173,7 +173,7 @@ fn the_watchdog_breaks_a_deadlock() {
         network.detect_deadlocks(Span::from_us(500), false);
         network.guard(Watchdog { detection, action, restoration: Span::from_ms(2), poll: Span::ZERO });
         let ending = proceed(&mut network, Time(2_000_000 * US));
-        let records = network.flow_records(ending.now).to_vec();
+        let records = network.flow_records(ending.now);
         assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
         assert!(!network.deadlocks().is_empty());
         let reports = network.port_reports(ending.now);

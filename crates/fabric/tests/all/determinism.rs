@@ -26,11 +26,7 @@ struct Outcome {
 
 fn outcome(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Outcome {
     let (mut network, ending) = run(topology, settings, flows);
-    Outcome {
-        ending,
-        flows: network.flow_records(ending.now).to_vec(),
-        ports: network.port_reports(ending.now),
-    }
+    Outcome { ending, flows: network.flow_records(ending.now), ports: network.port_reports(ending.now) }
 }
 
 #[test]
@@ -119,7 +115,7 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
     Seen {
         outcome: Outcome {
             ending,
-            flows: network.flow_records(ending.now).to_vec(),
+            flows: network.flow_records(ending.now),
             ports: network.port_reports(ending.now),
         },
         samples: network.take_samples(),

@@ -40,7 +40,7 @@ fn a_kept_connection_is_opened_once() {
         })
         .collect();
     let (mut network, ending) = run(&topology, &settings, &flows);
-    let records = network.flow_records(ending.now).to_vec();
+    let records = network.flow_records(ending.now);
     let handshake = 2 * (2 * 72_000 + 2 * US);
     assert_eq!(fct(&records[0]).0, handshake + exchange);
     for record in &records {

@@ -50,7 +50,7 @@ fn what_a_full_queue_drops_is_lost() {
     let records = network.flow_records(ending.now);
     let lost: u64 = records.iter().map(|record| record.datagrams.lost).sum();
     assert_eq!(lost, dropped);
-    for record in records {
+    for record in &records {
         let count = record.datagrams;
         assert_eq!(count.sent, 10_000);
         assert_eq!(count.sent, count.delivered + count.lost);

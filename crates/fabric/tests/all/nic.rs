@@ -18,7 +18,7 @@ fn ends(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Vec<u64
     let (mut network, ending) = run(topology, settings, flows);
     assert_eq!(drops(&network, &ending), [0; 4]);
     let records = network.flow_records(ending.now);
-    for record in records {
+    for record in &records {
         assert_eq!(record.status, FlowStatus::Finished);
         assert_eq!(record.delivered, record.spec.size);
         assert_eq!(record.retransmits + record.timeouts, 0);

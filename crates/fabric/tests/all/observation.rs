@@ -92,7 +92,7 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     }
     let ending = proceed(&mut network, until);
     network.finish_observation(ending.now);
-    let records = network.flow_records(ending.now).to_vec();
+    let records = network.flow_records(ending.now);
     (network.port_reports(ending.now), records, ending.now, ending.events, ending.fingerprint.value())
 }
 
@@ -161,7 +161,8 @@ fn a_tight_shared_pool_forgets_nobody() {
         let most = headroom.values().max().copied().unwrap_or(0);
         scenario.settings.buffer = shared(most + 10_000 + rng.below(60_000));
         let (mut network, ending) = run(&scenario.topology, &scenario.settings, &scenario.flows);
-        let unfinished = network.flow_records(ending.now).iter().filter(|r| r.status != FlowStatus::Finished);
+        let unfinished =
+            network.flow_records(ending.now).into_iter().filter(|r| r.status != FlowStatus::Finished);
         assert_eq!(unfinished.count(), 0, "seed {seed} ({})", scenario.family);
         paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }

@@ -350,7 +350,7 @@ fn check_seed(seed: u64) -> (bool, bool) {
     check(seen == 0, seed, &scenario, "packets are under way after the end", &seen);
     let drops = check_ports(seed, &scenario, &network, ending.now);
     let pauses = network.port_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
-    for record in network.flow_records(ending.now) {
+    for record in &network.flow_records(ending.now) {
         let check = |holds, what| check(holds, seed, &scenario, what, record);
         let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma;
         // Senders that time out together, without back-off, can lose the same packets each time.

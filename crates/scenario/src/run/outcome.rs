@@ -8,9 +8,11 @@ use crate::faults;
 use crate::jobs::{self, References};
 use crate::resolve::Resolved;
 use crate::spec::Scenario;
+use pauseframe_fabric::FlowRecords;
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
-    Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, states, tables,
+    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, states,
+    tables,
 };
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
@@ -72,16 +74,17 @@ pub(super) fn tabulate(
     let timeline = tables_of_jobs::timeline(&timelines, &names).batch();
     let states = states::states(built.network.state_changes(), &names).batch();
     let received = built.network.throughput();
-    built.network.flow_records(ending.now);
-    let queries = built.network.queries();
-    let flows = built.network.flow_records(ending.now);
-    let summary = Summary::new(facts, flows, &queries, &ports);
     let (record, end) = (&scenario.record, ending.now);
+    let queries = built.network.queries();
+    // The tables are made without the network in memory.
+    let flows = built.network.into_records(ending.now);
+    let summary = Summary::new(facts, &flows, &queries, &ports);
+    let flows = if record.flows { flows } else { FlowRecords::default() };
     let ports = if record.ports { &ports[..] } else { &[] };
     RunResults {
         summary,
         plugins: scenario.plugins(),
-        flows: tables::flows(if record.flows { flows } else { &[] }, &names).batch(),
+        flows: FlowTable::new(flows, &built.topology, &workloads, &built.transports),
         queries: tables::queries(&queries, &names).batch(),
         ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
         series: series.into_columns(&names).batch(),
@@ -103,7 +106,6 @@ pub(super) fn write(
 ) -> Result<(), RunError> {
     let record = &scenario.record;
     let asked = [
-        ("flows.parquet", &results.flows, record.flows),
         ("queries.parquet", &results.queries, true),
         ("ports.parquet", &results.ports, record.ports),
         ("throughput.parquet", &results.throughput, true),
@@ -114,6 +116,9 @@ pub(super) fn write(
         ("ranks.parquet", &results.ranks, true),
         ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
     ];
+    if record.flows {
+        folder.write_flows(&results.flows, go_on)?;
+    }
     for (name, table, wanted) in asked {
         if wanted {
             folder.write_table(name, table, go_on)?;

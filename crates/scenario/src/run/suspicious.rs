@@ -42,7 +42,7 @@ pub(super) fn needless_timeouts(
     if is_mute || losses > 0 {
         return None;
     }
-    let count: u64 = network.flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
+    let count: u64 = network.records(now).iter().map(|record| u64::from(record.timeouts)).sum();
     (count > 0).then(|| {
         format!(
             "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
@@ -59,7 +59,6 @@ pub(super) fn starved_flows(
     ports: &[PortReport],
     now: Time,
 ) -> Option<String> {
-    let records = network.flow_records(now).to_vec();
     let host = &scenario.host;
     let is_plain = scenario.failure.is_empty()
         && scenario.corruption.is_empty()
@@ -68,9 +67,10 @@ pub(super) fn starved_flows(
         && host.slow_hosts().is_empty()
         && scenario.switch.queue == QueueDiscipline::Fifo
         && scenario.switch.classes.is_empty();
-    if !is_plain || records.len() > FLOWS_MAX {
+    if !is_plain || network.records(now).len() > FLOWS_MAX {
         return None;
     }
+    let records = network.flow_records(now);
     let judged: Vec<usize> =
         (0..records.len()).filter(|flow| is_backlogged(scenario, ideal, &records[*flow])).collect();
     if judged.is_empty() {

@@ -14,8 +14,8 @@ use pauseframe_units::{LinkId, PortId, Time};
 /// looks like one in the tables.
 pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
     let down = network.links_down();
-    let unfinished = |record: &&FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
-    let waiting = network.flow_records(now).iter().filter(unfinished).count();
+    let unfinished = |record: &FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
+    let waiting = network.records(now).iter().filter(unfinished).count();
     if down.is_empty() || waiting == 0 {
         return None;
     }

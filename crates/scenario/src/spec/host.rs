@@ -32,7 +32,7 @@ table! {
         /// classes that find others in the stack or the NIC, while at least two flows are under way
         tx_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
         /// Up to this much later what a host has sent reaches its switch, at random, in order. "auto": 8 frame times of the mtu on the
-        /// host's link, 3 to 7 where 8 take more than 10 us, for datagrams and for frames that leave right behind another, in lossy classes,
+        /// host's link, 3 to 7 where 8 take more than 10 us, for frames of TCP and RoCE that leave right behind another, in lossy classes,
         /// while at least two flows are under way
         wire_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "wire_jitter", wire_jitter); };
         /// Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from

@@ -34,7 +34,7 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
     ] {
         let text = udp(keys, stop);
         let (run, flows) = (packets(&text), fluid(&text).flows);
-        let [there, here] = [&run.flows, &flows].map(|table| counts(table, "delivered_bytes"));
+        let [there, here] = [&run.flows.batch(), &flows].map(|table| counts(table, "delivered_bytes"));
         assert_eq!(there.len(), here.len(), "{text}");
         for (there, here) in there.iter().zip(&here) {
             let apart = *there as f64 - *here as f64;
@@ -44,7 +44,8 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
         // A source that goes on to the end of the run has datagrams under way there.
         let is_over = |table| texts(table, "status").iter().all(|status| status == "stopped");
         assert!(
-            is_over(&flows) && (keys.contains("burst") || is_over(&run.flows) == (stop == "\"5 ms\"")),
+            is_over(&flows)
+                && (keys.contains("burst") || is_over(&run.flows.batch()) == (stop == "\"5 ms\"")),
             "{text}"
         );
         assert!(crate::floats(&flows, "slowdown").iter().all(Option::is_none), "{text}");
@@ -60,7 +61,7 @@ fn sources_of_datagrams_do_not_give_way() {
     );
     let (run, flows) = (packets(&text), fluid(&text).flows);
     let [there, here] =
-        [&run.flows, &flows].map(|table| counts(table, "delivered_bytes").iter().sum::<u64>() as f64);
+        [&run.flows.batch(), &flows].map(|table| counts(table, "delivered_bytes").iter().sum::<u64>() as f64);
     // 12 Gb/s meet a link of 10: 5 MB of 6 arrive. With packets, headers take 4 % of that link.
     assert!(here < 5.3e6 && there / here > 0.93 && there / here < 1.01, "{there} and {here} bytes");
     let both = format!(

@@ -20,7 +20,7 @@ fn lone_flow(segments: u64, delay_us: u64) -> (f64, f64) {
         segments * MSS
     );
     let run = packets(&text);
-    let only = |column| floats(&run.flows, column)[0].expect("the flow is finished");
+    let only = |column| floats(&run.flows.batch(), column)[0].expect("the flow is finished");
     (only("fct_us"), only("slowdown"))
 }
 

@@ -91,7 +91,9 @@ fn a_query_has_a_number_of_its_own() {
     assert_eq!(of.values().collect::<BTreeSet<_>>().len(), 4, "every workload has queries");
     assert_eq!(of.keys().copied().collect::<Vec<_>>(), (0..of.len() as u32).collect::<Vec<_>>());
     // The join by the number alone finds the flows of the same workload.
-    let flows = crate::numbers(&results.flows, "query").into_iter().zip(texts(&results.flows, "workload"));
+    let flows = crate::numbers(&results.flows.batch(), "query")
+        .into_iter()
+        .zip(texts(&results.flows.batch(), "workload"));
     for (query, workload) in flows {
         assert_eq!(of.get(&query.unwrap()), Some(&workload));
     }

@@ -59,7 +59,7 @@ proptest! {
             let text = text(kind, size, n, flag, fabric, transport);
             let run = packets(&text);
             prop_assert!(run.summary.flows_total > 0, "{text}");
-            prop_assert!(slowest(&run.flows) >= 1.0, "a flow: {}\n{text}", slowest(&run.flows));
+            prop_assert!(slowest(&run.flows.batch()) >= 1.0, "a flow: {}\n{text}", slowest(&run.flows.batch()));
             prop_assert!(slowest(&run.queries) >= 1.0, "a query: {}\n{text}", slowest(&run.queries));
             let flows = fluid(&text).flows;
             prop_assert!(slowest(&flows) >= 1.0 - 1e-9, "at flow level: {}\n{text}", slowest(&flows));

@@ -51,6 +51,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Cuts {
     /// The failures that take a directed link: its own link, the switch it leads to, its groups.
     units: Vec<Vec<u32>>,
+    /// The directed links that a failure takes.
+    taken: Vec<Vec<PortId>>,
     /// The first number of a switch.
     first_switch: u32,
     by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
@@ -77,13 +79,14 @@ impl Cuts {
     ) -> Result<Cuts, RoutingError> {
         let graph = tables.graph();
         let rows = graph.attachments().len();
-        let mut cuts = Cuts {
-            units: units(graph, protect),
-            first_switch: graph.port_count() as u32 / 2,
-            by_row: vec![BTreeMap::new(); rows],
-            known: 0,
-        };
-        let highest = cuts.units.iter().flatten().max().map_or(0, |unit| *unit as usize + 1);
+        let units = units(graph, protect);
+        let highest = units.iter().flatten().max().map_or(0, |unit| *unit as usize + 1);
+        let mut taken = vec![Vec::new(); highest];
+        for (port, units) in units.iter().enumerate() {
+            units.iter().for_each(|unit| taken[*unit as usize].push(PortId(port as u32)));
+        }
+        let first_switch = graph.port_count() as u32 / 2;
+        let mut cuts = Cuts { units, taken, first_switch, by_row: vec![BTreeMap::new(); rows], known: 0 };
         let (mut marks, mut kept, mut followed) = (Marks::new(highest), 0, 0);
         for row in 0..rows as u32 {
             ledger.step("looking for single points of failure", u64::from(row), rows as u64)?;
@@ -191,23 +194,23 @@ impl Cuts {
         if cuts.is_empty() {
             return;
         }
-        let cut: BTreeSet<u32> =
+        let mut cut: Vec<u32> =
             cuts.values().flatten().flatten().copied().filter(|unit| *unit != NONE).collect();
+        cut.sort_unstable();
+        cut.dedup();
         let arcs = graph.arcs(graph.attachments()[row as usize]);
-        let own = arcs.iter().filter(|arc| cut.contains(&arc.port.link().0)).count();
+        let own = arcs.iter().filter(|arc| cut.binary_search(&arc.port.link().0).is_ok()).count();
         let half = half || own * 2 > arcs.len();
-        let chosen: BTreeMap<u32, bool> = cut.into_iter().map(|unit| (unit, !half || rng.random())).collect();
-        for at in 0..graph.len() as u32 {
-            for arc in graph.arcs(at) {
-                let hit = |unit: &u32| chosen.get(unit) == Some(&true);
-                avoided[arc.port.0 as usize] = self.units[arc.port.0 as usize].iter().any(hit);
-            }
+        let chosen: Vec<u32> = cut.into_iter().filter(|_| !half || rng.random()).collect();
+        for port in chosen.iter().flat_map(|unit| &self.taken[*unit as usize]) {
+            avoided[port.0 as usize] = true;
         }
         // The destination is not on the way to itself.
         let to = graph.attachments()[row as usize];
-        if chosen.get(&(self.first_switch + to)) == Some(&true) {
+        let is_chosen = |unit: u32| chosen.binary_search(&unit).is_ok();
+        if is_chosen(self.first_switch + to) {
             for arc in graph.arcs(to) {
-                avoided[arc.port.reverse().0 as usize] = chosen.get(&arc.port.link().0) == Some(&true);
+                avoided[arc.port.reverse().0 as usize] = is_chosen(arc.port.link().0);
             }
         }
     }

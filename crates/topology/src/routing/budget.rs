@@ -46,6 +46,16 @@ impl<'w> Ledger<'w> {
         rest.max(self.done + self.budget / 10)
     }
 
+    /// Where work ends that leaves `needed` steps, and one of so many parts of the budget.
+    pub(crate) fn leaving(&self, needed: u64, parts: u64) -> u64 {
+        self.budget.saturating_sub(needed + self.budget / parts)
+    }
+
+    /// The steps so far, those after a cut included.
+    pub(crate) fn spent(&self) -> u64 {
+        self.done
+    }
+
     /// Where the first of so many equal rounds up to `end` ends.
     pub(crate) fn round(&self, rounds: usize, end: u64) -> u64 {
         self.done + end.saturating_sub(self.done) / rounds as u64

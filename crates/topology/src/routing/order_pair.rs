@@ -125,11 +125,11 @@ fn usual_budget(effort: Effort) -> f64 {
     }
 }
 
-/// Steps that it takes to grow a tree, by directed link, and to prove a tree, by switch.
-const STEPS_TO_GROW: u64 = 8;
+/// Steps that it takes to grow a tree, by directed link between switches, and to prove a tree, by switch.
+const STEPS_TO_GROW: u64 = 10;
 const STEPS_TO_PROVE: u64 = 15;
-/// Steps that it takes to find out which links a backup does without, by directed link.
-const STEPS_TO_AVOID: u64 = 100;
+/// Steps that it takes to find out which links a backup does without, and what it has mended, by directed link.
+const STEPS_TO_AVOID: u64 = 12;
 
 impl OrderPair {
     /// Draws orders that fit `graph`.
@@ -137,7 +137,8 @@ impl OrderPair {
     /// # Errors
     /// If a setting is out of its bounds or a pair of hosts has no path.
     pub fn orders(&self, topology: &Topology, graph: &SwitchGraph) -> Result<Orders, RoutingError> {
-        self.draw_orders(topology, graph, &mut self.ledger(&mut Unwatched))
+        self.draw_orders(self.effort, topology, graph, &mut self.ledger(&mut Unwatched), None)
+            .map(|(orders, _)| orders)
     }
 
     /// What the plan may take.
@@ -167,19 +168,73 @@ impl OrderPair {
 
     /// The steps of the trees and their proof.
     fn needed(&self, graph: &SwitchGraph) -> u64 {
-        let a_tree = graph.port_count() as u64 * STEPS_TO_GROW + graph.len() as u64 * STEPS_TO_PROVE;
-        (self.vlans * graph.attachments().len()) as u64 * a_tree
+        let trees = (self.vlans * graph.attachments().len()) as u64;
+        trees * directed_links(graph) * STEPS_TO_GROW + self.to_prove(graph)
     }
 
-    /// A plan, its steps counted.
+    /// The steps of the proof.
+    fn to_prove(&self, graph: &SwitchGraph) -> u64 {
+        (self.vlans * graph.attachments().len() * graph.len()) as u64 * STEPS_TO_PROVE
+    }
+
+    /// A plan, its steps counted. More effort never makes routes longer: what the longer search finds competes with the plan
+    /// of [`Effort::Fast`], both with their backups.
     pub(super) fn plan_counted(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
         ledger: &mut Ledger,
     ) -> Result<ForwardingTables, RoutingError> {
-        let orders = self.draw_orders(topology, graph, ledger)?;
-        match self.plan_under(topology, graph, &orders, true, ledger) {
+        let (fast, searched) = self.draw_orders(Effort::Fast, topology, graph, ledger, None)?;
+        if self.effort == Effort::Fast || !searched {
+            return self.plan_or_rooted(topology, graph, &fast, ledger);
+        }
+        if detours(graph, &fast.ranks) == (0, 0) {
+            let end = ledger.leaving(self.needed(graph), 3);
+            let slow = self.draw_more(topology, graph, ledger, end)?;
+            let is_better = |slow: &Orders| {
+                let squares = |orders: &Orders| Search::new(graph, &orders.ranks, 0, self.seed).squares();
+                detours(graph, &slow.ranks) == (0, 0) && squares(slow) <= squares(&fast)
+            };
+            let orders = slow.filter(is_better).unwrap_or(fast);
+            return self.plan_or_rooted(topology, graph, &orders, ledger);
+        }
+        let before = ledger.spent();
+        let plan = self.plan_or_rooted(topology, graph, &fast, ledger)?;
+        // The other plan takes as long as this one, and a proof.
+        let end = ledger.leaving(ledger.spent() - before + self.to_prove(graph), 10);
+        let slow = self.draw_more(topology, graph, ledger, end)?.filter(|slow| *slow != fast);
+        let Some(slow) = slow else { return Ok(plan) };
+        match self.plan_under(topology, graph, &slow, true, ledger) {
+            Err(RoutingError::Unreachable { .. }) => Ok(plan),
+            Ok(other) if links_of_routes(&other) >= links_of_routes(&plan) => Ok(plan),
+            result => result,
+        }
+    }
+
+    /// Orders that the whole effort gives, if there is time for it.
+    fn draw_more(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        ledger: &mut Ledger,
+        end: u64,
+    ) -> Result<Option<Orders>, RoutingError> {
+        if !ledger.goes_on(end) {
+            return Ok(None);
+        }
+        self.draw_orders(self.effort, topology, graph, ledger, Some(end)).map(|(orders, _)| Some(orders))
+    }
+
+    /// A plan under these orders, or under others where they leave a pair without a route.
+    fn plan_or_rooted(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        orders: &Orders,
+        ledger: &mut Ledger,
+    ) -> Result<ForwardingTables, RoutingError> {
+        match self.plan_under(topology, graph, orders, true, ledger) {
             Err(RoutingError::Unreachable { .. }) => {
                 let orders = self.rooted_orders(graph, ledger)?;
                 self.plan_under(topology, graph, &orders, true, ledger)
@@ -188,12 +243,15 @@ impl OrderPair {
         }
     }
 
+    /// Orders, and whether they were searched for: levels and trees show theirs. The search ends at `end`, if there is one.
     fn draw_orders(
         &self,
+        effort: Effort,
         topology: &Topology,
         graph: &SwitchGraph,
         ledger: &mut Ledger,
-    ) -> Result<Orders, RoutingError> {
+        end: Option<u64>,
+    ) -> Result<(Orders, bool), RoutingError> {
         self.check_settings()?;
         backup::check(&self.protect, graph)?;
         reachable_switches(topology, graph)?;
@@ -203,11 +261,11 @@ impl OrderPair {
             let search = Search::new(graph, std::slice::from_ref(rank), 0, self.seed);
             ledger.spend(search.steps_of_a_look());
             if search.stretch() <= detour && search.unserved() <= detour {
-                return Ok(Orders { ranks: vec![rank.clone()], down_first: true });
+                return Ok((Orders { ranks: vec![rank.clone()], down_first: true }, false));
             }
         }
         if self.lanes == 1 {
-            return self.improved(graph, vec![rooted], 0, ledger);
+            return Ok((self.improved(effort, graph, vec![rooted], 0, ledger, end)?, true));
         }
         let mut rng = Pcg64::seed_from_u64(self.seed);
         let random = (0..CANDIDATES).map(|_| random_rank(graph.len(), &mut rng));
@@ -218,25 +276,28 @@ impl OrderPair {
             ledger.spend(search.steps_of_a_look());
             search.cost()
         });
-        self.improved(graph, start.unwrap_or_default(), 0, ledger)
+        Ok((self.improved(effort, graph, start.unwrap_or_default(), 0, ledger, end)?, true))
     }
 
     /// The orders of a search from these, with further lanes while they are of use.
     fn improved(
         &self,
+        effort: Effort,
         graph: &SwitchGraph,
         mut ranks: Vec<Vec<u32>>,
         fixed: usize,
         ledger: &mut Ledger,
+        end: Option<u64>,
     ) -> Result<Orders, RoutingError> {
         let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x006c_616e_6573);
-        let end = ledger.before(self.needed(graph));
+        let end = end.unwrap_or_else(|| ledger.before(self.needed(graph)));
         loop {
-            let cost;
             let rounds = 1 + self.lanes.saturating_sub(ranks.len()).div_ceil(2);
             let end = ledger.round(rounds, end);
-            (ranks, cost) = self.searched(graph, &ranks, fixed, ledger, end)?;
-            if cost == 0 || ranks.len() >= self.lanes {
+            let mut search = Search::new(graph, &ranks, fixed, self.seed);
+            search.improve(effort, ledger, end)?;
+            ranks = search.ranks();
+            if search.cost() == 0 || ranks.len() >= self.lanes {
                 return Ok(Orders { ranks, down_first: fixed > 0 });
             }
             let rank = random_rank(graph.len(), &mut rng);
@@ -245,38 +306,12 @@ impl OrderPair {
         }
     }
 
-    /// The better of what little work makes of these orders and what all of it does, and the cost.
-    fn searched(
-        &self,
-        graph: &SwitchGraph,
-        ranks: &[Vec<u32>],
-        fixed: usize,
-        ledger: &mut Ledger,
-        end: u64,
-    ) -> Result<(Vec<Vec<u32>>, u64), RoutingError> {
-        let improved = |effort: Effort, ledger: &mut Ledger| {
-            let mut search = Search::new(graph, ranks, fixed, self.seed);
-            search.improve(effort, ledger, end)?;
-            Ok::<_, RoutingError>(search)
-        };
-        let fast = improved(Effort::Fast, ledger)?;
-        if self.effort == Effort::Fast || !ledger.goes_on(end) {
-            return Ok((fast.ranks(), fast.cost()));
-        }
-        let slow = improved(self.effort, ledger)?;
-        let (known, other) = (detours(graph, &slow.ranks()), detours(graph, &fast.ranks()));
-        let is_worse =
-            other < known || (known == (0, 0) && other == known && fast.squares() < slow.squares());
-        let best = if is_worse { fast } else { slow };
-        Ok((best.ranks(), best.cost()))
-    }
-
     /// The first order by distance from a root, so that its lane serves every pair; the others improved beside it.
     fn rooted_orders(&self, graph: &SwitchGraph, ledger: &mut Ledger) -> Result<Orders, RoutingError> {
         let rank = rank_from_root(graph, widest_switch(graph));
         let mut ranks = vec![rank.clone(), reversed(&rank)];
         ranks.truncate(self.lanes);
-        self.improved(graph, ranks, 1, ledger)
+        self.improved(Effort::Fast, graph, ranks, 1, ledger, None)
     }
 
     /// Tables under given orders, such as those of a plan that was made before some links failed. No route is beyond the
@@ -334,7 +369,7 @@ impl OrderPair {
                 let to = graph.attachments()[*row as usize];
                 let rule = &rules[vlan % rules.len()];
                 grower.grow(rule, to, growth, may_use, rng.next_u64(), tables.tree_mut(vlan, *row));
-                ledger.spend(graph.port_count() as u64 * STEPS_TO_GROW);
+                ledger.spend(directed_links(graph) * STEPS_TO_GROW);
             }
         }
         let mut left = unserved(&tables);
@@ -399,13 +434,13 @@ impl OrderPair {
             for row in 0..graph.attachments().len() as u32 {
                 ledger.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
                 if cuts.any(row) {
-                    ledger.spend(graph.port_count() as u64 * STEPS_TO_AVOID);
+                    ledger.spend(directed_links(&graph) * STEPS_TO_AVOID);
                 }
                 cuts.avoid(&graph, row, vlan - ruled.start > rules.len(), rng, &mut avoided);
                 let (to, rule) = (graph.attachments()[row as usize], &rules[vlan % rules.len()]);
                 let may_use = |port: PortId| !avoided[port.0 as usize];
                 grower.grow(rule, to, Growth::Nearest, may_use, rng.next_u64(), tables.tree_mut(vlan, row));
-                ledger.spend(graph.port_count() as u64 * STEPS_TO_GROW);
+                ledger.spend(directed_links(&graph) * STEPS_TO_GROW);
                 if let Some(Some(turns)) = checked.get_mut(vlan % rules.len()) {
                     turns.add_tree(&graph, tables.tree_mut(vlan, row), to);
                     ledger.spend(turns.take_steps());
@@ -456,6 +491,19 @@ fn random_rank(switches: usize, rng: &mut Pcg64) -> Vec<u32> {
 fn reversed(rank: &[u32]) -> Vec<u32> {
     let highest = rank.iter().max().copied().unwrap_or(0);
     rank.iter().map(|r| highest - r).collect()
+}
+
+/// Links between switches, each in both directions.
+fn directed_links(graph: &SwitchGraph) -> u64 {
+    2 * graph.edges().len() as u64
+}
+
+/// The links of the shortest route of every pair, added up.
+fn links_of_routes(tables: &ForwardingTables) -> u64 {
+    let sources = tables.graph().attachments().len();
+    let (lengths, pairs) = (tables.lengths(), sources * sources);
+    let shortest = |pair: usize| (0..tables.vlans()).map(|vlan| lengths[vlan * pairs + pair]).min();
+    (0..pairs).filter_map(shortest).map(u64::from).sum()
 }
 
 /// The pairs (source row, destination row) that no VLAN serves.

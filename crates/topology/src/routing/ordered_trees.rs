@@ -24,8 +24,8 @@ pub(crate) struct TreeGrower<'a> {
     /// Pairs of hosts whose route uses a port, over all trees grown, times [`WHOLE`].
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// For a switch without a place, the best port so far: (leads up, load of the way, tie break, port).
-    best: Vec<Option<(bool, u64, u64, PortId)>>,
+    /// For a switch without a place, the best port so far: whether it leads up, the load of the way, the port.
+    best: Vec<Option<(bool, u64, PortId)>>,
     /// What the ports on the way of a placed switch carry, in sum.
     cost: Vec<u64>,
     levels: Vec<Vec<u32>>,
@@ -106,18 +106,18 @@ impl<'a> TreeGrower<'a> {
                     {
                         continue;
                     }
-                    let place = (
-                        !order.is_down(port),
-                        self.load[port.0 as usize] + self.cost[*at as usize],
-                        mix(salt ^ u64::from(port.0)),
-                        port,
-                    );
+                    let up = !order.is_down(port);
+                    let load = self.load[port.0 as usize] + self.cost[*at as usize];
                     let best = &mut self.best[from as usize];
                     if best.is_none() {
                         found.push(from);
                     }
-                    if best.is_none_or(|best| place < best) {
-                        *best = Some(place);
+                    let is_better = best.is_none_or(|(up_there, load_there, other)| {
+                        let compared = (up, load).cmp(&(up_there, load_there));
+                        compared.then_with(|| tie_break(salt, port).cmp(&tie_break(salt, other))).is_lt()
+                    });
+                    if is_better {
+                        *best = Some((up, load, port));
                     }
                 }
             }
@@ -126,7 +126,7 @@ impl<'a> TreeGrower<'a> {
             }
             self.waiting -= found.len();
             for from in found.drain(..) {
-                if let Some((_, cost, _, port)) = self.best[from as usize].take() {
+                if let Some((_, cost, port)) = self.best[from as usize].take() {
                     self.cost[from as usize] = cost;
                     tree[from as usize] = port;
                     self.levels[level + 1].push(from);
@@ -158,6 +158,11 @@ impl<'a> TreeGrower<'a> {
             }
         }
     }
+}
+
+/// Which of two equal ports is taken: the lesser.
+fn tie_break(salt: u64, port: PortId) -> (u64, PortId) {
+    (mix(salt ^ u64::from(port.0)), port)
 }
 
 /// What a route counts that all packets of a pair take.

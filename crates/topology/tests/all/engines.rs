@@ -422,3 +422,40 @@ fn packing_meets_the_bound_at_2000_switches() {
         assert_eq!(trees.len(), 16);
     }
 }
+
+/// The links of the shortest route of every pair, added up; every pair has one.
+fn links_of_routes(plan: &ForwardingTables) -> u64 {
+    let (lengths, rows) = (plan.lengths(), plan.graph().attachments().len());
+    let shortest = |pair: usize| (0..plan.vlans()).map(|vlan| lengths[vlan * rows * rows + pair]).min();
+    let all: Vec<u16> = (0..rows * rows).filter_map(shortest).collect();
+    assert!(all.iter().all(|links| *links < u16::MAX));
+    all.iter().map(|links| u64::from(*links)).sum()
+}
+
+/// On the large torus a longer search finds a route for more pairs, and longer ones for the others.
+#[test]
+fn more_effort_never_makes_routes_longer() {
+    let graphs = [
+        ("ring:switches=30,hosts_per_switch=1", 1.0),
+        ("torus:lengths=8x8,hosts_per_switch=1", 1.0),
+        ("torus:lengths=5x5x5,hosts_per_switch=1", 1.0),
+        ("jellyfish:switches=60,network_ports=3,hosts_per_switch=1", 1.0),
+        ("jellyfish:switches=100,network_ports=4,hosts_per_switch=1", 1.0),
+        ("jellyfish:switches=200,network_ports=3,hosts_per_switch=1", 1.0),
+        ("torus:lengths=10x10x10,hosts_per_switch=1", 5.0),
+    ];
+    let mut shorter = 0;
+    for (name, seconds) in graphs {
+        let topology = generate::named(name).unwrap();
+        let graph = SwitchGraph::new(&topology).unwrap();
+        let [fast, normal] = [Effort::Fast, Effort::Normal].map(|effort| {
+            let engine = OrderPair { effort, budget: Some(seconds), ..order_pair(2, 16) };
+            let plan = engine.plan(&topology, &graph).unwrap();
+            assert!(DependencyGraph::of_tables(&plan).unwrap().is_acyclic(), "{name}");
+            links_of_routes(&plan)
+        });
+        assert!(normal <= fast, "{name}: {fast} links, {normal} with more effort");
+        shorter += u32::from(normal < fast);
+    }
+    assert!(shorter >= 3, "{shorter} of the plans have become better");
+}

@@ -1,0 +1,297 @@
+//! The records of all flows of a run, packed: a run may have millions, and most fields of most records are zero.
+
+use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, RdmaCounts, Repeats};
+use pauseframe_units::{NodeId, Span, Time};
+use std::ops::Range;
+
+/// The records of all flows, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub struct FlowRecords {
+    slots: Vec<Slot>,
+    /// Those that do not fit into a slot.
+    whole: Vec<FlowRecord>,
+}
+
+#[derive(Clone, Debug)]
+enum Slot {
+    Packed(Packed),
+    /// Position in `whole`.
+    Whole(u32),
+}
+
+const _: () = assert!(size_of::<Slot>() <= 72, "a million flows take 72 MB");
+
+/// A record whose other fields have their defaults, and whose counts are small.
+#[derive(Clone, Debug)]
+struct Packed {
+    size: u64,
+    start: Time,
+    end: Time,
+    delivered: u64,
+    ideal: Span,
+    /// `Time::MAX` for none.
+    connected: Time,
+    source: NodeId,
+    destination: NodeId,
+    /// `u32::MAX` for none.
+    query: u32,
+    transport: u16,
+    workload: u16,
+    ce_packets: u16,
+    retransmits: u16,
+    timeouts: u8,
+    loss_probes: u8,
+    status: FlowStatus,
+}
+
+impl Packed {
+    /// The fields of a record that there is room for: equal to it after [`Packed::unpack`], or it does not fit.
+    fn truncated(record: &FlowRecord) -> Packed {
+        let spec = &record.spec;
+        Packed {
+            size: spec.size,
+            start: spec.start,
+            end: record.end,
+            delivered: record.delivered,
+            ideal: record.ideal,
+            connected: record.connected.unwrap_or(Time::MAX),
+            source: spec.source,
+            destination: spec.destination,
+            query: spec.query.unwrap_or(u32::MAX),
+            transport: spec.transport,
+            workload: spec.workload,
+            ce_packets: record.ce_packets as u16,
+            retransmits: record.retransmits as u16,
+            timeouts: record.timeouts as u8,
+            loss_probes: record.loss_probes as u8,
+            status: record.status,
+        }
+    }
+
+    fn unpack(&self) -> FlowRecord {
+        FlowRecord {
+            spec: FlowSpec {
+                source: self.source,
+                destination: self.destination,
+                size: self.size,
+                reply: 0,
+                reply_delay: Span::ZERO,
+                start: self.start,
+                stop: None,
+                transport: self.transport,
+                workload: self.workload,
+                query: (self.query != u32::MAX).then_some(self.query),
+                kept: None,
+            },
+            status: self.status,
+            end: self.end,
+            delivered: self.delivered,
+            ideal: self.ideal,
+            retransmits: u32::from(self.retransmits),
+            timeouts: u32::from(self.timeouts),
+            loss_probes: u32::from(self.loss_probes),
+            of_reply: Repeats::default(),
+            undone: 0,
+            ce_packets: u64::from(self.ce_packets),
+            datagrams: Datagrams::default(),
+            rdma: RdmaCounts::default(),
+            connected: (self.connected != Time::MAX).then_some(self.connected),
+            failure: None,
+        }
+    }
+}
+
+impl FlowRecords {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The record of a flow.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    pub fn get(&self, flow: u32) -> FlowRecord {
+        self.unpack(&self.slots[flow as usize])
+    }
+
+    /// The records of some flows, in the order of their numbers.
+    ///
+    /// # Panics
+    /// If there are fewer flows.
+    pub fn range(&self, flows: Range<usize>) -> impl Iterator<Item = FlowRecord> + Clone {
+        self.slots[flows].iter().map(|slot| self.unpack(slot))
+    }
+
+    /// All records, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = FlowRecord> + Clone {
+        self.range(0..self.len())
+    }
+
+    /// Adds a record, whose number is how many there were.
+    pub fn push(&mut self, record: &FlowRecord) {
+        let slot = self.pack(record);
+        self.slots.push(slot);
+    }
+
+    /// Changes the record of a flow.
+    pub(crate) fn update<R>(&mut self, flow: u32, change: impl FnOnce(&mut FlowRecord) -> R) -> R {
+        let mut record = match &self.slots[flow as usize] {
+            Slot::Whole(index) => return change(&mut self.whole[*index as usize]),
+            Slot::Packed(packed) => packed.unpack(),
+        };
+        let result = change(&mut record);
+        self.slots[flow as usize] = self.pack(&record);
+        result
+    }
+
+    /// Sets the end of all flows that still run.
+    pub(crate) fn end_running(&mut self, now: Time) {
+        for slot in &mut self.slots {
+            let (status, end) = match slot {
+                Slot::Packed(packed) => (packed.status, &mut packed.end),
+                Slot::Whole(index) => {
+                    let record = &mut self.whole[*index as usize];
+                    (record.status, &mut record.end)
+                }
+            };
+            if status == FlowStatus::Running {
+                *end = now;
+            }
+        }
+    }
+
+    fn unpack(&self, slot: &Slot) -> FlowRecord {
+        match slot {
+            Slot::Packed(packed) => packed.unpack(),
+            Slot::Whole(index) => self.whole[*index as usize],
+        }
+    }
+
+    fn pack(&mut self, record: &FlowRecord) -> Slot {
+        let packed = Packed::truncated(record);
+        if packed.unpack() == *record {
+            return Slot::Packed(packed);
+        }
+        self.whole.push(*record);
+        Slot::Whole(self.whole.len() as u32 - 1)
+    }
+}
+
+impl FromIterator<FlowRecord> for FlowRecords {
+    fn from_iter<I: IntoIterator<Item = FlowRecord>>(records: I) -> FlowRecords {
+        let mut all = FlowRecords::default();
+        records.into_iter().for_each(|record| all.push(&record));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Kept;
+    use pauseframe_transport::Failure;
+    use proptest::prelude::*;
+
+    fn zero() -> FlowRecord {
+        FlowRecord {
+            spec: FlowSpec {
+                source: NodeId(1),
+                destination: NodeId(2),
+                size: 1000,
+                reply: 0,
+                reply_delay: Span::ZERO,
+                start: Time(5),
+                stop: None,
+                transport: 0,
+                workload: 0,
+                query: None,
+                kept: None,
+            },
+            status: FlowStatus::Running,
+            end: Time(5),
+            delivered: 0,
+            ideal: Span(7),
+            retransmits: 0,
+            timeouts: 0,
+            loss_probes: 0,
+            of_reply: Repeats::default(),
+            undone: 0,
+            ce_packets: 0,
+            datagrams: Datagrams::default(),
+            rdma: RdmaCounts::default(),
+            connected: None,
+            failure: None,
+        }
+    }
+
+    /// Sets a field, by number, to a value that may or may not fit.
+    fn set(record: &mut FlowRecord, field: u8, value: u64) {
+        let FlowRecord { spec, .. } = record;
+        let few = value as u32;
+        match field {
+            0 => spec.size = value,
+            1 => spec.reply = value,
+            2 => spec.reply_delay = Span(value),
+            3 => spec.stop = Some(Time(value)),
+            4 => spec.query = Some(few),
+            5 => spec.kept = Some(Kept { number: few, first: true, last: value % 2 == 0 }),
+            6 => record.status = if value % 2 == 0 { FlowStatus::Finished } else { FlowStatus::Stopped },
+            7 => record.end = Time(value),
+            8 => record.delivered = value,
+            9 => record.retransmits = few,
+            10 => record.timeouts = few,
+            11 => record.loss_probes = few,
+            12 => record.of_reply.timeouts = few,
+            13 => record.undone = few,
+            14 => record.ce_packets = value,
+            15 => record.datagrams.lost = value,
+            16 => record.rdma.cnps_sent = value,
+            17 => record.connected = Some(Time(value)),
+            _ => record.failure = Some(Failure::SynTimeout),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back_as_they_were_set(
+            changes in prop::collection::vec((0..4u32, 0..19u8, prop_oneof![0..300u64, 65_530..65_540u64, any::<u64>(), Just(u64::MAX)]), 1..60),
+        ) {
+            let mut expected = vec![zero(); 4];
+            let mut records: FlowRecords = expected.iter().copied().collect();
+            for (flow, field, value) in changes {
+                set(&mut expected[flow as usize], field, value);
+                records.update(flow, |record| set(record, field, value));
+                prop_assert_eq!(records.get(flow), expected[flow as usize]);
+            }
+            prop_assert_eq!(records.iter().collect::<Vec<_>>(), expected.clone());
+            prop_assert_eq!(records.range(1..3).collect::<Vec<_>>(), &expected[1..3]);
+            for record in expected.iter_mut().filter(|record| record.status == FlowStatus::Running) {
+                record.end = Time(99);
+            }
+            records.end_running(Time(99));
+            prop_assert_eq!(records.iter().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn usual_flows_are_packed() {
+        let mut records: FlowRecords = [zero(); 3].into_iter().collect();
+        records.update(0, |record| {
+            (record.status, record.end, record.delivered) = (FlowStatus::Finished, Time(500), 1000);
+            (record.connected, record.ce_packets, record.retransmits) = (Some(Time(90)), 12, 3);
+            (record.timeouts, record.loss_probes, record.spec.query) = (1, 2, Some(40));
+        });
+        assert_eq!((records.len(), records.whole.len()), (3, 0));
+        // A flow that no longer fits takes one place, however often it changes.
+        for lost in 1..5 {
+            records.update(1, |record| record.datagrams.lost = lost);
+        }
+        assert_eq!(records.whole.len(), 1);
+    }
+}
