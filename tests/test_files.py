@@ -1,7 +1,6 @@
 """Files that appear whole or not at all, and lead nowhere."""
 
 import os
-import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +23,10 @@ def test_a_planted_link_is_replaced_and_not_followed(tmp_path, folders):
 
 
 def test_a_name_that_is_taken_is_not_written_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(secrets, "token_hex", lambda _: "0")
+    monkeypatch.setattr(os, "urandom", lambda _: b"\0")
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    taken = tmp_path / f".a.{os.uname().nodename}+{os.getpid()}+0.partial"
+    taken = tmp_path / f".a.{os.uname().nodename}+{os.getpid()}+00.partial"
     taken.symlink_to(precious)
     with pytest.raises(FileExistsError):
         write_text(tmp_path / "a", "text")

@@ -120,6 +120,29 @@ pub struct FlowRecord {
     pub failure: Option<Failure>,
 }
 
+impl FlowRecord {
+    /// The record of a flow at its start; `ideal` is its completion time in an idle network.
+    pub(crate) fn begun(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
+        FlowRecord {
+            spec,
+            status: FlowStatus::Running,
+            end: now,
+            delivered: 0,
+            ideal,
+            retransmits: 0,
+            timeouts: 0,
+            loss_probes: 0,
+            of_reply: Repeats::default(),
+            undone: 0,
+            ce_packets: 0,
+            datagrams: Datagrams::default(),
+            rdma: RdmaCounts::default(),
+            connected: None,
+            failure: None,
+        }
+    }
+}
+
 /// What queue pairs count beyond connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RdmaCounts {

@@ -1,6 +1,6 @@
 //! The records of all flows of a run, packed: a run may have millions, and most fields of most records are zero.
 
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, RdmaCounts, Repeats};
+use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use pauseframe_units::{NodeId, Span, Time};
 use std::ops::Range;
 
@@ -69,34 +69,28 @@ impl Packed {
     }
 
     fn unpack(&self) -> FlowRecord {
+        let spec = FlowSpec {
+            source: self.source,
+            destination: self.destination,
+            size: self.size,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            start: self.start,
+            stop: None,
+            transport: self.transport,
+            workload: self.workload,
+            query: (self.query != u32::MAX).then_some(self.query),
+            kept: None,
+        };
         FlowRecord {
-            spec: FlowSpec {
-                source: self.source,
-                destination: self.destination,
-                size: self.size,
-                reply: 0,
-                reply_delay: Span::ZERO,
-                start: self.start,
-                stop: None,
-                transport: self.transport,
-                workload: self.workload,
-                query: (self.query != u32::MAX).then_some(self.query),
-                kept: None,
-            },
             status: self.status,
-            end: self.end,
             delivered: self.delivered,
-            ideal: self.ideal,
             retransmits: u32::from(self.retransmits),
             timeouts: u32::from(self.timeouts),
             loss_probes: u32::from(self.loss_probes),
-            of_reply: Repeats::default(),
-            undone: 0,
             ce_packets: u64::from(self.ce_packets),
-            datagrams: Datagrams::default(),
-            rdma: RdmaCounts::default(),
             connected: (self.connected != Time::MAX).then_some(self.connected),
-            failure: None,
+            ..FlowRecord::begun(spec, self.ideal, self.end)
         }
     }
 }
@@ -199,35 +193,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn zero() -> FlowRecord {
-        FlowRecord {
-            spec: FlowSpec {
-                source: NodeId(1),
-                destination: NodeId(2),
-                size: 1000,
-                reply: 0,
-                reply_delay: Span::ZERO,
-                start: Time(5),
-                stop: None,
-                transport: 0,
-                workload: 0,
-                query: None,
-                kept: None,
-            },
-            status: FlowStatus::Running,
-            end: Time(5),
-            delivered: 0,
-            ideal: Span(7),
-            retransmits: 0,
-            timeouts: 0,
-            loss_probes: 0,
-            of_reply: Repeats::default(),
-            undone: 0,
-            ce_packets: 0,
-            datagrams: Datagrams::default(),
-            rdma: RdmaCounts::default(),
-            connected: None,
-            failure: None,
-        }
+        let spec = FlowSpec {
+            source: NodeId(1),
+            destination: NodeId(2),
+            size: 1000,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            start: Time(5),
+            stop: None,
+            transport: 0,
+            workload: 0,
+            query: None,
+            kept: None,
+        };
+        FlowRecord::begun(spec, Span(7), Time(5))
     }
 
     /// Sets a field, by number, to a value that may or may not fit.
@@ -240,8 +219,11 @@ mod tests {
             2 => spec.reply_delay = Span(value),
             3 => spec.stop = Some(Time(value)),
             4 => spec.query = Some(few),
-            5 => spec.kept = Some(Kept { number: few, first: true, last: value % 2 == 0 }),
-            6 => record.status = if value % 2 == 0 { FlowStatus::Finished } else { FlowStatus::Stopped },
+            5 => spec.kept = Some(Kept { number: few, first: true, last: value.is_multiple_of(2) }),
+            6 => {
+                record.status =
+                    if value.is_multiple_of(2) { FlowStatus::Finished } else { FlowStatus::Stopped }
+            }
             7 => record.end = Time(value),
             8 => record.delivered = value,
             9 => record.retransmits = few,

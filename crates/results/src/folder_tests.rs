@@ -171,7 +171,9 @@ fn a_full_disk_is_told_with_what_is_left() {
     let mut full = folder.begin("ports.parquet").unwrap();
     full.file = BufWriter::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
     let full = TableWriter::new(full, table(0).schema()).unwrap();
-    let error = folder.fill(full, &table(300_000), &mut || true).unwrap_err();
+    let rows = table(300_000);
+    let part = |part: Range<usize>| rows.slice(part.start, part.len());
+    let error = folder.fill(full, rows.num_rows(), &part, &mut || true).unwrap_err();
     let RunError::Write { path: at, cause, left } = &error else { panic!("{error}") };
     assert_eq!(
         (at.as_path(), cause.kind()),

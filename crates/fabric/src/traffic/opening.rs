@@ -1,7 +1,7 @@
 //! Flows that begin: their records, orders to both hosts, and messages on connections that are kept.
 
 use super::{Open, Traffic, ends};
-use crate::flow::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, RdmaCounts, Repeats};
+use crate::flow::{FlowRecord, FlowSpec, Kept, Message};
 use crate::order::{Exchange, Opening, Order};
 use crate::vlan::Picked;
 use pauseframe_units::{Span, Time};
@@ -14,23 +14,7 @@ impl Traffic {
         let flow = self.records.len() as u32;
         let sends_datagrams = self.sends_datagrams(spec.transport);
         let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.of_flow(&spec) };
-        self.records.push(&FlowRecord {
-            spec,
-            status: FlowStatus::Running,
-            end: now,
-            delivered: 0,
-            ideal,
-            retransmits: 0,
-            timeouts: 0,
-            loss_probes: 0,
-            of_reply: Repeats::default(),
-            undone: 0,
-            ce_packets: 0,
-            datagrams: Datagrams::default(),
-            rdma: RdmaCounts::default(),
-            connected: None,
-            failure: None,
-        });
+        self.records.push(&FlowRecord::begun(spec, ideal, now));
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
         self.begin_part(flow);

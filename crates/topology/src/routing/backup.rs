@@ -83,7 +83,9 @@ impl Cuts {
         let highest = units.iter().flatten().max().map_or(0, |unit| *unit as usize + 1);
         let mut taken = vec![Vec::new(); highest];
         for (port, units) in units.iter().enumerate() {
-            units.iter().for_each(|unit| taken[*unit as usize].push(PortId(port as u32)));
+            for unit in units {
+                taken[*unit as usize].push(PortId(port as u32));
+            }
         }
         let first_switch = graph.port_count() as u32 / 2;
         let mut cuts = Cuts { units, taken, first_switch, by_row: vec![BTreeMap::new(); rows], known: 0 };
