@@ -173,7 +173,10 @@ impl Network {
     /// # Panics
     /// If the network is divided or not idle.
     pub fn attach(&mut self, stack: Box<dyn ExternalStack>) {
-        assert!(self.workers.len() == 1 && self.reached == Time::ZERO, "a stack joins an idle network of one partition");
+        assert!(
+            self.workers.len() == 1 && self.reached == Time::ZERO,
+            "a stack joins an idle network of one partition"
+        );
         self.workers[0].partition.attach(stack);
     }
 
@@ -235,7 +238,8 @@ impl Network {
         let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         self.invariants.set_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| check_invariants(view, number);
-        run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| Failed { message, of_stack: false })
+        run_in_parallel(self.workers.len(), catch_panic, look)
+            .map_err(|message| Failed { message, of_stack: false })
     }
 
     /// The only partition, or the last of several, to be falsified.
@@ -371,7 +375,9 @@ impl Network {
     fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), Failed> {
         let before = self.events();
         match pool {
-            Some(pool) => pool.run(&mut self.workers, end).map_err(|message| Failed { message, of_stack: false })?,
+            Some(pool) => {
+                pool.run(&mut self.workers, end).map_err(|message| Failed { message, of_stack: false })?
+            }
             None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
         }
         exchange(&mut self.workers);

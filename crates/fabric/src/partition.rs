@@ -6,8 +6,8 @@
 //! (`order.rs`). Only this file accesses both switches and hosts.
 
 use crate::context::Context;
-use crate::endpoint::{Endpoints, External};
 use crate::endpoint::node::HostNode;
+use crate::endpoint::{Endpoints, External};
 use crate::event::{Event, LimiterId};
 use crate::external::ExternalStack;
 use crate::frame::{Content, PacketId};

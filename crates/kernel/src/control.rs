@@ -79,13 +79,19 @@ pub fn ports(flow: u32, transport: u16) -> (u16, u16) {
 pub fn address(from: u16, to: u16) -> Option<u32> {
     let (side, client, server) = if u32::from(to) < FIRST_CLIENT { (1, from, to) } else { (0, to, from) };
     let (client, server) = (u32::from(client), u32::from(server));
-    let is_flow = (SERVERS..FIRST_CLIENT).contains(&server) && (FIRST_CLIENT..FIRST_CLIENT + CLIENTS).contains(&client);
+    let is_flow =
+        (SERVERS..FIRST_CLIENT).contains(&server) && (FIRST_CLIENT..FIRST_CLIENT + CLIENTS).contains(&client);
     is_flow.then(|| (server % SERVERS * CLIENTS + client - FIRST_CLIENT) * 2 + side)
 }
 
 fn encode(command: &Command, into: &mut Vec<u8>) {
     let of_exchange = |exchange: &StackExchange, values: &mut [u64; 7]| {
-        values[..4].copy_from_slice(&[exchange.writes, exchange.expects, exchange.reply, exchange.reply_delay]);
+        values[..4].copy_from_slice(&[
+            exchange.writes,
+            exchange.expects,
+            exchange.reply,
+            exchange.reply_delay,
+        ]);
         values[6] = u64::from(exchange.flow);
     };
     let (mut host_number, mut side, mut at, mut values) = (0_u16, 0, 0, [0_u64; 7]);
@@ -146,7 +152,9 @@ pub fn reports(frame: &[u8]) -> Option<Vec<Report>> {
 
 fn report(message: &[u8]) -> Option<Report> {
     let address = u32::from_le_bytes(message[4..8].try_into().ok()?);
-    let value = |at: usize| message[8 + 8 * at..].iter().take(8).rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+    let value = |at: usize| {
+        message[8 + 8 * at..].iter().take(8).rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+    };
     Some(match message[0] {
         64 => Report::Ready,
         66 => Report::Connected(address),

@@ -22,8 +22,12 @@ const VIRTIO_RING_F_INDIRECT_DESC: u64 = 1 << 28;
 const VIRTIO_RING_F_EVENT_IDX: u64 = 1 << 29;
 const VIRTIO_NET_F_MTU: u64 = 1 << 3;
 const VIRTIO_NET_F_MAC: u64 = 1 << 5;
-const FEATURES: u64 =
-    VIRTIO_F_VERSION_1 | VIRTIO_RING_F_INDIRECT_DESC | VIRTIO_RING_F_EVENT_IDX | VHOST_USER_F_PROTOCOL_FEATURES | VIRTIO_NET_F_MTU | VIRTIO_NET_F_MAC;
+const FEATURES: u64 = VIRTIO_F_VERSION_1
+    | VIRTIO_RING_F_INDIRECT_DESC
+    | VIRTIO_RING_F_EVENT_IDX
+    | VHOST_USER_F_PROTOCOL_FEATURES
+    | VIRTIO_NET_F_MTU
+    | VIRTIO_NET_F_MAC;
 
 const PROTOCOL_REPLY_ACK: u64 = 1 << 3;
 const PROTOCOL_BACKEND_REQ: u64 = 1 << 5;
@@ -139,7 +143,8 @@ impl Device {
             request::GET_FEATURES => return self.reply(request, &FEATURES.to_le_bytes()),
             request::GET_PROTOCOL_FEATURES => return self.reply(request, &PROTOCOL_FEATURES.to_le_bytes()),
             request::GET_CONFIG => {
-                let (header, payload) = body.split_at_mut_checked(12).ok_or_else(|| unexpected("a short message"))?;
+                let (header, payload) =
+                    body.split_at_mut_checked(12).ok_or_else(|| unexpected("a short message"))?;
                 let offset = word(header) as usize;
                 for (at, byte) in payload.iter_mut().enumerate() {
                     *byte = self.config.get(offset + at).copied().unwrap_or(0);
@@ -217,10 +222,9 @@ impl Device {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [IoSliceMut::new(into)];
-            let got = retry_on_intr(|| {
-                recvmsg(&self.socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-            })?
-            .bytes;
+            let got =
+                retry_on_intr(|| recvmsg(&self.socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC))?
+                    .bytes;
             for message in ancillary.drain() {
                 if let RecvAncillaryMessage::ScmRights(rights) = message {
                     files.extend(rights);

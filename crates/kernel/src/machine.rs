@@ -33,6 +33,7 @@ const SILENCE_MAX: i64 = 120;
 const TIME: u64 = 0;
 const TIME_LISTENER: u64 = 1;
 const NETWORK_LISTENER: u64 = 2;
+const EXIT: u64 = 3;
 const FIRST_DEVICE: u64 = 16;
 
 /// Names of the sockets in the folder of the process. They stand on the kernel's command line, which feeds its random numbers, so they
@@ -93,12 +94,14 @@ impl Machine {
         mtu: u16,
     ) -> Result<Machine> {
         let listen = |name| {
-            UnixListener::bind(folder.join(name)).map_err(|error| MachineError::System("cannot open a socket", error))
+            UnixListener::bind(folder.join(name))
+                .map_err(|error| MachineError::System("cannot open a socket", error))
         };
         let (time_listener, network_listener) = (listen(TIME_SOCKET)?, listen(NETWORK_SOCKET)?);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|error| MachineError::System("cannot watch sockets", error.into()))?;
-        let process = launch(folder).map_err(|error| MachineError::System("cannot start the kernel", error))?;
+        let process =
+            launch(folder).map_err(|error| MachineError::System("cannot start the kernel", error))?;
         let machine = Machine {
             time: None,
             time_listener,
@@ -118,6 +121,7 @@ impl Machine {
         };
         machine.watch(&machine.time_listener, TIME_LISTENER)?;
         machine.watch(&machine.network_listener, NETWORK_LISTENER)?;
+        machine.watch(machine.process.exit(), EXIT)?;
         Ok(machine)
     }
 
@@ -284,6 +288,7 @@ impl Machine {
                 TIME => self.on_time_message(),
                 TIME_LISTENER => self.on_time_connection(),
                 NETWORK_LISTENER => self.on_device_connection(),
+                EXIT => Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => self.on_device(token - FIRST_DEVICE),
             };
             match handled {
@@ -304,7 +309,10 @@ impl Machine {
     fn on_device_connection(&mut self) -> io::Result<()> {
         let (socket, _) = self.network_listener.accept()?;
         let number = self.devices.len();
-        let mac = *self.expected.get(number).ok_or_else(|| io::Error::other("the kernel opens a device too many"))?;
+        let mac = *self
+            .expected
+            .get(number)
+            .ok_or_else(|| io::Error::other("the kernel opens a device too many"))?;
         self.watch(&socket, FIRST_DEVICE + 2 * number as u64).map_err(io::Error::other)?;
         self.devices.push(Device::new(socket, mac, self.mtu));
         Ok(())

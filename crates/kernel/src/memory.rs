@@ -39,7 +39,10 @@ pub(crate) struct Announced {
 }
 
 fn outside(address: u64) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the guest names address {address:#x}, outside its memory"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the guest names address {address:#x}, outside its memory"),
+    )
 }
 
 impl GuestMemory {

@@ -1,9 +1,12 @@
 //! The operating system process of a user-mode kernel. It never outlives its parent.
 
-use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, set_parent_process_death_signal,
+};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,6 +19,8 @@ const CONSOLE: &str = "console.log";
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    /// Readable when the process has ended.
+    exit: OwnedFd,
     console: PathBuf,
 }
 
@@ -53,7 +58,20 @@ impl Process {
                 Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
             });
         }
-        Ok(Process { child: command.spawn()?, console })
+        let mut child = command.spawn()?;
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(exit) => Ok(Process { child, exit, console }),
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A file that is readable when the process has ended.
+    pub(crate) fn exit(&self) -> BorrowedFd<'_> {
+        self.exit.as_fd()
     }
 
     /// The last lines of the console.

@@ -86,11 +86,13 @@ impl Ring {
                 return Err(broken("a descriptor leads out of its table"));
             }
             let bytes: [u8; 16] = memory.read(table + 16 * u64::from(index))?;
-            let [address, len] = [&bytes[..8], &bytes[8..12]].map(|field| {
-                field.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
-            });
+            let [address, len] = [&bytes[..8], &bytes[8..12]]
+                .map(|field| field.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte)));
             let flags = u16::from_le_bytes([bytes[12], bytes[13]]);
             if flags & DESC_INDIRECT != 0 {
+                if table != self.descriptors {
+                    return Err(broken("a table of descriptors is in another one"));
+                }
                 (table, entries, index) = (address, len as u32 / 16, 0);
                 continue;
             }
@@ -160,5 +162,148 @@ impl Ring {
             return Ok(new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old));
         }
         Ok(memory.load(self.available)? & AVAIL_NO_INTERRUPT == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Announced;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    const BASE: u64 = 0x10_0000;
+    const DESCRIPTORS: u64 = BASE;
+    const AVAILABLE: u64 = BASE + 0x1000;
+    const USED: u64 = BASE + 0x2000;
+    const BUFFERS: u64 = BASE + 0x3000;
+    const SIZE: u16 = 4;
+
+    /// The driver's side of a ring of four descriptors.
+    struct Driver {
+        memory: GuestMemory,
+        added: u16,
+    }
+
+    impl Driver {
+        fn new() -> (Driver, Ring) {
+            let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&file, 0x8000).unwrap();
+            let mut memory = GuestMemory::default();
+            memory.map(Announced { guest: BASE, size: 0x8000, offset: 0 }, &file).unwrap();
+            let ring = Ring {
+                size: SIZE,
+                descriptors: DESCRIPTORS,
+                available: AVAILABLE,
+                used: USED,
+                enabled: true,
+                has_event_index: true,
+                ..Ring::new()
+            };
+            (Driver { memory, added: 0 }, ring)
+        }
+
+        fn describe(&self, table: u64, index: u16, address: u64, len: u32, flags: u16, next: u16) {
+            let at = table + 16 * u64::from(index);
+            self.memory.write(at, &address.to_le_bytes()).unwrap();
+            self.memory.write(at + 8, &len.to_le_bytes()).unwrap();
+            self.memory.write(at + 12, &flags.to_le_bytes()).unwrap();
+            self.memory.write(at + 14, &next.to_le_bytes()).unwrap();
+        }
+
+        fn add(&mut self, head: u16) {
+            let slot = u64::from(self.added % SIZE);
+            self.memory.write(AVAILABLE + 4 + 2 * slot, &head.to_le_bytes()).unwrap();
+            self.added += 1;
+            self.memory.store(AVAILABLE + 2, self.added).unwrap();
+        }
+
+        /// The index of buffers at which the device wants a kick.
+        fn kick_at(&self) -> u16 {
+            self.memory.load(USED + 4 + 8 * u64::from(SIZE)).unwrap()
+        }
+
+        /// The driver wants a call when the device has used this many buffers and one more.
+        fn call_at(&self, used: u16) {
+            self.memory.store(AVAILABLE + 4 + 2 * u64::from(SIZE), used).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_frame_leaves_its_chain_without_the_header() {
+        let (mut driver, mut ring) = Driver::new();
+        driver.memory.write(BUFFERS + 0x100, b"frame").unwrap();
+        driver.describe(DESCRIPTORS, 2, BUFFERS, NET_HEADER as u32, DESC_NEXT, 3);
+        driver.describe(DESCRIPTORS, 3, BUFFERS + 0x100, 5, 0, 0);
+        driver.add(2);
+        assert_eq!(ring.take_frame(&driver.memory).unwrap().unwrap(), b"frame");
+        assert_eq!(ring.take_frame(&driver.memory).unwrap(), None);
+        assert_eq!(driver.memory.load(USED + 2).unwrap(), 1);
+        assert_eq!(driver.memory.read(USED + 4).unwrap(), [2, 0, 0, 0], "the head comes back");
+    }
+
+    #[test]
+    fn an_indirect_table_is_followed_once() {
+        let (mut driver, mut ring) = Driver::new();
+        let table = BUFFERS + 0x400;
+        driver.describe(DESCRIPTORS, 0, table, 32, DESC_INDIRECT, 0);
+        driver.describe(table, 0, BUFFERS, NET_HEADER as u32, DESC_NEXT, 1);
+        driver.describe(table, 1, BUFFERS + 0x100, 7, 0, 0);
+        driver.add(0);
+        assert_eq!(ring.take_frame(&driver.memory).unwrap().unwrap().len(), 7);
+        driver.describe(table, 0, table, 32, DESC_INDIRECT, 0);
+        driver.add(0);
+        assert!(ring.take_frame(&driver.memory).unwrap_err().to_string().contains("in another one"));
+    }
+
+    #[test]
+    fn a_received_frame_fills_a_buffer() {
+        let (mut driver, mut ring) = Driver::new();
+        assert!(!ring.put_frame(b"early", &driver.memory).unwrap(), "no buffer is there");
+        driver.describe(DESCRIPTORS, 1, BUFFERS, 64, DESC_WRITE, 0);
+        driver.add(1);
+        assert!(ring.put_frame(b"frame", &driver.memory).unwrap());
+        assert_eq!(driver.memory.read(BUFFERS + NET_HEADER as u64).unwrap(), *b"frame");
+        driver.describe(DESCRIPTORS, 1, BUFFERS, 14, DESC_WRITE, 0);
+        driver.add(1);
+        assert!(ring.put_frame(b"frame", &driver.memory).is_err(), "it is longer than its buffer");
+    }
+
+    #[test]
+    fn kicks_are_wanted_for_the_next_buffer_or_for_none() {
+        let (mut driver, mut ring) = Driver::new();
+        driver.describe(DESCRIPTORS, 0, BUFFERS, NET_HEADER as u32, 0, 0);
+        driver.add(0);
+        ring.take_frame(&driver.memory).unwrap();
+        ring.want_kicks(true, &driver.memory).unwrap();
+        assert_eq!(driver.kick_at(), 1);
+        ring.want_kicks(false, &driver.memory).unwrap();
+        assert_eq!(driver.kick_at(), 0, "the driver is past that index");
+    }
+
+    #[test]
+    fn the_driver_is_called_once_its_index_is_passed() {
+        let (mut driver, mut ring) = Driver::new();
+        driver.describe(DESCRIPTORS, 0, BUFFERS, NET_HEADER as u32, 0, 0);
+        driver.call_at(1);
+        driver.add(0);
+        ring.take_frame(&driver.memory).unwrap();
+        assert!(!ring.take_call(&driver.memory).unwrap(), "one buffer is used, the second is wanted");
+        driver.add(0);
+        ring.take_frame(&driver.memory).unwrap();
+        assert!(ring.take_call(&driver.memory).unwrap());
+        assert!(!ring.take_call(&driver.memory).unwrap(), "nothing was used since");
+    }
+
+    #[test]
+    fn memory_of_the_guest_is_not_left() {
+        let (mut driver, mut ring) = Driver::new();
+        driver.describe(DESCRIPTORS, 0, BASE + 0x7fff, 64, 0, 0);
+        driver.add(0);
+        assert!(ring.take_frame(&driver.memory).unwrap_err().to_string().contains("outside its memory"));
+        driver.add(SIZE);
+        assert!(ring.take_frame(&driver.memory).unwrap_err().to_string().contains("out of its table"));
+        driver.describe(DESCRIPTORS, 1, BUFFERS, 1, DESC_NEXT, 1);
+        driver.add(1);
+        assert!(ring.take_frame(&driver.memory).is_err(), "a chain that leads back to itself ends");
     }
 }

@@ -6,7 +6,7 @@ use crate::stack::{CONTROL_MAC, KernelStack, ipv4, mac};
 use pauseframe_units::NodeId;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,8 +38,8 @@ pub struct Setup {
     pub sysctl: Vec<String>,
     /// The queueing discipline of the card, for `tc qdisc`; empty: the kernel's default.
     pub qdisc: String,
-    /// Programs of the user: host and command.
-    pub programs: Vec<(String, String)>,
+    /// Programs of the user: position of the host, and command.
+    pub programs: Vec<(usize, String)>,
     /// Where the console and the output of programs go when the run is over.
     pub logs: Option<PathBuf>,
 }
@@ -49,16 +49,40 @@ pub struct Setup {
 pub(crate) struct RunFolder {
     path: PathBuf,
     logs: Option<PathBuf>,
+    /// Locked as long as the run lasts: a folder whose lock is free was left by a process that was killed.
+    _lock: File,
 }
 
+const FOLDER_PREFIX: &str = "pauseframe-kernel-";
+const LOCK: &str = "lock";
+
 impl RunFolder {
-    fn create(logs: Option<PathBuf>) -> io::Result<RunFolder> {
+    fn create(base: &Path, logs: Option<PathBuf>) -> io::Result<RunFolder> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
+        remove_left_folders(base);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pauseframe-kernel-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = base.join(format!("{FOLDER_PREFIX}{}-{number}", std::process::id()));
         fs::create_dir(&path)?;
-        Ok(RunFolder { path, logs })
+        // Nobody finds the lock by its name before it is locked.
+        let new = path.join("lock.new");
+        let lock = File::create(&new)?;
+        lock.lock()?;
+        fs::rename(new, path.join(LOCK))?;
+        Ok(RunFolder { path, logs, _lock: lock })
+    }
+}
+
+/// Removes folders of runs that were killed.
+fn remove_left_folders(base: &Path) {
+    let is_run = |name: &str| name.starts_with(FOLDER_PREFIX);
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if !is_run(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let lock = File::open(entry.path().join(LOCK));
+        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -86,7 +110,9 @@ impl Setup {
     /// If a file is missing, the system refuses, or the kernel fails.
     pub fn boot(self) -> Result<KernelStack, MachineError> {
         let system = |what| move |error| MachineError::System(what, error);
-        let folder = RunFolder::create(self.logs.clone()).map_err(system("cannot create a folder for the kernel"))?;
+        let folder =
+            RunFolder::create(&std::env::temp_dir(), self.logs.clone())
+            .map_err(system("cannot create a folder for the kernel"))?;
         self.write(&folder.path).map_err(system("cannot write the files of the kernel"))?;
         let mut macs = vec![CONTROL_MAC];
         macs.extend(self.hosts.iter().map(|(node, _)| mac(*node)));
@@ -133,12 +159,16 @@ impl Setup {
         fs::copy(self.files.join(AGENT), folder.join(AGENT))?;
         fs::write(folder.join("setup.sh"), self.script())?;
         fs::write(folder.join("host.sh"), self.host_script())?;
-        let lines = |lines: &mut dyn Iterator<Item = String>| lines.fold(String::new(), |all, line| all + &line + "\n");
-        fs::write(folder.join("hosts"), lines(&mut self.hosts.iter().map(|(_, name)| name.clone())))?;
+        let lines = |lines: &mut dyn Iterator<Item = String>| {
+            lines.fold(String::new(), |all, line| all + &line + "\n")
+        };
+        fs::write(folder.join("hosts"), lines(&mut (0..self.hosts.len()).map(namespace)))?;
         fs::write(folder.join("transports"), lines(&mut self.transports.iter().cloned()))?;
-        let programs = self.programs.iter().map(|(host, command)| format!("{host}\t{command}"));
+        let programs = self.programs.iter().map(|(host, command)| format!("{}\t{command}", namespace(*host)));
         fs::write(folder.join("programs"), lines(&mut programs.into_iter()))?;
-        let known = self.hosts.iter().map(|(node, name)| format!("{} {name}", dotted(*node)));
+        let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
+        let named = self.hosts.iter().filter(|(_, name)| is_name(name));
+        let known = named.map(|(node, name)| format!("{} {name}", dotted(*node)));
         let known = std::iter::once("127.0.0.1 localhost".to_owned()).chain(known);
         fs::write(folder.join("etc-hosts"), lines(&mut known.into_iter()))
     }
@@ -146,36 +176,40 @@ impl Setup {
     /// What the agent runs first: a namespace for each host, with its card, its address and its neighbours.
     fn script(&self) -> String {
         let mut text = String::from("set -e\nip -batch - <<END\n");
-        for (index, (_, name)) in self.hosts.iter().enumerate() {
-            let _ = writeln!(text, "netns add {name}\nlink set eth{} netns {name}", index + 1);
+        for index in 0..self.hosts.len() {
+            let _ = writeln!(text, "netns add {0}\nlink set eth{1} netns {0}", namespace(index), index + 1);
         }
         text += "END\n";
-        for (index, (node, name)) in self.hosts.iter().enumerate() {
-            let (address, card) = (dotted(*node), index + 1);
-            let _ = write!(
-                text,
-                "ip -n {name} -batch - <<END\n\
-                 link set lo up\n\
-                 link set eth{card} name eth0\n\
-                 address add {address}/32 dev eth0\n\
-                 link set eth0 mtu {} up\n\
-                 route add 10.0.0.0/8 dev eth0 scope link src {address} {}\n",
-                self.mtu, self.route
-            );
-            for (other, _) in self.hosts.iter().filter(|(other, _)| other != node) {
-                let [a, b, c, d, e, f] = mac(*other);
-                let _ = writeln!(
-                    text,
-                    "neigh add {} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} dev eth0 nud permanent",
-                    dotted(*other)
-                );
-            }
-            text += "END\n";
-            if !self.host_script().is_empty() {
-                let _ = writeln!(text, "ip netns exec {name} sh -e /run/pauseframe/host.sh");
+        let settings = self.host_script();
+        for index in 0..self.hosts.len() {
+            text += &self.host_lines(index);
+            if !settings.is_empty() {
+                let _ = writeln!(text, "ip netns exec {} sh -e /run/pauseframe/host.sh", namespace(index));
             }
         }
         text
+    }
+
+    fn host_lines(&self, index: usize) -> String {
+        let (node, name) = (self.hosts[index].0, namespace(index));
+        let (address, card, mtu, route) = (dotted(node), index + 1, self.mtu, &self.route);
+        let mut text = format!(
+            "ip -n {name} -batch - <<END\n\
+             link set lo up\n\
+             link set eth{card} name eth0\n\
+             address add {address}/32 dev eth0\n\
+             link set eth0 mtu {mtu} up\n\
+             route add 10.0.0.0/8 dev eth0 scope link src {address} {route}\n"
+        );
+        for (other, _) in self.hosts.iter().filter(|(other, _)| *other != node) {
+            let [a, b, c, d, e, f] = mac(*other);
+            let _ = writeln!(
+                text,
+                "neigh add {} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} dev eth0 nud permanent",
+                dotted(*other)
+            );
+        }
+        text + "END\n"
     }
 
     /// What runs in each host: settings of the kernel and of the card.
@@ -193,7 +227,77 @@ impl Setup {
     }
 }
 
+/// The namespace of a host. Names of a topology may have characters that the shell reads otherwise.
+fn namespace(index: usize) -> String {
+    format!("host-{index}")
+}
+
 fn dotted(node: NodeId) -> String {
     let [a, b, c, d] = ipv4(node);
     format!("{a}.{b}.{c}.{d}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn setup(files: &Path) -> Setup {
+        Setup {
+            files: files.to_owned(),
+            seed: 1,
+            mtu: 1500,
+            hosts: vec![(NodeId(0), "a".to_owned()), (NodeId(1), "b".to_owned())],
+            transports: vec!["cubic".to_owned()],
+            route: "initcwnd 20".to_owned(),
+            sysctl: vec!["net.ipv4.tcp_ecn = 1".to_owned()],
+            qdisc: "fq".to_owned(),
+            programs: Vec::new(),
+            logs: None,
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_ends_shows_its_last_20_lines() {
+        let files = tempfile::tempdir().unwrap();
+        let script = "#!/bin/sh\ni=1; while [ $i -le 30 ]; do echo line $i; i=$((i+1)); done; exit 3\n";
+        fs::write(files.path().join(KERNEL), script).unwrap();
+        fs::set_permissions(files.path().join(KERNEL), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(files.path().join(AGENT), "").unwrap();
+        let Err(MachineError::Ended(lines)) = setup(files.path()).boot() else { panic!("it must end") };
+        let expected: Vec<String> = (11..=30).map(|line| format!("line {line}")).collect();
+        assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn folders_of_killed_runs_are_removed_and_those_of_others_stay() {
+        let base = tempfile::tempdir().unwrap();
+        let left = base.path().join(format!("{FOLDER_PREFIX}1-0"));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
+        let first = RunFolder::create(base.path(), None).unwrap();
+        let second = RunFolder::create(base.path(), None).unwrap();
+        assert!(!left.exists() && first.path.exists() && second.path.exists());
+        let path = first.path.clone();
+        drop(first);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_script_sets_each_host_up() {
+        let setup = setup(Path::new("files"));
+        let script = setup.script();
+        for line in [
+            "link set eth2 netns host-1",
+            "route add 10.0.0.0/8 dev eth0 scope link src 10.0.0.1 initcwnd 20",
+            "neigh add 10.0.0.0 lladdr 02:00:00:00:00:00 dev eth0 nud permanent",
+            "ip netns exec host-1 sh -e /run/pauseframe/host.sh",
+        ] {
+            assert!(script.lines().any(|written| written.trim() == line), "{line} is not in\n{script}");
+        }
+        assert_eq!(
+            setup.host_script(),
+            "echo '1' > /proc/sys/net/ipv4/tcp_ecn\ntc qdisc replace dev eth0 root fq\n"
+        );
+    }
 }

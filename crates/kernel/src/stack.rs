@@ -65,7 +65,11 @@ impl KernelStack {
     ///
     /// # Errors
     /// If the kernel or its agent fails.
-    pub(crate) fn boot(mut machine: Machine, hosts: &[NodeId], folder: RunFolder) -> Result<KernelStack, MachineError> {
+    pub(crate) fn boot(
+        mut machine: Machine,
+        hosts: &[NodeId],
+        folder: RunFolder,
+    ) -> Result<KernelStack, MachineError> {
         machine.wait()?;
         while !is_ready(&mut machine)? {
             if machine.devices() > CONTROL {
@@ -125,7 +129,8 @@ impl KernelStack {
     /// Hands kicks over that are due at `now`: reports of the agent, and hosts that send.
     fn take_kicks(&mut self, now: u64) -> Result<(), MachineError> {
         self.kicks.extend(self.machine.take_kicks());
-        let due: Vec<usize> = self.kicks.extract_if(.., |(_, at)| *at <= now).map(|(device, _)| device).collect();
+        let due: Vec<usize> =
+            self.kicks.extract_if(.., |(_, at)| *at <= now).map(|(device, _)| device).collect();
         for device in due {
             if device != CONTROL {
                 self.senders.push(self.hosts[device - 1]);
@@ -169,7 +174,10 @@ impl KernelStack {
         loop {
             for frame in control::frames(&std::mem::take(&mut self.commands)) {
                 if !self.machine.put_frame(CONTROL, &frame)? {
-                    return Err(MachineError::Protocol("the agent takes no orders".to_owned(), self.machine.last_lines()));
+                    return Err(MachineError::Protocol(
+                        "the agent takes no orders".to_owned(),
+                        self.machine.last_lines(),
+                    ));
                 }
                 self.touched.push(CONTROL);
             }

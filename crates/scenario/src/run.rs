@@ -130,8 +130,7 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (built, choice) = divided(scenario, build(resolved).map_err(RunError::Build)?, options);
-    let (mut built, choice) = (built, choice);
+    let (mut built, choice) = divided(scenario, build(resolved).map_err(RunError::Build)?, options);
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
     let references =
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
@@ -194,7 +193,11 @@ impl RunProgress {
 }
 
 /// The network in as many partitions as there are threads, and how that number was chosen.
-fn divided(scenario: &Scenario, mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
+fn divided(
+    scenario: &Scenario,
+    mut built: Built,
+    RunOptions { threads, divide, .. }: RunOptions,
+) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
     let choice = match (threads, built.network.reacts_before()) {
         _ if scenario.host.stack == HostStack::Kernel => threads::one_kernel(),
@@ -300,7 +303,9 @@ fn guarded(
     let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
     let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
     let ran = match ran {
-        Ok(Err(failed)) if failed.of_stack => return Err(RunError::Kernel { scenario, seed, time, message: failed.message }),
+        Ok(Err(failed)) if failed.of_stack => {
+            return Err(RunError::Kernel { scenario, seed, time, message: failed.message });
+        }
         ran => ran,
     };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {

@@ -54,7 +54,14 @@ struct End {
 impl External {
     /// `owned`: by host, whether it belongs to the stack.
     pub(crate) fn new(stack: Box<dyn ExternalStack>, owned: Vec<bool>) -> External {
-        External { stack: Mutex::new(stack), owned, armed: Time::MAX, ends: BTreeMap::new(), discarded: 0, failure: None }
+        External {
+            stack: Mutex::new(stack),
+            owned,
+            armed: Time::MAX,
+            ends: BTreeMap::new(),
+            discarded: 0,
+            failure: None,
+        }
     }
 
     pub(crate) fn owns(&self, host: HostId) -> bool {

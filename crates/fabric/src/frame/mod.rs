@@ -149,7 +149,10 @@ impl Packet {
     /// Whether this is a packet of a flow.
     #[inline(always)]
     pub(crate) fn is_data(&self) -> bool {
-        matches!(self.content, Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_) | Content::Foreign { .. })
+        matches!(
+            self.content,
+            Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_) | Content::Foreign { .. }
+        )
     }
 
     /// Whether it asks for a connection, or answers who does.

@@ -9,7 +9,8 @@ use pauseframe_units::Span;
 use pauseframe_workload::Partial;
 
 /// Of our congestion controls, those that Linux has too, and their names there.
-const IN_LINUX: [(&str, &str); 4] = [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
+const IN_LINUX: [(&str, &str); 4] =
+    [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
 /// One kernel has interrupts for so many network cards.
 const HOSTS_MAX: usize = 52;
 
@@ -33,13 +34,41 @@ pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         check_kernel(ledger, host, others);
         return;
     }
-    let given = [("host.sysctl", host.sysctl.is_empty()), ("host.qdisc", host.qdisc.is_empty()), ("host.route", host.route.is_empty())];
+    let given = [
+        ("host.sysctl", host.sysctl.is_empty()),
+        ("host.qdisc", host.qdisc.is_empty()),
+        ("host.route", host.route.is_empty()),
+    ];
     for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
         ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");
     }
 }
 
+/// These words reach `tc`, `ip` and a shell in the kernel, which sees the files of this computer.
+fn check_words(ledger: &mut Ledger, host: &HostSpec) {
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " ._:/%+-".contains(c));
+    let of_path = |path: &str, is_fine: bool, ledger: &mut Ledger| {
+        if !is_fine {
+            let hint = "use letters, digits, spaces and . _ : / % + - only";
+            ledger.problem(path, "has characters that a command could misread", hint);
+        }
+    };
+    of_path("host.qdisc", is_plain(&host.qdisc), ledger);
+    of_path("host.route", is_plain(&host.route), ledger);
+    for (index, setting) in host.sysctl.iter().enumerate() {
+        let path = format!("host.sysctl.{index}");
+        match setting.split_once('=') {
+            Some((key, value)) => {
+                let is_key = key.trim().chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+                of_path(&path, is_key && is_plain(value), ledger);
+            }
+            None => ledger.problem(&path, "is not \"key = value\"", "such as \"net.ipv4.tcp_ecn = 1\""),
+        }
+    }
+}
+
 fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+    check_words(ledger, host);
     let Others { graph, routing, qcn, transports, workloads } = others;
     let hosts = graph.map_or(0, |graph| graph.hosts().count());
     if hosts > HOSTS_MAX {
@@ -56,15 +85,27 @@ fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         ("qcn", qcn.is_some()),
     ];
     for (path, _) in refused.iter().filter(|(_, given)| *given) {
-        ledger.problem(path, "is not supported with host.stack = \"kernel\"", "remove it, or use \"simulated\"");
+        ledger.problem(
+            path,
+            "is not supported with host.stack = \"kernel\"",
+            "remove it, or use \"simulated\"",
+        );
     }
     for Named { path, spec, .. } in transports.iter().filter(|transport| transport.is_used) {
         if spec.kind != TransportKindName::Tcp {
-            ledger.problem(&format!("{path}.kind"), "the kernel has TCP only", "use \"tcp\", or host.stack = \"simulated\"");
+            ledger.problem(
+                &format!("{path}.kind"),
+                "the kernel has TCP only",
+                "use \"tcp\", or host.stack = \"simulated\"",
+            );
         } else if name_in_linux(&spec.congestion_control).is_none() {
             let known: Vec<&str> = IN_LINUX.iter().map(|(ours, _)| *ours).collect();
             let message = format!("Linux has no {}", spec.congestion_control.name());
-            ledger.problem(&format!("{path}.congestion_control"), message, format!("one of {}", known.join(", ")));
+            ledger.problem(
+                &format!("{path}.congestion_control"),
+                message,
+                format!("one of {}", known.join(", ")),
+            );
         } else if spec.ecn == EcnName::Dctcp && spec.congestion_control.name() != "dctcp" {
             let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
             ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
@@ -73,7 +114,11 @@ fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
     for (index, workload) in workloads.iter().enumerate() {
         if matches!(workload.kind, Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_))) {
             let message = "the agent in the kernel opens TCP connections for flows only";
-            ledger.problem(&format!("workload.{index}.kind"), message, "use another kind, or host.stack = \"simulated\"");
+            ledger.problem(
+                &format!("workload.{index}.kind"),
+                message,
+                "use another kind, or host.stack = \"simulated\"",
+            );
         }
     }
 }
