@@ -1,0 +1,248 @@
+"""Hosts with a Linux kernel: the same frames in every run, PAUSE, marks, and an end without leftovers.
+
+Tests that need a kernel are skipped where none is built: `make test-kernel` builds one. PAUSEFRAME_KERNEL names another.
+"""
+
+import os
+import platform
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pauseframe as pf
+import pauseframe.kernel
+import polars as pl
+import pytest
+from pauseframe import InputError
+from test_cli import cli
+
+INCAST = """
+name = "kernel-incast"
+stop = { time = "2 s", when_finished = true }
+topology = { kind = "star", hosts = 9, link = { rate = "10 Gbps", delay = "1 us" } }
+workload = [{ kind = "n_to_1", senders = 8, size = "500 KB" }]
+switch = { buffer = "225 KB" }
+host = { stack = "kernel" }
+"""
+LONG = """
+name = "kernel-long"
+stop = "100 s"
+topology = { kind = "star", hosts = 3, link = { rate = "1 Gbps", delay = "1 us" } }
+workload = [{ kind = "long_flows", pattern = "n_to_1", senders = 2 }]
+host = { stack = "kernel" }
+"""
+DCTCP = {"transport.preset": "dctcp", "switch.marker.kind": "step", "switch.marker.k": "22.5 KB"}
+WAIT = 60
+"""Seconds of real time for what takes about one on an idle machine."""
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    try:
+        return pauseframe.kernel.find(os.environ.get("PAUSEFRAME_KERNEL"))
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+def run(kernel, scenario=INCAST, out=None, **changes):
+    return pf.run(scenario, kernel=kernel, out=out, set=changes, progress=False)
+
+
+@pytest.fixture
+def busy():
+    """Two processes on every core that do nothing but compute."""
+    command = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1))]
+    yield
+    for process in others:
+        process.kill()
+        process.wait()
+
+
+def test_two_runs_have_the_same_frames_on_a_busy_machine_too(kernel, tmp_path, busy):
+    changes = {"record.packets": True, "workload.0.size": "100 KB"}
+    first = run(kernel, out=tmp_path / "first", **changes)
+    second = run(kernel, out=tmp_path / "second", **changes)
+    captures = [(tmp_path / name / "packets.pcapng").read_bytes() for name in ("first", "second")]
+    assert len(captures[0]) > 100_000
+    assert captures[0] == captures[1]
+    assert first.summary["fingerprint"] == second.summary["fingerprint"]
+    other = run(kernel, out=tmp_path / "other", seed=2, **changes)
+    assert other.summary["fingerprint"] != first.summary["fingerprint"], "sequence numbers and ports follow the seed"
+
+
+def test_pause_stops_the_senders(kernel):
+    lossy = run(kernel)
+    lossless = run(kernel, **{"transport.lossless": True})
+    assert lossy.summary["drops"] > 0, "the incast overflows this buffer"
+    assert lossless.summary["drops"] == 0
+    assert pl.DataFrame(lossless.flows)["retransmits"].sum() == 0
+    assert lossless.summary["pfc_pauses"] > 0
+    assert lossless.summary["flows_finished"] == 8
+    hosts = pl.DataFrame(lossless.ports).filter(pl.col("tier") == "host-switch")
+    assert (hosts["paused_share"] > 0).any()
+
+
+def test_dctcp_of_the_kernel_reacts_to_marks(kernel):
+    changes = {"workload.0.size": "5 MB", "workload.0.senders": 2, "switch.buffer": "2 MB"}
+    cubic, dctcp = (run(kernel, **changes, **more) for more in ({}, DCTCP))
+    assert pl.DataFrame(dctcp.flows)["ce_packets"].min() > 0
+    assert dctcp.summary["drops"] == 0
+
+    def backlog(result):
+        return pl.DataFrame(result.ports).filter(pl.col("tier") == "switch-host")["backlog_mean_bytes"].max()
+
+    # The step is at 22.5 KB: about as much as that waits, while CUBIC fills the buffer.
+    assert backlog(dctcp) < 45_000 < backlog(cubic)
+
+
+def test_settings_reach_the_kernel(kernel):
+    """CUBIC begins with 10 segments or with as many as the route says; a lone flow of 100 segments needs rounds for that."""
+    changes = {"workload.0.senders": 1, "workload.0.size": "140 KB", "topology.link.delay": "100 us"}
+    slow = run(kernel, **changes)
+    fast = run(kernel, **changes, **{"host.route": "initcwnd 100 initrwnd 100"})
+    [rounds] = pl.DataFrame(slow.flows)["fct_us"] - pl.DataFrame(fast.flows)["fct_us"]
+    # 10, 20, 40, then the rest: three rounds of 400 us more.
+    assert 1000 < rounds < 1600
+    shaped = run(kernel, **changes, **{"host.qdisc": "tbf rate 100mbit burst 3000 limit 1000000"})
+    [fct] = pl.DataFrame(shaped.flows)["fct_us"]
+    assert 140_000 * 8 / 100 < fct < 1.2 * 140_000 * 8 / 100
+
+
+def test_a_panic_ends_the_run_with_the_last_lines(kernel, tmp_path):
+    (tmp_path / "s.toml").write_text(INCAST.replace('stack = "kernel"', 'stack = "kernel", sysctl = ["net.no.such = 1"]'))
+    done = cli("run", tmp_path / "s.toml", "--kernel", kernel, cwd=tmp_path)
+    assert done.returncode == 2
+    for text in ("the kernel ended", "Kernel panic", "net/no/such"):
+        assert text in done.stderr
+    assert len(done.stderr.splitlines()) <= 22
+
+
+def processes_in(folder):
+    """Processes that work in a folder or below it."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            target = str(link.readlink())
+        except OSError:
+            continue
+        if target.startswith(str(folder)):
+            found.append(int(link.parent.name))
+    return found
+
+
+def until(condition):
+    end = time.monotonic() + WAIT
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture
+def running(kernel, tmp_path):
+    """A run that goes on for long, and the kernel's process, which has opened all its devices."""
+    (tmp_path / "s.toml").write_text(LONG)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pauseframe", "run", "s.toml", "--kernel", str(kernel), "--quiet"],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(runs)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    started = until(lambda: not sockets(runs) and processes_in(runs))
+    yield process, started, runs
+    process.kill()
+    process.communicate()
+
+
+def sockets(folder):
+    """Sockets there; true as long as there is no run yet."""
+    if not any(folder.glob("*/setup.log")):
+        return True
+    return [path for path in folder.rglob("*") if stat.S_ISSOCK(path.stat().st_mode)]
+
+
+def test_no_process_outlives_a_killed_run(running, kernel):
+    process, started, runs = running
+    assert started
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: not processes_in(runs))
+    assert not sockets(runs)
+    # The next run removes the folder.
+    [left] = runs.iterdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "pauseframe", "run", "s.toml", "--kernel", str(kernel), "--set", "stop=1 ms"],
+        cwd=runs.parent,
+        env=os.environ | {"TMPDIR": str(runs)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(runs.iterdir()), left
+
+
+def test_a_killed_kernel_ends_the_run(running):
+    process, started, runs = running
+    os.kill(min(started), signal.SIGKILL)
+    _, errors = process.communicate(timeout=WAIT)
+    assert process.returncode != 0
+    assert "the kernel ended" in errors
+    assert "Traceback" not in errors
+    assert not processes_in(runs)
+    assert not list(runs.iterdir())
+
+
+def test_an_interrupt_leaves_nothing(running):
+    process, _, runs = running
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=WAIT)
+    assert process.returncode == 130
+    assert not processes_in(runs)
+    assert not list(runs.iterdir())
+
+
+def test_without_a_kernel_one_line_says_what_to_do(tmp_path, monkeypatch):
+    if (why := pauseframe.kernel.obstacle()) is not None:
+        pytest.skip(why)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "s.toml").write_text(INCAST)
+    done = cli("run", tmp_path / "s.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["error: no kernel is built: run pauseframe kernel build"]
+    with pytest.raises(InputError, match=r"kernel 6\.12 is not built: run pauseframe kernel build --version 6\.12"):
+        pauseframe.kernel.find("6.12")
+
+
+def test_other_systems_get_one_line(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(InputError, match="need an x86-64 processor, and this is aarch64"):
+        pauseframe.kernel.find()
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(InputError, match="need Linux, and this is Darwin"):
+        pauseframe.kernel.build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"transport.preset": "dcqcn"}, "TCP only"),
+        ({"transport.congestion_control": "timely"}, "timely"),
+        ({"topology.hosts": 53}, "at most 52 hosts"),
+        ({"host.tx_delay": "1 us"}, "host.tx_delay"),
+        ({"host.stack": "simulated", "host.qdisc": "fq"}, "for hosts with a kernel"),
+    ],
+)
+def test_what_a_kernel_cannot_do_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        pf.resolve(INCAST, set=changes)
