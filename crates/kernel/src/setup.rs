@@ -110,8 +110,7 @@ impl Setup {
     /// If a file is missing, the system refuses, or the kernel fails.
     pub fn boot(self) -> Result<KernelStack, MachineError> {
         let system = |what| move |error| MachineError::System(what, error);
-        let folder =
-            RunFolder::create(&std::env::temp_dir(), self.logs.clone())
+        let folder = RunFolder::create(&std::env::temp_dir(), self.logs.clone())
             .map_err(system("cannot create a folder for the kernel"))?;
         self.write(&folder.path).map_err(system("cannot write the files of the kernel"))?;
         let mut macs = vec![CONTROL_MAC];
