@@ -177,6 +177,7 @@ def run(
     threads: int = 0,
     divide: bool = False,
     kernel: str | None = None,
+    programs: list[tuple[str, str]] = ...,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> Run:
     """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while

@@ -12,7 +12,7 @@ from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file
 from pauseframe.results import Run, from_core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pauseframe.progress import Display
@@ -46,6 +46,7 @@ def run(
     progress: Progress | bool | None = None,
     plugins: Plugins = (),
     kernel: str | Path | None = None,
+    programs: Iterable[tuple[str, str]] = (),
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
@@ -66,7 +67,8 @@ def run(
     is to run its code.
 
     `kernel` is a Linux kernel for scenarios with `host.stack = "kernel"`: its version, or its folder as
-    `pauseframe.kernel.build` returns it; None takes the one that was built last.
+    `pauseframe.kernel.build` returns it; None takes the one that was built last. `programs` are shell commands that
+    run on such hosts, each a host and its command; the run then lasts until they have ended.
 
     Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
     holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
@@ -96,6 +98,7 @@ def run(
                 threads=thread_count(threads),
                 divide=divide,
                 kernel=_kernel_for(resolved, kernel),
+                programs=list(programs),
                 progress=report,
             )
     finally:

@@ -42,6 +42,10 @@ pub trait ExternalStack: fmt::Debug + Send {
     fn order(&mut self, host: NodeId, address: u32, order: &StackOrder, now: Time);
     /// What applications report since this was last read.
     fn take_reports(&mut self) -> Vec<(u32, StackReport)>;
+    /// Whether programs of the user still run in it.
+    fn has_programs(&self) -> bool;
+    /// What a person should know after the run.
+    fn notes(&self) -> Vec<String>;
     /// Reports what all ends have counted: the run is over at `now`.
     ///
     /// # Errors
@@ -127,8 +131,12 @@ pub struct StackFrame {
     pub bytes: Vec<u8>,
     /// Bytes of its IP packet.
     pub ip_size: u32,
-    /// The address (flow * 2 + side) that it goes to; `None` if it belongs to no flow.
+    /// The address (flow * 2 + side) that its ports name, if they are ports of a flow.
     pub to: Option<u32>,
+    /// The host that it goes to; `None` if it goes to several, or to none.
+    pub destination: Option<NodeId>,
+    /// Its TCP or UDP ports: they choose one of several paths where it belongs to no flow.
+    pub ports: u32,
     /// The ECN field of its IP header.
     pub ecn: Ecn,
 }

@@ -9,10 +9,12 @@
 mod observers;
 mod outcome;
 
+use crate::endpoint::HostPaths;
 use crate::external::{ExternalStack, StackFailure};
 use crate::failures::{Change, Failures};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
+use crate::ids::HostId;
 use crate::invariants::{InvariantSchedule, check_invariants};
 use crate::observers::deadlock::Detector;
 use crate::observers::notes::Note;
@@ -178,6 +180,22 @@ impl Network {
             "a stack joins an idle network of one partition"
         );
         self.workers[0].partition.attach(stack);
+        self.find_program_paths(Time::ZERO);
+    }
+
+    /// Frames of programs get paths, and those that they had are given up at `now`. The run lasts as long as the programs.
+    fn find_program_paths(&mut self, now: Time) {
+        let Some(external) = &mut self.workers[0].partition.endpoints.external else { return };
+        if external.has_programs() {
+            self.traffic.hold();
+            let hosts = self.plan.hosts.iter().enumerate();
+            let owned = hosts.filter(|(host, _)| external.owns(HostId(*host as u32))).map(|(_, node)| *node);
+            let paths =
+                HostPaths::find(owned.collect(), |pair, choice| self.traffic.find_route(pair, choice));
+            if let Some(before) = external.replace_paths(paths) {
+                self.traffic.give_up(before.rows(), now);
+            }
+        }
     }
 
     /// The number of partitions.
@@ -293,8 +311,11 @@ impl Network {
 
     /// A stack outside of the simulator that has failed ends the run.
     fn check_stack(&mut self) -> Result<(), Failed> {
-        let external = self.workers[0].partition.endpoints.external.as_mut();
-        match external.and_then(|external| external.take_failure()) {
+        let Some(external) = &mut self.workers[0].partition.endpoints.external else { return Ok(()) };
+        if !external.has_programs() {
+            self.traffic.release(self.reached);
+        }
+        match external.take_failure() {
             Some(StackFailure(message)) => Err(Failed { message, of_stack: true }),
             None => Ok(()),
         }
@@ -453,6 +474,7 @@ impl Network {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
+        self.find_program_paths(now);
         self.dispatch_orders(now);
         for (host, address, row) in changed {
             self.workers[usize::from(self.partition_of[host])].partition.endpoints.take_path(address, row);

@@ -118,7 +118,9 @@ impl Setup {
         let launch = |path: &Path| self.launch(path);
         let machine = Machine::start(&folder.path, launch, &macs, self.mtu)?;
         let nodes: Vec<NodeId> = self.hosts.iter().map(|(node, _)| *node).collect();
-        let stack = KernelStack::boot(machine, &nodes, folder)?;
+        let programs =
+            self.programs.iter().map(|(host, command)| format!("{}={command:?}", self.hosts[*host].1));
+        let stack = KernelStack::boot(machine, &nodes, programs.collect(), folder)?;
         Ok(stack)
     }
 

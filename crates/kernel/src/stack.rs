@@ -49,8 +49,8 @@ pub struct KernelStack {
     kicks: Vec<(usize, u64)>,
     senders: Vec<NodeId>,
     reports: Vec<(u32, StackReport)>,
-    /// Statuses of programs that have ended.
-    programs: Vec<(u32, u32)>,
+    /// Programs of the user, and their statuses once they have ended.
+    programs: Vec<(String, Option<u32>)>,
     is_counted: bool,
     /// The network wants to know when these have frames: none was left when it asked last.
     is_silent: Vec<bool>,
@@ -68,6 +68,7 @@ impl KernelStack {
     pub(crate) fn boot(
         mut machine: Machine,
         hosts: &[NodeId],
+        programs: Vec<String>,
         folder: RunFolder,
     ) -> Result<KernelStack, MachineError> {
         machine.wait()?;
@@ -103,15 +104,10 @@ impl KernelStack {
             kicks: Vec::new(),
             senders: Vec::new(),
             reports: Vec::new(),
-            programs: Vec::new(),
+            programs: programs.into_iter().map(|program| (program, None)).collect(),
             is_counted: false,
             is_silent: vec![true; hosts.len() + 1],
         })
-    }
-
-    /// Programs of the user that have ended, with their statuses.
-    pub fn ended_programs(&self) -> &[(u32, u32)] {
-        &self.programs
     }
 
     fn kernel_time(&self, time: Time) -> u64 {
@@ -157,7 +153,9 @@ impl KernelStack {
                 (address, StackReport::Counted { flow, delivered, retransmits, timeouts })
             }
             Report::ProgramEnded(number, status) => {
-                self.programs.push((number, status));
+                if let Some((_, ended)) = self.programs.get_mut(number as usize) {
+                    *ended = Some(status);
+                }
                 return;
             }
             Report::CountedAll => {
@@ -281,6 +279,19 @@ impl ExternalStack for KernelStack {
         std::mem::take(&mut self.reports)
     }
 
+    fn has_programs(&self) -> bool {
+        self.programs.iter().any(|(_, status)| status.is_none())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = |(program, status): &(String, Option<u32>)| match status {
+            Some(0) => None,
+            Some(status) => Some(format!("program {program} ended with status {status}")),
+            None => Some(format!("program {program} still ran when the run ended")),
+        };
+        self.programs.iter().filter_map(note).collect()
+    }
+
     fn finish(&mut self, now: Time) -> Result<(), StackFailure> {
         let mut now = self.kernel_time(now).max(self.machine.now());
         self.commands.push(Command::CountAll);
@@ -303,17 +314,26 @@ impl ExternalStack for KernelStack {
 
 const ETHERNET: usize = 14;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// What the network must know of a frame.
 fn describe(bytes: Vec<u8>) -> StackFrame {
+    let destination = match bytes.get(..6) {
+        Some([2, 0, 0, a, b, c]) => Some(NodeId(u32::from_be_bytes([0, *a, *b, *c]))),
+        _ => None,
+    };
     let ip = bytes.get(ETHERNET..).filter(|ip| ip.len() >= 20 && bytes[12..ETHERNET] == [8, 0]);
     let Some(ip) = ip else {
         let ip_size = bytes.len().saturating_sub(ETHERNET) as u32;
-        return StackFrame { ip_size, to: None, ecn: Ecn::NotEct, bytes };
+        return StackFrame { ip_size, to: None, destination, ports: 0, ecn: Ecn::NotEct, bytes };
     };
-    let tcp = ip.get(usize::from(ip[0] & 15) * 4..).filter(|tcp| tcp.len() >= 4 && ip[9] == TCP);
-    let port = |tcp: &[u8], at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
-    let to = tcp.and_then(|tcp| control::address(port(tcp, 0), port(tcp, 2)));
+    let above = ip.get(usize::from(ip[0] & 15) * 4..).filter(|above| above.len() >= 4);
+    let ports = above.filter(|_| [TCP, UDP].contains(&ip[9])).map(|above| {
+        let port = |at: usize| u16::from_be_bytes([above[at], above[at + 1]]);
+        (port(0), port(2))
+    });
+    let to = ports.filter(|_| ip[9] == TCP).and_then(|(from, to)| control::address(from, to));
+    let ports = ports.map_or(0, |(from, to)| u32::from(from) << 16 | u32::from(to));
     let ecn = match ip[1] & 3 {
         0 => Ecn::NotEct,
         1 => Ecn::Ect1,
@@ -321,7 +341,7 @@ fn describe(bytes: Vec<u8>) -> StackFrame {
         _ => Ecn::Ce,
     };
     let ip_size = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-    StackFrame { ip_size, to, ecn, bytes }
+    StackFrame { ip_size, to, destination, ports, ecn, bytes }
 }
 
 #[cfg(test)]
@@ -330,12 +350,13 @@ mod tests {
 
     #[test]
     fn a_segment_of_a_flow_is_known_by_its_ports() {
-        let mut frame = vec![0; 12];
+        let mut frame = vec![2, 0, 0, 0, 1, 4, 0, 0, 0, 0, 0, 0];
         frame.extend([8, 0, 0x45, 2, 0, 40, 0, 1, 0x40, 0, 64, 6, 0x26, 0xcb, 10, 0, 0, 1, 10, 0, 0, 2]);
         frame.extend([4, 7, 0, 100]);
         frame.extend([0; 16]);
         let described = describe(frame);
         assert_eq!((described.to, described.ecn, described.ip_size), (Some(15), Ecn::Ect0, 40));
+        assert_eq!((described.destination, described.ports), (Some(NodeId(260)), 1031 << 16 | 100));
         assert_eq!(describe(vec![0; 60]).to, None, "not IP");
     }
 }

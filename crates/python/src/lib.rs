@@ -287,7 +287,7 @@ fn resolve(
 
 /// Runs a scenario to its end, or until a signal.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, kernel=None, progress=None))]
+#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, kernel=None, programs=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of Python")]
 fn run(
     py: Python<'_>,
@@ -298,6 +298,7 @@ fn run(
     threads: usize,
     divide: bool,
     kernel: Option<PathBuf>,
+    programs: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let mut last = Instant::now();
@@ -305,7 +306,15 @@ fn run(
     let results = guarded(|| {
         Ok(py.detach(|| {
             let kernel = kernel.as_deref();
-            let options = RunOptions { out: out.as_deref(), force, force_large, threads, divide, kernel };
+            let options = RunOptions {
+                out: out.as_deref(),
+                force,
+                force_large,
+                threads,
+                divide,
+                kernel,
+                programs: &programs,
+            };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
                     return Control::Continue;

@@ -47,6 +47,8 @@ pub struct RunOptions<'a> {
     pub divide: bool,
     /// The folder with the Linux kernel, for scenarios whose hosts have one.
     pub kernel: Option<&'a Path>,
+    /// Programs that run on hosts with a kernel: host and command.
+    pub programs: &'a [(String, String)],
 }
 
 /// How far a run has come, for people.

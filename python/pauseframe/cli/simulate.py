@@ -65,7 +65,12 @@ def run(
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", help="Version of the Linux kernel of hosts, or its folder [default: the one built last].")
+        str | None,
+        typer.Option("--kernel", help="Version of the hosts' Linux kernel, or its folder [default: the one built last]."),
+    ] = None,
+    exec_: Annotated[
+        list[str] | None,
+        typer.Option("--exec", metavar="HOST=COMMAND", help="Run a command on a host with a kernel. Repeatable."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -85,6 +90,7 @@ def run(
         threads=threads,
         divide=divide,
         kernel=kernel,
+        programs=[_program(text) for text in exec_ or ()],
         progress=False if quiet else None,
     )
     if as_json:
@@ -99,6 +105,8 @@ def run(
         if len(result.jobs):
             print()
             print_table(jobs_table(result))
+        if exec_:
+            print(f"\noutput of the programs: {folder / 'kernel'}")
         # Who recorded states wants to see them; the report has no more of them than a count.
         next_step = "view" if len(result.states) else "report"
         print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
@@ -106,6 +114,14 @@ def run(
         if warning not in scenario.warnings:
             say(f"warning: {warning}")
     _end(result, folder)
+
+
+def _program(text: str) -> tuple[str, str]:
+    """The host and the command of `--exec HOST=COMMAND`."""
+    host, equals, command = text.partition("=")
+    if not (host and equals and command.strip()):
+        raise typer.BadParameter(f"{text!r} is not HOST=COMMAND, such as \"host3=iperf3 -s\"", param_hint="--exec")
+    return host, command
 
 
 def _end(result: Run, folder: Path) -> None:

@@ -13,6 +13,7 @@ use crate::external::{
 use crate::frame::{BytesId, Content, Packet, PacketId};
 use crate::ids::HostId;
 use crate::order::{EndpointCounters, EndpointEvent, Exchange, Order};
+use pauseframe_engine::mix;
 use pauseframe_transport::Ecn;
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
@@ -23,6 +24,45 @@ const NANOSECOND: u64 = 1_000;
 /// The first time from `time` on that is a multiple of a nanosecond.
 fn round_up(time: Time) -> Time {
     Time(time.0.next_multiple_of(NANOSECOND))
+}
+
+/// The address of frames that belong to no flow.
+const NO_FLOW: u32 = u32::MAX;
+
+/// Paths from each host to each other one, for frames that belong to no flow: some for each pair, of which the ports of a
+/// frame choose one.
+#[derive(Debug)]
+pub(crate) struct HostPaths {
+    /// In the order of their numbers.
+    hosts: Vec<NodeId>,
+    rows: Vec<u32>,
+}
+
+impl HostPaths {
+    const CHOICES: usize = 8;
+
+    /// Asks for the row from a host to another one, by the number of the choice.
+    pub(crate) fn find(mut hosts: Vec<NodeId>, mut row: impl FnMut([NodeId; 2], u32) -> u32) -> HostPaths {
+        hosts.sort_unstable();
+        let mut of_pair =
+            |[from, to]: [NodeId; 2], choice| if from == to { u32::MAX } else { row([from, to], choice) };
+        let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| [*from, *to]));
+        let rows = pairs.flat_map(|pair| (0..HostPaths::CHOICES as u32).map(move |choice| (pair, choice)));
+        let rows = rows.map(|(pair, choice)| of_pair(pair, choice)).collect();
+        HostPaths { hosts, rows }
+    }
+
+    /// All rows that it has.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
+        self.rows.iter().copied().filter(|row| *row != u32::MAX)
+    }
+
+    fn row(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
+        let place = |host: NodeId| self.hosts.binary_search(&host).ok();
+        let pair = place(from)? * self.hosts.len() + place(to)?;
+        let choice = mix(u64::from(ports)) as usize % HostPaths::CHOICES;
+        Some(self.rows[pair * HostPaths::CHOICES + choice]).filter(|row| *row != u32::MAX)
+    }
 }
 
 /// The stack, and what the network keeps for it.
@@ -36,8 +76,10 @@ pub(crate) struct External {
     armed: Time,
     /// Open ends by address: how their packets go.
     ends: BTreeMap<u32, End>,
-    /// Frames that belong to no open flow; they go nowhere.
-    pub(crate) discarded: u64,
+    /// How frames of programs go, which belong to no flow.
+    paths: Option<HostPaths>,
+    /// Frames that belong to no open flow and to no program; they go nowhere.
+    discarded: u64,
     failure: Option<StackFailure>,
 }
 
@@ -59,6 +101,7 @@ impl External {
             owned,
             armed: Time::MAX,
             ends: BTreeMap::new(),
+            paths: None,
             discarded: 0,
             failure: None,
         }
@@ -70,6 +113,34 @@ impl External {
 
     fn stack(&mut self) -> &mut dyn ExternalStack {
         self.stack.get_mut().expect("nobody takes the lock").as_mut()
+    }
+
+    pub(crate) fn has_programs(&mut self) -> bool {
+        self.stack().has_programs()
+    }
+
+    /// The paths of programs from now on, and those before.
+    pub(crate) fn replace_paths(&mut self, paths: HostPaths) -> Option<HostPaths> {
+        self.paths.replace(paths)
+    }
+
+    /// What a person should know after the run.
+    pub(crate) fn notes(&mut self) -> Vec<String> {
+        let mut notes = self.stack().notes();
+        if let Some(StackFailure(message)) = &self.failure {
+            notes.push(format!("counters of the kernel are missing: {message}"));
+        }
+        notes
+    }
+
+    /// How a frame goes: the address that it goes to, its row and its class. `None` if it belongs to nothing that is open.
+    fn path_of(&self, from: NodeId, frame: &StackFrame, ctx: &Context) -> Option<(u32, u32, u8)> {
+        if let Some((to, end)) = frame.to.and_then(|to| Some((to, self.ends.get(&(to ^ 1))?))) {
+            return Some((to, end.route, end.class));
+        }
+        let row = self.paths.as_ref()?.row(from, frame.destination?, frame.ports)?;
+        // Programs send in the class of the first transport.
+        Some((NO_FLOW, row, ctx.plan.class_of_transport[0]))
     }
 
     /// What the stack could not do, once.
@@ -176,6 +247,12 @@ impl External {
         let order = match order {
             Order::Open(opening) => {
                 let spec = &opening.spec;
+                let has_stack = |node| self.owns(ctx.plan.host_number(node));
+                if !(has_stack(spec.source) && has_stack(spec.destination)) {
+                    let message = "a flow has a kernel at one end only: host.kernel_hosts needs both or none";
+                    self.check(Err::<(), _>(StackFailure(message.to_owned())), ctx);
+                    return;
+                }
                 let end = End {
                     route: opening.route,
                     class: opening.picked.class,
@@ -236,18 +313,19 @@ impl HostNode<'_> {
         let frame = external.check(sent, ctx).flatten();
         // The stack is told of the buffer that it may use again.
         external.arm(ctx);
-        let Some(StackFrame { bytes, ip_size, to, ecn }) = frame else { return false };
-        let Some((to, end)) = to.and_then(|to| Some((to, *external.ends.get(&(to ^ 1))?))) else {
+        let Some(frame) = frame else { return false };
+        let Some((to, route, class)) = external.path_of(node, &frame, ctx) else {
             external.discarded += 1;
             return true;
         };
-        let priority = ctx.plan.priorities[usize::from(end.class)];
+        let StackFrame { bytes, ip_size, ecn, .. } = frame;
+        let priority = ctx.plan.priorities[usize::from(class)];
         let size = ctx.settings.overhead.frame_size(ip_size, priority) as u16;
         let bytes = ctx.packets.add_bytes(bytes);
         let content = Content::Foreign { to, bytes, ecn };
-        let packet = Packet { at: ctx.now(), route: end.route, ..Packet::new(content, size, end.class) };
+        let packet = Packet { at: ctx.now(), route, ..Packet::new(content, size, class) };
         let index = ctx.packets.add(packet);
-        let nic_queue = self.host().queue_for(node, end.class);
+        let nic_queue = self.host().queue_for(node, class);
         self.host().held += u64::from(size);
         self.pass_to_port(nic_queue, index, ctx);
         true

@@ -19,7 +19,7 @@ pub(crate) mod udp;
 mod vlan;
 
 pub(crate) use self::connection::Endpoint;
-pub(crate) use self::external::External;
+pub(crate) use self::external::{External, HostPaths};
 
 use self::host::{Host, Socket};
 use self::limiter::Limiters;

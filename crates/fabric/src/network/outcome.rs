@@ -38,6 +38,12 @@ impl Network {
         self.plan.warnings()
     }
 
+    /// What a stack outside of the simulator has to say after the run.
+    pub fn stack_notes(&mut self) -> Vec<String> {
+        let external = self.workers[0].partition.endpoints.external.as_mut();
+        external.map_or_else(Vec::new, |external| external.notes())
+    }
+
     /// What the network was made of.
     pub fn plan(&self) -> &Plan {
         &self.plan

@@ -75,6 +75,8 @@ pub(crate) struct Traffic {
     active: u64,
     finished: u64,
     stop_when_finished: bool,
+    /// Something else than flows goes on.
+    is_held: bool,
     /// When it had nothing left to do.
     over: Option<Time>,
     pub(crate) orders: Vec<Addressed>,
@@ -109,6 +111,7 @@ impl Traffic {
             active: 0,
             finished: 0,
             stop_when_finished,
+            is_held: false,
             over: None,
             orders: Vec::new(),
             new_hosts: Vec::new(),
@@ -230,8 +233,20 @@ impl Traffic {
     /// The run has nothing left to show: no open flow, and no workload that could start one.
     fn check_over(&mut self, now: Time) {
         let idle = || self.workloads.iter().all(|workload| workload.next_start().is_none());
-        if self.stop_when_finished && self.active == 0 && idle() {
+        if self.stop_when_finished && !self.is_held && self.active == 0 && idle() {
             self.over.get_or_insert(now);
+        }
+    }
+
+    /// Something else than flows goes on: the run is not over without it.
+    pub(crate) fn hold(&mut self) {
+        (self.is_held, self.over) = (true, None);
+    }
+
+    /// That is over too.
+    pub(crate) fn release(&mut self, now: Time) {
+        if std::mem::take(&mut self.is_held) {
+            self.check_over(now);
         }
     }
 

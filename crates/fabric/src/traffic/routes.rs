@@ -8,12 +8,19 @@ use std::sync::Arc;
 
 impl Traffic {
     /// The path of a flow's packets between two hosts, by ECMP; packets that switches look up name their destination.
-    pub(super) fn find_route(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
+    pub(crate) fn find_route(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
         if !self.rows.are_used() {
             return there.0;
         }
         let path = self.path([here, there], flow);
         self.rows.add(path)
+    }
+
+    /// Nobody sends by these rows any more.
+    pub(crate) fn give_up(&mut self, rows: impl Iterator<Item = u32>, now: Time) {
+        if self.rows.are_used() {
+            rows.for_each(|row| self.rows.retire(row, now));
+        }
     }
 
     pub(super) fn path(&self, [here, there]: [NodeId; 2], flow: u32) -> Vec<PortId> {

@@ -1,7 +1,7 @@
 //! What a scenario says and flows do not have: refused where flows would end another way, named in a warning where
 //! only their times or the records differ.
 
-use crate::spec::{Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
+use crate::spec::{HostStack, Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
 use std::collections::BTreeSet;
 
@@ -43,6 +43,7 @@ pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
     let priorities: BTreeSet<u8> = scenario.transport_specs().map(|spec| spec.priority).collect();
     let keys = [
         ("qcn", scenario.qcn.is_some()),
+        ("host.stack", scenario.host.stack == HostStack::Kernel),
         ("switch.scheduler", matches!(scenario.switch.scheduler, SchedulerSpec::Ets { .. })),
         ("transport.priority", priorities.len() > 1),
         ("record.series", record.series.is_some()),

@@ -1,11 +1,12 @@
 //! What a scenario may ask of hosts that are namespaces of a Linux kernel.
 
 use super::checks::Named;
+use crate::spec::lookup::{matches, no_such_node};
 use crate::spec::{EcnName, HostSpec, HostStack, QcnSpec, RoutingSpec, TransportKindName, WorkloadKind};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_units::Span;
+use pauseframe_units::{NodeId, Span};
 use pauseframe_workload::Partial;
 
 /// Of our congestion controls, those that Linux has too, and their names there.
@@ -17,6 +18,13 @@ const HOSTS_MAX: usize = 52;
 /// The name of a congestion control in Linux, if it has it.
 pub(crate) fn name_in_linux(control: &CongestionControlConfig) -> Option<&'static str> {
     IN_LINUX.iter().find(|(ours, _)| *ours == control.name()).map(|(_, theirs)| *theirs)
+}
+
+/// The hosts that have the kernel.
+pub(crate) fn kernel_hosts(topology: &Topology, host: &HostSpec) -> Vec<NodeId> {
+    let is_chosen = |name: &str| host.kernel_hosts.iter().any(|pattern| matches(pattern, name));
+    let name = |host: NodeId| topology.nodes()[host].name.as_str();
+    topology.hosts().filter(|node| host.kernel_hosts.is_empty() || is_chosen(name(*node))).collect()
 }
 
 /// What the other tables say.
@@ -35,12 +43,28 @@ pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         return;
     }
     let given = [
+        ("host.kernel_hosts", host.kernel_hosts.is_empty()),
         ("host.sysctl", host.sysctl.is_empty()),
         ("host.qdisc", host.qdisc.is_empty()),
         ("host.route", host.route.is_empty()),
     ];
     for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
         ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");
+    }
+}
+
+/// Each pattern names a host, and there are no more hosts than the kernel has interrupts for.
+fn check_hosts(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
+    for (index, pattern) in host.kernel_hosts.iter().enumerate() {
+        if !graph.hosts().any(|node| matches(pattern, &graph.nodes()[node].name)) {
+            let (message, hint) = no_such_node(graph, pattern);
+            ledger.problem(&format!("host.kernel_hosts.{index}"), message, hint);
+        }
+    }
+    let hosts = kernel_hosts(graph, host).len();
+    if hosts > HOSTS_MAX {
+        let message = format!("a kernel has at most {HOSTS_MAX} hosts, and {hosts} are to have it");
+        ledger.problem("host.stack", message, "name fewer in host.kernel_hosts, or use a smaller topology");
     }
 }
 
@@ -70,10 +94,8 @@ fn check_words(ledger: &mut Ledger, host: &HostSpec) {
 fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
     check_words(ledger, host);
     let Others { graph, routing, qcn, transports, workloads } = others;
-    let hosts = graph.map_or(0, |graph| graph.hosts().count());
-    if hosts > HOSTS_MAX {
-        let message = format!("a kernel has at most {HOSTS_MAX} hosts, and the topology has {hosts}");
-        ledger.problem("host.stack", message, "use a smaller topology, or \"simulated\"");
+    if let Some(graph) = graph {
+        check_hosts(ledger, host, graph);
     }
     let refused = [
         ("host.tx_delay", host.tx_delay > Span::ZERO),
@@ -110,6 +132,14 @@ fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
             let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
             ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
         }
+    }
+    let mut used = transports.iter().filter(|transport| transport.is_used);
+    if let Some(first) = used.next().filter(|_| !host.route.contains("initcwnd"))
+        && let Some(other) = used.find(|other| other.spec.initial_window != first.spec.initial_window)
+    {
+        let hint = "use the same for all, or set \"initcwnd\" in host.route";
+        let message = "the kernel has one initial window for all flows of a host";
+        ledger.problem(&format!("{}.initial_window", other.path), message, hint);
     }
     for (index, workload) in workloads.iter().enumerate() {
         if matches!(workload.kind, Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_))) {

@@ -14,7 +14,7 @@ mod transports;
 
 pub(crate) use checks::size as buffer_size;
 pub use explain::{Explained, expanded, explained, stack_of};
-pub(crate) use kernel::name_in_linux;
+pub(crate) use kernel::{kernel_hosts, name_in_linux};
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};

@@ -18,6 +18,8 @@ table! {
     pub struct HostSpec {
         /// Who moves the data: our own TCP, or a Linux kernel that `pauseframe kernel build` has built (docs/how-to/use-the-linux-kernel.md)
         stack: HostStack = or(HostStack::Simulated);
+        /// With the kernel: the hosts that have it, as names or patterns; empty: all. Flows need it at both ends or at none
+        kernel_hosts: Vec<String> = or(Vec::new());
         /// With the kernel: settings "key = value" for sysctl, in every host
         sysctl: Vec<String> = or(Vec::new());
         /// With the kernel: the queueing discipline of the network card, in the words of `tc qdisc`; empty: the kernel's default
