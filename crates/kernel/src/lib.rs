@@ -11,6 +11,7 @@ mod memory;
 mod process;
 mod ring;
 mod setup;
+mod shared_time;
 mod stack;
 
 pub use machine::{Machine, MachineError};

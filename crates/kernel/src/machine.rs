@@ -6,6 +6,7 @@
 
 use crate::device::{Device, Received};
 use crate::process::Process;
+use crate::shared_time::{self, SharedTime};
 use rustix::event::{Timespec, epoll};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,6 +77,9 @@ pub struct Machine {
     /// The kernel may run up to this time without asking.
     free_until: u64,
     sequence: u32,
+    shared: SharedTime,
+    /// The kernel takes the time from shared memory, and writes its requests there.
+    is_shared: bool,
     /// Devices that the kernel has kicked since this was read, with the time.
     kicks: Vec<(usize, u64)>,
     folder: PathBuf,
@@ -115,6 +119,8 @@ impl Machine {
             is_waiting: false,
             free_until: 0,
             sequence: 0,
+            shared: SharedTime::new().map_err(|error| MachineError::System("cannot share memory", error))?,
+            is_shared: false,
             kicks: Vec::new(),
             folder: folder.to_owned(),
             process,
@@ -160,10 +166,16 @@ impl Machine {
     /// If the kernel ends or breaks the protocol.
     pub fn advance(&mut self, now: u64, free_until: u64) -> Result<()> {
         assert!(self.is_waiting && now >= self.now, "a kernel that waits is given a later time");
-        self.now = now;
+        self.set_now(now)?;
         self.requested = None;
         self.is_waiting = false;
         self.free_until = free_until.max(now);
+        if self.is_shared {
+            self.shared.set_free_until(self.free_until).map_err(|error| self.failure(&error))?;
+            let message = self.message(op::RUN, now);
+            self.send(&message)?;
+            return self.wait();
+        }
         let mut messages = Vec::with_capacity(32);
         if free_until > now {
             messages.extend_from_slice(&self.message(op::FREE_UNTIL, free_until));
@@ -189,7 +201,7 @@ impl Machine {
     /// # Errors
     /// If the kernel ends or breaks the protocol.
     pub fn call(&mut self, now: u64, devices: impl IntoIterator<Item = usize>) -> Result<bool> {
-        self.now = now;
+        self.set_now(now)?;
         let mut called = Vec::new();
         for number in devices {
             let due = self.devices[number].call_if_due();
@@ -200,7 +212,21 @@ impl Machine {
         while called.iter().any(|number| self.devices[*number].has_pending_calls()) {
             self.serve()?;
         }
+        self.read_request().map_err(|error| self.failure(&error))?;
         Ok(!called.is_empty())
+    }
+
+    fn set_now(&mut self, now: u64) -> Result<()> {
+        self.now = now;
+        if self.is_shared { self.shared.set_now(now).map_err(|error| self.failure(&error)) } else { Ok(()) }
+    }
+
+    /// What the kernel, which waits, has requested in shared memory.
+    fn read_request(&mut self) -> io::Result<()> {
+        if self.is_shared && self.is_waiting {
+            self.requested = self.shared.requested()?;
+        }
+        Ok(())
     }
 
     /// Takes the next frame from the transmit ring of a device.
@@ -332,6 +358,9 @@ impl Machine {
                 self.watch(socket, FIRST_DEVICE + token + 1).map_err(io::Error::other)
             }
             Received::Kick => {
+                if self.is_shared {
+                    self.now = self.shared.now()?;
+                }
                 self.kicks.push((number, self.now));
                 self.revoke_free_run()?;
                 self.devices[number].acknowledge_kick()
@@ -345,6 +374,9 @@ impl Machine {
             return Ok(());
         }
         self.free_until = self.now;
+        if self.is_shared {
+            return self.shared.set_free_until(self.now);
+        }
         let message = self.message(op::FREE_UNTIL, self.now);
         let sequence = self.sequence;
         let time = self.time.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -362,15 +394,24 @@ impl Machine {
     fn on_time_message(&mut self) -> io::Result<()> {
         let time = self.time.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         let (op, sequence, value) = receive(time)?;
+        if !self.is_shared {
+            self.is_shared = self.shared.is_used()?;
+        }
         let answer = match op {
             op::ACK => return Ok(()),
-            op::START => 0,
+            op::START => {
+                let answer = encode(op::ACK, sequence, u64::from(shared_time::ID));
+                return self.shared.answer_start(time, &answer);
+            }
             op::REQUEST => {
                 self.requested = Some(value);
                 0
             }
             op::WAIT => {
                 self.is_waiting = true;
+                if self.is_shared {
+                    return self.read_request();
+                }
                 0
             }
             op::GET => self.now,
