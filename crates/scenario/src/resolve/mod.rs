@@ -253,7 +253,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         }
     }
     checks::host_names(ledger, &host, hosts.as_ref());
-    checks::workloads(ledger, &workloads);
+    checks::workloads(ledger, &workloads, &host);
     if let Some(graph) = &graph {
         faults::check(ledger, graph, &failure, &corruption, &stop);
         faults::check_pauses(ledger, graph, &pause_storm, switch.pfc.as_ref(), &stop);
