@@ -1,11 +1,11 @@
 //! The `series` table, filled while the run goes on: at its end there is little left to do, however long it is.
 
-use super::column::Columns;
+use super::column::{Columns, dictionary_of};
 use super::rows::{Names, metric_name};
 use super::{ResultsFolder, RunError, TableWriter};
 use crate::columns;
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch};
+use arrow_select::take::take;
 use pauseframe_fabric::{Entity, Metric, Sample};
 use pauseframe_units::Time;
 use std::collections::BTreeMap;
@@ -15,41 +15,48 @@ use std::sync::Arc;
 const PART: usize = 1 << 20;
 const FILE: &str = "series.parquet";
 
-/// Things by the number of their first row.
-#[derive(Debug)]
-struct Numbers<K> {
-    of: BTreeMap<K, i32>,
-    in_order: Vec<K>,
-    /// By number: what came after it last time. Samples repeat their order, so this is nearly always what comes next.
-    after: Vec<i32>,
-    last: i32,
+/// What a sample is of: a quantity, and a port or flow.
+type Subject = (Metric, Entity);
+
+/// Subjects, numbered in the order of their first rows.
+#[derive(Debug, Default)]
+struct Subjects {
+    numbers: BTreeMap<Subject, i32>,
+    in_order: Vec<Subject>,
+    /// By number: the subject of the row that followed last time. Samples come in the same order at every interval, so this
+    /// is nearly always the subject of the next row.
+    following: Vec<i32>,
+    last: usize,
 }
 
-impl<K: Ord + Copy> Numbers<K> {
-    fn new() -> Numbers<K> {
-        Numbers { of: BTreeMap::new(), in_order: Vec::new(), after: Vec::new(), last: 0 }
-    }
-
-    fn number(&mut self, key: K) -> i32 {
-        let guess = self.after.get(self.last as usize).copied().unwrap_or(0);
-        if self.in_order.get(guess as usize) == Some(&key) {
-            self.last = guess;
-            return guess;
-        }
-        let number = *self.of.entry(key).or_insert_with(|| {
-            self.in_order.push(key);
-            self.after.push(0);
-            self.in_order.len() as i32 - 1
-        });
-        self.after[self.last as usize] = number;
-        self.last = number;
+impl Subjects {
+    fn number(&mut self, subject: Subject) -> i32 {
+        let guess = self.following.get(self.last).copied().unwrap_or(0);
+        let number =
+            if self.in_order.get(guess as usize) == Some(&subject) { guess } else { self.look_up(subject) };
+        self.last = number as usize;
         number
     }
 
-    fn column(&self, numbers: Vec<i32>, name: impl Fn(K) -> String) -> ArrayRef {
-        let names: StringArray = self.in_order.iter().map(|key| Some(name(*key))).collect();
-        let column = DictionaryArray::<Int32Type>::try_new(Int32Array::from(numbers), Arc::new(names));
-        Arc::new(column.expect("every number is a position among the names"))
+    fn look_up(&mut self, subject: Subject) -> i32 {
+        let number = *self.numbers.entry(subject).or_insert_with(|| {
+            self.in_order.push(subject);
+            self.following.push(0);
+            self.in_order.len() as i32 - 1
+        });
+        self.following[self.last] = number;
+        number
+    }
+
+    /// The column of one half of the subjects, for rows with these numbers.
+    fn column<K: Ord + Copy>(
+        &self,
+        rows: &Int32Array,
+        half: impl Fn(&Subject) -> K,
+        name: impl Fn(K) -> String,
+    ) -> ArrayRef {
+        let halves = dictionary_of(self.in_order.iter().map(half), name);
+        take(&halves, rows, None).expect("every row has the number of a subject")
     }
 }
 
@@ -57,11 +64,10 @@ impl<K: Ord + Copy> Numbers<K> {
 #[derive(Debug)]
 pub struct Series {
     time_us: Vec<f64>,
-    metric: Vec<i32>,
-    entity: Vec<i32>,
+    /// The number of the row's subject.
+    subject: Vec<i32>,
     value: Vec<f64>,
-    metrics: Numbers<Metric>,
-    entities: Numbers<Entity>,
+    subjects: Subjects,
     /// Rows that are kept.
     limit: usize,
     /// When the first row beyond the limit came.
@@ -74,11 +80,9 @@ impl Series {
     pub fn in_memory(limit: usize) -> Series {
         Series {
             time_us: Vec::new(),
-            metric: Vec::new(),
-            entity: Vec::new(),
+            subject: Vec::new(),
             value: Vec::new(),
-            metrics: Numbers::new(),
-            entities: Numbers::new(),
+            subjects: Subjects::default(),
             limit,
             full: None,
             file: None,
@@ -102,12 +106,11 @@ impl Series {
         if let Some(first) = samples.get(room) {
             self.full.get_or_insert(first.time);
         }
-        for sample in samples.iter().take(room) {
-            self.time_us.push(sample.time.as_us_f64());
-            self.metric.push(self.metrics.number(sample.metric));
-            self.entity.push(self.entities.number(sample.entity));
-            self.value.push(sample.value);
-        }
+        let kept = samples.iter().take(room);
+        self.time_us.extend(kept.clone().map(|sample| sample.time.as_us_f64()));
+        self.value.extend(kept.clone().map(|sample| sample.value));
+        let subjects = &mut self.subjects;
+        self.subject.extend(kept.map(|sample| subjects.number((sample.metric, sample.entity))));
     }
 
     /// Writes what makes whole row groups.
@@ -149,25 +152,18 @@ impl Series {
 
     fn part(&self, rows: std::ops::Range<usize>, names: &Names) -> RecordBatch {
         let [time, value] = [&self.time_us, &self.value].map(|column| column[rows.clone()].to_vec());
-        let [metric, entity] = [&self.metric, &self.entity].map(|column| column[rows.clone()].to_vec());
-        self.columns(time, metric, entity, value, names).batch()
+        self.columns(time, self.subject[rows].to_vec(), value, names).batch()
     }
 
-    fn columns(
-        &self,
-        time: Vec<f64>,
-        metric: Vec<i32>,
-        entity: Vec<i32>,
-        value: Vec<f64>,
-        names: &Names,
-    ) -> Columns {
+    fn columns(&self, time: Vec<f64>, subject: Vec<i32>, value: Vec<f64>, names: &Names) -> Columns {
+        let subject = Int32Array::from(subject);
         columns! {
             /// When the sample was taken
             time_us = Arc::new(Float64Array::from(time));
             /// See below
-            metric = self.metrics.column(metric, |metric| metric_name(metric).to_owned());
+            metric = self.subjects.column(&subject, |of| of.0, |metric| metric_name(metric).to_owned());
             /// What the sample is of
-            entity = self.entities.column(entity, |entity| names.entity(entity));
+            entity = self.subjects.column(&subject, |of| of.1, |entity| names.entity(entity));
             /// See below
             value = Arc::new(Float64Array::from(value));
         }
@@ -176,8 +172,8 @@ impl Series {
     /// The whole table: a row a sample.
     pub fn into_columns(mut self, names: &Names) -> Columns {
         let [time, value] = [&mut self.time_us, &mut self.value].map(std::mem::take);
-        let [metric, entity] = [&mut self.metric, &mut self.entity].map(std::mem::take);
-        self.columns(time, metric, entity, value, names)
+        let subject = std::mem::take(&mut self.subject);
+        self.columns(time, subject, value, names)
     }
 }
 
@@ -185,8 +181,9 @@ impl Series {
 mod tests {
     use super::*;
     use crate::{Manifest, read_table};
+    use arrow_array::StringArray;
     use arrow_array::cast::AsArray;
-    use arrow_array::types::Float64Type;
+    use arrow_array::types::{Float64Type, Int32Type};
     use pauseframe_topology::{Channel, NodeKind, Topology};
     use pauseframe_units::{BitRate, PortId, Priority, Span};
 

@@ -111,7 +111,7 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
             )
     if old != plan.manifest():
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / MANIFEST, json.dumps(plan.manifest(), indent=1) + "\n", sync=True)
+        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:

@@ -104,7 +104,9 @@ impl Sampler {
     }
 
     fn sample_ports(&mut self, view: View, now: Time) {
-        let (interval, plan) = (self.plan.every, view.plan);
+        let (interval, plan) = (self.plan.every.as_secs_f64(), view.plan);
+        // Up to four samples a class: the loop below need not grow the list.
+        self.samples.reserve(self.last_port.len() * 4);
         for (number, &port) in self.plan.ports.iter().enumerate() {
             let Partition { ports, ctx, .. } = view.sender(port);
             let in_service = ports.ports[port].left_in_service(ctx, now);
@@ -118,12 +120,12 @@ impl Sampler {
                 let (paused, _) = ports.paused_time(index, is_paused, now);
                 let last = &mut self.last_port[(number << plan.class_bits) + class];
                 let bits = (sent - last.0) * 8.0;
-                let paused_fraction = (paused - last.1).as_secs_f64() / interval.as_secs_f64();
+                let paused_fraction = (paused - last.1).as_secs_f64() / interval;
                 *last = (sent, paused);
                 let entity = Entity::PortPriority(port, priority);
                 let mut add = |metric, value| self.samples.push(Sample { time: now, metric, entity, value });
                 add(Metric::Backlog, slot.backlog as f64);
-                add(Metric::Throughput, bits / interval.as_secs_f64() / 1e9);
+                add(Metric::Throughput, bits / interval / 1e9);
                 if plan.is_lossless(class as u8) {
                     add(Metric::PausedFraction, paused_fraction);
                     add(Metric::Ingress, account.bytes as f64);
