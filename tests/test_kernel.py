@@ -1,6 +1,7 @@
 """Hosts with a Linux kernel: the same frames in every run, PAUSE, marks, and an end without leftovers.
 
-Tests that need a kernel are skipped where none is built: `make test-kernel` builds one. PAUSEFRAME_KERNEL names another.
+Tests that need a kernel are skipped where none is built: `make test-kernel` builds one. PAUSEFRAME_KERNEL names the
+folder of another.
 """
 
 import os
@@ -84,17 +85,18 @@ def test_pause_stops_the_senders(kernel):
     assert lossless.summary["pfc_pauses"] > 0
     assert lossless.summary["flows_finished"] == 8
     hosts = pl.DataFrame(lossless.ports).filter(pl.col("node").cast(pl.String).str.starts_with("host"))
-    assert hosts["paused_us"].max() > 100
+    assert max(hosts["paused_us"].to_list()) > 100
 
 
 def test_dctcp_of_the_kernel_reacts_to_marks(kernel):
     changes = {"workload.0.size": "5 MB", "workload.0.senders": 2, "switch.buffer": "2 MB"}
     cubic, dctcp = (run(kernel, **changes, **more) for more in ({}, DCTCP))
-    assert pl.DataFrame(dctcp.flows)["ce_packets"].min() > 0
+    assert min(pl.DataFrame(dctcp.flows)["ce_packets"].to_list()) > 0
     assert dctcp.summary["drops"] == 0
 
     def backlog(result):
-        return pl.DataFrame(result.ports).filter(pl.col("tier") == "switch-host")["backlog_mean_bytes"].max()
+        ports = pl.DataFrame(result.ports).filter(pl.col("tier") == "switch-host")
+        return max(ports["backlog_mean_bytes"].to_list())
 
     # The step is at 22.5 KB: about as much as that waits, while CUBIC fills the buffer.
     assert backlog(dctcp) < 45_000 < backlog(cubic)
@@ -117,7 +119,8 @@ def test_settings_reach_the_kernel(kernel):
 
 
 def test_a_panic_ends_the_run_with_the_last_lines(kernel, tmp_path):
-    (tmp_path / "s.toml").write_text(INCAST.replace('stack = "kernel"', 'stack = "kernel", sysctl = ["net.no.such = 1"]'))
+    wrong = 'stack = "kernel", sysctl = ["net.no.such = 1"]'
+    (tmp_path / "s.toml").write_text(INCAST.replace('stack = "kernel"', wrong))
     done = cli("run", tmp_path / "s.toml", "--kernel", kernel, cwd=tmp_path)
     assert done.returncode == 1
     for text in ("the kernel ended", "Kernel panic", "net/no/such"):
@@ -259,8 +262,15 @@ def test_what_a_kernel_cannot_do_is_refused(changes, message):
 TWO = """
 name = "kernel-programs"
 stop = { time = "20 s", when_finished = true }
-topology = { kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 1, link = { rate = "1 Gbps", delay = "1 us" } }
-host = { stack = "kernel" }
+[topology]
+kind = "leaf_spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 1
+link = { rate = "1 Gbps", delay = "1 us" }
+
+[host]
+stack = "kernel"
 """
 SERVER = """
 import socket

@@ -26,11 +26,15 @@ def build(
     version: Annotated[
         str, typer.Option("--version", help=f"Version of Debian's source package: {', '.join(VERSIONS)}.")
     ] = VERSIONS[0],
-    hz: Annotated[int, typer.Option("--hz", help="Ticks of the kernel's timer in a second: 100, 250, 300 or 1000.")] = 1000,
+    hz: Annotated[
+        int, typer.Option("--hz", help="Ticks of the kernel's timer in a second: 100, 250, 300 or 1000.")
+    ] = 1000,
     own: Annotated[
         Path | None, typer.Option("--kernel", help="Take this user-mode kernel instead of building one.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Compilers at once [default: one for each core].")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Compilers at once [default: one for each core].")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Build it even if it is built already.")] = False,
     quiet: Quiet = False,
 ) -> None:

@@ -66,7 +66,7 @@ def run(
     allow_plugins: AllowPlugins = False,
     kernel: Annotated[
         str | None,
-        typer.Option("--kernel", help="Version of the hosts' Linux kernel, or its folder [default: the one built last]."),
+        typer.Option("--kernel", help="Version of the hosts' Linux kernel, or its folder [default: the last built]."),
     ] = None,
     exec_: Annotated[
         list[str] | None,
@@ -120,7 +120,7 @@ def _program(text: str) -> tuple[str, str]:
     """The host and the command of `--exec HOST=COMMAND`."""
     host, equals, command = text.partition("=")
     if not (host and equals and command.strip()):
-        raise typer.BadParameter(f"{text!r} is not HOST=COMMAND, such as \"host3=iperf3 -s\"", param_hint="--exec")
+        raise typer.BadParameter(f'{text!r} is not HOST=COMMAND, such as "host3=iperf3 -s"', param_hint="--exec")
     return host, command
 
 

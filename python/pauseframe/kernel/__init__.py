@@ -1,4 +1,4 @@
-"""The Linux kernel for hosts with `stack = "kernel"`: builds it from Debian's source package and keeps it in the cache."""
+"""The Linux kernel for hosts with `stack = "kernel"`: built from Debian's source package and kept in the cache."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def find(kernel: str | Path | None = None) -> Path:
         raise InputError(why)
     if kernel is not None and str(kernel) not in VERSIONS:
         if not _is_complete(Path(kernel)):
-            raise InputError(f"{kernel} is neither a version ({', '.join(VERSIONS)}) nor a folder of pauseframe kernel build")
+            known = ", ".join(VERSIONS)
+            raise InputError(f"{kernel} is neither a version ({known}) nor a folder of pauseframe kernel build")
         return Path(kernel)
     built = [path for path in cache().glob("[!.]*") if _is_complete(path)]
     if kernel is not None:
