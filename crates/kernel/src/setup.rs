@@ -38,6 +38,8 @@ pub struct Setup {
     pub sysctl: Vec<String>,
     /// The queueing discipline of the card, for `tc qdisc`; empty: the kernel's default.
     pub qdisc: String,
+    /// Nanoseconds from the first frame that a card has received or sent until it interrupts the kernel.
+    pub interrupt_delay: u64,
     /// Programs of the user: position of the host, and command.
     pub programs: Vec<(usize, String)>,
     /// Where the console and the output of programs go when the run is over.
@@ -120,7 +122,7 @@ impl Setup {
         let nodes: Vec<NodeId> = self.hosts.iter().map(|(node, _)| *node).collect();
         let programs =
             self.programs.iter().map(|(host, command)| format!("{}={command:?}", self.hosts[*host].1));
-        let stack = KernelStack::boot(machine, &nodes, programs.collect(), folder)?;
+        let stack = KernelStack::boot(machine, &nodes, programs.collect(), self.interrupt_delay, folder)?;
         Ok(stack)
     }
 
@@ -255,6 +257,7 @@ mod tests {
             route: "initcwnd 20".to_owned(),
             sysctl: vec!["net.ipv4.tcp_ecn = 1".to_owned()],
             qdisc: "fq".to_owned(),
+            interrupt_delay: 0,
             programs: Vec::new(),
             logs: None,
         }

@@ -43,8 +43,10 @@ pub struct KernelStack {
     /// The kernel's time at time zero of the network.
     zero: u64,
     commands: Vec<Command>,
-    /// Devices that the kernel may have to be called for.
-    touched: Vec<usize>,
+    /// Devices that the kernel may have to be called for, and when.
+    interrupts: BTreeMap<usize, u64>,
+    /// From the first frame that a device has received or sent until it calls the kernel, in nanoseconds.
+    interrupt_delay: u64,
     /// Kicks that the network has not seen, each at its time.
     kicks: Vec<(usize, u64)>,
     senders: Vec<NodeId>,
@@ -69,6 +71,7 @@ impl KernelStack {
         mut machine: Machine,
         hosts: &[NodeId],
         programs: Vec<String>,
+        interrupt_delay: u64,
         folder: RunFolder,
     ) -> Result<KernelStack, MachineError> {
         machine.wait()?;
@@ -100,7 +103,8 @@ impl KernelStack {
             device_of,
             zero,
             commands: vec![Command::Begin],
-            touched: Vec::new(),
+            interrupts: BTreeMap::new(),
+            interrupt_delay,
             kicks: Vec::new(),
             senders: Vec::new(),
             reports: Vec::new(),
@@ -122,6 +126,19 @@ impl KernelStack {
         self.device_of[&host]
     }
 
+    /// When something is due, in the kernel's time.
+    fn next(&self) -> Option<u64> {
+        let kick = self.kicks.iter().map(|(_, at)| *at).min();
+        let interrupt = self.interrupts.values().copied().min();
+        [kick, interrupt, self.machine.requested()].into_iter().flatten().min()
+    }
+
+    /// The device calls the kernel once for all that it receives and sends until then.
+    fn interrupt_soon(&mut self, device: usize, now: Time) {
+        let at = self.kernel_time(now) + self.interrupt_delay;
+        self.interrupts.entry(device).or_insert(at);
+    }
+
     /// Hands kicks over that are due at `now`: reports of the agent, and hosts that send.
     fn take_kicks(&mut self, now: u64) -> Result<(), MachineError> {
         self.kicks.extend(self.machine.take_kicks());
@@ -138,7 +155,7 @@ impl KernelStack {
                 }
             }
             self.machine.want_kicks(CONTROL, true)?;
-            self.touched.push(CONTROL);
+            self.interrupts.insert(CONTROL, now);
         }
         Ok(())
     }
@@ -177,17 +194,17 @@ impl KernelStack {
                         self.machine.last_lines(),
                     ));
                 }
-                self.touched.push(CONTROL);
+                self.interrupts.insert(CONTROL, now);
             }
-            let mut touched = std::mem::take(&mut self.touched);
-            touched.sort_unstable();
-            touched.dedup();
-            self.machine.call(now, touched)?;
+            let due: Vec<usize> =
+                self.interrupts.extract_if(.., |_, at| *at <= now).map(|(device, _)| device).collect();
+            self.machine.call(now, due)?;
             if self.machine.requested().is_none_or(|next| next > now) {
                 return Ok(());
             }
             // What leaves the kernel now may come back at once: then it must not run ahead.
             let is_quiet = self.reports.is_empty() && self.senders.is_empty();
+            let until = self.interrupts.values().copied().fold(until, u64::min);
             self.machine.advance(now, if is_quiet { until } else { now })?;
             self.take_kicks(now)?;
         }
@@ -223,11 +240,10 @@ impl ExternalStack for KernelStack {
     }
 
     fn next_time(&self) -> Option<Time> {
-        if !self.commands.is_empty() || !self.touched.is_empty() {
+        if !self.commands.is_empty() {
             return Some(Time::ZERO);
         }
-        let kick = self.kicks.iter().map(|(_, at)| *at).min();
-        [kick, self.machine.requested()].into_iter().flatten().min().map(|time| self.network_time(time))
+        self.next().map(|time| self.network_time(time))
     }
 
     fn run(&mut self, now: Time, until: Time) -> Result<(), StackFailure> {
@@ -235,16 +251,16 @@ impl ExternalStack for KernelStack {
         self.run_at(now, until).map_err(failure)
     }
 
-    fn receive(&mut self, host: NodeId, frame: &[u8], _: Time) -> Result<(), StackFailure> {
+    fn receive(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), StackFailure> {
         let device = self.device(host);
         if !self.machine.put_frame(device, frame).map_err(failure)? {
             return Err(StackFailure("the kernel has no buffer for a frame that has arrived".to_owned()));
         }
-        self.touched.push(device);
+        self.interrupt_soon(device, now);
         Ok(())
     }
 
-    fn transmit(&mut self, host: NodeId, _: Time) -> Result<Option<StackFrame>, StackFailure> {
+    fn transmit(&mut self, host: NodeId, now: Time) -> Result<Option<StackFrame>, StackFailure> {
         let device = self.device(host);
         let frame = self.machine.take_frame(device).map_err(failure)?;
         if self.is_silent[device] == frame.is_some() {
@@ -252,7 +268,7 @@ impl ExternalStack for KernelStack {
             self.machine.want_kicks(device, frame.is_none()).map_err(failure)?;
         }
         Ok(frame.map(|frame| {
-            self.touched.push(device);
+            self.interrupt_soon(device, now);
             describe(frame)
         }))
     }
@@ -299,9 +315,7 @@ impl ExternalStack for KernelStack {
         while !self.is_counted {
             self.run_at(now, now).map_err(failure)?;
             // Its answer takes a few nanoseconds.
-            let kick = self.kicks.iter().map(|(_, at)| *at).min();
-            let next = [kick, self.machine.requested()].into_iter().flatten().min();
-            match next {
+            match self.next() {
                 _ if self.is_counted => {}
                 Some(next) if next < now + BOOT_GRID => now = next.max(now),
                 Some(_) => return Err(StackFailure("the agent does not report its counters".to_owned())),

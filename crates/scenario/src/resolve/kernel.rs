@@ -47,6 +47,7 @@ pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         ("host.sysctl", host.sysctl.is_empty()),
         ("host.qdisc", host.qdisc.is_empty()),
         ("host.route", host.route.is_empty()),
+        ("host.interrupt_delay", host.interrupt_delay == Span::ZERO),
     ];
     for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
         ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");

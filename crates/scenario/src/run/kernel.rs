@@ -6,6 +6,10 @@ use crate::spec::{HostStack, Scenario};
 use pauseframe_results::RunError;
 use std::path::Path;
 
+/// In picoseconds.
+#[cfg(target_os = "linux")]
+const NANOSECOND: u64 = 1_000;
+
 /// Boots the kernel, if the scenario asks for one, and gives it the hosts.
 pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: RunOptions) -> Result<(), RunError> {
     if scenario.host.stack != HostStack::Kernel {
@@ -42,6 +46,7 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: RunOption
         route: route(scenario, built),
         sysctl: ecn.into_iter().chain(scenario.host.sysctl.iter().cloned()).collect(),
         qdisc: scenario.host.qdisc.clone(),
+        interrupt_delay: scenario.host.interrupt_delay.0.div_ceil(NANOSECOND),
         programs,
         logs: options.out.map(|folder| folder.join("kernel")),
     };

@@ -24,6 +24,8 @@ table! {
         sysctl: Vec<String> = or(Vec::new());
         /// With the kernel: the queueing discipline of the network card, in the words of `tc qdisc`; empty: the kernel's default
         qdisc: String = or(String::new());
+        /// With the kernel: a network card interrupts it so long after the first frame that it has received or sent, once for all until then, as with `ethtool -C rx-usecs`; 0 s: for each frame
+        interrupt_delay: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_us(1000));
         /// With the kernel: attributes of the route to the other hosts, in the words of `ip route`, such as "initcwnd 100"
         route: String = or(String::new());
         /// Largest IP packet
