@@ -139,8 +139,6 @@ impl Setup {
             "con0=fd:0,fd:1",
             "uml_dir=./",
             "umid=kernel",
-            // The seed counts as random, else programs wait until the kernel has gathered its own.
-            "random.trust_bootloader=on",
         ]
         .map(OsString::from)
         .to_vec();
