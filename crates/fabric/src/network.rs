@@ -397,7 +397,7 @@ impl Network {
         let before = self.events();
         match pool {
             Some(pool) => {
-                pool.run(&mut self.workers, end).map_err(|message| Failed { message, of_stack: false })?
+                pool.run(&mut self.workers, end).map_err(|message| Failed { message, of_stack: false })?;
             }
             None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
         }

@@ -210,7 +210,9 @@ impl Partition {
         if let Some((host, orders)) = self.endpoints.due_orders(address, self.ctx.now()) {
             if let Some(external) = self.endpoints.external.as_mut().filter(|external| external.owns(host)) {
                 let node = self.ctx.plan.hosts[host.0 as usize];
-                orders.iter().for_each(|order| external.order(node, address, order, &mut self.ctx));
+                for order in &orders {
+                    external.order(node, address, order, &mut self.ctx);
+                }
                 return;
             }
             let (mut host, ctx) = self.at_host(host);
