@@ -124,7 +124,7 @@ fn encode(command: &Command, into: &mut Vec<u8>) {
     into.extend_from_slice(&[op, side]);
     into.extend_from_slice(&host_number.to_le_bytes());
     into.extend_from_slice(&at.to_le_bytes());
-    values.iter().for_each(|value| into.extend_from_slice(&value.to_le_bytes()));
+    into.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
 /// Frames with these commands.
@@ -134,7 +134,9 @@ pub fn frames(commands: &[Command]) -> Vec<Vec<u8>> {
         frame.extend_from_slice(&[2, 0xff, 0xff, 0, 0, 0]);
         frame.extend_from_slice(&ETHER_TYPE);
         frame.extend_from_slice(&(commands.len() as u16).to_le_bytes());
-        commands.iter().for_each(|command| encode(command, &mut frame));
+        for command in commands {
+            encode(command, &mut frame);
+        }
         frame
     };
     commands.chunks(MESSAGES_MAX).map(frame).collect()

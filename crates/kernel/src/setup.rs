@@ -205,12 +205,8 @@ impl Setup {
              route add 10.0.0.0/8 dev eth0 scope link src {address} {route}\n"
         );
         for (other, _) in self.hosts.iter().filter(|(other, _)| *other != node) {
-            let [a, b, c, d, e, f] = mac(*other);
-            let _ = writeln!(
-                text,
-                "neigh add {} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x} dev eth0 nud permanent",
-                dotted(*other)
-            );
+            let mac = mac(*other).map(|byte| format!("{byte:02x}")).join(":");
+            let _ = writeln!(text, "neigh add {} lladdr {mac} dev eth0 nud permanent", dotted(*other));
         }
         text + "END\n"
     }

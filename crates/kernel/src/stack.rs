@@ -58,6 +58,7 @@ pub struct KernelStack {
     is_silent: Vec<bool>,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failure(error: MachineError) -> StackFailure {
     StackFailure(error.to_string())
 }
@@ -318,8 +319,7 @@ impl ExternalStack for KernelStack {
             match self.next() {
                 _ if self.is_counted => {}
                 Some(next) if next < now + BOOT_GRID => now = next.max(now),
-                Some(_) => return Err(StackFailure("the agent does not report its counters".to_owned())),
-                None => return Err(StackFailure("the agent does not report its counters".to_owned())),
+                _ => return Err(StackFailure("the agent does not report its counters".to_owned())),
             }
         }
         Ok(())
