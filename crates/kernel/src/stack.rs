@@ -370,7 +370,7 @@ mod tests {
         frame.extend([0; 16]);
         let described = describe(frame);
         assert_eq!((described.to, described.ecn, described.ip_size), (Some(15), Ecn::Ect0, 40));
-        assert_eq!((described.destination, described.ports), (Some(NodeId(260)), 1031 << 16 | 100));
+        assert_eq!((described.destination, described.ports), (Some(NodeId(260)), 0x0407_0064));
         assert_eq!(describe(vec![0; 60]).to, None, "not IP");
     }
 }
