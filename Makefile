@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers test-kernel check docs dist generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel check docs gallery dist generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -17,8 +17,9 @@ help:
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make test-kernel  hosts with a Linux kernel, which it builds first (minutes, once)"
 	@echo "make build   $(BIN)/pauseframe"
-	@echo "make check   formatting, lints, types, stubs"
+	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
+	@echo "make gallery  docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
@@ -49,11 +50,16 @@ check: $(STAMP)/dev
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/python tools/check_english.py
 	$(BIN)/mypy
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
-docs: $(STAMP)/dev
+docs: gallery
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The runs take seconds: the page and its thumbnails show what the simulator does now.
+gallery: $(STAMP)/dev
+	$(BIN)/python tools/gallery.py
 
 dist: $(STAMP)/dev
 	tools/dist

@@ -1,9 +1,9 @@
-"""Speed and memory of the simulator on the scenarios beside this file.
+"""Speed and memory of the simulator on the scenarios in this folder.
 
-`make bench` runs every scenario several times in turn (the machines are noisy: medians of one run are compared, never
-numbers of two), then counts instructions per packet hop with callgrind as the difference of two run lengths, which
-cancels start-up. Large fabrics run on several threads as well, in the same rounds. `--against DIR` alternates with
-another checkout that has been built (`make build`) and prints ratios.
+`make bench` runs every scenario several times, in alternation. The machines are noisy, so compare medians of one call,
+never numbers of two calls. `make bench` then counts instructions per packet hop with callgrind, as the difference
+between two run lengths, which cancels start-up. Large fabrics also run on several threads, in the same rounds.
+`--against DIR` alternates with another built checkout (`make build`) and prints ratios.
 """
 
 import argparse
@@ -22,7 +22,7 @@ COMMAND = ("-m", "pauseframe")
 
 
 def run(python: Path, scenario: Path, *arguments: str) -> dict[str, Any]:
-    """Runs a scenario in a process of its own and returns its summary."""
+    """Runs a scenario in a separate process and returns its summary."""
     with tempfile.TemporaryDirectory() as out:
         command = [python, *COMMAND, "run", scenario, "--json", "--quiet", "--out", f"{out}/results", *arguments]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -30,11 +30,11 @@ def run(python: Path, scenario: Path, *arguments: str) -> dict[str, Any]:
 
 
 def instructions(python: Path, scenario: Path, *arguments: str) -> tuple[int, int]:
-    """Instructions of a whole run under callgrind, and its packet hops."""
+    """Counts the instructions of a whole run under callgrind; returns them with the number of packet hops."""
     with tempfile.TemporaryDirectory() as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}/callgrind", python, *COMMAND]
         command += ["run", scenario, "--json", "--quiet", "--out", f"{out}/results", *arguments]
-        # Python's hashes decide how often it looks twice into a dictionary: 13 instructions a hop from run to run.
+        # Python's hash seed changes the number of dictionary probes, by 13 instructions per hop from run to run.
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
         counts = Path(out, "callgrind").read_text().rsplit("totals:", 1)[1].split()[0]
@@ -42,20 +42,20 @@ def instructions(python: Path, scenario: Path, *arguments: str) -> tuple[int, in
 
 
 def instructions_per_hop(python: Path, scenario: Path) -> float:
-    """The difference of two run lengths."""
+    """Instructions per packet hop, from the difference between two run lengths."""
     short, long = (instructions(python, scenario, "--set", f"workload.size={size}") for size in ("500 KB", "1 MB"))
     return (long[0] - short[0]) / (long[1] - short[1])
 
 
 Results = dict[tuple[str, int, int], list[dict[str, Any]]]
-"""Summaries by scenario, checkout (0: this one) and threads."""
+"""Summaries by scenario, checkout (0 is this one) and number of threads."""
 
 THREADED = ("fat-tree-k16", "fat-tree-k32")
-"""What is run on more than one thread as well."""
+"""Scenarios that also run on several threads."""
 
 
 def thread_counts(name: str) -> list[int]:
-    """On how many threads a scenario is run: 1, 2, 4 .. up to the cores that there are."""
+    """Numbers of threads for a scenario: 1, 2, 4, ... up to the number of cores."""
     cores = os.cpu_count() or 1
     return [1, *(count for count in (2, 4, 8, 16) if count <= cores and name in THREADED)]
 
@@ -66,7 +66,7 @@ def rate(summaries: list[dict[str, Any]]) -> float:
 
 
 def speeds(results: Results, names: list[str], checkouts: int) -> None:
-    """A row for each scenario, on one thread."""
+    """Prints the speed of each scenario on one thread."""
     print(f"{'scenario':24} {'hops/s median':>14} {'best':>8} {'events/hop':>11} {'RSS MB':>7} {'ratio':>6}")
     for name in names:
         own = results[name, 0, 1]
@@ -79,7 +79,7 @@ def speeds(results: Results, names: list[str], checkouts: int) -> None:
 
 
 def sizes(results: Results) -> None:
-    """What is left of the speed of a fabric in one twice as large."""
+    """Prints the speed of each fabric relative to the fabric of half its size."""
     for small, large in (("fat-tree-k6", "fat-tree-k16"), ("fat-tree-k16", "fat-tree-k32")):
         if (small, 0, 1) in results and (large, 0, 1) in results:
             ratio = rate(results[large, 0, 1]) / rate(results[small, 0, 1])
@@ -87,7 +87,7 @@ def sizes(results: Results) -> None:
 
 
 def threaded(results: Results) -> None:
-    """How much faster several threads are, and whether the results are the same."""
+    """Prints the speed-up by several threads, and checks that the results are equal."""
     for (name, which, threads), summaries in results.items():
         if which == 0 and threads > 1:
             alone = results[name, 0, 1]
@@ -97,7 +97,7 @@ def threaded(results: Results) -> None:
 
 
 def main() -> None:
-    """Prints a table."""
+    """Runs the scenarios and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", help="names of scenarios; all by default")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each scenario, in turn")

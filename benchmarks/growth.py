@@ -1,8 +1,8 @@
-"""How cost grows: CPU time and peak memory against flows, hosts, links and simulated time, over four decades each.
+"""Growth of the cost: CPU time and peak memory against flows, hosts, links and simulated time, over four decades each.
 
-`make bench-growth` runs every point in a process of its own on one thread, and writes a table (`growth.md`) and a
-figure (`growth.svg`) into the folder `--out`. A line of slope 1 in the figure is linear growth. The cost of the
-program's own start is part of every point: it is what a user waits for.
+`make bench-growth` runs every point in a separate process on one thread, and writes a table (`growth.md`) and a figure
+(`growth.svg`) into the folder `--out`. A line of slope 1 in the figure is linear growth. Every point includes the
+start-up of the program, because a user waits for it too.
 
     python benchmarks/growth.py --out docs/pictures --decades 2 --only flows
 """
@@ -23,7 +23,7 @@ TRANSPORT = '[transport]\npreset = "dctcp"\n'
 
 
 def flows(count: int) -> str:
-    """About so many flows of 1 KB between 16 hosts, one each microsecond on average."""
+    """A scenario of about `count` flows of 1 KB between 16 hosts, on average one per microsecond."""
     return (
         f'stop = {{ time = "{2 * count + 10_000} us", when_finished = true }}\n{TRANSPORT}'
         f'[topology]\nkind = "fat_tree"\nk = 4\nlink = {LINK}\n'
@@ -33,7 +33,7 @@ def flows(count: int) -> str:
 
 
 def hosts(count: int) -> str:
-    """A leaf-spine fabric of so many hosts, 50 to a leaf, of which ten send 1 MB to one."""
+    """A leaf-spine fabric of `count` hosts, 50 at each leaf; ten of the hosts send 1 MB to one host."""
     leaves = max(count // 50, 1)
     return (
         f'{TRANSPORT}[topology]\nkind = "leaf_spine"\nleaves = {leaves}\nspines = 2\n'
@@ -43,7 +43,7 @@ def hosts(count: int) -> str:
 
 
 def links(count: int) -> str:
-    """A leaf-spine fabric of 100 hosts with so many links between its switches."""
+    """A leaf-spine fabric of 100 hosts with `count` links between its switches."""
     leaves = 10
     return (
         f'{TRANSPORT}[topology]\nkind = "leaf_spine"\nleaves = {leaves}\nspines = {max(count // leaves, 1)}\n'
@@ -53,7 +53,7 @@ def links(count: int) -> str:
 
 
 def simulated_time(microseconds: int) -> str:
-    """So long a time in which 16 hosts send at half the rate of their links."""
+    """A scenario of the given length, in which 16 hosts send at half the rate of their links."""
     return (
         f'stop = "{microseconds} us"\n{TRANSPORT}[topology]\nkind = "fat_tree"\nk = 4\nlink = {LINK}\n'
         '[[workload]]\nkind = "background"\nsizes = { kind = "fixed", size = "100 KB" }\n'
@@ -67,12 +67,12 @@ AXES = {
     "links": (links, 10, "links between the switches of a leaf-spine fabric, 9 flows of 1 MB"),
     "time": (simulated_time, 100, "µs of simulated time, 16 hosts at half load"),
 }
-"""What varies: the scenario of a number, the smallest number, and what it counts."""
+"""The axes: a function from a number to a scenario, the smallest number, and the name of the counted quantity."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """What one run cost."""
+    """Cost of one run."""
 
     axis: str
     number: int
@@ -82,14 +82,14 @@ class Point:
 
 
 def measure(axis: str, number: int) -> Point:
-    """Runs a point in a process of its own."""
+    """Measures a point in a separate process."""
     command = [sys.executable, __file__, "--point", axis, str(number)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Point(**json.loads(done.stdout))
 
 
 def point(axis: str, number: int) -> Point:
-    """Runs a point in this process, which does nothing else."""
+    """Runs a point in this process alone."""
     import pauseframe as pf
 
     run = pf.run(AXES[axis][0](number), threads=1, progress=False)
@@ -98,13 +98,13 @@ def point(axis: str, number: int) -> Point:
 
 
 def slope(points: list[Point]) -> float:
-    """By which power of the number the CPU time grows over the last decade."""
+    """Exponent with which the CPU time grows over the last decade."""
     (first, last) = points[-3 if len(points) > 2 else 0], points[-1]
     return math.log(last.cpu_s / first.cpu_s) / math.log(last.number / first.number)
 
 
 def table(points: list[Point]) -> str:
-    """All points as Markdown."""
+    """The Markdown table of all points."""
     lines = [f"One thread, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}.", ""]
     lines += ["| what | number | CPU s | peak MB | packet hops |", "|---|--:|--:|--:|--:|"]
     for one in points:
@@ -121,7 +121,7 @@ def table(points: list[Point]) -> str:
 
 
 def draw(points: list[Point], path: Path) -> None:
-    """All points as a figure: a panel for CPU time, one for memory."""
+    """The figure of all points, with one panel for CPU time and one for memory."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -144,7 +144,7 @@ def draw(points: list[Point], path: Path) -> None:
 
 
 def main() -> None:
-    """Measures, writes the table and the figure, prints the table."""
+    """Measures all points, writes the table and the figure, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results/growth"), help="folder of growth.md and growth.svg")
     parser.add_argument("--decades", type=float, default=4.0, help="how far the largest number is from the smallest")

@@ -1,10 +1,10 @@
 """Compares pauseframe with the Linux kernel: runs every scenario, writes docs/validation/linux.md, linux.csv and plots.
 
-Also writes the package's file of how many figures support each preset.
+Also writes the package's file with the number of figures that support each preset.
 
     python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 
-With scenario names it prints their rows and writes nothing.
+With names of scenarios, the script only prints the rows of these scenarios and writes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from verdict import Row, compare, known, reason, reference
 HERE = Path(__file__).parent
 VALIDATION = HERE.parent / "docs" / "validation"
 SEEDS = 10
-"""Runs per scenario with jitter; groups a and g have none."""
+"""Number of runs per scenario with jitter; the scenarios of groups a and g have no jitter and run once."""
 
 GROUPS = {
     "a": "One flow at 1 Gb/s, 600 us, a queue of 467 packets (DCTCP: marking from 20 packets on)",
@@ -60,12 +60,12 @@ MECHANISMS = {
     "recovery in incast: RACK, probes, PRR, timeouts": ("f_incast",),
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
-"""Scenarios by the beginning of their names; a scenario that matches two mechanisms counts for the first."""
+"""Prefixes of scenario names by mechanism; a scenario that matches two mechanisms counts for the first."""
 COLUMNS = ("scenario", "figure", "Linux 6.1", "Linux spread", "pauseframe", "pauseframe seeds", "band", "result")
 
 
 def main() -> None:
-    """Runs and compares."""
+    """Runs the scenarios and compares them with the kernel."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*")
     parser.add_argument("--seeds", type=int, default=SEEDS)
@@ -90,14 +90,14 @@ def main() -> None:
 
 
 def write(rows: list[Row], pictures: dict[str, list[str]], seeds: int, out: Path) -> None:
-    """Writes the page `linux.md` and, with every row, `linux.csv`."""
+    """Writes the page `linux.md`, and `linux.csv` with every row."""
     (out / "linux.md").write_text(report(rows, pictures, seeds), encoding="utf-8")
     with (out / "linux.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(cells, rows)])
 
 
 def draw(runs: dict[str, list[Recording]], out: Path) -> dict[str, list[str]]:
-    """All plots; file names by group."""
+    """Draws all plots; returns their file names by group."""
     lines = pl.read_parquet(plots.REFERENCE / "lines.parquet")
     of = {group: {name: found for name, found in runs.items() if name[0] == group} for group in GROUPS}
     pictures: dict[str, list[str]] = {group: [f"{group}.svg"] for group in GROUPS}
@@ -123,7 +123,7 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def cells(row: Row) -> list[str]:
-    """A row as text, one cell per column of `COLUMNS`."""
+    """A row as text, with one cell for each column of `COLUMNS`."""
     low, high = f"{row.low:.4g}", f"{row.high:.4g}"
     spread = "" if None in row.spread else "{:.4g} … {:.4g}".format(*row.spread)
     runs = f" ({1 + len(row.others)} runs)" if row.others else ""
@@ -143,7 +143,7 @@ def cells(row: Row) -> list[str]:
 
 
 def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
-    """The page."""
+    """The text of the page `linux.md`."""
     above, below = (HERE / "preface.md").read_text(encoding="utf-8").strip().split("<!-- summary -->\n")
     text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, seeds)]
     text += ["## Figures that are not inside", "", *table([row for row in rows if row.standing != "inside"]), ""]
@@ -155,7 +155,7 @@ def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
-    """Why rows are outside, one line per reason."""
+    """The reasons for rows outside their bands, one line for each reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
         found.setdefault(reason(row, reasons) or "not explained yet", []).append(f"{row.scenario}: {row.figure}")
@@ -163,7 +163,7 @@ def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
 
 
 def summary(rows: list[Row], seeds: int) -> list[str]:
-    """How many rows lie where, by mechanism."""
+    """A table of the number of rows inside, in range and outside, by mechanism."""
     text = [
         shares(rows),
         "",
@@ -181,7 +181,7 @@ def summary(rows: list[Row], seeds: int) -> list[str]:
 
 
 def counted(name: str, where: str, rows: list[Row]) -> str:
-    """A line of the summary."""
+    """A line of the summary table."""
     counts = [sum(row.standing == standing for row in rows) for standing in ("inside", "in range", "outside")]
     alone = sum(row.is_inside_reference for row in rows)
     share, share_alone = (f"{count} ({count / max(len(rows), 1):.0%})" for count in (counts[0], alone))
@@ -189,7 +189,7 @@ def counted(name: str, where: str, rows: list[Row]) -> str:
 
 
 def shares(rows: list[Row]) -> str:
-    """The shares of rows inside and in range; single draws apart from the rest."""
+    """The shares of rows inside and in range; rows that are single random events are counted separately."""
     steady = [row for row in rows if not row.is_a_draw]
     inside = sum(row.standing == "inside" for row in rows)
     settled = sum(row.standing == "inside" for row in steady)
@@ -206,7 +206,7 @@ def shares(rows: list[Row]) -> str:
 
 
 def beside_itself(rows: list[Row]) -> str:
-    """What share of the rows two samples of the kernel would have inside, and ours of the same rows."""
+    """The share of rows that two samples of the kernel would have inside, and the simulator's share for these rows."""
     repeated = [(row, share) for row in rows if (share := row.kernel_inside_itself) is not None]
     ours = sum(row.standing == "inside" for row, _ in repeated)
     return (

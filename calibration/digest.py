@@ -2,8 +2,8 @@
 
     python calibration/digest.py --from DIR
 
-Once, by whoever has the raw runs: everything else works from `linux/` alone. The raw runs are Linux 6.1.192 as
-user-mode Linux in virtual time (HZ 1000), with the topology of docs/validation/linux.md.
+Only the owner of the raw runs calls this script, once; all other scripts need only `linux/`. The raw runs come from
+Linux 6.1.192 as user-mode Linux in virtual time (HZ 1000), with the topology of docs/validation/linux.md.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ CAPTURED = {
     "b_long2_dctcp_rtt600": {"run p50": 6.0, "run p95": 20.0},
     "b_long2_dctcp_rtt600_tso": {"run p50": 22.0, "run p95": 44.0},
 }
-"""From captures at the receiver, which the folder does not hold: packets of one flow in a row, by packet."""
+"""Lengths of bursts (consecutive packets of one flow), from captures at the receiver that the folder does not hold."""
 
 
 def table(folder: Path, name: str, kind: str) -> pl.DataFrame | None:
-    """NAME.KIND.csv, zipped or not."""
+    """Reads NAME.KIND.csv, compressed or not."""
     found = sorted(folder.glob(f"{name}.{kind}.csv*"))
     return pl.read_csv(found[0], infer_schema_length=None) if found else None
 
 
 def recording(folder: Path, name: str) -> Recording:
-    """A reference run in the common form."""
+    """A reference run in the common form of `figures.py`."""
     parts = []
     counts: dict[str, float] = {}
     sent = marked = 0.0
@@ -69,7 +69,7 @@ def recording(folder: Path, name: str) -> Recording:
 
 
 def line(metric: str, rows: pl.DataFrame, column: str) -> pl.DataFrame:
-    """One metric in the long form."""
+    """The values of one metric in long form."""
     return rows.select(
         pl.lit(metric).alias("metric"),
         pl.col("flow").cast(pl.Int64),
@@ -79,12 +79,12 @@ def line(metric: str, rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def rounded(value: float) -> float:
-    """To six digits."""
+    """Rounds to six significant digits."""
     return float(f"{value:.6g}")
 
 
 def main() -> None:
-    """Reads every NAME.json of the raw folder."""
+    """Converts every NAME.json of the raw folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="folder", type=Path, required=True)
     folder: Path = parser.parse_args().folder

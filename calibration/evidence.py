@@ -1,4 +1,4 @@
-"""Which figures vouch for which transport preset: a file of the package, which `pauseframe presets` reads."""
+"""Counts the figures that support each transport preset, for a file of the package that `pauseframe presets` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNEL = "Linux 6.1.192"
 
 
 def presets_of(scenario: str) -> list[str]:
-    """The presets of a scenario's transports; both incasts share a file."""
+    """The presets of the transports in a scenario; both incasts share a file."""
     path = HERE / "scenarios" / f"{scenario}.toml"
     if not path.exists():
         path = path.with_stem(scenario.rpartition("_")[0])
@@ -26,7 +26,7 @@ def presets_of(scenario: str) -> list[str]:
 
 
 def evidence(rows: list[Row]) -> dict[str, Any]:
-    """Figures of each scenario, those inside, those inside of the reference run alone, and for which presets."""
+    """For each scenario: its presets, its number of figures, and how many are inside all or the reference band."""
     scenarios = {}
     for scenario in dict.fromkeys(row.scenario for row in rows):
         mine = [row for row in rows if row.scenario == scenario]
@@ -40,5 +40,5 @@ def evidence(rows: list[Row]) -> dict[str, Any]:
 
 
 def write(rows: list[Row]) -> None:
-    """Writes the file."""
+    """Writes the file `calibration.json` of the package."""
     PACKAGE.write_text(json.dumps(evidence(rows), indent=1) + "\n", encoding="utf-8")

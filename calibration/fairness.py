@@ -1,12 +1,13 @@
-"""Shares of long flows into one port with the defaults of hosts and clocks, beside those of the Linux kernel.
+"""Compares shares of long flows into one port, with default hosts and clocks, with those of the Linux kernel.
 
     python calibration/fairness.py [--seeds 3] [--host 'wire_jitter = "10 us"']
 
-`linux/shares.csv`: N flows of N hosts over one switch to one 1 Gb/s port, 3 s, on Linux 6.1 in virtual time; shares
-count from 0.5 s on. Its modes: a no noise, b rates that differ by some 82.6 ppm, c 1 us and d 10 us of uniform jitter
-in order behind the NIC's queue, e = b + 1 us. Real hosts have noise, so a cell is compared with the kernel's median
-over c, d and e. A cell agrees if neither side is locked (a flow with less than a tenth of its fair share) or both are,
-and the medians of the least share are no more than 15 points of the fair share apart.
+`linux/shares.csv` holds runs of 3 s on Linux 6.1 in virtual time: N hosts send one flow each over one switch to one 1
+Gb/s port; shares count from 0.5 s on. Modes: a without noise; b with rates that differ by some 82.6 ppm; c and d with 1
+us and 10 us of uniform jitter, in order, behind the NIC's queue; e is b plus 1 us of jitter. Real hosts have noise, so
+a cell is compared with the kernel's median over c, d and e. A run is locked if a flow has less than a tenth of its fair
+share. A cell agrees if both sides are locked or neither is, and the medians of the smallest share differ by at most 15
+percentage points of the fair share.
 """
 
 import argparse
@@ -28,7 +29,7 @@ SKIP_US = 500_000
 
 
 class Cell(NamedTuple):
-    """What the kernel ran."""
+    """One setting of the kernel's runs."""
 
     flows: int
     control: str
@@ -37,7 +38,7 @@ class Cell(NamedTuple):
 
 
 def kernel() -> dict[Cell, list[float]]:
-    """The least share of each run with noise, in percent of the fair one."""
+    """The smallest share of each kernel run with noise, in percent of the fair share."""
     cells: dict[Cell, list[float]] = defaultdict(list)
     with (HERE / "linux" / "shares.csv").open() as file:
         for row in csv.DictReader(file):
@@ -48,7 +49,7 @@ def kernel() -> dict[Cell, list[float]]:
 
 
 def scenario(cell: Cell, seed: int, host: str = "") -> str:
-    """The cell in our words; hosts start apart, in an order of their own for each seed."""
+    """The scenario of a cell; the seed draws the order in which the hosts start."""
     order = range(cell.flows) if seed % 2 else range(cell.flows - 1, -1, -1)
     gap = {1: 1037, 2: 1411}.get(seed, 700 + 97 * seed)
     flows = ",\n".join(
@@ -86,7 +87,7 @@ flows = ["long"]
 
 
 def least_share(text: str) -> float:
-    """The smallest share in percent of the fair one."""
+    """The smallest share in percent of the fair share."""
     series = pl.DataFrame(pf.run(text, progress=False).series)
     counted = series.filter((pl.col("metric") == "goodput_gbps") & (pl.col("time_us") > SKIP_US + 1))
     shares: list[float] = counted.group_by("entity").agg(pl.col("value").mean())["value"].to_list()
@@ -94,7 +95,7 @@ def least_share(text: str) -> float:
 
 
 def main() -> None:
-    """Prints a line for each cell, and fails if one does not agree."""
+    """Prints a line for each cell, and fails if any cell disagrees with the kernel."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="runs of each cell")
     parser.add_argument("--host", default="", help="lines for [host]")

@@ -1,8 +1,9 @@
-"""What is compared: the figures of one run, the kernel's or ours, and the band that each must lie in.
+"""Computes the figures of one run, of the kernel or of the simulator, and defines the band of each figure.
 
-Both sides are brought into one form first, `Recording`; the windows of time are those of the reference runs: from 1 s
-on, or while both flows of group d are there. Bands: medians and means within 5 %, tails and fractions within 15 %,
-counts (drops, timeouts, probes) within 50 %. Queues and windows are whole packets, so one packet is never outside.
+The data of kernel and simulator are first converted into one form, `Recording`. The time windows are those of the
+reference runs: from 1 s on, or, in group d, while both flows are active. Bands: 5 % for medians and means, 15 % for
+tails and fractions, 50 % for counts (drops, timeouts, probes). Queues and windows are whole packets, so a difference of
+one packet is always inside the band.
 """
 
 from __future__ import annotations
@@ -20,29 +21,32 @@ LINK_MBPS = 1000.0 * 1448 / 1514
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: lines over time (queue in packets, cwnd in segments, alpha, rate in Mb/s) and what was counted."""
+    """One run: time series (queue in packets, cwnd in segments, alpha, rate in Mb/s) and counters."""
 
     lines: pl.DataFrame
     responses: pl.DataFrame | None = None
-    """completion_us, one row a response."""
+    """Column completion_us, one row for each response."""
     fct: pl.DataFrame | None = None
-    """bytes, fct_us."""
+    """Columns bytes and fct_us."""
     incast: pl.DataFrame | None = None
-    """senders, bytes_each, rep, completion_us, timeouts, retransmits, loss_probes."""
+    """Columns senders, bytes_each, rep, completion_us, timeouts, retransmits and loss_probes."""
     counts: dict[str, float] = field(default_factory=dict)
-    """drops, marked fraction of the whole run; packets of one flow in a row at the receiver (half and 95 % of all
-    packets come in runs of so many at most)."""
+    """Drops, marked fraction of the whole run, and lengths of bursts at the receiver.
+
+    A burst is a sequence of packets of one flow; half and 95 % of all packets arrive in bursts of at most these
+    lengths.
+    """
 
 
 @dataclass(frozen=True)
 class Band:
-    """How far a figure may be away: relatively, or absolutely if that is more."""
+    """Allowed difference of a figure: the larger of a relative and an absolute tolerance."""
 
     relative: float
     absolute: float = 0.0
 
     def holds(self, ours: float, kernel: float) -> bool:
-        """Whether ours is near enough."""
+        """True if the simulator's value lies within the band around the kernel's."""
         return abs(ours - kernel) <= max(self.relative * abs(kernel), self.absolute) + 1e-9
 
 
@@ -51,11 +55,11 @@ COUNT, COUNT_A_ROUND = Band(0.5, 3.0), Band(0.5, 1.0)
 SHARE = Band(0.05, 0.05)
 QUARTERS = 4
 SETTLED = 2
-"""Rounds of an incast from this one on are alike: the first two are told apart."""
+"""First round of an incast that counts as steady state; the first two rounds have separate figures."""
 
 
 def band(figure: str) -> Band:
-    """The band of a figure, by its name."""
+    """The band of a figure, chosen by the figure's name."""
     head = figure.split(" ", maxsplit=1)[0]
     if head in {"drops", "timeouts", "probes", "retransmits"}:
         return COUNT_A_ROUND if " x " in figure else COUNT
@@ -107,7 +111,7 @@ def quantiles(what: str, values: pl.Series, names: tuple[str, ...] = ("p5", "p50
 
 
 def start(lines: pl.DataFrame) -> dict[str, float]:
-    """The window 5 and 50 ms after the start, and how far slow start went in the first 200 ms."""
+    """The window 5 ms and 50 ms after the start, and the largest window of slow start in the first 200 ms."""
     cwnd = lines.filter((pl.col("metric") == "cwnd") & (pl.col("t_us") < 210_000)).sort("t_us")
     found = {"cwnd max 200 ms": _number(cwnd["value"].max())}
     for ms in (5, 50):
@@ -119,7 +123,7 @@ def start(lines: pl.DataFrame) -> dict[str, float]:
 
 
 def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]:
-    """Goodput of all flows together, and the largest and the smallest share, 1 being the fair one."""
+    """Goodput of all flows together, and the largest and smallest share relative to the fair share."""
     low, high = window
     rates = lines.filter((pl.col("metric") == "rate") & pl.col("t_us").is_between(low, high))
     mean = rates.group_by("flow").agg(pl.col("value").mean()).sort("flow")["value"]
@@ -133,7 +137,7 @@ def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]
 
 
 def joins(lines: pl.DataFrame) -> float:
-    """Milliseconds after 5 s until the second flow first has 80 % of its half for 100 ms on end."""
+    """Milliseconds after 5 s until the second flow first holds 80 % of its fair half for 100 ms."""
     rates = lines.filter((pl.col("metric") == "rate") & (pl.col("flow") == 2) & (pl.col("t_us") > 5e6)).sort("t_us")
     smooth = rates.group_by_dynamic(pl.col("t_us").cast(pl.Int64).alias("bin"), every="100000i").agg(
         pl.col("value").mean()
@@ -143,7 +147,10 @@ def joins(lines: pl.DataFrame) -> float:
 
 
 def incast(rows: pl.DataFrame) -> dict[str, float]:
-    """By senders and size: completion of the first two rounds and the median of all; timeouts and resent a round."""
+    """Incast figures by senders and size: completion times, and timeouts and retransmissions per round.
+
+    The completion times are those of the first two rounds, and the median of all rounds.
+    """
     found: dict[str, float] = {}
     for senders, size, rep, us in (
         rows.filter(pl.col("rep") < SETTLED).select("senders", "bytes_each", "rep", "completion_us").iter_rows()
@@ -164,7 +171,7 @@ def incast(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
-    """How far the figures of parts of one run lie apart: its quarters, or the rounds of an incast after the second."""
+    """Spread of the figures between parts of one run: its quarters, or the rounds of an incast after the second."""
     parts: list[dict[str, float]] = []
     if run.incast is not None:
         settled = run.incast.filter(pl.col("rep") >= SETTLED)
@@ -183,7 +190,7 @@ def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
 
 
 def thin(lines: pl.DataFrame, step_us: float, early_us: float = 200_000.0) -> pl.DataFrame:
-    """Every `step_us` the last value (of rates the mean), and every ms in the first `early_us`."""
+    """Thins time series to the last value (of rates: the mean) every `step_us`; every ms in the first `early_us`."""
     bin_us = pl.when(pl.col("t_us") < early_us).then(1000.0).otherwise(step_us)
     keyed = lines.with_columns((pl.col("t_us") / bin_us).floor().alias("bin"), bin_us.alias("bin_us"))
     grouped = keyed.group_by("metric", "flow", "bin_us", "bin").agg(

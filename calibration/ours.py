@@ -1,4 +1,4 @@
-"""Runs our model on a scenario of `scenarios/` and brings the run into the common form of `figures.py`."""
+"""Runs the simulator on a scenario of `scenarios/` and converts the run into the common form of `figures.py`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from figures import LINES, Recording
 SCENARIOS = Path(__file__).parent / "scenarios"
 PACKET, MSS = 1500, 1448
 TICK_US = 1000
-"""The kernel's HZ is 1000."""
+"""Timer tick of the kernel in microseconds (HZ 1000)."""
 CAPTURED = ("b_long2_dctcp_rtt600", "b_long2_dctcp_rtt600_tso")
-"""Where the order of packets at the receiver counts."""
+"""Scenarios that need a packet capture, because a figure depends on the order of packets at the receiver."""
 SENDERS = (4, 8, 16, 32, 47)
 SIZES = (2000, 8000, 32000, 64000)
 REPEATS = ("reply_timeouts", "reply_retransmits", "reply_loss_probes")
-"""Of an incast the kernel's counts are those of the servers."""
+"""Columns with the servers' counters: in an incast, the kernel's runs count only the servers."""
 METRICS = {
     "backlog_bytes": ("queue", 1 / PACKET),
     "cwnd_bytes": ("cwnd", 1 / MSS),
@@ -32,7 +32,7 @@ METRICS = {
 
 
 def record(scenario: str, seed: int) -> Recording:
-    """One run; of group f one per cell of senders and sizes."""
+    """Records one run; group f has one run for each cell of senders and sizes."""
     if scenario[0] == "f":
         return incast(scenario, seed)
     runs: dict[str, float] = {}
@@ -62,12 +62,12 @@ def record(scenario: str, seed: int) -> Recording:
 
 
 def lengths_of_runs(path: Path) -> dict[str, float]:
-    """In runs of how many of one sender full packets come to the receiver: median and 95th percentile, by packet."""
+    """Median and 95th percentile, over packets, of the burst length of full packets from one sender at the receiver."""
     senders: list[bytes] = []
     data, at = path.read_bytes(), 0
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
-        # An enhanced packet block: 28 bytes, Ethernet, IPv4 with the source at 12.
+        # An enhanced packet block: 28 bytes, then Ethernet, then IPv4 with the source address at offset 12.
         if kind == 6 and struct.unpack_from("<I", data, at + 24)[0] > MSS:
             senders.append(data[at + 54 : at + 58])
         at += length
@@ -78,7 +78,7 @@ def lengths_of_runs(path: Path) -> dict[str, float]:
 
 
 def lines(series: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
-    """The series in packets, segments and Mb/s; flows numbered from 1 in the order of the file."""
+    """The series in packets, segments and Mb/s; flows are numbered from 1 in the order of the file."""
     long = flows.filter(pl.col("size_bytes").is_null())["flow"].to_list()
     number = {f"flow {flow}": index + 1 for index, flow in enumerate(long)}
     parts = [
@@ -94,14 +94,14 @@ def lines(series: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def incast(scenario: str, seed: int, senders: tuple[int, ...] = SENDERS, sizes: tuple[int, ...] = SIZES) -> Recording:
-    """All cells of an incast scenario: its name ends in the minimum of the retransmission timeout."""
+    """All cells of an incast scenario, whose name ends with the minimum RTO."""
     rto_min = scenario.removeprefix("f_incast_cubic_rto").replace("ms", " ms")
     rows = [incast_cell(rto_min, seed, count, size) for count, size in product(senders, sizes)]
     return Recording(lines=pl.DataFrame(schema=LINES), incast=pl.concat(rows))
 
 
 def incast_cell(rto_min: str, seed: int, senders: int, size: int) -> pl.DataFrame:
-    """Ten rounds of one number of senders and one size, begun anywhere between two ticks, as the kernel's."""
+    """Ten rounds with one number of senders and one size; as in the kernel, rounds start anywhere between two ticks."""
     phase = random.Random(f"{seed} {senders} {size}").randrange(TICK_US)
     changes: dict[str, Any] = {
         "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],

@@ -1,4 +1,4 @@
-"""Plots for docs/validation: the kernel in one colour, ours in the other."""
+"""Plots for docs/validation: the kernel in one colour, the simulator in another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP_US = 10_000.0
 
 
 def canvas(columns: int, rows: int = 1) -> tuple[Figure, Any]:
-    """An empty figure with text as text, so that files are small and the same each time."""
+    """An empty figure that keeps text as text, so that files are small and reproducible."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "pauseframe", "font.size": 7, "path.simplify": True})
     figure = Figure(figsize=(3.1 * columns, 2.1 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
@@ -29,19 +29,19 @@ def canvas(columns: int, rows: int = 1) -> tuple[Figure, Any]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the SVG without a date."""
+    """Writes the SVG file without a date."""
     figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
 def label(axes: Axes, title: str, x: str, y: str) -> None:
-    """Titles."""
+    """Sets the titles of a plot and its axes."""
     axes.set_title(title, fontsize=7.5)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
 
 
 def legend(axes: Axes) -> None:
-    """Which is whose."""
+    """Adds a legend for kernel and simulator."""
     axes.plot([], [], color=KERNEL, label="Linux 6.1")
     axes.plot([], [], color=OURS, label="pauseframe")
     axes.legend(frameon=False, fontsize=6.5)
@@ -50,7 +50,7 @@ def legend(axes: Axes) -> None:
 def over_time(
     axes: Axes, kernel: pl.DataFrame, ours: pl.DataFrame, metric: str, until_us: float, flow: int | None = None
 ) -> None:
-    """A line of each side."""
+    """Draws one line for the kernel and one for the simulator."""
     for lines, colour in ((kernel, KERNEL), (ours, OURS)):
         chosen = lines.filter((pl.col("metric") == metric) & (pl.col("t_us") <= until_us))
         if flow is not None:
@@ -59,7 +59,7 @@ def over_time(
 
 
 def cdf_of_queue(axes: Axes, scenario: str, ours: list[Recording]) -> None:
-    """The queue's distribution; ours over all seeds."""
+    """Distribution of the queue; the simulator's over all seeds."""
     kernel = pl.read_csv(REFERENCE / "queue_cdf.csv").filter(pl.col("scenario") == scenario)
     axes.plot(kernel["packets"], kernel["percent"], color=KERNEL, linewidth=1)
     window = BOTH if scenario[0] == "d" else (FIRST_SECOND, float("inf"))
@@ -70,7 +70,7 @@ def cdf_of_queue(axes: Axes, scenario: str, ours: list[Recording]) -> None:
 
 
 def single(scenario: str, ours: Recording, kernel: pl.DataFrame, path: Path) -> None:
-    """Group a: the window at the start and later, the queue, its distribution."""
+    """Group a: the window at the start and later, the queue, and the queue's distribution."""
     mine = thin(ours.lines, STEP_US)
     figure, axes = canvas(2, 2)
     over_time(axes[0], kernel, mine, "cwnd", 200_000)
@@ -94,7 +94,7 @@ def queues(scenarios: dict[str, list[Recording]], path: Path) -> None:
 
 
 def responses(scenarios: dict[str, list[Recording]], path: Path) -> None:
-    """Group c: completion of 20 KB."""
+    """Group c: completion times of 20 KB responses."""
     figure, axes = canvas(len(scenarios))
     theirs = pl.read_csv(REFERENCE / "responses.csv")
     percents = [0.5 * step for step in range(199)]
@@ -122,14 +122,14 @@ def rates(scenarios: dict[str, list[Recording]], kernel: pl.DataFrame, path: Pat
 
 
 def coarse(lines: pl.DataFrame) -> pl.DataFrame:
-    """Rates as means of 200 ms."""
+    """Mean rates over intervals of 200 ms."""
     keyed = lines.filter(pl.col("metric") == "rate").with_columns((pl.col("t_us") / 200_000).floor().alias("bin"))
     mean = keyed.group_by("metric", "flow", "bin").agg(pl.col("t_us").mean(), pl.col("value").mean())
     return mean.sort("flow", "t_us")
 
 
 def incast(scenarios: dict[str, list[Recording]], path: Path) -> None:
-    """Group f: completion and timeouts by the number of senders."""
+    """Group f: completion times and timeouts by number of senders."""
     figure, axes = canvas(2, len(scenarios))
     theirs = pl.read_csv(REFERENCE / "incast.csv")
     for index, (scenario, runs) in enumerate(scenarios.items()):
@@ -152,7 +152,7 @@ def incast(scenarios: dict[str, list[Recording]], path: Path) -> None:
 
 
 def transfers(scenarios: dict[str, list[Recording]], path: Path) -> None:
-    """Group g: completion by size."""
+    """Group g: completion times by flow size."""
     figure, axes = canvas(len(scenarios))
     theirs = pl.read_csv(REFERENCE / "fct.csv")
     for one, (scenario, runs) in zip(axes, scenarios.items(), strict=True):

@@ -1,8 +1,8 @@
-"""Ours against the kernel's, row by row.
+"""Compares the simulator's figures with those of the kernel, row by row.
 
-A run is one draw: where chance enters (jitter) ours are several seeds, and so are the kernel's where the laboratory
-made more runs (`linux/seeds.csv`); medians are compared. Outside the band but between the extremes of the other side
-is `in range`. Rows known to be outside stand with their reasons in `known.toml`.
+A run is one random draw. Where chance matters (jitter), the simulator runs with several seeds, and so does the kernel
+where the laboratory made more runs (`linux/seeds.csv`); the comparison uses medians. A row outside its band but between
+the extremes of the other side is `in range`. `known.toml` lists the rows that are known to be outside, with reasons.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Row:
     scenario: str
     figure: str
     reference: float
-    """Of the kernel's reference run."""
+    """Value of the kernel's reference run."""
     ours: float
     low: float
     high: float
     noise: tuple[float | None, float | None] = (None, None)
-    """Between the parts of the kernel's reference run."""
+    """Smallest and largest value between parts of the kernel's reference run."""
     others: tuple[float, ...] = ()
-    """Of the kernel's runs with other seeds."""
+    """Values of the kernel's runs with other seeds."""
 
     @property
     def kernel(self) -> float:
@@ -45,17 +45,17 @@ class Row:
 
     @property
     def spread(self) -> tuple[float | None, float | None]:
-        """Between the kernel's runs; if there is one, between its parts."""
+        """Smallest and largest value of the kernel's runs or, with a single run, of the parts of that run."""
         return (min(self.reference, *self.others), max(self.reference, *self.others)) if self.others else self.noise
 
     @property
     def is_a_draw(self) -> bool:
-        """One event of the kernel's run, which chance decides: no median, mean or count over many."""
+        """True for a single random event of the kernel's run, as opposed to a median, mean or count over many."""
         return self.figure.startswith(("completion round", "share"))
 
     @property
     def standing(self) -> Standing:
-        """Where ours lies."""
+        """Position of the simulator's value: inside the band, in range, or outside."""
         if band(self.figure).holds(self.ours, self.kernel):
             return "inside"
         least, most = self.spread if self.others else (math.inf, -math.inf)
@@ -64,9 +64,9 @@ class Row:
 
     @property
     def kernel_inside_itself(self) -> float | None:
-        """How often, over all ways to halve them, the median of half of the runs lies in the other half's band.
+        """Share of splits in which the median of one half of the kernel's runs lies in the other half's band.
 
-        None if it was run once.
+        The share is taken over all splits of the runs into two halves; None for a single run.
         """
         runs = (self.reference, *self.others)
         if len(runs) < 2:
@@ -80,7 +80,7 @@ class Row:
 
     @property
     def is_inside_reference(self) -> bool:
-        """Whether ours lies within the band around the reference run alone."""
+        """True if the simulator's value lies within the band around the reference run alone."""
         return band(self.figure).holds(self.ours, self.reference)
 
 
@@ -94,7 +94,7 @@ def reference() -> dict[str, dict[str, float]]:
 
 
 def kernel_noise() -> dict[tuple[str, str], tuple[float | None, float | None]]:
-    """The kernel's own spread by scenario and figure."""
+    """The spread of the kernel by scenario and figure."""
     rows = pl.read_csv(HERE / "linux" / "figures.csv").select("scenario", "figure", "low", "high")
     return {(scenario, figure): (low, high) for scenario, figure, low, high in rows.iter_rows()}
 
@@ -109,7 +109,7 @@ def kernel_seeds() -> dict[tuple[str, str], tuple[float, ...]]:
 
 
 def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float]]) -> list[Row]:
-    """A row for each of the kernel's figures that every run of ours has."""
+    """Makes a row for each of the kernel's figures that every run of the simulator has."""
     rows = []
     noise, others = kernel_noise(), kernel_seeds()
     for figure, value in kernel.items():
@@ -121,13 +121,13 @@ def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float
 
 
 def known() -> list[dict[str, Any]]:
-    """Rows that are known to be outside: scenario, figures, reason."""
+    """Rows that are known to be outside their band: scenario, figures, reason."""
     rows: list[dict[str, Any]] = tomllib.loads((HERE / "known.toml").read_text())["outside"]
     return rows
 
 
 def reason(row: Row, reasons: list[dict[str, Any]]) -> str | None:
-    """Why this row is outside, if that is known."""
+    """The known reason why this row is outside, or None."""
     for entry in reasons:
         if entry["scenario"] == row.scenario and row.figure in entry["figures"]:
             return str(entry["reason"])

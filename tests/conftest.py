@@ -1,4 +1,4 @@
-"""Shared fixtures: synthetic results folders, and a small scenario that the real core runs in a moment."""
+"""Shared fixtures: synthetic results folders, and a small scenario that the real core runs quickly."""
 
 import signal
 from pathlib import Path
@@ -36,7 +36,7 @@ stop = "10 ms"
 
 @pytest.fixture(autouse=True)
 def _ctrl_c_is_not_ignored() -> None:
-    """Whoever starts the tests in the background has Ctrl-C ignored, and so would every process that they start."""
+    """Restores Ctrl-C: a shell ignores Ctrl-C in background jobs, and all children of the tests would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -49,7 +49,7 @@ def scenario_file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Results folders without a simulation behind them."""
+    """Results folders with synthetic tables, made without a simulation."""
     root = tmp_path_factory.mktemp("synthetic")
     make, write = synthetic.make_frames, synthetic.write_folder
     return {

@@ -1,12 +1,13 @@
-"""Runs as root in a guest of its own (kernel_guest.py): a deployed fabric of Linux bridges and hosts, and what they do.
+"""Runs as root in a guest (kernel_guest.py): builds a fabric of Linux bridges and hosts, and records its frames.
 
-Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for what was found.
+Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for the results.
 
-`about.json`: `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` of the
+`about.json` holds `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` of the
 roll-out [[kind, names]], `addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
-[[VLAN, from, to]]. Every device is a namespace with a /var/lib of its own. Written are `before`, `done`, `again`,
-`undone` (states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP frame that
-left by a port of a switch or came to a host), `reads` (what a host's ip and ss show), and the folders of collect.sh.
+[[VLAN, from, to]]. Every device is a network namespace with its own /var/lib. The script writes `before`, `done`,
+`again`, `undone` (states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP
+frame that left a port of a switch or arrived at a host), `reads` (output of a host's ip and ss), and the folders of
+collect.sh.
 """
 
 import ctypes
@@ -29,13 +30,13 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def system(name, *arguments):
-    """A call of the C library. `os.unshare` came with Python 3.12."""
+    """Calls a function of the C library, because `os.unshare` needs Python 3.12."""
     if getattr(LIBC, name)(*arguments):
         raise OSError(ctypes.get_errno(), name)
 
 
 def run(*words, given=None):
-    """What a program prints."""
+    """Runs a program and returns its output."""
     done = subprocess.run(words, input=given, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{socket.gethostname()}: {' '.join(map(str, words))}: {done.stdout}{done.stderr}")
@@ -43,9 +44,10 @@ def run(*words, given=None):
 
 
 class Device:
-    """A thread in namespaces of its own: ports, a name, a /var/lib, a /sys that shows its ports.
+    """A thread in its own namespaces, with ports, a name, a /var/lib, and a /sys that shows its ports.
 
-    What `ip netns exec` and unshare(1) would do, once; for each command they cost more than what they start.
+    The thread enters its namespaces once, because `ip netns exec` and unshare(1) for each command would cost more time
+    than the command.
     """
 
     def __init__(self, name):
@@ -63,7 +65,7 @@ class Device:
         return threading.get_native_id()
 
     def start(self, what, *arguments, **more):
-        """Something that is done in these namespaces, later: `result()` waits for it."""
+        """Starts a function in the device's namespaces; `result()` of the returned future waits for the function."""
         return self._thread.submit(what, *arguments, **more)
 
     def do(self, what, *arguments, **more):
@@ -78,11 +80,12 @@ def all_of(started):
 
 
 def build(about):
-    """The devices by name, wired."""
-    # A namespace other than the first may only use what the first allows to all.
+    """Creates the devices by name, and connects their ports."""
+    # Other network namespaces may use only the congestion controls that the first namespace allows to all.
     run("sysctl", "-q", "-w", "net.ipv4.tcp_allowed_congestion_control=reno cubic dctcp")
     devices = {name: Device(name) for name in about["devices"]}
-    # Frames of IPv6's own would be counted. A port that was up once keeps its qdisc; some stay up, with an odd MTU.
+    # IPv6 is off, so that its frames are not counted. A port that was up once keeps its qdisc; ports that stay up have
+    # an odd MTU.
     lines: dict[str, list[str]] = {name: [] for name in devices}
     for host, (nic, mac) in about["macs"].items():
         lines[host] += [f"link set dev {nic} address {mac}"]
@@ -100,7 +103,7 @@ def build(about):
 
 
 def state(keys):
-    """What can be changed by a script, without clocks and counters."""
+    """The state that a script can change, without clocks and counters."""
     shows = "link\naddress\nroute show table all\nneigh show nud permanent\n"
     text = run("ip", "-j", "-d", "-batch", "-", given=shows)
     text += run("bridge", "-j", "-d", "-batch", "-", given="link\nvlan\nfdb\n")
@@ -115,7 +118,7 @@ def state(keys):
 def timeless(value):
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if not key.endswith(("_timer", "operstate"))}
-    # Carrier is noticed some time after a link has come up, and no script sets it.
+    # The kernel detects carrier some time after a link comes up, and no script sets it, so carrier is left out.
     return [timeless(item) for item in value if item not in CARRIER] if isinstance(value, list) else value
 
 
@@ -140,7 +143,7 @@ def roll_back(folder, devices, about):
 
 
 def wait(devices, about):
-    """Until every port of every bridge forwards: a link needs a moment to come up."""
+    """Waits until every port of every bridge forwards, because a link needs some time to come up."""
     ends = sum(end in about["switches"] for a, _, b, _ in about["links"] for end in (a, b))
     for _ in range(100):
         rows = [row for switch in about["switches"] for row in json.loads(devices[switch].run("bridge", "-j", "link"))]
@@ -159,7 +162,7 @@ def sniffer():
 
 
 def drain(device, sniff, ports, leaving, seen):
-    """TCP frames that left by a switch's ports, or came to a host's."""
+    """Reads the TCP frames that left the ports of a switch, or arrived at the ports of a host."""
     while True:
         try:
             frame, extra, _, address = sniff.recvmsg(65536, 256)
@@ -188,7 +191,7 @@ def server():
 
 
 def traffic(devices, about, shown):
-    """A TCP connection for each pair; what went where."""
+    """Opens a TCP connection for each pair, and records the ports that each frame passed."""
     ends = [end for a, port, b, other in about["links"] for end in ((a, port), (b, other))]
     ports = {device: {port for name, port in ends if name == device} for device in devices}
     sniffers = {name: device.do(sniffer) for name, device in devices.items()}

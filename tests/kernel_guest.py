@@ -1,8 +1,8 @@
-"""Starts a Linux of Debian's in QEMU, without acceleration or disk, and runs a Python program in it as root.
+"""Boots a Debian Linux kernel in QEMU, without acceleration or disk, and runs a Python program in it as root.
 
-What it needs of this machine goes into an initramfs: busybox, iproute2, the interpreter with the modules that the
-program imports, and kernel modules. The kernel is the newest in /boot, or what `tools/fetch_kernel` put into
-target/kernel.
+The initramfs holds the programs of this machine that the guest needs: busybox, iproute2, the interpreter with the
+modules that the program imports, and kernel modules. The kernel is the newest in /boot, or the kernel that
+`tools/fetch_kernel` put into target/kernel.
 """
 
 import lzma
@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 TOOLS = ("busybox", "sh", "ip", "bridge", "dcb", "ss", "sysctl")
-"""`sh` as well: that of busybox would run an `ip` of its own."""
+"""The list includes `sh`, because the shell of busybox would run its own `ip`."""
 MODULES = ("llc", "stp", "garp", "mrp", "bridge", "8021q", "veth", "tcp_dctcp", "inet_diag", "tcp_diag")
-"""In the order in which they can be loaded."""
+"""Kernel modules, in the order in which they can be loaded."""
 BOOT = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr norandmaps init_on_alloc=0 lsm= audit=0"
-"""Code at the same addresses in every process is translated by QEMU once and not for each: half of the time."""
+"""Without address randomisation, QEMU translates code once for all processes and not for each: half the time."""
 SECONDS, WORK = 240, 90
-"""Seconds by the clock, below the limit of a test, preparation included; of CPU time, three times what it takes."""
+"""Limits in seconds: wall-clock time with preparation, below a test's limit; CPU time, three times the usual."""
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -43,7 +43,7 @@ reboot -f
 
 
 def kernels():
-    """(image, folder of its modules) of kernels that are here, the newest first."""
+    """The installed kernels, the newest first, as (image, folder of its modules)."""
     built = Path(__file__).parents[1] / "target" / "kernel"
     images = [path for root in (built, Path("/")) for path in root.glob("boot/vmlinuz-*")]
 
@@ -57,12 +57,12 @@ def kernels():
 
 
 def module_file(modules, name):
-    """The file of a module; None if there is none."""
+    """The file of a kernel module, or None."""
     return next((path for end in ("ko", "ko.xz") for path in modules.rglob(f"{name}.{end}")), None)
 
 
 def unavailable():
-    """Why no guest can be started here; None if one can."""
+    """The reason why no guest can start on this machine, or None."""
     missing = [name for name in ("qemu-system-x86_64", *TOOLS) if shutil.which(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (Debian: qemu-system-x86, busybox-static, iproute2, procps)"
@@ -72,7 +72,7 @@ def unavailable():
 
 
 def boot(work, program, out):
-    """Runs `program` of the folder `work` in the guest; what it wrote into its second argument is then in `out`."""
+    """Runs `program` of the folder `work` in the guest; files written into its second argument appear in `out`."""
     image, modules = next(kernels())
     root = out / "root"
     _fill(root, work, program, modules)
@@ -102,7 +102,7 @@ def boot(work, program, out):
 
 
 def cpu_of_children():
-    """Seconds of CPU that finished child processes have used."""
+    """CPU time of finished child processes, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -130,7 +130,7 @@ def _fill(root, work, program, modules):
 
 
 def _with_libraries(file, root, to=None):
-    """Copies a program, and the shared libraries that it names to where it looks for them."""
+    """Copies a program and its shared libraries to the paths where the program looks for them."""
     to = to or root / file.relative_to("/")
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, to)

@@ -1,6 +1,7 @@
-"""Generated fabrics for the linter: layer-3 Clos networks of SONiC switches, written by this file's own arithmetic.
+"""Generated fabrics for the linter: layer-3 Clos networks of SONiC switches, computed by this file.
 
-Numbers of groups and profiles are chosen here, not by `pauseframe.deploy`, so that the two do not share a mistake.
+This file chooses the numbers of groups and profiles itself instead of using `pauseframe.deploy`, so that linter tests
+and deployment cannot share a mistake.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ QUANTA = {10_000: 67, 25_000: 80, 40_000: 118, 50_000: 147, 100_000: 394, 200_00
 
 
 def headroom(speed: int, cable: int, mtu: int = 9216) -> int:
-    """A generous sum, in KiB: three frames, both ways of the cable, reaction."""
+    """A generous headroom in KiB: three frames, the cable in both directions, and the response time."""
     bytes_per_metre = speed * 1e6 / 8 / 1.98e8
     return (int(3.2 * mtu + 2 * cable * bytes_per_metre + QUANTA[speed] * 64 + 2048) // 1024 + 1) * 1024
 
 
 def clos(leaves: int, spines: int, servers: int, *, seed: int = 1, lookup: bool = False) -> dict[str, Tables]:
-    """CONFIG_DBs by name. Leaf ports: first `servers`, then one to each spine."""
+    """CONFIG_DBs by device name. A leaf's ports lead first to `servers`, then one to each spine."""
     draw = random.Random(seed)
     up, down = draw.choice([(100_000, 25_000), (400_000, 100_000), (40_000, 10_000)])
     cable_up, cable_down = draw.choice([40, 100, 300]), draw.choice([5, 10])
@@ -40,7 +41,7 @@ def clos(leaves: int, spines: int, servers: int, *, seed: int = 1, lookup: bool 
 
 
 def bundled(leaves: int, spines: int, servers: int, *, seed: int = 1) -> dict[str, Tables]:
-    """A Clos network in which two links, bundled, lead from each leaf to each spine, with addresses on the bundles."""
+    """A Clos network with two bundled links from each leaf to each spine, and addresses on the bundles."""
     devices = clos(leaves, 2 * spines, servers, seed=seed)
     for name in [name for name in devices if name.startswith("spine")]:
         del devices[name]
@@ -74,13 +75,13 @@ def bundled(leaves: int, spines: int, servers: int, *, seed: int = 1) -> dict[st
 
 
 def _of_uplink(leaf: Tables, servers: int) -> tuple[int, int]:
-    """Speed and cable of the links to spines."""
+    """Speed and cable length of a leaf's uplinks."""
     port = f"Ethernet{4 * servers}"
     return int(leaf["PORT"][port]["speed"]), int(leaf["CABLE_LENGTH"]["AZURE"][port].removesuffix("m"))
 
 
 def switch(name: str, ports: dict[str, tuple[int, int, str, str]], *, lookup: bool) -> Tables:
-    """One switch; `ports`: speed, cable, neighbour and its port."""
+    """CONFIG_DB of one switch; `ports` gives speed, cable length, neighbour and the neighbour's port."""
     same = {str(n): str(n) for n in range(8)}
     kinds = sorted({(speed, cable) for speed, cable, _, _ in ports.values()})
     profiles: dict[str, dict[str, str]] = {
@@ -172,7 +173,7 @@ def switch(name: str, ports: dict[str, tuple[int, int, str, str]], *, lookup: bo
 
 
 def write(devices: dict[str, Tables], folder: Path) -> Path:
-    """A folder for each device."""
+    """Writes a folder for each device."""
     for name, tables in devices.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / "config_db.json").write_text(json.dumps(tables))

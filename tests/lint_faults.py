@@ -1,4 +1,4 @@
-"""Single faults for generated fabrics: each changes one thing, and says which rules may name it."""
+"""Single faults for generated fabrics: each fault changes one thing, and lists the rules that may report it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lint_fabrics import Tables
 
 Devices = dict[str, Tables]
 Fault = Callable[[Devices, random.Random], tuple[str, set[str]]]
-"""Changes a fabric; (what was changed, codes of the rules that are right about it)."""
+"""Function that changes a fabric; returns (description of the change, codes of the rules that may report it)."""
 
 
 def _switch(devices: Devices, draw: random.Random) -> tuple[str, Tables]:
@@ -23,7 +23,7 @@ def _port(devices: Devices, draw: random.Random) -> tuple[str, Tables, str]:
 
 
 def _inner(devices: Devices, draw: random.Random) -> tuple[str, Tables, str]:
-    """A port with a switch at its other end."""
+    """Draws a port that leads to another switch."""
     for _ in range(1000):
         name, tables, port = _port(devices, draw)
         if tables["DEVICE_NEIGHBOR"][port]["name"] in devices:
@@ -344,7 +344,7 @@ LAYER2_FAULTS: list[Fault] = [flooding, spanning_tree, member, lost_row, wrong_r
 
 
 def _set(table: str, field: str, values: tuple[str, ...], codes: set[str], *, inner: bool = False) -> Fault:
-    """Gives a field of a port's row another value."""
+    """A fault that sets a field of a port's row to another value."""
 
     def fault(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
         name, tables, port = (_inner if inner else _port)(devices, draw)
@@ -356,7 +356,7 @@ def _set(table: str, field: str, values: tuple[str, ...], codes: set[str], *, in
 
 
 def _unset(table: str, field: str, codes: set[str]) -> Fault:
-    """Takes a field out of a port's row."""
+    """A fault that removes a field from a port's row."""
 
     def fault(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
         for _ in range(1000):
@@ -372,7 +372,7 @@ def _unset(table: str, field: str, codes: set[str]) -> Fault:
 
 
 def _delete(table: str, codes: set[str], *, of_port: bool = False) -> Fault:
-    """Deletes a row: any, or that of a port's lossless priority."""
+    """A fault that deletes a row: any row, or the row of a port's lossless priority."""
 
     def fault(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
         name, tables, port = _port(devices, draw)
@@ -385,7 +385,7 @@ def _delete(table: str, codes: set[str], *, of_port: bool = False) -> Fault:
 
 
 def _entry(table: str, key: str, wrong: str | None, codes: set[str]) -> Fault:
-    """Changes or deletes an entry of a map."""
+    """A fault that changes or deletes an entry of a map."""
 
     def fault(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
         for _ in range(1000):
@@ -408,7 +408,7 @@ def _entry(table: str, key: str, wrong: str | None, codes: set[str]) -> Fault:
 
 
 def _profile(field: str, value: str, codes: set[str], *, begin: str = "pg_lossless") -> Fault:
-    """Gives a field of a buffer profile another value."""
+    """A fault that sets a field of a buffer profile to another value."""
 
     def fault(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
         name, tables = _switch(devices, draw)
@@ -510,7 +510,7 @@ def blank(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
 
 
 def ends_swapped(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
-    """The buffer rows of two ports of different kinds, exchanged."""
+    """Swaps the buffer rows of two ports of different kinds."""
     for _ in range(1000):
         name, tables = _switch(devices, draw)
         one, other = draw.sample(sorted(tables["PORT"]), 2)

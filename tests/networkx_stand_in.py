@@ -1,4 +1,4 @@
-"""What `File.from_networkx` uses of a NetworkX graph, so that the tests need no NetworkX."""
+"""The part of NetworkX's Graph that `File.from_networkx` uses, so that the tests need no NetworkX."""
 
 
 class Graph:

@@ -1,8 +1,8 @@
-"""Runs drawn scenarios and reports every rule that one of them breaks: `python tests/swarm.py --count 200 --seed 7`.
+"""Runs random scenarios and reports every rule that a run violates: `python tests/swarm.py --count 200 --seed 7`.
 
-Faults come first: they end, and everything must finish. A scenario that breaks a rule is written to a file, with the
-command that shows it.
-`--equal 1,2,3,4,8` runs each scenario on so many threads instead, and compares the fingerprint and every table.
+A second run of each scenario ends all faults early and must finish all work. A scenario that violates a rule is written
+to a file, with the command that reproduces the violation. With `--equal 1,2,3,4,8`, the script instead runs each
+scenario on these numbers of threads, and compares the fingerprint and every table.
 """
 
 import argparse
@@ -26,14 +26,14 @@ from swarm_kinds import ALL, kinds_of
 
 THREADS = (1, 2, 3, 4, 8)
 EVENTS_MAX = 2_000_000
-"""A run that takes longer than this to finish is not divided."""
+"""A run with more events than this limit is not repeated on several threads."""
 ATTEMPTS = 12
-"""How often a scenario that `resolve` refuses is drawn again."""
+"""Maximum number of draws for one seed if `resolve` refuses the scenarios."""
 OPEN_ENDED = {"incast", "background", "scatter_gather", "hotspot", "udp"}
 
 
 class Broken(NamedTuple):
-    """A rule that does not hold, and the run in which it does not."""
+    """A violated rule, and the run that violates it."""
 
     what: str
     scenario: str
@@ -41,7 +41,7 @@ class Broken(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The first scenario of a seed that can be run."""
+    """The first runnable scenario of a seed."""
 
     table: Table
     text: str
@@ -49,7 +49,7 @@ class Drawn(NamedTuple):
 
 
 def scenario_of(seed: int) -> Drawn | None:
-    """None if none of the draws can be run."""
+    """Draws a runnable scenario; None if no draw can run."""
     for attempt in range(ATTEMPTS):
         table = draw(seed, attempt)
         text = tomli_w.dumps(table)
@@ -61,7 +61,7 @@ def scenario_of(seed: int) -> Drawn | None:
 
 
 def run(text: str, threads: int, folder: Path | None = None) -> Tables:
-    """A run; a failed assertion of ours names what failed with the scenario."""
+    """Runs a scenario; the exception for a failed internal assertion includes the scenario."""
     out = str(folder) if folder else None
     return Tables.of(_core.run(_core.resolve(text), out=out, force=True, threads=threads, divide=True))
 
@@ -71,7 +71,7 @@ def _stop_us(table: Table) -> int:
 
 
 def recorded(table: Table) -> str:
-    """The same scenario with everything recorded."""
+    """The same scenario with all recordings on."""
     every = f"{max(1, _stop_us(table) // 2)} ns"
     record = {"series": {"every": every}, "pause_tree": True, "packets": {"limit": 200_000}}
     record |= {"states": {"every": f"{_stop_us(table)} ns"}} | table.get("record", {})
@@ -79,7 +79,7 @@ def recorded(table: Table) -> str:
 
 
 def calmed(table: Table, seed: int) -> str:
-    """The same scenario with an end of all faults, one drawn time for all, and then time for everything to finish."""
+    """The same scenario with all faults ended at one drawn time, and then time for all work to finish."""
     calm = random.Random(f"{seed}/calm").randrange(1200, 2500)
     failures = [failure | {"up": f"{min(calm, _up_us(failure))} us"} for failure in table.get("failure", [])]
     wires = [wire | {"stop": f"{calm} us"} for wire in table.get("corruption", [])]
@@ -97,7 +97,7 @@ def _up_us(failure: Table) -> int:
 
 
 def check(seed: int) -> Iterator[Broken]:
-    """Everything that is wrong with the scenario of a seed."""
+    """All violations of the scenario of a seed."""
     drawn = scenario_of(seed)
     if drawn is None:
         return
@@ -115,12 +115,12 @@ def check(seed: int) -> Iterator[Broken]:
 
 
 def _calm(text: str, drawn: Drawn, threads: int) -> Iterator[Broken]:
-    """Everything finishes; a run that is not too long does so on other threads in the same way."""
+    """Checks that all work finishes, and that a run that is not too long has the same result on other threads."""
     finished = yield from _checked(text, drawn, 1)
     if finished is None:
         return
     yield from (Broken(what, text, 1) for what in unfinished(finished, drawn.resolved))
-    # Threads meet at least once in the time that a frame takes: minutes of timeouts take them hours.
+    # Threads synchronise at least once per frame time, so minutes of simulated timeouts would take hours.
     if finished.summary["events"] > EVENTS_MAX:
         return
     again = yield from _checked(text, drawn, threads)
@@ -129,7 +129,7 @@ def _calm(text: str, drawn: Drawn, threads: int) -> Iterator[Broken]:
 
 
 def _checked(text: str, drawn: Drawn, threads: int) -> Generator[Broken, None, Tables | None]:
-    """The tables of a run that holds together, after what is wrong with it; None if it failed."""
+    """Yields the violations of a run, and returns its tables; returns None if the run failed."""
     try:
         tables = run(text, threads)
     except _core.RunError as error:
@@ -143,7 +143,7 @@ def _flow_level(text: str, plain: Tables) -> Iterator[str]:
     try:
         flows = _core.run_flows(_core.resolve(text)).flows
     except (_core.ScenarioError, _core.RunError, _core.FabricError):
-        return  # What the flow level cannot do it refuses.
+        return  # The flow level refuses scenarios that it cannot simulate.
     yield from flow_level(plain, pl.DataFrame(flows).to_dicts())
 
 
@@ -163,7 +163,7 @@ def _recorded(drawn: Drawn, plain: Tables, threads: int) -> Iterator[Broken]:
 
 
 def equal(seed: int, threads: list[int]) -> Iterator[Broken]:
-    """Where the same scenario comes out otherwise on another number of threads; half of them are recorded too."""
+    """Compares the results on several numbers of threads; half of the scenarios also record everything."""
     drawn = scenario_of(seed)
     if drawn is None:
         return
@@ -177,7 +177,7 @@ def equal(seed: int, threads: list[int]) -> Iterator[Broken]:
 
 
 def reported(seed: int, broken: list[Broken], folder: Path) -> None:
-    """Writes the scenarios that break a rule, each with the command that shows it."""
+    """Writes each scenario that violates a rule, with the command that reproduces the violation."""
     folder.mkdir(parents=True, exist_ok=True)
     master = next(drawn.table["seed"] for drawn in [scenario_of(seed)] if drawn)
     files: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""What must hold for every run, read from its tables and its captured packets by other code than wrote them."""
+"""Rules that hold for every run, checked on its tables and captured packets by code independent of the simulator."""
 
 import math
 import struct
@@ -13,11 +13,11 @@ import polars as pl
 Row = dict[str, Any]
 
 PACKET_MAX = 9216 + 42
-"""The largest frame that a scenario can ask for, with its headers and a tag: bytes."""
+"""Largest frame that a scenario can have, with headers and a VLAN tag, in bytes."""
 
 
 LONG_S = 7200.0
-"""Simulated seconds after which everything has finished: more than all timeouts of a connection together."""
+"""Simulated seconds after which all work has finished: longer than all timeouts of a connection together."""
 
 TABLES = (
     "flows",
@@ -32,18 +32,18 @@ TABLES = (
     "ranks",
     "timeline",
 )
-"""All that a run leaves behind, beside its summary and its packets."""
+"""All tables of a run that the checks read, besides the summary and the packets."""
 
 OF_THE_MACHINE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "out"}
-"""What the summary says of the machine and not of the network."""
+"""Fields of the summary that depend on the machine and not on the network."""
 
 GAVE_UP_AFTER = 6
-"""Timeouts after which a connection may give up: the least `retries` or `syn_retries` of a stack."""
+"""Timeouts after which a connection may give up: the smallest `retries` or `syn_retries` of any stack."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A run: its summary, its tables, and those of flows, queries and ports as plain rows."""
+    """A run: its summary and its tables, with flows, queries and ports also as plain rows."""
 
     summary: Row
     frames: dict[str, pl.DataFrame]
@@ -58,12 +58,12 @@ class Tables:
         return Tables(run.summary, frames, flows, queries, ports)
 
     def facts(self) -> Row:
-        """What the summary says of the network."""
+        """Fields of the summary that depend only on the network."""
         facts = {key: value for key, value in self.summary.items() if key not in OF_THE_MACHINE}
         return facts | {"warnings": [text for text in facts["warnings"] if not text.startswith("threads:")]}
 
     def differences(self, other: "Tables", but: Iterable[str] = ()) -> list[str]:
-        """The facts and tables in which two runs differ, except these."""
+        """The summary fields and tables that differ between two runs, without those in `but`."""
         mine, theirs = self.facts(), other.facts()
         facts = [f"summary.{key}" for key in mine if mine[key] != theirs.get(key)]
         tables = [name for name in TABLES if not self.frames[name].equals(other.frames[name], null_equal=True)]
@@ -71,7 +71,7 @@ class Tables:
 
 
 def violations(tables: Tables, resolved: Row) -> Iterator[str]:
-    """Every rule that the run breaks, in words."""
+    """A message for every rule that the run violates."""
     yield from _flows(tables)
     yield from _queries(tables)
     yield from _ports(tables, resolved)
@@ -142,7 +142,7 @@ def _bytes(text: str) -> float:
 
 
 def _switches(tables: Tables) -> Iterator[str]:
-    """What comes into a switch leaves it, is dropped, or is still there."""
+    """Checks that each packet that enters a switch leaves it, is dropped, or is still there."""
     came: Counter[str] = Counter()
     left: Counter[str] = Counter()
     lost: Counter[str] = Counter()
@@ -164,9 +164,9 @@ def _switches(tables: Tables) -> Iterator[str]:
 
 def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
     warned = any("headroom" in warning or "quanta" in warning for warning in tables.summary["warnings"])
-    warned |= tables.summary["watchdog_storms"] > 0  # It may let a queue send to where it has been asked not to.
+    warned |= tables.summary["watchdog_storms"] > 0  # The watchdog may let a paused queue send.
     drops = tables.summary["drops_by_reason"]["headroom_exceeded"]
-    # Storms end pauses that somebody needs, and ports with pauses one way do not ask for them or do not obey.
+    # Pause storms end pauses that a port needs; ports with one-way pauses neither send nor obey them.
     pfc = resolved["switch"]["pfc"] or {}
     unheard = resolved.get("pause_storm") or pfc.get("ports")
     if drops and not warned and not unheard and not resolved.get("failure") and not resolved.get("corruption"):
@@ -174,7 +174,7 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
 
 
 def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
-    """What has not finished although all faults have ended, there was time, and nothing that is reported holds it."""
+    """Work that is unfinished although all faults have ended, time was left, and no reported cause blocks it."""
     if tables.summary["deadlocks"]:
         return
     deaf = {*resolved["host"]["refusing"], *resolved["host"]["silent"]}
@@ -183,11 +183,11 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     for flow in failed:
         if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < GAVE_UP_AFTER:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
-    # pFabric probes on, however long nobody answers (SIGCOMM 2013, §4.2): to a deaf host it has no end.
+    # pFabric keeps sending probes while nobody answers (SIGCOMM 2013, §4.2), so a flow to a silent host never ends.
     probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}
     endless = [flow for flow in missed if flow["transport"] in probing and deaf & {flow["src"], flow["dst"]}]
     hopeless = failed or endless
-    # What waits for one that has given up waits for ever, and an application keeps its connections.
+    # Work that waits for a failed flow waits for ever, and an application keeps its connections open.
     jobs = {work["name"] for work in resolved["workload"] if work["kind"] == "application"}
     for flow in missed:
         waits = bool(hopeless) and flow["workload"] in jobs
@@ -198,13 +198,13 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
 
 
 def _transports(resolved: Row) -> Iterator[tuple[str, Row]]:
-    """The transports of a scenario with their names in the table of flows."""
+    """The transports of a scenario, with their names in the `flows` table."""
     yield "default", resolved["transport"]
     yield from resolved.get("transports", {}).items()
 
 
 def _open_ends(tables: Tables, resolved: Row) -> Iterator[str]:
-    """Work that is not done although no flow has failed."""
+    """Unfinished work although no flow has failed."""
     yield from (f"query {query['query']} is not complete" for query in tables.queries if query["finish_us"] is None)
     jobs = tables.frames["jobs"].to_dicts()
     yield from (f"job {job['job']} waits for {job['waits_for']}" for job in jobs if job["finish_us"] is None)
@@ -215,7 +215,7 @@ def _open_ends(tables: Tables, resolved: Row) -> Iterator[str]:
 
 
 def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
-    """The same scenario without packets carries the same bytes, and nothing faster than its ideal."""
+    """Checks that the flow level delivers the same bytes, and that no flow is faster than its ideal."""
     flows = list(flows)
     for flow in flows:
         if flow["slowdown"] is not None and flow["slowdown"] < 1 - 1e-6:
@@ -228,13 +228,13 @@ def flow_level(packets: Tables, flows: Iterable[Row]) -> Iterator[str]:
     if set(map(tuple, ([str(f[k]) for k in key] for f in flows))) != set(
         map(tuple, ([str(f[k]) for k in key] for f in packets.flows))
     ):
-        return  # Closed loops start other flows where flows take other times.
+        return  # in a closed loop, other durations lead to other flows
     if done != there and all(flow["status"] == "finished" for flow in packets.flows):
         yield f"flow level finishes {done.total()} flows, packets {there.total()}"
 
 
 def mean_backlogs(tables: Tables) -> Iterator[str]:
-    """The time-weighted means of the table are those of dense samples, but for the error of sampling."""
+    """Compares the time-weighted mean backlogs in the table with densely sampled means, up to the sampling error."""
     if tables.frames["series"].is_empty():
         return
     samples = tables.frames["series"].filter(pl.col("metric").cast(str) == "backlog_bytes")
@@ -245,14 +245,14 @@ def mean_backlogs(tables: Tables) -> Iterator[str]:
         mean, count = sampled.get(name, (0.0, 0))
         if count < 200:
             continue
-        # The error of a mean over n samples of a process that changes within one interval.
+        # Error of a mean over n samples of a process that changes within one sampling interval.
         allowed = 6 * max(port["backlog_max_bytes"], 1) / math.sqrt(count) + 0.05 * mean
         if abs(mean - port["backlog_mean_bytes"]) > allowed:
             yield f"{name}: mean backlog {port['backlog_mean_bytes']:.0f} in the table, {mean:.0f} of {count} samples"
 
 
 def captured(path: Path) -> Iterator[tuple[str, bytes]]:
-    """(name of the capturing port, frame) of a pcapng file, in its order."""
+    """(name of the capturing port, frame) for each packet of a pcapng file, in file order."""
     data, at, names = path.read_bytes(), 0, list[str]()
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
@@ -274,7 +274,7 @@ def _interface_name(data: bytes, at: int, end: int) -> str:
 
 
 def misrouted(path: Path, nodes: list[tuple[str, str, int | None]], peers: dict[str, str]) -> Iterator[str]:
-    """IPv4 packets that a switch hands to a host they are not for."""
+    """IPv4 packets that a switch delivers to the wrong host."""
     number = {name: index for index, (name, _, _) in enumerate(nodes)}
     hosts = {name for name, kind, _ in nodes if kind == "host"}
     wrong, total = 0, 0

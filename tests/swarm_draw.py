@@ -1,4 +1,7 @@
-"""Draws whole scenarios from a seed: every mechanism can meet every other. `swarm_kinds` says which one has."""
+"""Draws whole scenarios from a seed; any mechanisms can be combined.
+
+`swarm_kinds` lists the mechanisms of a scenario.
+"""
 
 import random
 from typing import Any
@@ -25,13 +28,13 @@ MECHANISMS = {
     "pause storm": 0.12,
     "one way": 0.06,
 }
-"""How likely each is, beside those that every scenario has one of."""
+"""Probability of each optional mechanism."""
 CIRCLES = 0.04
-"""How likely it is that buffers wait for one another in a circle: hardly any other scenario deadlocks."""
+"""Probability of a scenario with a cyclic buffer dependency; hardly any other scenario deadlocks."""
 
 
 def draw(seed: int, attempt: int = 0) -> Table:
-    """A scenario as a TOML table. The same seed and attempt give the same scenario."""
+    """Draws a scenario as a TOML table. The same seed and attempt give the same scenario."""
     rng = random.Random(f"{seed}/{attempt}")
     if rng.random() < CIRCLES:
         return _circle(rng, seed)
@@ -68,7 +71,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
 
 
 def _circle(rng: random.Random, seed: int) -> Table:
-    """Windows without bounds that go round a ring, each two switches on, as in Fig. 2 of the TCP-Bolt paper."""
+    """Unbounded windows around a ring, each flow to the host two switches away, as in Fig. 2 of the TCP-Bolt paper."""
     switches = rng.choice([5, 5, 6, 7])
     ends = [(f"host{n}", f"host{(n + 2) % switches}") for n in range(switches)]
     size = f"{rng.choice([300, 2000])} KB"
@@ -95,7 +98,7 @@ def _place(topology: Table) -> Place:
 
 
 def _link(rng: random.Random) -> Table:
-    # The window of several threads is as long as the shortest link: a few are very short.
+    # The window of parallel threads is as long as the delay of the shortest link, so a few links are very short.
     delay = rng.choice([0, 100, 500, 500, 1000, 1000, 1000, 5000])
     return {"rate": f"{rng.choice([1, 10, 10, 25, 100])} Gbps", "delay": f"{delay} ns"}
 
@@ -129,7 +132,7 @@ def _topology(rng: random.Random) -> Table:
 
 
 def _asymmetric(rng: random.Random) -> Table:
-    """A tree of switches, some with a second link, whose directions differ."""
+    """A tree of switches, some with a second link, whose two directions have different rates and delays."""
     switches = [f"s{n}" for n in range(rng.randint(2, 5))]
     ends = [(switch, switches[rng.randrange(n)]) for n, switch in enumerate(switches) if n > 0]
     ends += [ends[0]] if rng.random() < 0.5 else []
@@ -185,7 +188,7 @@ def _transport(rng: random.Random) -> Table:
 
 
 def _lossless(scenario: Table) -> bool:
-    """Whether a transport is, as far as a file of this kind tells."""
+    """True if the transport is lossless, as far as the scenario file shows."""
     transports = [scenario["transport"], *scenario.get("transports", {}).values()]
     return any(t.get("lossless", t.get("preset") in {"tcp_bolt", "tcp_dcb"}) for t in transports)
 
@@ -254,7 +257,7 @@ def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     for habit in [*rare, {"wire_overhead": "none"}]:
         host |= habit if rng.random() < 0.15 else {}
     if rng.random() < 0.4:
-        # At least any window: closed loops run on several threads too.
+        # The reaction time is at least any window, so closed loops also run on several threads.
         host["reaction"] = rng.choice(["1 us", "3 us"])
     if rng.random() < 0.3:
         host["mtu"] = rng.choice(["576 B", "9000 B", "9000 B"])

@@ -1,8 +1,8 @@
 """Runs scenarios on several numbers of threads and compares the fingerprint and every table.
 
-`python tests/swarm_equal.py 1,2 --paper judd` takes all runs of a paper's experiments, reduced and with one seed,
-`python tests/swarm_equal.py 1,2,4 benchmarks/*.toml --stop "200 us"` files, no further than the time given. A network
-of one switch runs on one thread however many are asked for: `--divided` leaves such out.
+`python tests/swarm_equal.py 1,2 --paper judd` runs all experiments of a paper, reduced and with one seed. `python
+tests/swarm_equal.py 1,2,4 benchmarks/*.toml --stop "200 us"` runs scenario files until the given time. A network of one
+switch always runs on one thread; `--divided` skips such networks.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from swarm import run
 
 
 def of_paper(paper: str, seed: int) -> Iterator[tuple[str, str]]:
-    """Name and text of each run of a paper, once."""
+    """Name and text of each distinct run of a paper."""
     seen = set[str]()
     for experiment in select(find_experiments(), paper):
         for cell in [] if experiment.spec.function else plan(experiment, "quick", [seed]):
@@ -43,7 +43,7 @@ def is_one_switch(text: str) -> bool:
 
 
 def differences(text: str, threads: list[int]) -> list[str]:
-    """What comes out otherwise than on the first number of threads; a line for each."""
+    """Differences from the run on the first number of threads, one line each."""
     first = run(text, threads[0])
     found = [(count, first.differences(run(text, count))) for count in threads[1:]]
     return [f"{count} threads: {differ}" for count, differ in found if differ]

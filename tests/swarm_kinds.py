@@ -1,4 +1,4 @@
-"""Which mechanisms a scenario has, read from the resolved one: a key that is drawn to no effect does not count."""
+"""Lists the mechanisms of a resolved scenario; a drawn key that has no effect does not count."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,13 +28,13 @@ KINDS = {
     "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes pause_storm "
     "xon_storm",
 }
-"""All there are, by what they are of."""
+"""All mechanisms, grouped by the part of a scenario that they belong to."""
 
 ALL = [f"{of}: {kind}" for of, kinds in KINDS.items() for kind in kinds.split()]
 
 
 def kinds_of(resolved: Table) -> set[str]:
-    """The mechanisms of a resolved scenario, each one of `ALL`."""
+    """The mechanisms of a resolved scenario, each a member of `ALL`."""
     found = {
         *(f"topology: {kind}" for kind in [resolved["topology"]["kind"]]),
         f"clocks: {resolved['clocks']}",

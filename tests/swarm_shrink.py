@@ -1,6 +1,7 @@
-"""Makes a scenario that breaks a rule as small as it can be: `python tests/swarm_shrink.py swarm-7-0.toml --threads 2`.
+"""Minimises a scenario that violates a rule: `python tests/swarm_shrink.py swarm-7-0.toml --threads 2`.
 
-One part after the other is left out, as long as the same rule is broken: on `--threads`, beside a run on one thread.
+The script removes one part after the other, as long as the run still violates the same rule on `--threads` threads or
+differs from the run on one thread.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from swarm_draw import Table
 
 
 def wrong(text: str, threads: int) -> set[str]:
-    """The rules that a scenario breaks, without the numbers in them."""
+    """The rules that a scenario violates, without the numbers in their messages."""
     try:
         resolved = tomllib.loads(_core.resolve(text).toml)
         alone, found = run(text, 1), run(text, threads)
@@ -36,7 +37,7 @@ def wrong(text: str, threads: int) -> set[str]:
 
 
 def smaller(table: Table) -> Iterator[Table]:
-    """The scenarios that lack one part of this one, the largest parts first."""
+    """The scenarios that lack one part of the given scenario, with the largest parts removed first."""
     for path in sorted(_paths(table), key=len):
         less = copy.deepcopy(table)
         inside: Any = less
@@ -54,7 +55,7 @@ def _paths(table: Table) -> Iterator[tuple[str | int, ...]]:
 
 
 def shrunk(table: Table, holds: Callable[[Table], bool]) -> Table:
-    """The table without all that can be left out one by one."""
+    """Removes every part of the table whose removal keeps `holds` true."""
     while less := next((less for less in smaller(table) if holds(less)), None):
         table = less
     return table

@@ -1,4 +1,4 @@
-"""Draws workloads: every kind there is."""
+"""Draws workloads of every kind."""
 
 import random
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Table = dict[str, Any]
 
 @dataclass
 class Place:
-    """The names of the nodes of a topology, and how many hosts no application has yet."""
+    """The names of a topology's nodes, and the number of hosts that no application uses yet."""
 
     hosts: list[str]
     switches: list[str]
@@ -17,7 +17,7 @@ class Place:
 
 
 def workload(rng: random.Random, place: Place) -> Table:
-    """One of any kind but `udp`."""
+    """Draws a workload of any kind except `udp`."""
     hosts = rng.sample(place.hosts, len(place.hosts))
     size = f"{rng.choice([1, 900, 1460, 20000, 100000])} B"
     simple: list[Table] = [
@@ -44,7 +44,7 @@ def workload(rng: random.Random, place: Place) -> Table:
 
 
 def udp(rng: random.Random, mtu: str) -> Table:
-    """Streams that do not react, whose datagrams fit a packet."""
+    """Draws unresponsive datagram flows whose datagrams fit in a packet."""
     payload = 500 if mtu.startswith("576") else rng.choice([100, 1472])
     stream: Table = {"kind": "udp", "rate": f"{rng.choice([10, 400, 3000])} Mbps", "datagram": f"{payload} B"}
     stream |= {"stop": rng.choice(["500 us", "3 ms"]), "priority": rng.choice([0, 0, 0, 5])}
@@ -97,7 +97,7 @@ def _flows(rng: random.Random, hosts: list[str], size: str) -> Table:
 
 
 def _graph(rng: random.Random, hosts: list[str]) -> Table:
-    """Flows that wait for others, and compute before they begin."""
+    """Draws a DAG of flows: each flow waits for others, and computes before it begins."""
     flows: list[Table] = []
     for number in range(rng.randint(3, 10)):
         src, dst = rng.sample(hosts, 2)
@@ -111,7 +111,7 @@ def _graph(rng: random.Random, hosts: list[str]) -> Table:
 
 
 def _pattern(rng: random.Random, ranks: int) -> Table:
-    """A collective operation or an application of several ranks."""
+    """Draws a collective operation, or an application of several ranks."""
     pattern = rng.choice(["all_reduce", "all_to_all", "pipeline", "k_means", "stencil"])
     job: Table = {"kind": "application", "pattern": pattern, "ranks": ranks}
     job |= {"size": rng.choice(["1 KB", "20 KB", "80 KB"]), "iterations": rng.choice([1, 3])}
@@ -124,7 +124,7 @@ def _pattern(rng: random.Random, ranks: int) -> Table:
 
 
 def _program(rng: random.Random, ranks: int) -> Table:
-    """An MPI trace in which all ranks agree: rounds of collective operations and of messages around a ring."""
+    """Draws an MPI trace with matching ranks: rounds of collective operations and of messages around a ring."""
     lines: list[list[str]] = [[] for _ in range(ranks)]
     for number in range(rng.randint(1, 6)):
         size, root = rng.choice([8, 5000, 90000]), rng.randrange(ranks)

@@ -1,9 +1,9 @@
-"""Twenty random kills of a sweep: `python tests/sweep_kills.py [KILLS] [SEED]`. Not part of the test suite: it takes
-three minutes.
+"""Kills a sweep twenty times at random: `python tests/sweep_kills.py [KILLS] [SEED]`.
 
-Each round resumes the sweep, here or on a cluster of Dask, and after a random time kills -9 the sweep, a worker or the
-scheduler. After each kill: no finished run has gone or was computed again (its record is where it was before).
-At the end: every run once, the same bytes as a sweep that nobody disturbed.
+The script takes three minutes and is not part of the test suite. Each round resumes the sweep, on this machine or on a
+Dask cluster, and after a random time sends SIGKILL to the sweep, a worker or the scheduler. After each kill, every
+finished run is still there and was not computed again (its record is unchanged). At the end every run exists once, with
+the same bytes as in an undisturbed sweep.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main(kills: int = 20, seed: int = 1) -> None:
 
 
 def pause(out, rng):
-    """Until the sweep has done something, and then for a random time."""
+    """Waits until the sweep has made progress, and then for a random time."""
     begun, count = time.monotonic(), len(finished(out))
     while len(finished(out)) == count and time.monotonic() - begun < 15:
         time.sleep(0.01)
@@ -68,7 +68,7 @@ def kill_here(victim, file, out, rng):
         pause(out, rng)
         if victim == "worker":
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            while not (workers := children.read_text().split()):  # it was still taking runs from the store
+            while not (workers := children.read_text().split()):  # The sweep is still reading runs from the store.
                 time.sleep(0.01)
             os.kill(int(rng.choice(workers)), signal.SIGKILL)
             time.sleep(rng.uniform(0, 0.5))

@@ -1,4 +1,4 @@
-"""Results folders in the schema of docs/reference/results.md, without a simulation behind them."""
+"""Makes results folders in the schema of docs/reference/results.md without a simulation."""
 
 import json
 import math
@@ -88,7 +88,7 @@ SIM_TIME_S = 0.1
 
 
 def flow_rows(rng, count, slow):
-    """Flows from 2 KB to 32 MB; `slow` stretches the tail."""
+    """Flows from 2 KB to 32 MB; `slow` stretches the tail of the completion times."""
     for number in range(count):
         size = int(math.exp(rng.uniform(math.log(2e3), math.log(32e6))))
         ideal = 240 + size * 8e-4
@@ -179,7 +179,7 @@ def port_row(rng, node, number, tier, lossless):
 
 
 def throughput_rows(flows, intervals=500):
-    """All of a flow's bytes in the interval in which it ends, as far as the run goes."""
+    """Throughput rows that count all bytes of a flow in the interval in which the flow ends."""
     width = SIM_TIME_S * 1e6 / intervals
     counts = [0] * intervals
     for flow in flows:
@@ -276,7 +276,7 @@ def make_frames(*, seed=1, flows=2000, queries=300, ports=True, samples=0, slow=
 
 
 def whole(table, frame):
-    """The table with the columns that nothing here looks at."""
+    """The table with additional columns that the tests here do not read."""
     kinds = {"uint32": pl.UInt32, "uint64": pl.UInt64, "float64": pl.Float64, "dictionary(string)": pl.Categorical}
     missing = []
     for column in _core.columns():

@@ -1,6 +1,7 @@
-"""Our model beside the digest of the kernel's runs: rows inside their bands stay there (docs/validation/linux.md).
+"""Compares the simulator with the kernel's runs: rows inside their bands stay inside (docs/validation/linux.md).
 
-The scenarios without jitter, which need one run each, and of the others the quickest. From the committed digest alone.
+The test uses only the committed digest of the kernel's runs; it runs the scenarios without jitter, which need one run
+each, and the fastest of the others.
 """
 
 import csv
@@ -23,7 +24,7 @@ SEEDS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def modules():
-    """The scripts of the folder, which is no package."""
+    """The modules of the folder `calibration`, which is not a package."""
     sys.path.insert(0, str(CALIBRATION))
     yield
     sys.path.remove(str(CALIBRATION))
@@ -65,7 +66,7 @@ def test_the_median_of_the_kernels_runs_counts_and_what_they_span_is_in_range():
     assert (wide.kernel, wide.spread, wide.standing) == (101.0, (100.0, 140.0), "in range")
     assert Row("f", "completion p50", 100.0, 150.0, 149.0, 151.0, others=(101.0, 140.0)).standing == "outside"
     assert (alone.kernel_inside_itself, three.kernel_inside_itself) == (None, 0.0)
-    # Of 100, 102, 110 only 102 is within 5 % of the median of the others, 105; of 99 to 102 all halves agree.
+    # Of 100, 102 and 110, only 102 lies within 5 % of the median of the other two; of 99 to 102, all halves agree.
     assert Row("f", "completion p50", 100.0, 0, 0, 0, others=(102.0, 110.0)).kernel_inside_itself == pytest.approx(
         1 / 3
     )
@@ -86,7 +87,7 @@ def test_bands():
 
 
 def test_the_package_says_what_the_page_says():
-    """`calibration.json`, which `pauseframe presets` reads, agrees with the page and with each scenario's rows."""
+    """`calibration.json`, which `pauseframe presets` reads, agrees with the page and with the rows of each scenario."""
     package = json.loads(
         (CALIBRATION.parent / "python" / "pauseframe" / "calibration.json").read_text(encoding="utf-8")
     )

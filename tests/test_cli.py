@@ -1,4 +1,4 @@
-"""The command line: outputs, exit codes, nothing left behind by mistakes."""
+"""The command line: outputs, exit codes, and no files left after wrong input."""
 
 import json
 import os
@@ -168,7 +168,7 @@ def test_presets_and_options():
 
 
 def test_presets_say_what_vouches_for_them():
-    """The stack, the kernel, and the figures beside it; what no kernel has is said too."""
+    """Presets show their stack, their kernel and the calibrated figures, and say so if no kernel has the preset."""
     rows = json.loads(cli("presets", "--json").stdout)
     assert {name for name, row in rows.items() if row["stack"] != "linux"} == {"pfabric"}
     assert {name for name, row in rows.items() if row["calibration"] is None} == {
@@ -233,7 +233,7 @@ def test_version():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell):
-    """The script that a shell loads, and the words that the script asks for."""
+    """Loads the completion script in a shell, and asks it for words."""
     asked = {
         "bash": {"COMP_WORDS": "pauseframe rep", "COMP_CWORD": "1"},
         "zsh": {"_TYPER_COMPLETE_ARGS": "pauseframe rep"},
@@ -254,7 +254,7 @@ def test_completion(shell):
 
 
 def leaves(command, path=()):
-    """Every command that does something, with its path."""
+    """Every command that has no subcommands, with its path."""
     if hasattr(command, "commands"):
         for name, sub in command.commands.items():
             yield from leaves(sub, (*path, name))
@@ -330,7 +330,7 @@ def test_report_of_a_real_run(scenario_file, tmp_path):
 
 
 def test_backups_close_no_cycle_with_routes_beyond_the_rules(tmp_path):
-    """In this torus the orders leave pairs without a route; their own routes take turns that the rules refuse."""
+    """In this torus, the orders leave pairs without a route; those pairs' own routes take forbidden turns."""
     torus = "torus:lengths=24x24,hosts_per_switch=1"
     done = cli("route", "plan", torus, "--effort", "fast", "--out", tmp_path / "plan")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Control characters of a file never reach a terminal: whatever a reader quotes from it is escaped."""
+"""Control characters in a file never reach a terminal: every quoted text is escaped."""
 
 import random
 from pathlib import Path
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 HOSTILE = ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\x08\x08", "\r", "\x7f", "\u202e", "\u200b", "\u2028"]
 DATA = Path(__file__).parent.parent / "crates" / "topology" / "tests" / "data"
 ROUNDS = 60
-"""Mutations of each file: with all files about a thousand."""
+"""Number of mutations of each file, about a thousand over all files."""
 
 STAR = """name = "star"
 stop = "1 ms"
@@ -55,7 +55,7 @@ FILES = {
 
 
 def mutated(text: str, random_: random.Random) -> str:
-    """The text with hostile characters in one to three places, and sometimes cut there."""
+    """The text with hostile characters at one to three places, and sometimes truncated there."""
     for _ in range(random_.randint(1, 3)):
         at = random_.randrange(len(text) + 1)
         text = text[:at] + random_.choice(HOSTILE) + text[at + random_.choice([0, 0, 1, 5]) :]

@@ -1,6 +1,6 @@
-"""Damaged results folders: every command names the damage and ends with exit code 2, or does its work; none tracebacks.
+"""Damaged results folders: a command reports the damage with exit code 2, or succeeds; none shows a traceback.
 
-`python tests/test_damaged_results.py 2000` tries so many.
+`python tests/test_damaged_results.py 2000` tries 2000 damages.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def unreadable(file: Path, draw: random.Random) -> str:
 
 
 def other_columns(file: Path, draw: random.Random) -> str:
-    """A table that is whole, with a column missing, renamed, of another type or of absurd values."""
+    """A valid table with a column missing, renamed, of another type or with absurd values."""
     if file.suffix != ".parquet":
         return flip(file, draw)
     frame = pl.read_parquet(file)
@@ -140,7 +140,7 @@ def other_columns(file: Path, draw: random.Random) -> str:
 
 
 def other_json(file: Path, draw: random.Random) -> str:
-    """The manifest with an entry removed or of another type, size or sign."""
+    """The manifest with an entry removed, or with another type, size or sign."""
     file = file.with_name("manifest.json")
     value = json.loads(file.read_text())
     at, key = value, draw.choice(sorted(value))
@@ -178,7 +178,7 @@ DAMAGES: list[Damage] = [
 
 
 def call(arguments: list[str]) -> tuple[int, str]:
-    """Exit code and stderr of a command, run in this process; a traceback is exit code -1."""
+    """Exit code and stderr of a command that runs in this process; a traceback counts as exit code -1."""
     err = io.StringIO()
     kept, sys.argv = sys.argv, ["pauseframe", *arguments]
     try:
@@ -194,7 +194,7 @@ def call(arguments: list[str]) -> tuple[int, str]:
 
 
 def without_seals(folder: Path) -> None:
-    """The folder as a version wrote it that had no digests in the manifest."""
+    """The results folder as an older version wrote it, without digests in the manifest."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["files"]
@@ -220,7 +220,7 @@ def attempt(source: Path, home: Path, draw: random.Random, *, sealed: bool) -> t
 
 
 def attempts(source: Path, count: int, *, sealed_share: float) -> Counter[int]:
-    """Tries so many damages; how often each exit code came."""
+    """Tries `count` damages; returns the number of occurrences of each exit code."""
     draw, codes = random.Random(SEED), Counter[int]()
     with tempfile.TemporaryDirectory() as home:
         for number in range(count):

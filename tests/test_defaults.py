@@ -1,4 +1,4 @@
-"""Defaults that may mislead: a warning says what to do, and the summary counts it."""
+"""Misleading defaults: a warning recommends a change, and the summary counts the affected packets."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ def test_dropped_syns_are_counted_and_said():
 
 
 def test_syns_of_the_default_host_pass_markers():
-    """The sweep of the how-to: a SYN that a marker drops made a p99 of one second for DCTCP, and TCP-Bolt look good."""
+    """The sweep of the how-to: dropped SYNs gave DCTCP a p99 of one second, and made TCP-Bolt look good."""
     (text,) = re.findall(r"^```toml file=load.toml\n(.*?)^```", SWEEP.read_text(encoding="utf-8"), re.M | re.S)
     text = text.partition("[sweep]")[0]
     settings = {"transport.preset": "dctcp", "workload.0.arrivals.load": 0.8}
@@ -46,7 +46,7 @@ def test_syns_of_the_default_host_pass_markers():
 
 @pytest.mark.parametrize("preset", ["tcp_bolt", "tcp_dcb"])
 def test_bolt_starts_at_line_rate_on_the_default_stack(preset):
-    """Linux's first window of 64 KB would cut the start short: a path of 500 KB, alone, in one train."""
+    """Linux's first window of 64 KB would limit a line-rate start: a flow of 500 KB on an idle path is one burst."""
     text = """
     topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "100 us" } }
     workload = [{ kind = "flows", flows = [{ src = "host0", dst = "host1", size = "400 KB" }] }]
@@ -72,7 +72,7 @@ def test_a_shared_buffer_without_anything_to_share_is_refused():
 
 @pytest.mark.parametrize("preset", ["newreno", "tcp_bolt"])
 def test_what_the_fullest_switch_held(preset):
-    """One switch, one queue that matters: the most that it held is about the largest backlog, and never less."""
+    """With one congested queue, the switch's peak occupancy is at least the largest backlog, and close to it."""
     import polars as pl
 
     text = """
@@ -89,7 +89,7 @@ def test_what_the_fullest_switch_held(preset):
 
 @pytest.mark.parametrize("every_hop", [False, True])
 def test_a_captured_packet_is_no_retransmission(tmp_path, every_hop):
-    """A capture on all ports has each packet once; with `every_hop` its copies can be told apart by interface."""
+    """A capture on all ports has each packet once; with `every_hop`, the interface distinguishes the copies."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed, so nobody judges the capture")
     text = """

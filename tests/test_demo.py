@@ -1,4 +1,4 @@
-"""The demo: it opens with its answer, and judges claims of the paper with the paper's runs, seeds and bands."""
+"""The demo: its page starts with the answer, and judges claims of the paper with the paper's runs, seeds and bands."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def test_scenarios_resolve_without_warnings(fabric, size):
 
 
 def test_runs_are_those_of_the_reduced_reproduction():
-    """Nothing is chosen for its outcome: scenarios and seeds are those of bolt/fig12, but for the runs' names."""
+    """The demo selects no outcome: its scenarios and seeds equal those of bolt/fig12, except for names of runs."""
     fig12 = next(one for one in find_experiments() if one.id == "bolt/fig12")
     ours, theirs = experiments()["fat_tree"], {}
     for cell in plan(fig12, "quick", [1]):
@@ -81,7 +81,7 @@ OTHER = {
     ("values", "verdicts"),
     [
         (PAPER, ["reproduced"] * 6),
-        (OTHER, [*["differs"] * 5, "not measured"]),  # nothing was sprayed
+        (OTHER, [*["differs"] * 5, "not measured"]),  # The scenario uses no packet spraying.
         ({}, ["not measured"] * 6),
     ],
 )

@@ -1,4 +1,4 @@
-"""From a plan to files and back: the linter finds nothing, the routes are the same, names do no harm."""
+"""From a plan to files and back: the linter finds no fault, the routes are equal, and strange names are harmless."""
 
 import itertools
 import json
@@ -51,7 +51,7 @@ def test_a_plan_in_parquet_is_deployed_like_the_same_in_csv(tmp_path):
 
 
 def test_several_nics_of_a_host_are_refused(tmp_path):
-    """Two scripts for one machine would both make pf100, and the second would find it there."""
+    """Two scripts for one machine would both create pf100, and the second script would find the interface there."""
     wires = [("s0", "s1"), ("a", "s0"), ("a", "s1"), ("b", "s1")]
     nodes = [{"id": name, "kind": "switch" if name[0] == "s" else "host"} for name in ("s0", "s1", "a", "b")]
     edges = [{"source": source, "target": target} for source, target in wires]
@@ -98,7 +98,7 @@ def test_there_and_back(tmp_path, name, target):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_switches_alone_cannot_deadlock(tmp_path, name):
-    """Without the hosts' files nobody says who sends in a VLAN; the rows are safe for all."""
+    """Without the hosts' files, the senders of a VLAN are unknown; the rows are then safe for all senders."""
     topology, engine, lanes, vlans = PLANS[name]
     plan = planned(tmp_path / "plan", topology, engine, lanes, vlans)
     write_deployment(plan, tmp_path / "out", Settings(priorities=(3, 4, 5, 6)))
@@ -106,7 +106,7 @@ def test_switches_alone_cannot_deadlock(tmp_path, name):
 
 
 def test_rows_that_nobody_may_use_are_left_out(tmp_path):
-    """A VLAN that one pair of switches may use has the rows of that pair's way, and for hosts of one switch."""
+    """A VLAN that only one pair of switches may use has only the rows of their path, or of hosts of one switch."""
     folder = planned(tmp_path / "plan", "ring:switches=6,hosts_per_switch=1", "up_down", 1, 1)
     tables = json.loads((folder / "tables.json").read_text())
     tables["senders"] = [{"vlan": 100, "from": "s1", "to": "s4"}]
@@ -136,7 +136,7 @@ def test_both_forms_of_static_rows_are_the_same(tmp_path):
             as_new[f"{vlan}|{mac.replace('-', ':')}"] = {"port": row["port"]}
         assert as_new == new
     assert len(read_fabric([tmp_path / "out"]).fabric.switches[folder.name].fdb) == len(old)
-    # Without what turns learning and flooding off, the linter says so.
+    # Without the file that turns learning and flooding off, the linter reports the VLANs.
     (folder / "no-flooding.json").unlink()
     assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF062", folder.name)}
 
@@ -150,14 +150,14 @@ VLAN_MODEL = """module sonic-vlan { yang-version 1.1; namespace "urn:vlan"; pref
   container sonic-vlan {
   container VLAN { list VLAN_LIST { key "name"; leaf name { type string; }
     leaf vlanid { type uint16; } leaf description { type string; } } } } }"""
-"""The constraints of SONiC's models that matter here: mandatory lanes, no mac_learning."""
+"""The constraints of SONiC's models that matter for this test: mandatory lanes, no mac_learning."""
 
 
 def models(folder):
-    """Folders with the models of a release, by its name: PAUSEFRAME_SONIC_YANG/RELEASE if that is set, else our own.
+    """Folders with the YANG models of each release: PAUSEFRAME_SONIC_YANG/RELEASE if set, else models of this test.
 
     SONiC's models are not part of this repository. To test with them, copy src/sonic-yang-models/yang-models of a
-    branch of sonic-buildimage there, with the rendered templates of yang-templates.
+    branch of sonic-buildimage into that folder, with the rendered templates of yang-templates.
     """
     home = os.environ.get("PAUSEFRAME_SONIC_YANG")
     if home:
@@ -178,7 +178,7 @@ def test_files_are_valid_under_the_models_of_the_release(tmp_path):
         lines, failed = validate(folder, read_fabric([tmp_path / release / "switches"]))
         assert not failed, lines
         assert len(lines) == 6, lines
-        # The form that is under review is not valid under any of them.
+        # None of the models accepts the form that is still under review.
         if release == list(found)[-1]:
             write_deployment(plan, tmp_path / "next", Settings(sonic_release="next"))
             lines, failed = validate(folder, read_fabric([tmp_path / "next" / "switches"]))
@@ -226,7 +226,7 @@ def test_what_hosts_are_told(tmp_path):
         texts[hosts] = (own / "setup.sh").read_text()
         assert subprocess.run(["sh", "-n", own / "setup.sh"], check=False).returncode == 0
         assert "net.ipv4.tcp_congestion_control = dctcp" in (own / "sysctl.conf").read_text()
-    # 10 Gb/s x 240 us = 300,000 B: 34 segments of 8,960.
+    # 10 Gb/s x 240 us = 300,000 B, which are 34 segments of 8,960 B.
     assert "congctl dctcp features ecn rto_min 5ms initcwnd 34 quickack 1" in texts["tcp_bolt"]
     assert "initcwnd" not in texts["dctcp_plus"]
     assert "rto_min 5ms" in texts["dctcp_plus"]
@@ -256,7 +256,7 @@ def test_inventory(tmp_path):
     own_tables(tmp_path / "own", {switch: ["Ethernet0", "Ethernet4", "Ethernet48"]})
     inventory = ["--inventory", file, "--inventory", tmp_path / "own", "--sonic-release", "next"]
     done = cli("deploy", plan, "-o", tmp_path / "out", *inventory, "--json")
-    assert len(json.loads(done.stdout)["notes"]) == 1  # host2 has a placeholder
+    assert len(json.loads(done.stdout)["notes"]) == 1  # host2 has a placeholder address.
     rows = json.loads((tmp_path / "out" / "switches" / switch / "static-l2.json").read_text())["FDB"]
     assert {"Vlan100|aa:bb:cc:00:00:01", "Vlan100|aa:bb:cc:00:00:02", "Vlan100|02:00:00:00:00:03"} == set(rows)
     assert rows["Vlan100|02:00:00:00:00:03"]["port"] == "Ethernet48"
@@ -273,7 +273,7 @@ def test_inventory(tmp_path):
 
 
 def lldp(folder, device, neighbours):
-    """The file of a device: (its port, the other, the other's port, its MAC address or None)."""
+    """The LLDP file of a device, from tuples (own port, neighbour, neighbour's port, its MAC address or None)."""
     interfaces = [
         {
             "name": port,
@@ -292,7 +292,7 @@ def lldp(folder, device, neighbours):
 
 
 def test_inventory_of_lldp(tmp_path):
-    """Switches announce aliases, a Linux host the MAC address of the NIC that is cabled, one of several."""
+    """LLDP of switches shows aliases; LLDP of a Linux host shows the MAC address of its cabled NIC, one of several."""
     plan = planned(tmp_path / "plan", "leaf_spine:leaves=2,spines=1,hosts_per_leaf=1", "up_down", 1, 1)
     deployed = read_plan(plan, Settings())
     a, b = (host.switch for host in deployed.hosts)
@@ -322,7 +322,7 @@ def test_inventory_of_lldp(tmp_path):
         b: {f"Vlan100|{macs[0]}": {"port": "Ethernet52"}, f"Vlan100|{macs[1]}": {"port": "Ethernet0"}},
         spine: {f"Vlan100|{macs[0]}": {"port": "Ethernet0"}, f"Vlan100|{macs[1]}": {"port": "Ethernet4"}},
     }
-    # A CSV beside it says what is to be said otherwise; a cable that is not there is said.
+    # A CSV file overrides names of the inventory; a planned link without LLDP data is reported.
     (tmp_path / "own.csv").write_text(f"device,mac,name\n{one},aa:bb:cc:00:00:99,bond0\n")
     shutil.rmtree(folder / b)
     shutil.rmtree(folder / spine)
@@ -407,7 +407,7 @@ def test_an_unsafe_order_is_refused(tmp_path):
 
 
 def test_rows_that_can_deadlock_are_refused(tmp_path):
-    """A ring in which every frame goes clockwise: not even the switches may get such rows."""
+    """A ring in which every frame goes clockwise: the deployment must refuse its rows even for switches."""
     fabric = pf.load_topology("ring:switches=5,hosts_per_switch=1")
     folder = planned(tmp_path / "plan", "ring:switches=5,hosts_per_switch=1", "up_down", 1, 1)
     plan = read_plan(folder, Settings())
@@ -435,7 +435,7 @@ NASTY = ["a b", "$(touch pwned)", "`touch pwned`", "x;touch pwned", "quote'", 'd
 
 
 def nasty_plan(folder, names):
-    """A star of switches and hosts with names as nobody should give them."""
+    """A star of switches and hosts with hostile names."""
     nodes = [{"id": name, "kind": "switch"} for name in names]
     nodes += [{"id": f"host {name}", "kind": "host"} for name in names]
     edges = [{"source": f"host {name}", "target": name} for name in names]
@@ -479,7 +479,7 @@ def test_names_are_never_executed_and_lead_nowhere(tmp_path, target):
 
 
 def fake_tools(folder: Path) -> Path:
-    """An `ip` and others that write down how they are called; `ip link show` knows what was added."""
+    """Fake `ip` and other tools that record their arguments; `ip link show` lists the links that were added."""
     folder.mkdir()
     state = folder / "links"
     state.mkdir()
@@ -532,7 +532,7 @@ def test_scripts_can_run_twice_and_take_all_back(tmp_path, kind, name):
     assert f"dcb pfc set dev {port} prio-pfc 0:off 1:on 2:off" in logs[2]
     assert f"ip link set dev {port} mtu 1500 down" in logs[2]
     assert any(line.startswith("sysctl -q -p") for line in logs[2]) == (kind == "hosts")
-    assert logs[3] == []  # nothing is left to be taken back
+    assert logs[3] == []  # A second undo finds no change to revert.
     assert list((tmp_path / "state").iterdir()) == []
 
 

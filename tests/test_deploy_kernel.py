@@ -1,7 +1,7 @@
-"""The Linux target on a real kernel: bridges with VLAN filtering, hosts with their TCP, in a guest of QEMU.
+"""The Linux target on a real kernel: bridges with VLAN filtering and hosts with their TCP, in a QEMU guest.
 
-The scripts are run in the order of the roll-out, twice, and taken back; every pair of hosts talks TCP in every VLAN
-that the plan gives it, and the frames are seen at every port.
+The scripts run in the order of the roll-out, twice, and are then undone. Every pair of hosts opens a TCP connection in
+every VLAN that the plan assigns to the pair, and the test records the frames at every port.
 """
 
 import json
@@ -23,7 +23,7 @@ SETTINGS = Settings(target="linux")
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
-    """The plan's folder, the plan, what the guest found, and where its collected files are."""
+    """The plan's folder, the plan, the results of the guest, and the folder of its collected files."""
     reason = kernel_guest.unavailable()
     if reason:
         pytest.skip(reason)
@@ -115,7 +115,10 @@ def test_what_the_host_reads_back(kernel):
 
 
 def test_what_is_collected_there_is_the_plan(kernel, tmp_path):
-    """collect.sh of every device: nothing to complain about, and the same routes. veth has no PFC: it is added."""
+    """The linter finds no fault in the files that collect.sh gathers, and reads the same routes.
+
+    The test adds PFC, which veth lacks.
+    """
     folder, plan, _, collected, deployed = kernel
     for kind, names in (("switches", plan.switches), ("hosts", [host.name for host in plan.hosts])):
         for name in names:

@@ -1,4 +1,4 @@
-"""The users' pages: their Python examples give what they say, their scenarios are right."""
+"""The user documentation: its Python examples give the printed results, and its scenarios are valid."""
 
 import doctest
 import re
@@ -37,7 +37,7 @@ def test_scenarios(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_fragments_and_scenarios_that_warn(page):
-    """`toml part` completes a plain scenario; `toml warns` is one about which there is a warning."""
+    """A block `toml part` is a fragment that completes a plain scenario; a block `toml warns` causes a warning."""
     text = page.read_text(encoding="utf-8")
     for warned in re.findall(r"^```toml warns\n(.*?)^```", text, re.M | re.S):
         assert pf.Scenario.from_toml(warned).resolve().warnings != []

@@ -1,8 +1,8 @@
-"""Every command of every page, in order, in a folder that was empty: literally followed, the pages work.
+"""Runs every command of every page, in order, in an empty folder: a reader who follows a page literally succeeds.
 
-A page's scenarios (```toml blocks) are saved under the names that the page gives them. What a page takes from another
-page is listed in `NEEDS`. A command that would take long, or needs what a test machine has not, is in `INSTEAD` with
-what is run in its place and why; an entry there that no page has any more fails the test.
+The test saves the scenarios of a page (```toml blocks) under the names that the page gives. `NEEDS` lists what a page
+takes from another page. `INSTEAD` lists commands that would take too long or need resources that a test machine lacks,
+with the command that runs instead and the reason; an entry that no page uses any more fails the test.
 """
 
 import os
@@ -18,7 +18,7 @@ from pauseframe.reproduce.command import _chosen
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CHECKOUT = ("crates", "python/pauseframe/experiments", "benchmarks")
-"""Folders of the checkout that pages name files in."""
+"""Folders of the checkout whose files pages name."""
 NEEDS = {
     "docs/how-to/compare-runs.md": ["docs/how-to/write-a-scenario.md"],
     "docs/how-to/slurm.md": ["docs/how-to/sweep-on-a-laptop.md"],
@@ -73,15 +73,16 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
 EXIT = {
     "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
     "pauseframe run ring.toml": 3,
+    "pauseframe run deadlock.toml": 3,
     "pauseframe run python/pauseframe/experiments/bolt/ring.scenario.toml": 3,
     "pauseframe run python/pauseframe/experiments/bolt/ring_of_three.scenario.toml": 3,
 }
-"""What the pages say of commands that do not end with 0."""
+"""The commands that fail on purpose, with the exit codes that the pages state."""
 PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"
 
 
 def commands(text: str) -> list[str]:
-    """The shell commands of a page: indented lines that begin with a program, and what follows "$ "."""
+    """The shell commands of a page: indented lines that begin with a program, and the text after "$ "."""
     found: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -112,7 +113,7 @@ def scenarios(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a command in a folder of its own with `pauseframe` on the path; a browser opens nothing."""
+    """Runs a command in a temporary folder with `pauseframe` on the path; the command opens no browser."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, command in (("pauseframe", f'exec {sys.executable} -m pauseframe "$@"'), ("xdg-open", "exit 0")):
@@ -162,7 +163,7 @@ def test_commands(page, shell, capsys):
 
 
 def replacement(command: str) -> tuple[str | None, str]:
-    """What is run for a command, and why it is not the command itself, or ""."""
+    """The command that runs instead of a command, and the reason, or ""."""
     if command in INSTEAD:
         return INSTEAD[command]
     if command.startswith("pauseframe reproduce") and "--list" not in command:
@@ -194,7 +195,7 @@ def test_every_replacement_is_used():
 
 
 def test_the_first_scenario_shows_what_it_is_for(shell):
-    """README: the lossless run pauses, the lossy one drops and times out, in the numbers said there."""
+    """README: the lossless run pauses, the lossy run drops and times out, with the numbers that README states."""
     import pauseframe as pf
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""What is said when something is asked for that is not possible: the file or name meant, and one rule of exit codes."""
+"""Errors for impossible requests: each names the file or the intended name, and follows one rule of exit codes."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ EXPERIMENTS = Path(__file__).parent.parent / "python/pauseframe/experiments"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Has a scenario, a sweep, and results of the scenario."""
+    """A folder with a scenario, a sweep, and results of the scenario."""
     (tmp_path / "incast.toml").write_text(SCENARIO)
     (tmp_path / "sweep.toml").write_text(TINY + SWEEP)
     pf.run(tmp_path / "incast.toml", out=tmp_path / "out", progress=False)
@@ -160,7 +160,7 @@ def test_a_deadlock_that_does_not_end_the_run(deadlock, tmp_path):
 
 
 def test_a_deadlock_that_the_watchdog_broke(deadlock, tmp_path):
-    """It forms again and again in this cycle, so nothing finishes: only where all does, it is over."""
+    """The deadlock forms again and again in this cycle, so nothing finishes; it is over only where all flows finish."""
     settings = {f"switch.pfc.watchdog.{key}": "5 ms" for key in ("detection", "restoration")} | {"stop": "100 ms"}
     run = pf.run(deadlock, set=settings, progress=False)
     assert run.summary["deadlocks"] > 0
@@ -189,6 +189,6 @@ def test_results_that_change_under_a_report(folder, monkeypatch):
 
     run = from_folder(folder / "out")
     pf.run(folder / "incast.toml", seed=2, out=folder / "out", force=True, progress=False)
-    with pytest.raises(pf.RunError, match="written anew while the report was being built"):
+    with pytest.raises(pf.RunError, match="was overwritten while the report was being built"):
         build_report([Group("", [run])], folder / "report.html")
     assert not (folder / "report.html").exists()

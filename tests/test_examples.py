@@ -1,4 +1,4 @@
-"""The examples run as they stand: scenario files by the commands that they name, notebooks cell by cell."""
+"""The examples run unchanged: scenario files with the commands that they name, notebooks cell by cell."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ FOLDER = ROOT / "examples"
 SCENARIOS = sorted(path.name for path in FOLDER.glob("*.toml"))
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 EXIT = {"ring.toml": 3}
-"""A deadlock is what it shows."""
+"""The example shows a deadlock, so its exit code is 3."""
 
 
 @pytest.fixture

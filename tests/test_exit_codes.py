@@ -1,4 +1,4 @@
-"""One rule for all commands: wrong input ends with 2, says why, changes nothing; with `--json` stdout is one value."""
+"""One rule for all commands: wrong input gives exit code 2, a reason and no changes; `--json` prints one value."""
 
 import json
 import re
@@ -17,7 +17,7 @@ kind = "permutation"
 size = "10 KB"
 """
 FABRIC = "ring:switches=4,hosts_per_switch=1"
-# Each of a word that a shell would split: what exists is ok.toml, done/ (a run), plan/, and taken/ (somebody's file).
+# One command per line, split as a shell would. These exist: ok.toml, done/ (a run), plan/, taken/ (a user's file).
 WRONG = """
 run none.toml
 run broken.toml
@@ -85,7 +85,7 @@ deploy plan -o taken
 nope
 """.strip().splitlines()
 
-# Of a scenario or a sweep all mistakes are listed, each with its place and its key.
+# A scenario or a sweep reports all its mistakes, each with its place and its key.
 LISTED = {
     "run broken.toml",
     "run ok.toml --set nope=1",
@@ -96,7 +96,7 @@ LISTED = {
     "sweep ok.toml --shard 5/2 --out new",
 }
 
-# Everything that prints results.
+# Every command that prints results.
 PRINTING = """
 run ok.toml --out new
 flow ok.toml
@@ -131,7 +131,7 @@ deploy plan -o new
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What the commands find."""
+    """A folder with the files that the commands use."""
     place = tmp_path_factory.mktemp("commands")
     (place / "ok.toml").write_text(SCENARIO, encoding="utf-8")
     (place / "broken.toml").write_text("broken = [", encoding="utf-8")
@@ -176,7 +176,7 @@ def test_wrong_input_ends_with_2(line, folder, monkeypatch, capsys):
 
 @pytest.mark.parametrize("line", PRINTING)
 def test_json_is_one_value(line, folder, monkeypatch, capsys):
-    """On stdout, and nothing else there."""
+    """The JSON value is the only output on stdout."""
     place = folder / f"json-{PRINTING.index(line)}"
     place.mkdir()
     for name in ("ok.toml", "done", "logged", "plan"):

@@ -1,4 +1,4 @@
-"""Topologies, routes and flow level from Python and the command line."""
+"""Topologies, routes and the flow level from Python and the command line."""
 
 import base64
 import contextlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def cli(*arguments, cwd=None):
-    """The command line in this process: `run` in test_cli pays a second of start-up each time."""
+    """Runs the command line in this process, because `run` in test_cli spends a second of start-up on each call."""
     out, err = io.StringIO(), io.StringIO()
     before = Path.cwd()
     code = 0
@@ -204,7 +204,7 @@ def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
     text = [pf.read_routes(str(tmp_path / folder), known).write("csv") for folder in ("large", "csv")]
     assert text[0] == text[1] == (tmp_path / "csv" / "tables.csv").read_text()
     assert rows.height == sum(line.count(",") == 3 for line in text[0].splitlines()) - 1
-    # Written anew by another program, its names as plain text and its numbers wide.
+    # Another program has rewritten the file, with names as plain text and wider integers.
     foreign = tmp_path / "foreign.parquet"
     rows.cast({"switch": pl.String, "vlan": pl.Int64, "destination": pl.String, "port": pl.String}).write_parquet(
         foreign
@@ -240,7 +240,7 @@ def test_budgets_that_can_not_be_met(tmp_path):
 
 
 def write_bridges(ring, folder):
-    """Each host's packets go clockwise round the ring, as `bridge -j fdb show` would print it."""
+    """Each host's packets go clockwise around the ring, in the format of `bridge -j fdb show`."""
     folder.mkdir()
     nodes = [name for name, _, _ in ring.nodes()]
     ports: dict[str, list[str]] = {name: [] for name in nodes}
@@ -283,7 +283,7 @@ def test_a_ring_of_bridges_can_deadlock(ring, tmp_path):
 def test_holes_and_loops_are_not_right(tmp_path):
     fabric = "line:switches=2,hosts_per_switch=1"
     tables = tmp_path / "tables.csv"
-    # s0 knows no way to host1; s1 sends what is for host0 to s0, which sends it back.
+    # s0 has no route to host1; s1 sends frames for host0 to s0, which returns them.
     names = [name for name, _, _ in pf.load_topology(fabric).nodes()]
     assert names == ["host0", "host1", "s0", "s1"]
     tables.write_text("switch,vlan,destination,port\ns1,1,host0,eth2\ns0,1,host0,eth2\n\nvlan,lane\n1,0\n")
@@ -295,7 +295,7 @@ def test_holes_and_loops_are_not_right(tmp_path):
 
 
 class PressesCtrlC:
-    """A display at whose first sight somebody presses Ctrl-C."""
+    """A progress display that simulates Ctrl-C at its first call."""
 
     def __call__(self, info):
         signal.raise_signal(signal.SIGINT)
@@ -369,7 +369,7 @@ def test_flows_of_a_scenario(scenario_file, tmp_path):
     flows = pl.read_parquet(tmp_path / "out" / "flows.parquet")
     assert summary["flows_total"] == len(flows)
     many = flows.filter(pl.col("workload") == "many")
-    # Three times 200 KB into 10 Gb/s; the jobs may come in between.
+    # Three transfers of 200 KB share 10 Gb/s; the jobs may arrive in between.
     assert min(many["fct_us"].to_list()) >= 480.0 - 1e-6
     assert min(flows["slowdown"].drop_nulls().to_list()) >= 1 - 1e-9
     links = pl.read_parquet(tmp_path / "out" / "links.parquet")
@@ -452,7 +452,7 @@ def test_fig14_is_judged(tmp_path):
     )
     verdicts = {claim["id"]: claim["verdict"] for claim in json.loads(done.stdout)}
     assert done.returncode == 0
-    # Small graphs: what does not depend on the size holds.
+    # Small graphs: the claims that do not depend on the size hold.
     assert {name: verdicts[name] for name in ("B-M29", "B-M31", "B-M33")} == dict.fromkeys(
         ("B-M29", "B-M31", "B-M33"), "reproduced"
     )
@@ -502,7 +502,7 @@ def test_failures_of_groups_and_pairs(tmp_path):
     backed = report["what_if"]["links"]
     assert cli("route", "plan", fabric, "--backup-vlans", 0, "-o", tmp_path / "bare", "-q").returncode == 0
     bare = json.loads(cli("route", "check", fabric, tmp_path / "bare", "--what-if", "--json").stdout)
-    # Neighbours that use the link between them in every VLAN; two lanes have not room for every detour.
+    # The neighbours use the link between them in every VLAN, and two lanes have no room for every detour.
     assert bare["what_if"]["links"]["harmless"] == 0
     assert backed["harmless"] >= 20
     assert backed["pairs_lost"] * 2 < bare["what_if"]["links"]["pairs_lost"]
@@ -527,7 +527,7 @@ def test_failures_of_groups_and_pairs(tmp_path):
 
 
 def test_captions_of_arrows_stand_beside_their_links(tmp_path):
-    """Not on the nodes, whose names they covered."""
+    """Captions do not lie on the nodes, whose names they would cover."""
     ring = pf.load_topology("ring:switches=5,hosts_per_switch=1")
     drawing = arrange(ring, "auto", {"s0:eth2": "s0:eth2, lane 0"})
     page = to_html(drawing)
@@ -556,7 +556,7 @@ def test_a_tree_is_drawn_with_arrows(tmp_path):
     done = cli("route", "draw", "fat_tree:k=4", plan, "--to", "host0", "--vlan", 1, "-o", tmp_path / "tree.svg")
     assert done.returncode == 0
     root = ET.parse(tmp_path / "tree.svg").getroot()
-    # Every other host and every switch on the way sends by one port.
+    # Every other host and every switch on the path sends through one port.
     assert sum(element.tag.endswith("polygon") for element in root.iter()) >= 16
     large = "jellyfish:switches=40,ports=20,hosts_per_switch=10"
     assert cli("topo", "draw", large, "-o", tmp_path / "large.svg").returncode == 0
@@ -569,7 +569,7 @@ def test_a_tree_is_drawn_with_arrows(tmp_path):
 
 
 def simulate(topology, tables, folder):
-    """Every host to another one, by tables from a file."""
+    """Simulates a permutation of the hosts with tables from a file."""
     file = folder / "migration.toml"
     file.write_text(
         f"""

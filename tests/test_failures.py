@@ -1,4 +1,4 @@
-"""What failures cost a plan, and what backups are for: against routes followed one by one."""
+"""Cost of failures to a plan, and benefit of backups, compared with routes that the test follows one by one."""
 
 import itertools
 import random
@@ -11,7 +11,7 @@ FABRIC = "jellyfish:switches=14,network_ports=6,hosts_per_switch=1"
 
 
 class Follower:
-    """Every route of a plan as the links and switches on it."""
+    """Every route of a plan, as the links and switches on it."""
 
     def __init__(self, topology, routes):
         kinds = {name: kind for name, kind, _ in topology.nodes()}
@@ -31,7 +31,7 @@ class Follower:
             self.routes[pair] = ways
 
     def lost(self, links=(), switch=None):
-        """Pairs all of whose routes meet a failed link or switch."""
+        """Pairs of hosts whose every route crosses a failed link or switch."""
         dead = set(links)
         return sum(all(dead & on or switch in through for on, through in ways) for ways in self.routes.values())
 
@@ -47,7 +47,7 @@ def plan(fabric, **settings):
 
 
 def groups_of(fabric, folder):
-    """Links drawn into groups of two and three, as a file and as numbers."""
+    """Random groups of two and three links, as a file and as numbers."""
     draw = random.Random(5)
     kinds = {name: kind for name, kind, _ in fabric.nodes()}
     links = [n for n, (a, b, *_) in enumerate(fabric.links()) if kinds[a] == kinds[b] == "switch"]
@@ -97,5 +97,5 @@ def test_backups_are_for_what_they_are_asked_for(fabric, tmp_path, protect):
         "groups": [{"links": links} for links in groups],
     }[protect]
     before, after = ([follower.lost(**failure) for failure in failures] for follower in (bare, backed))
-    # What fits in no lane of these orders is left: measured, 212 of 4,321 pairs of two links and 1 of 31 of groups.
+    # Pairs that fit in no lane of the plan's orders stay lost: 212 of 4,321 pairs of links and 1 of 31 groups.
     assert sum(after) * {"link": 1000, "switch": 1000, "two_links": 10, "groups": 10}[protect] < sum(before)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and lead nowhere."""
+"""Files appear complete or not at all, and never follow symbolic links."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def test_a_planted_link_is_replaced_and_not_followed(tmp_path, folders):
     precious.write_text("mine")
     out = tmp_path / "report.html"
     out.symlink_to(precious)
-    (tmp_path / "report.html.partial").symlink_to(precious)  # the name that reports were written under before
+    (tmp_path / "report.html.partial").symlink_to(precious)  # Temporary name of reports in an earlier version.
     build_report([Group("", [from_folder(folders["one"])])], out)
     assert precious.read_text() == "mine"
     assert not out.is_symlink()

@@ -1,4 +1,4 @@
-"""Experiments that measure by a function: `pauseframe.reproduce.functions`."""
+"""Experiments that measure with a Python function: `pauseframe.reproduce.functions`."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from pauseframe.reproduce.spec import Size
 
 
 def noted(size: Size, seeds: Sequence[int]) -> list[Point]:
-    """A point of each seed, and a line in the file of this name that it was computed."""
+    """Returns a point for each seed, and records each computation as a line in a file."""
     with Path(os.environ["NOTED"]).open("a") as file:
         file.writelines(f"{seed}\n" for seed in seeds)
     return [Point("a", seed, "metric", seed / 3, {"size": size}) for seed in seeds]
@@ -37,7 +37,7 @@ def slow_on_two(size: Size, seeds: Sequence[int]) -> list[Point]:
 
 @pytest.fixture
 def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
-    """The seeds that were computed, in this order."""
+    """The seeds that the function has computed, in the order of the computations."""
     path = tmp_path / "noted"
     monkeypatch.setenv("NOTED", str(path))
     return lambda: [int(line) for line in path.read_text().split()]

@@ -1,4 +1,4 @@
-"""Headroom: NVIDIA's formula against published numbers, Annex O against whole numbers of this file's own."""
+"""Headroom: NVIDIA's formula against published numbers, and Annex O against integer arithmetic of this file."""
 
 import csv
 import itertools
@@ -15,13 +15,13 @@ SPEEDS = [1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_
 CABLES = [0, 1, 5, 40, 300, 2000]
 
 MAINTAINERS = [
-    # speed, cable, generation, cell, lanes; xon, xoff, size
+    # Columns: speed, cable length, generation, cell size, lanes; xon, xoff, size.
     (400_000, 300, 3, 144, 8, 38_912, 272_384, 320_512),
     (100_000, 40, 3, 144, 4, 19_456, 51_200, 70_656),
     (800_000, 300, 4, 192, 8, 38_912, 474_112, 522_240),
     (200_000, 40, 4, 192, 4, 19_456, 65_536, 84_992),
 ]
-"""Printed by the switch's own script (sonic-swss #3235): port MTU 9100, lossless MTU 1024, 50 % small packets."""
+"""Output of the switch's own script (sonic-swss #3235): port MTU 9100, lossless MTU 1024, 50 % small packets."""
 SN5600 = {
     5: {
         10: 45_056, 25: 48_128, 40: 57_344, 50: 63_488, 100: 113_664, 200: 131_072, 400: 231_424, 800: 257_024,
@@ -33,12 +33,12 @@ SN5600 = {
         10: 56_320, 25: 76_800, 40: 101_376, 50: 118_784, 100: 225_280, 200: 355_328, 400: 677_888, 800: 1_150_976,
     },
 }  # fmt: skip
-"""xoff of ACS-SN5600 by metres and Gb/s (sonic-buildimage 086b03b, pg_profile_lookup.ini): small packets alone."""
+"""xoff of ACS-SN5600 by metres and Gb/s (sonic-buildimage 086b03b, pg_profile_lookup.ini), for small packets only."""
 SN4600C = {
     5: {10: 24_576, 25: 26_624, 40: 30_720, 50: 33_792, 100: 59_392},
     40: {10: 25_600, 25: 28_672, 40: 33_792, 50: 36_864, 100: 66_560},
 }
-"""xoff of Mellanox-SN4600C-D112C8, as above: 50 % small packets, counted by packets as the script did until 2024."""
+"""xoff of Mellanox-SN4600C-D112C8, by metres and Gb/s: 50 % small packets, counted as the script did until 2024."""
 
 
 @pytest.mark.parametrize(("speed", "cable", "generation", "cell", "lanes", "xon", "xoff", "size"), MAINTAINERS)
@@ -46,7 +46,7 @@ def test_mellanox_gives_the_numbers_of_the_maintainers(speed, cable, generation,
     link = {"port_mtu": 9100, "lossless_mtu": 1024, "small_packets": 50, "generation": generation, "cell": cell}
     pooled = mellanox(speed, cable, lanes=lanes, **link)
     assert (pooled.xon, pooled.xoff, pooled.size) == (xon, xoff, xon)
-    # Without a pool the script has added 2 KiB since 2026 (sonic-swss #4757), after these numbers were printed.
+    # Without a pool, the script adds 2 KiB since 2026 (sonic-swss #4757), after the publication of these numbers.
     own = mellanox(speed, cable, lanes=lanes, shared=False, **link)
     assert (own.xon, own.xoff, own.size) == (xon, xoff + 2048, size + 2048)
 
@@ -64,7 +64,7 @@ def test_mellanox_gives_the_shipped_tables():
 
 
 def test_no_small_packets_still_means_one_in_the_mean():
-    """The script divides 64 by the mean packet whatever the percentage, so 0 % is not a factor of 1."""
+    """The script divides 64 by the mean packet size for every percentage, so 0 % does not give a factor of 1."""
     none, half = (mellanox(100_000, 40, port_mtu=9100, small_packets=share) for share in (0, 50))
     assert none.occupancy == pytest.approx(1 + 2 * 64 / 1024)
     assert half.occupancy == pytest.approx(1 + 2 * 64 / 544)

@@ -1,4 +1,4 @@
-"""A config.txt of the HPCC simulator becomes a scenario that runs, with notes on the skipped parts."""
+"""The import turns a config.txt of the HPCC simulator into a runnable scenario, with notes on the skipped parts."""
 
 import json
 from pathlib import Path

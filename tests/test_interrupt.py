@@ -1,7 +1,7 @@
-"""Ctrl-C at any moment of a command: exit code 130, no traceback, nothing half-written, and the next run as ever.
+"""Ctrl-C at any moment of a command gives exit code 130, no traceback and no partial file, and the next run works.
 
-The moment is not left to chance: an audit hook stops the command where it imports a module or opens a file, says so,
-and waits for the signal there.
+The moment is deterministic: an audit hook stops the command when it imports a module or opens a file, reports the
+event, and waits there for the signal.
 """
 
 import os
@@ -29,7 +29,7 @@ sys.addaudithook(hook)
 
 @pytest.fixture
 def stopped(tmp_path):
-    """Starts a command that waits at an event; returns it when it is there."""
+    """Starts a command that waits at an event; returns the process when it has reached the event."""
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(HOOK)
@@ -120,7 +120,7 @@ def test_other_commands(event, command, stopped, scenario_file, tmp_path):
 
 
 def test_an_interrupt_that_a_library_makes_an_error_of(tmp_path):
-    """Python 3.11 does so where classes are being made: RuntimeError, "Error calling __set_name__"."""
+    """While a class is created, Python 3.11 turns an interrupt into RuntimeError, "Error calling __set_name__"."""
     code = (
         "import os, signal, sys; sys.argv = ['pauseframe', 'presets']\n"
         "import pauseframe, pauseframe.cli\n"
@@ -135,7 +135,7 @@ def test_an_interrupt_that_a_library_makes_an_error_of(tmp_path):
 
 
 def test_a_kill_in_the_middle_of_writing(stopped, folders, tmp_path):
-    """SIGKILL leaves a hidden file; the next report removes it."""
+    """SIGKILL leaves a hidden file, which the next report removes."""
     out = tmp_path / "out"
     out.mkdir()
     process = stopped("os.rename|.report.html.", "report", folders["dctcp"], "--out", out / "report.html")
@@ -147,7 +147,7 @@ def test_a_kill_in_the_middle_of_writing(stopped, folders, tmp_path):
 
 
 def test_who_ignores_ctrl_c_goes_on(folders, tmp_path):
-    """As in the background of a script, or under nohup."""
+    """A process may ignore Ctrl-C, as in the background of a script or under nohup."""
     code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     report = [sys.executable, "-m", "pauseframe", "report", folders["dctcp"], "--out", tmp_path / "report.html"]
     check = "import signal, pauseframe.cli; assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN"
@@ -156,7 +156,7 @@ def test_who_ignores_ctrl_c_goes_on(folders, tmp_path):
 
 
 def test_the_guard_loads_nothing_from_files():
-    """What comes before it would be unguarded."""
+    """Code that runs before the guard would be unprotected."""
     code = (
         "import sys; sys.argv[0] = 'pauseframe'\n"
         "from pathlib import Path; before = set(sys.modules)\n"
@@ -167,7 +167,7 @@ def test_the_guard_loads_nothing_from_files():
 
 
 def test_programs_keep_their_handling():
-    """Only the command takes Ctrl-C over, not whoever imports the package."""
+    """Only the command line handles Ctrl-C; importing the package does not change the handler."""
     code = (
         "import signal; mine = lambda *_: None; signal.signal(signal.SIGINT, mine)\n"
         "import pauseframe, pauseframe.cli; assert signal.getsignal(signal.SIGINT) is mine"

@@ -1,4 +1,4 @@
-"""The experiments of the judd paper have one set of parameters: what an experiment does not vary is the same in all."""
+"""The experiments of the judd paper share one set of parameters: whatever an experiment does not vary is equal."""
 
 import tomllib
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_transports_differ_in_what_the_figures_are_about(path):
     }
     for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
         assert {key: transport[key] for key in TRANSPORT} == want
-        if path.name != "stalls.scenario.toml":  # varies what comes first, delayed ACK or timeout
+        if path.name != "stalls.scenario.toml":  # the order of delayed ACK and RTO varies
             assert (transport["rto_min"], transport["delayed_ack_timeout"]) == ("5 ms", "1 ms")
 
 
@@ -56,11 +56,11 @@ def test_what_a_full_link_carries_is_the_total_of_table_2():
 
 
 def test_who_waits_in_table_3_shows_that_its_time_outs_are_those_of_one_sender():
-    """400 windows of two packets, of which a full buffer of 4.4 ms holds 609: the rest must be waiting for a timer."""
+    """There are 400 windows of two packets, and a full buffer of 4.4 ms holds 609: the rest must wait for a timer."""
     held = 10e9 * 4.4e-3 / (9038 * 8)
     waiting = 1 - held / (400 * 2)
     assert 0.2 < waiting < 0.3
-    # In 20 s, from 274 timeouts: how long a sender waits each time, if they are its own, and if they are those of all.
+    # Wait of a sender per timeout if 274 timeouts in 20 s belong to one sender, or to all 400 senders.
     alone, together = waiting * 20 / 274, waiting * 20 * 400 / 274
     assert 0.005 < alone < 0.030
     assert together > 5

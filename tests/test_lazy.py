@@ -1,4 +1,4 @@
-"""What is heavy is imported only where it is needed: `import pauseframe` and `--help` stay quick."""
+"""Heavy modules are imported only on demand: `import pauseframe` and `--help` stay fast."""
 
 import subprocess
 import sys
@@ -49,7 +49,7 @@ def test_help(arguments):
     ],
 )
 def test_small_runs_load_no_libraries(arguments, tmp_path):
-    """Typer builds pydantic adapters for options, and rich draws tables: either takes longer than the run itself."""
+    """Typer builds pydantic adapters for options, and rich draws tables: either takes longer than a small run."""
     file = tmp_path / "two.toml"
     file.write_text('workload = [{ kind = "n_to_1", size = "1 KB" }]\n[topology]\nkind = "star"\nhosts = 2\n')
     given = {"FILE": str(file), "OUT": str(tmp_path / "out")}

@@ -1,4 +1,4 @@
-"""A test that hangs fails with its name: the watch over Rust's test binaries, and pytest's limits."""
+"""A test that hangs fails with its name: tests of the watcher for Rust's test binaries, and of pytest's limits."""
 
 import subprocess
 import sys
@@ -79,7 +79,7 @@ def test_a_hanging_test_of_ours_fails_and_the_others_go_on(tmp_path):
 
 
 def test_what_python_cannot_interrupt_ends_the_run_with_a_name(tmp_path):
-    """The core in an endless loop, with the lock held: nothing of Python's runs any more."""
+    """The core runs an endless loop while it holds the lock, so no Python code can run any more."""
     code = """
     import ctypes
     def test_hangs(): ctypes.PyDLL(None).sleep(600)
@@ -90,7 +90,7 @@ def test_what_python_cannot_interrupt_ends_the_run_with_a_name(tmp_path):
 
 
 def test_the_limits_are_on():
-    """In this very run."""
+    """The time limits are active in this test run."""
     config = (ROOT / "pyproject.toml").read_text()
     assert "\ntimeout = 300\n" in config
     assert "\nfaulthandler_exit_on_timeout = true\n" in config

@@ -1,4 +1,4 @@
-"""The linter: rows by themselves, fragments, wiring, outputs, exit codes, and files of ill will."""
+"""The linter: single rows, fragments, wiring, outputs, exit codes, and hostile files."""
 
 import json
 import random
@@ -43,11 +43,11 @@ PROFILES = {name: {"pool": "pool", "size": "0"} for name in "pq"}
 
 
 def old_list(*names):
-    """A list of profiles as images before 202106 wrote it."""
+    """A list of buffer profiles in the format of images before 202106."""
     return {"Ethernet0": {"profile_list": ",".join(f"[BUFFER_PROFILE|{name}]" for name in names)}}
 
 
-ROWS = [  # (tables, what is found)
+ROWS = [  # Pairs of (tables, expected findings).
     ({"PORT": PORTS}, []),
     ({"PORT": {"Ethernet0": {"speed": "0"}}}, ["PF001"]),
     ({"PORT": {"Ethernet0": {"mtu": "9100"}}}, ["PF001"]),
@@ -61,7 +61,7 @@ ROWS = [  # (tables, what is found)
     ({"BUFFER_PROFILE": PROFILES, "BUFFER_PORT_INGRESS_PROFILE_LIST": old_list("p", "q")}, []),
     ({"BUFFER_PROFILE": PROFILES, "BUFFER_PORT_INGRESS_PROFILE_LIST": old_list("p", "r")}, ["PF002"]),
     ({"PORT": PORTS, "BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, ["PF002"]),
-    ({"BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, []),  # a fragment: the pool may be elsewhere
+    ({"BUFFER_PROFILE": {"p": {"pool": "q", "size": "0"}}}, []),  # A fragment: the pool may be in another file.
     ({"BUFFER_PG": {"Ethernet0|8": {"profile": "NULL"}}}, ["PF001"]),
     ({"BUFFER_PG": {"Ethernet0|3-4": {"profile": "NULL"}}, "PORT": PORTS}, []),
     ({"BUFFER_PG": {"Ethernet9|3": {"profile": "NULL"}}, "PORT": PORTS}, ["PF002"]),
@@ -89,7 +89,7 @@ ROWS = [  # (tables, what is found)
 
 @pytest.mark.parametrize(("egress", "found"), [(999_999, ["PF014"]), (1_000_000, [])])
 def test_reserved_outside_of_the_pool(tmp_path, egress, found):
-    """Pools of 400 kB beside 600 kB of reserved bytes, as NVIDIA's switches count, in a memory of 1 MB or less."""
+    """Pools of 400 kB and 600 kB of reserved bytes, as NVIDIA's switches count, in a memory of 1 MB or less."""
     pool = {"type": "ingress", "mode": "dynamic", "size": "200000"}
     tables = {
         "PORT": {"Ethernet0": {"speed": "100000"}},
@@ -110,7 +110,7 @@ def test_rows(tmp_path, tables, found):
 
 
 def test_instance_data_of_the_models(tmp_path):
-    """The form of SONiC's own tests: complete by definition, several in a file by name."""
+    """The format of SONiC's own tests: complete by definition, several in a file, each with a name."""
 
     def case(**pool):
         return {"sonic-buffer-pool:sonic-buffer-pool": {"sonic-buffer-pool:BUFFER_POOL": {"BUFFER_POOL_LIST": [pool]}}}
@@ -153,7 +153,7 @@ def test_unknown_tables_are_said(tmp_path):
 
 @pytest.mark.parametrize("form", ["json0", "json"])
 def test_wiring_by_lldp(tmp_path, form):
-    """The two forms of lldpctl; names of far ports are aliases there."""
+    """The two output formats of lldpctl, in which remote ports appear under their aliases."""
     save(tmp_path, "a/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "A"}}, "PORT": PORTS})
     far = {name: row | {"alias": f"etp{i}", "speed": "50000"} for i, (name, row) in enumerate(PORTS.items())}
     save(tmp_path, "b/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": "B"}}, "PORT": far})
@@ -272,7 +272,7 @@ def test_outputs_and_exit_codes(fabric):
 
 @pytest.mark.parametrize("deployed", [True, False])
 def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
-    """Values of the files stand in it, and it runs without a loss."""
+    """The exported scenario has the values of the files, and runs without a loss."""
     if deployed:
         from pauseframe.deploy import Settings, write_deployment
         from test_deploy import planned
@@ -361,7 +361,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path):
 
 
 def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
-    """The port is in no PORT table, as in a file that was cut: its rate is taken to be 10 Gb/s."""
+    """The port is in no PORT table, as in a truncated file, so the export assumes a rate of 10 Gb/s."""
     tables = {"VLAN": {"Vlan100": {"vlanid": "100"}}, "FDB": {"Vlan100|02:00:00:00:00:01": {"port": "Ethernet96"}}}
     qos = {"PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3"}}}
     save(tmp_path, "in/config_db.json", {"PORT": PORTS} | tables | qos)
@@ -372,7 +372,7 @@ def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
 def test_every_rule_has_its_page():
     for code, rule in rules().items():
         assert rule.sources, code
-        assert ("What taught it: " in rule.text) != ("No incident behind it: " in rule.text), code
+        assert ("Incident: " in rule.text) != ("No incident: " in rule.text), code
         assert (DOCS / f"{code}.md").read_text(encoding="utf-8") == explain(code), f"pauseframe lint --explain {code}"
     listed = (DOCS / "README.md").read_text(encoding="utf-8")
     assert all(f"[{code}]({code}.md)" in listed for code in rules())
@@ -398,7 +398,7 @@ LOSSLESS = {
 
 
 def lossless(tmp_path, **changes):
-    """Findings of a lossless switch with other rows: TABLE={key: row}, None deletes."""
+    """Findings of a lossless switch with changed rows: TABLE={key: row}; None deletes a row."""
     tables = json.loads(json.dumps(LOSSLESS))
     for table, rows in changes.items():
         for key, row in rows.items():
@@ -423,7 +423,7 @@ def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
     ("trims", "trimming", "messages"),
     [
         ("lossy", {"size": "128", "dscp_value": "48", "queue_index": "6"}, []),
-        ("lossy", None, ["there is no row GLOBAL in SWITCH_TRIMMING: packets are dropped"]),
+        ("lossy", None, ["SWITCH_TRIMMING has no row GLOBAL: packets are dropped"]),
         ("lossy", {"dscp_value": "48", "queue_index": "6"}, ["it has no size: packets are dropped"]),
         ("lossy", {"size": "128", "queue_index": "3"}, ["trimmed packets go to queue 3, which is lossless"]),
         ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"] * 4),
@@ -475,7 +475,7 @@ MODEL = """module sonic-scheduler {
     leaf-list colours { type enumeration { enum red; enum green; } }
     leaf at { type inet:ipv4-address; }
     must "not(colours[text()='red']) or weight"; } } } }"""
-"""As SONiC's: a type of RFC 6991, a list between commas, a condition with text()."""
+"""Constructs of SONiC's models: a type of RFC 6991, a comma-separated list, a condition with text()."""
 
 
 @pytest.fixture(params=["yanglint", "yangson"])
@@ -517,7 +517,7 @@ def test_yang_on_the_command_line(tmp_path):
 
 
 def test_a_dump_of_the_database_is_its_tables(tmp_path):
-    """As `sonic-db-dump` prints it, and as its keys alone are kept in the tests of SONiC."""
+    """The output of `sonic-db-dump`, and the form of SONiC's tests, which keep only its keys."""
     tables = {"PORT": {"Ethernet0": {"speed": "100000"}}, "BUFFER_PG": {"Ethernet0|3-4": {"profile": "nowhere"}}}
     rows = {f"{table}|{key}": row for table, keys in tables.items() for key, row in keys.items()}
     plain = lint([save(tmp_path, "tables.json", tables)])
@@ -550,7 +550,7 @@ STRANGE: list[object] = [
 
 
 def test_strange_values_never_raise(tmp_path):
-    """Seeded: any field or row of a fabric becomes something else: findings, no exception."""
+    """Random changes to any field or row of a fabric cause findings, but no exception (seeded)."""
     base = lint_fabrics.clos(2, 1, 1)
     draw = random.Random(7)
     for number in range(150):

@@ -1,4 +1,4 @@
-"""500 single faults in twelve generated fabrics: found, and by the right rule; nothing found in the fabrics without."""
+"""500 single faults in twelve generated fabrics: the right rule finds each; fabrics without faults are clean."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEED = 20261122
-CLOS = {  # name: (leaves, spines, servers of a leaf, faults)
+CLOS = {  # name: (leaves, spines, servers per leaf, faults)
     "clos-10": (8, 2, 4, 80),
     "clos-20": (16, 4, 4, 60),
     "clos-40": (36, 4, 2, 20),
@@ -43,11 +43,11 @@ PLANS = {  # name: (topology, engine, lanes, VLANs, faults)
 
 
 BUNDLED = {"bundled-8": (6, 2, 2, 60), "bundled-16": (12, 4, 4, 40)}
-"""Fabrics with port channels and addresses. name: (leaves, spines, servers of a leaf, faults)"""
+"""Fabrics with port channels and addresses. name: (leaves, spines, servers per leaf, faults)"""
 
 
 class Touched(dict[str, Tables]):
-    """Copies a device when it is first asked for, and remembers which were."""
+    """Copies a device on first access, and remembers which devices were copied."""
 
     def __init__(self, devices: Devices) -> None:
         super().__init__(devices)
@@ -65,7 +65,7 @@ def tables_of(reading: Reading) -> Devices:
 
 
 def with_faults(base: Reading, devices: Touched) -> Reading:
-    """The reading of a fabric some of whose devices were changed."""
+    """The linter's reading of a fabric in which some devices were changed."""
     fabric = Fabric(dict(base.fabric.switches), base.fabric.hosts)
     reading = Reading(fabric, dict(base.databases))
     for name in devices.names:
@@ -100,7 +100,7 @@ def deployed(root: Path, name: str, topology: str, engine: str, lanes: int, vlan
     pf.write_plan(routes, fabric, root / f"{name}-plan")
     write_deployment(root / f"{name}-plan", root / name, Settings(sonic_release="next"))
     write_deployment(root / f"{name}-plan", root / f"{name}-old", Settings())
-    for file in (root / f"{name}-old").rglob("fdb.json"):  # both forms, so that they can disagree
+    for file in (root / f"{name}-old").rglob("fdb.json"):  # with both forms, the two can disagree
         shutil.copy(file, root / name / file.relative_to(root / f"{name}-old"))
     return root / name
 

@@ -1,4 +1,4 @@
-"""Linux devices: what ip, bridge, dcb and sysctl print, and what is wrong with it."""
+"""Linux devices: the linter reads the output of ip, bridge, dcb and sysctl, and finds its faults."""
 
 import json
 
@@ -15,7 +15,7 @@ def vlan(name, under, number, priority):
 
 
 def host(folder, *, ecn="1", priority=3, dscp=26, pfc=3, rto=5, mtu=9000):
-    """A folder of collect.sh."""
+    """A folder in the form of collect.sh."""
     folder.mkdir()
     files = {
         "ip-link.json": [
@@ -75,7 +75,7 @@ def test_hosts_and_their_switch(tmp_path, of_host, of_leaf, found):
     assert [str(link.b) for link in report.reading.fabric.links] == ["leaf:Ethernet0"]
     codes = {finding.code for finding in report.findings}
     assert found <= codes
-    assert codes <= found | {"PF011"}  # the leaf has no groups: not what is asked here
+    assert codes <= found | {"PF011"}  # rules about missing groups are not tested here
 
 
 def test_what_is_read_of_a_host(tmp_path):
@@ -110,7 +110,7 @@ def test_faults_in_a_deployed_linux_fabric(tmp_path):
 
 @pytest.mark.parametrize(("rto", "found"), [(5, 5.0), ("7ms", 7.0), (False, None), (10**400, None), ([], None)])
 def test_timers_of_routes(tmp_path, rto, found):
-    """What is no time is none, whatever its type."""
+    """A value that is not a time is ignored, whatever its type."""
     folder = tmp_path / "h"
     host(folder)
     rows = [{"dst": "10.1.0.0/16", "dev": "v100", "metrics": [{"congestion": "dctcp", "rto_min": rto}]}]

@@ -1,4 +1,4 @@
-"""What findings lead to, simulated: for thirty faults the loss, the storm or the deadlock comes about."""
+"""Simulates the consequences of findings: for thirty faults the predicted loss, storm or deadlock occurs."""
 
 import json
 import random
@@ -56,7 +56,7 @@ def test_circles(tmp_path, number):
 
 
 def test_enough_headroom_loses_nothing(tmp_path):
-    """The same scenario with the headroom that the formula asks for: the proof is of the fault, not of the scenario."""
+    """The same scenario with the formula's headroom loses nothing: the fault causes the loss, not the scenario."""
     from pauseframe.devices.model import Place
     from pauseframe.headroom import FRAME, annex_o
     from pauseframe.lint.finding import Finding

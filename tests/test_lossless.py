@@ -1,4 +1,4 @@
-"""Lossless Ethernet from the outside: pauses and their drawing, headroom, deadlocks, captured pause frames."""
+"""Lossless Ethernet through the public interface: pauses and their drawing, headroom, deadlocks, pause frames."""
 
 import json
 import re
@@ -17,7 +17,7 @@ MODELS = Path(__file__).parent.parent / "docs" / "models"
 
 
 def example(page: str) -> str:
-    """The scenario on a page of the models."""
+    """The scenario on a page of docs/models."""
     found = re.search(
         r"^```toml(?: warns)?\n(.*?)^```", (MODELS / f"{page}.md").read_text(encoding="utf-8"), re.M | re.S
     )
@@ -36,7 +36,7 @@ def test_pauses_have_causes_and_are_drawn(spreading):
     tree = pl.DataFrame(spreading.pause_tree)
     assert max(tree["depth"].to_list()) >= 1
     causes = tree.explode("parents").drop_nulls("parents").join(tree, left_on="parents", right_on="interval")
-    # The switch that asked is the one that its cause had stopped.
+    # The switch that sent the pause is the switch that the parent pause had stopped.
     assert (causes["by_node"].cast(pl.String) == causes["node_right"].cast(pl.String)).all()
     assert (causes["start_us_right"] <= causes["asked_us"]).all()
 
@@ -72,7 +72,7 @@ def test_tshark_reads_the_pause_frames_of_a_run(spreading):
         command += ["-e", field]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     rows = {tuple(line.split("\t")) for line in lines}
-    # Class 3 alone, all quanta or none.
+    # Class 3 only, with all quanta or none.
     head = ("0x0101", "0x0008")
     assert rows == {(*head, quanta, "01:80:c2:00:00:01") for quanta in ("65535", "0")}
 
@@ -82,7 +82,7 @@ def test_headroom_is_shown(tmp_path):
     file.write_text(example("pfc"))
     runner = CliRunner()
     rows = json.loads(runner.invoke(app, ["headroom", str(file), "--json"]).stdout)
-    assert sum(row["ports"] for row in rows) == 18  # sixteen hosts, two ends of the middle link
+    assert sum(row["ports"] for row in rows) == 18  # sixteen hosts plus two ends of the middle link
     assert all(row["needed_bytes"] == row["arriving_bytes"] + row["crossing_bytes"] for row in rows)
     assert "frame ahead" in runner.invoke(app, ["headroom", str(file)]).stdout
     short = runner.invoke(app, ["validate", str(file)]).stdout

@@ -1,6 +1,6 @@
-"""Wrong inputs of somebody's first hour: every message names the place, the reason and the cure, and none misleads.
+"""Wrong inputs of a beginner: every message names place, reason and remedy, and no message misleads.
 
-A message misleads if it proposes a value of another magnitude or a thing that means something else.
+A message misleads if it proposes a value of another magnitude or an option that means something else.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ FABRIC = GOOD[GOOD.index('kind = "star"') : GOOD.index("[switch]")]
 
 @dataclass(frozen=True)
 class Case:
-    """What somebody writes, and what the answer says: where, why, and what to do; and what it must not say."""
+    """An input, texts that the answer must contain (place, reason, remedy), and texts that it must not contain."""
 
     write: str
     instead_of: str
@@ -173,7 +173,7 @@ def desk(tmp_path, monkeypatch):
 
 
 def answer(*command: str) -> str:
-    """What stderr says of a command that must be refused as wrong input."""
+    """The stderr output of a command that must be refused as wrong input."""
     done = CliRunner().invoke(app, list(command))
     if isinstance(done.exception, Exception):
         from pauseframe.cli._errors import complain, exit_code_of

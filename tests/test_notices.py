@@ -1,4 +1,7 @@
-"""Third-party notices name all that a wheel contains. `tools/check_dist.py` checks that packages have the file."""
+"""Third-party notices name every component of a wheel.
+
+`tools/check_dist.py` checks that the wheel and the source distribution contain the notices.
+"""
 
 import re
 import runpy
@@ -17,7 +20,7 @@ def test_direct_dependencies_are_named():
     assert {"arrow-array", "csv", "libm", "parquet", "pyo3", "rand_pcg", "serde_json", "toml", "zstd-sys"} <= {
         name for name, _ in named
     }
-    assert not {"proptest", "serde_derive"} & {name for name, _ in named}  # not in the wheel
+    assert not {"proptest", "serde_derive"} & {name for name, _ in named}  # these crates are not part of the wheel
 
 
 def test_plotly_is_named():

@@ -1,4 +1,4 @@
-"""What was found from outside: names that lead elsewhere, damaged files, two runs in one folder, endless records."""
+"""Faults that users found: names that point elsewhere, damaged files, two runs in one folder, endless records."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
             assert first.poll() is None
         with pytest.raises(pf.RunError, match=f"process {first.pid}.*is writing"):
             pf.run(PLAIN, out=out, force=True, progress=False)
-        # Killed, it is in nobody's way.
+        # A killed process blocks no other process.
         first.kill()
         first.wait()
         pf.run(PLAIN, out=out, force=True, progress=False)
@@ -112,7 +112,7 @@ def test_a_series_without_bounds_needs_a_word(tmp_path: Path) -> None:
 
 
 def interrupted_by(timer_s: float, work: Callable[[], object]) -> object:
-    """Runs `work` with Ctrl-C after so many seconds."""
+    """Runs `work`, and simulates Ctrl-C after the given number of seconds."""
     timer = threading.Timer(timer_s, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
@@ -162,7 +162,8 @@ def test_ctrl_c_once_keeps_what_there_is_and_again_leaves_it(tmp_path: Path, tim
         nonlocal left
         if now["sim_time_s"] > 1e-4 and left > 0:
             left -= 1
-            # Longer than between two looks: the next one is due at once, however fast the results are written.
+            # Longer than the interval between two checks, so the next check is due at once, however fast the results
+            # are written.
             time.sleep(0.15)
             raise KeyboardInterrupt
 
@@ -170,10 +171,10 @@ def test_ctrl_c_once_keeps_what_there_is_and_again_leaves_it(tmp_path: Path, tim
         run = pf.run(scenario, out=out, progress=press, force_large=True)
         assert run.interrupted
         assert pf.load(out).series.num_rows == run.series.num_rows > 100_000
-        # The last packet was on its way long before: the run is as long as what was recorded of it.
+        # The last packet was sent long before the interrupt; the run is as long as its recordings.
         assert run.summary["sim_time_s"] > 1e-4
         return
-    # While the results are written: what is in place is whole, and the folder says that it is not all.
+    # Ctrl-C while the results are being written leaves complete files, and a folder marked as incomplete.
     with pytest.raises(KeyboardInterrupt, match="while the results were written"):
         pf.run(scenario, out=out, progress=press, force_large=True)
     assert json.loads((out / "manifest.json").read_text())["status"] == "running"

@@ -1,4 +1,4 @@
-"""One rule for percentiles in terminal, report, compare and reproduce, and what else decides a difference beside it."""
+"""One rule for percentiles in terminal, report, compare and reproduce, and the other criteria for a difference."""
 
 import re
 
@@ -37,7 +37,7 @@ def scenario(preset, stop):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Four flows of each; DCTCP's longest is cut off before it finishes."""
+    """Four flows of each transport; the longest DCTCP flow does not finish."""
     home = tmp_path_factory.mktemp("percentiles")
     return [
         pf.run(scenario(preset, stop), out=home / preset).folder

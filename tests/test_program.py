@@ -1,4 +1,4 @@
-"""Programs of ranks written in Python, and what the packet network makes of them."""
+"""Programs of ranks written in Python, and their results in the packet network."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def test_programs_run_in_the_packet_network() -> None:
     assert jobs["job"].to_list() == ["ring"]
     assert jobs["ranks"].to_list() == [4]
     assert jobs["slowdown"][0] > 1
-    # Each message has its envelope; each pair of neighbours a connection.
+    # Each message has an envelope, and each pair of neighbours a connection.
     assert (jobs["messages"][0], jobs["message_bytes"][0], jobs["connections"][0]) == (12, 12 * 20_032, 4)
     assert jobs["compute_us"][0] == pytest.approx(30)
 
 
 def test_a_data_frame_is_a_dag_of_flows() -> None:
-    """With the columns of a file, or with the keys of a list: 100 KB, 10 us after it 50 KB, then 20 KB after both."""
+    """The columns of a file or the keys of a list: 100 KB, 50 KB 10 us after it, then 20 KB after both."""
     hosts = {"src": ["host0", "host1", "host2"], "dst": ["host1", "host2", "host3"], "id": ["a", "b", "c"]}
     columns = {"size_bytes": [100_000, 50_000, 20_000], "after": [None, "a", "a b"], "compute_us": [None, 10.0, 0.0]}
     keys = {"size": ["100 KB", "50 KB", "20 KB"], "after": [[], ["a"], ["a", "b"]], "compute": ["0 s", "10 us", None]}
@@ -99,7 +99,7 @@ def test_a_data_frame_is_a_dag_of_flows() -> None:
         flows = pf.Flows(flows=pl.DataFrame(hosts | more))  # type: ignore[arg-type]
         table = pl.DataFrame(pf.run(pf.Scenario(name="dag", topology=pf.Star(4), workload=[flows])).flows)
         ends = (table["start_us"] + table["fct_us"]).to_list()
-        # The last begins as the second ends: its application reacts at once.
+        # The last flow begins when the second ends, because its application reacts at once.
         assert table["start_us"].to_list()[:2] == [0.0, pytest.approx(ends[0] + 10)]
         assert table["start_us"][2] == pytest.approx(ends[1])
         starts.append(table["start_us"].to_list())

@@ -1,4 +1,4 @@
-"""What a run in progress shows, on a terminal and in a notebook."""
+"""The progress display of a run, on a terminal and in a notebook."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -42,7 +42,7 @@ def test_terminal(capsys, monkeypatch):
 
 @pytest.fixture
 def notebook(monkeypatch):
-    """A kernel as far as we look at it; gives what its display has shown."""
+    """A fake notebook kernel; returns the list of texts that the kernel has displayed."""
     shown: list[str] = []
 
     def display(html, display_id):

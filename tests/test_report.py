@@ -1,4 +1,4 @@
-"""The report: self-contained, right numbers, at home with empty, interrupted and large results."""
+"""The report: self-contained, with correct numbers, also for empty, interrupted and large results."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 class Page(HTMLParser):
-    """Checks that elements nest, and collects texts by class and scripts by id."""
+    """An HTML parser that checks the nesting of elements, and collects texts by class and scripts by id."""
 
     def __init__(self, html):
         super().__init__()
@@ -140,7 +140,7 @@ def test_report_of_a_loaded_run(folders, tmp_path):
 
 
 def test_in_a_notebook(folders):
-    """Tables have a length, rows and a display; a report without a path is shown in its place."""
+    """In a notebook, tables have a length, rows and a display; a report without a path is shown inline."""
     run = load(folders["one"])
     assert len(run.flows) == run.flows.num_rows == 1
     (row,) = run.flows
@@ -166,7 +166,7 @@ def test_equal_names_are_told_apart_by_their_folders(tmp_path):
     reason="chromium or pdftotext is not installed, so nobody prints the report",
 )
 def test_on_paper_every_figure_is_there(folders, tmp_path):
-    """Printed by a browser that has scrolled to nothing: each figure about time has its axis on some page."""
+    """On paper, in a browser that has not scrolled: every time figure has its axis on some page."""
     out = tmp_path / "r.html"
     _, _, page = report(out, folders["tcp_bolt"], folders["tcp_dcb"])
     plots = json.loads(page.scripts["figures"])
@@ -213,7 +213,7 @@ def test_cdf_keeps_the_tail_in_few_points():
 
 
 def test_throughput_is_what_was_measured(folders):
-    """The area under the line is the bytes of the table, whatever the intervals are put together to."""
+    """The area under the throughput line equals the bytes of the table, whatever intervals the figure merges."""
     run = from_folder(folders["dctcp"])
     steps = data.received(run)
     x, y = data.throughput(run, synthetic.SIM_TIME_S)
@@ -225,7 +225,7 @@ def test_throughput_is_what_was_measured(folders):
 
 
 def test_throughput_stays_within_the_link():
-    """One receiver at 10 Gb/s, losses and holes that are filled late: no interval shows more than the link."""
+    """One receiver at 10 Gb/s, with losses and late retransmissions: no interval exceeds the rate of the link."""
     text = """
     topology = { kind = "star", hosts = 6, link = { rate = "10 Gbps", delay = "1 us" } }
     clocks = "ideal"
@@ -244,7 +244,7 @@ def test_throughput_stays_within_the_link():
 
 
 def test_lines_are_linked_between_runs(folders, tmp_path):
-    """Both runs show the same ports in the same colours on the same axes; all that were sampled can be reached."""
+    """Both runs show the same ports in the same colours on the same axes; the page offers every sampled port."""
     frames = synthetic.make_frames(samples=50, lossless=True)
     frames["series"] = frames["series"].with_columns(pl.col("value") * 3)
     other = from_folder(synthetic.write_folder(tmp_path / "other", frames))
@@ -294,7 +294,7 @@ def test_long_lists_of_the_scenario_are_not_shown(layout, folders, tmp_path):
 
 
 def test_a_list_of_flows_as_runs_write_it_is_not_shown():
-    """What the core writes, whatever its layout is: a long list has its length, a short one stays as it is."""
+    """Lists that the core writes, in any memory layout: a long list is shown as its length, a short list in full."""
 
     def written(count):
         flows = [f'{{ src = "host{number % 5 + 1}", dst = "host0", size = "1 KB" }}' for number in range(count)]

@@ -1,4 +1,4 @@
-"""Applications in the report and on the terminal: what ranks did when, beside references, with any number of ranks."""
+"""Applications in the report and on the terminal: activities of ranks over time, and reference times."""
 
 import base64
 import json
@@ -58,7 +58,7 @@ end 0
 
 
 def made(rows, ranks, end_us):
-    """A job of the ranks' (rank, activity, start_us, end_us)."""
+    """A job made of (rank, activity, start_us, end_us) rows."""
     timeline = pl.DataFrame(rows, schema=["rank", "activity", "start_us", "end_us"], orient="row")
     hosts = pl.DataFrame({"rank": range(ranks), "host": [f"host{rank}" for rank in range(ranks)]})
     row = {"job": "made", "ranks": ranks, "start_us": 0.0, "finish_us": end_us}
@@ -66,7 +66,7 @@ def made(rows, ranks, end_us):
 
 
 def bytes_of(figure):
-    """Shares by row and column."""
+    """The bytes behind a figure of activities: shares by row and column."""
     meta = figure["data"][0]["meta"]
     cells = base64.b64decode(meta["bands"])
     assert len(cells) == len(meta["names"]) * COLUMNS * 3
@@ -78,7 +78,8 @@ def bytes_of(figure):
 
 
 def test_time_is_shared_out_to_the_intervals_that_it_fell_in():
-    # Intervals of 1 us: rank 0 computes for 1.5 of them and then waits, rank 1 sends in the last quarter of one.
+    # Intervals of 1 us: rank 0 computes for 1.5 intervals and then waits; rank 1 sends in the last quarter of an
+    # interval.
     job = made([(0, "compute", 0.0, 1.5), (0, "waiting", 1.5, COLUMNS), (1, "sending", 9.75, 10.0)], 2, float(COLUMNS))
     one, two = bytes_of(applications._bands(job, [job]))
     assert one[:3] == [(255, 0, 0), (128, 128, 0), (0, 255, 0)]
@@ -162,7 +163,7 @@ def test_the_terminal_tells_times_of_jobs(tmp_path):
 
 
 def test_a_page_without_scripts_of_others_is_painted(tmp_path):
-    """In a browser: the pixels of the time lines are those of what the ranks did."""
+    """In a browser: the pixels of the time lines match the activities of the ranks."""
     api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:

@@ -1,4 +1,4 @@
-"""The judge of claims by hand-made points, metrics on a real run, and an experiment from file to verdict."""
+"""The judge of claims on hand-made points, metrics on a real run, and an experiment from file to verdict."""
 
 import json
 import math
@@ -67,7 +67,7 @@ def test_the_median_over_seeds_decides():
 @pytest.mark.parametrize(
     ("rule", "value", "expected"),
     [
-        # Within a factor of 2 of the paper's number, on the same side of 1.
+        # Within a factor of 2 of the paper's number, and on the same side of 1.
         ({"kind": "factor", "low": 8, "theirs": 10.0}, 5.0, "shape only"),
         ({"kind": "factor", "low": 8, "theirs": 10.0}, 4.9, "differs"),
         ({"kind": "factor", "low": 1.4, "high": 1.45, "theirs": 1.5}, 1.0, "differs"),
@@ -75,7 +75,7 @@ def test_the_median_over_seeds_decides():
         ({"kind": "factor", "low": 0.4, "high": 0.5, "theirs": 0.6}, 1.0, "differs"),
         ({"kind": "factor", "low": 0.9, "high": 1.1, "theirs": 1.0}, 2.0, "shape only"),
         ({"kind": "factor", "low": 2, "high": 2.5, "theirs": [1.5, 3.0]}, 6.0, "shape only"),
-        # A gain: 0.4 % is not the shape of 49 %, and neither is a loss.
+        # A gain of 0.4 % does not have the shape of a gain of 49 %, and neither has a loss.
         ({"kind": "change", "low": -0.65, "high": -0.3, "theirs": -0.49}, 0.996, "differs"),
         ({"kind": "change", "low": -0.65, "high": -0.3, "theirs": -0.49}, 0.75, "shape only"),
         ({"kind": "change", "low": -0.65, "high": -0.3, "theirs": -0.49}, 1.49, "differs"),
@@ -126,7 +126,7 @@ def test_a_number_that_other_seeds_may_judge_otherwise_is_at_the_edge(values, ed
     ],
 )
 def test_an_order_that_one_of_five_other_seeds_may_turn_round_is_at_the_edge(values, edge):
-    """The median of the second is 1.19, and no median of five others would be below 1: but one of the five may be."""
+    """The median of the second is 1.19; no median of five other seeds would be below 1, but one of the five may be."""
     points = [point("a", 1.0, seed=seed) for seed in range(5)] + [
         point("b", value, seed=seed) for seed, value in enumerate(values)
     ]
@@ -135,7 +135,7 @@ def test_an_order_that_one_of_five_other_seeds_may_turn_round_is_at_the_edge(val
 
 
 def test_the_flags_at_the_edge_are_those_of_the_judge():
-    """They are kept in verdicts.json; who changes the judge works them out anew."""
+    """verdicts.json stores the edge flags; a change to the judge requires new flags."""
     known = expected.read(ROOT / "python/pauseframe/experiments")
     claims = {claim.id: claim for experiment in find_experiments() for claim in experiment.spec.claims}
     for identifier, sizes in known.items():
@@ -151,7 +151,7 @@ def test_two_zeros_are_in_no_order():
 
 
 def test_over_zero_there_is_no_factor():
-    """Neither 0 over 0 nor 5 over 0 is one, and JSON has no infinity."""
+    """Neither 0/0 nor 5/0 is a factor, and JSON has no infinity."""
     for value in (0.0, 5.0):
         points = [point("a", value), point("b", 0.0)]
         assert verdict(points, kind="factor", of="a", over="b", low=2) == ("not run", [])
@@ -220,7 +220,7 @@ def test_zero_share_crossover_monotone():
 
 
 def test_lists_of_variants():
-    """Pair by pair, each at its own key; an order of means over lists."""
+    """Lists of variants are compared pair by pair, each at its own key; an order compares means over lists."""
     points = [point(name, value, axes={"cc": cc}) for name, cc, value in (
         ("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 4.0), ("b", "y", 4.0), ("c", "x", 8.0), ("c", "y", 1.0),
     )]  # fmt: skip
@@ -245,7 +245,7 @@ def test_nothing_measured_is_not_run():
 
 @pytest.fixture
 def folder(tmp_path):
-    """One paper with one experiment of two tiny runs."""
+    """A paper with one experiment of two tiny runs."""
     paper = tmp_path / "experiments" / "tiny"
     paper.mkdir(parents=True)
     (paper / "paper.toml").write_text('title = "T"\ncitation = "C"\n')
@@ -327,7 +327,7 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
 
 
 def test_what_a_parameter_decides(folder, tmp_path):
-    """--set goes before experiment and variant; nothing is recorded with it."""
+    """--set applies before experiment and variant, and disables recording."""
     arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--seeds", "1")
     changed = (*arguments, "--set", "topology.link.delay=1 ms")
     (record,) = json.loads(cli(*changed, "--json").stdout)
@@ -490,14 +490,14 @@ def test_a_scan_judges_all_claims_at_every_setting(folder):
 
 @pytest.fixture(scope="module")
 def planned():
-    """The runs of every experiment of the checkout at its reduced size, one seed; the papers' size resolves too."""
+    """The runs of every experiment of the checkout at reduced size with one seed; the full size must also resolve."""
     experiments = [one for one in find_experiments(ROOT / "python/pauseframe/experiments") if not one.spec.function]
     assert all(plan(one, "full", [1]) for one in experiments if not one.scored)
     return [cell for one in experiments for cell in plan(one, "quick", [1])]
 
 
 def test_a_change_below_a_table_that_a_variant_has_off_switches_nothing_on():
-    """QCN's timer, set for all variants, switched QCN on in those that have none."""
+    """QCN's timer, set for all variants, used to switch QCN on in variants without QCN."""
     (experiment,) = select(find_experiments(), "cee/arrivals")
     timers = {
         cell.variant: tomllib.loads(cell.run.toml)["qcn"]
@@ -516,7 +516,7 @@ def test_a_change_that_is_for_no_run_is_refused(tmp_path):
 
 
 def test_all_experiments_of_the_checkout_are_right_and_plan(planned):
-    """Every file reads, every scenario of every variant resolves, at both sizes."""
+    """Every file is readable, and every scenario of every variant resolves, at both sizes."""
     assert {cell.experiment.key for cell in planned} == {"bolt", "cee", "dctcp", "judd", "repro"}
 
 
@@ -526,12 +526,14 @@ DECIDES_NOTHING = re.compile(
     r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
     r"|transport\.(kind|rdma_.*|hpcc_.*|timely_.*|dcqcn_.*)"
 )
-"""Names, what is recorded, and what an experiment's own text tells: who sends what to whom, and how long. The papers
-run TCP alone, which has no key of RDMA."""
+"""Keys for names and recording, and keys that an experiment describes itself: senders, receivers, sizes, duration.
+
+The papers run only TCP, which uses no RDMA key.
+"""
 
 
 def keys_of(table, path=""):
-    """The paths of a resolved scenario's keys, rows of lists and named transports and classes taken together."""
+    """The paths of a resolved scenario's keys, with list rows, named transports and classes merged."""
     for key, value in table.items():
         inner = f"{path}.{key}" if path else key
         if isinstance(value, dict):
@@ -544,7 +546,7 @@ def keys_of(table, path=""):
 
 
 def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
-    """A new key of the simulator fails here: say in each paper.toml which parameter it belongs to, and its value."""
+    """Fails for a new key of the simulator: each paper.toml must name its parameter in the paper, and its value."""
     used: dict[str, set[str]] = {}
     named: dict[str, set[str]] = {}
     for text, paper in {cell.run.toml: cell.experiment.key for cell in planned}.items():
@@ -556,7 +558,7 @@ def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
 
 
 def test_a_constant_delayed_ack_is_shorter_than_the_timeout(planned):
-    """Else a lone segment is sent again before its ACK: FreeBSD's 100 ms slowed IS of cee 1,074 times."""
+    """A delayed ACK after the timeout repeats a lone segment: FreeBSD's 100 ms slowed IS of cee 1,074 times."""
     unit = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
     def us(text):
@@ -574,22 +576,25 @@ def test_a_constant_delayed_ack_is_shorter_than_the_timeout(planned):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """Where all experiments keep their runs: some of them share a few."""
+    """A folder that all experiments share for their runs, because some experiments have common runs."""
     return tmp_path_factory.mktemp("reproduce")
 
 
 @pytest.mark.papers
 @pytest.mark.parametrize("name", [one.id for one in find_experiments() if one.spec.claims])
 def test_the_verdicts_of_the_papers(name, store):
-    """Every experiment at its reduced size, one seed of those that are known. A changed verdict fails, with the numbers
-    then and now; if it is meant, `pauseframe reproduce NAME --record` puts it down."""
+    """Runs every experiment at its reduced size with one of the recorded seeds.
+
+    A changed verdict fails, with the recorded and the new numbers; `pauseframe reproduce NAME --record` accepts an
+    intended change.
+    """
     done = cli("reproduce", name, "--expect", "--seeds", "1", "--out", store, "--quiet", cwd=ROOT, timeout=280)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.papers
 def test_pitfalls_show_what_comes_out(store):
-    """The page and its figures are those that `make pitfalls` would write now."""
+    """The page and its figures equal the output of `make pitfalls`."""
     pitfalls = runpy.run_path(str(ROOT / "tools" / "pitfalls.py"))
     page = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
     assert page == pitfalls["text"]()
@@ -602,7 +607,7 @@ def test_pitfalls_show_what_comes_out(store):
 
 
 def test_the_recount_is_that_of_the_verdicts():
-    """The page and README's line are those that `make recount` would write now."""
+    """The page and README's line equal the output of `make recount`."""
     recount = runpy.run_path(str(ROOT / "tools" / "recount.py"))
     claims = recount["judged"]()
     assert (ROOT / "docs" / "validation" / "papers.md").read_text(encoding="utf-8") == recount["page"](claims)
@@ -610,7 +615,7 @@ def test_the_recount_is_that_of_the_verdicts():
 
 
 def test_switches_are_of_claims_that_there_are():
-    """What was measured by switching a key is still in the list, and its row says what it shows."""
+    """Every measured switch of a key is still in the list, and its row states its result."""
     tool = runpy.run_path(str(ROOT / "tools" / "switches.py"))
     listed = tool["switches"]()
     assert tool["kept"]().keys() == {one.key for one in listed}
@@ -630,7 +635,7 @@ def test_what_differs_says_why():
 
 
 def test_no_result_is_typed_into_a_why():
-    """A number in a text that says why is the paper's, a setting, or comes from results by its name."""
+    """Every number in an explanatory text is the paper's number, a setting, or a named result."""
     for about in sorted((ROOT / "python/pauseframe/experiments").glob("*/paper.toml")):
         given = set()
         for path in about.parent.glob("*.toml"):
@@ -662,7 +667,7 @@ def test_every_band_is_that_of_the_table_or_says_why_not():
 
 
 def test_a_scan_halves_its_settings_and_keeps_what_it_found(folder, tmp_path):
-    """Three settings with one seed, the best and the present one with two; --record keeps the table for pages."""
+    """A scan of three settings with one seed, then of the best and the present one with two; --record keeps it."""
     scan = folder / "tiny" / "joint.toml"
     scan.write_text(
         'scenario = "two.scenario.toml"\nscores = ["two"]\npresent = { "topology.link.delay" = "1 ms" }\n'
@@ -689,7 +694,7 @@ def test_a_scan_halves_its_settings_and_keeps_what_it_found(folder, tmp_path):
 
 
 def test_the_present_setting_of_a_scan_is_that_of_its_scenario():
-    """What the page marks as the paper's setting is on the grid, and what the scenario resolves to without it."""
+    """The setting that the page marks as the paper's is on the grid, and the scenario resolves to it by default."""
     (scan,) = select(find_experiments(), "bolt/scan")
     assert scan.spec.present in settings(scan.spec)
     stage = scan.spec.stages[0]

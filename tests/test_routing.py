@@ -1,4 +1,4 @@
-"""Graphs from NetworkX and routes with VLANs, from Python to results."""
+"""Graphs from NetworkX, and routes with VLANs, from Python to results."""
 
 import networkx_stand_in as nx
 import pauseframe as pf

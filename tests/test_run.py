@@ -1,4 +1,4 @@
-"""`pauseframe.run` and `load`: every kind of input, Arrow hand-over, folders, progress, Ctrl-C."""
+"""`pauseframe.run` and `load`: every kind of input, Arrow tables, folders, progress, Ctrl-C."""
 
 import doctest
 import importlib
@@ -129,7 +129,7 @@ ENDLESS = {"stop": "1 h", "workload.1.stop": "1 h", "workload.1.rate": 20_000}
 
 
 class CtrlC:
-    """Presses Ctrl-C soon after the run has told of its progress; counts meanwhile in a thread of its own."""
+    """Sends Ctrl-C soon after the first progress report of a run, and meanwhile counts in another thread."""
 
     def __init__(self):
         self.under_way, self.ticks = threading.Event(), 0
@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path, capsys):
 
 
 def test_ctrl_c_while_progress_is_shown():
-    """Python may see the signal inside the callback; that ends the run in the same way."""
+    """Python may deliver the signal inside the callback, which ends the run in the same way."""
 
     def progress(info):
         signal.raise_signal(signal.SIGINT)
@@ -176,7 +176,7 @@ def test_errors_of_the_callback_come_through():
 
 
 def test_killed_run_is_marked(tmp_path):
-    """After kill -9 a folder is there and not complete, and `load` says so."""
+    """After kill -9 the folder exists and is incomplete, and `load` reports it."""
     out = tmp_path / "out"
     code = f"import pauseframe as pf; pf.run({SCENARIO!r}, set={ENDLESS!r}, out={str(out)!r}, progress=False)"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
@@ -229,17 +229,17 @@ pause = "10 ms"
 
 
 def test_probes_between_two_exchanges_belong_to_neither():
-    """The ACK of a response comes with the next request, and before it a probe, when the response is complete."""
+    """The ACK of a response travels with the next request; a probe is sent after a response that is complete."""
     run = pf.run(BETWEEN, progress=False)
     flows, ports = pl.DataFrame(run.flows), pl.DataFrame(run.ports)
     assert flows.filter(pl.col("status") == "finished").height == 20
     assert flows.select(pl.col("loss_probes", "retransmits", "timeouts").sum()).row(0) == (0, 0, 0)
     sent = ports.filter(pl.col("port") == "host1:0")["tx_bytes"].sum()
-    assert sent > 30 * 1000  # Most responses went twice.
+    assert sent > 30 * 1000  # Most responses were sent twice.
 
 
 def test_probes_count_until_the_job_is_complete():
-    """One of two servers answers 9 ms after the other, whose response is probed meanwhile: its job is not over."""
+    """One of two servers answers 9 ms after the other, which meanwhile sends probes because the job is not over."""
     slow = 'reply_delay = "9 ms"\nreply_law = "staggered"\n'
     text = BETWEEN.replace("hosts = 2", "hosts = 3").replace('["host1"]', '["host1", "host2"]') + slow
     flows = pl.DataFrame(pf.run(text, progress=False).flows).with_columns(pl.col("dst").cast(pl.String))
@@ -247,10 +247,10 @@ def test_probes_count_until_the_job_is_complete():
     first, last = (flows.filter(pl.col("dst") == name) for name in ("host1", "host2"))
     assert (first["fct_us"] < 9_000).all()
     assert (last["fct_us"] > 9_000).all()
-    # Not in the first rounds, where the client's ACKs are quick.
+    # In the first rounds the client sends no probe, because it sends quick ACKs.
     assert 10 < first.filter(pl.col("loss_probes") == 1).height <= 20
     assert first["loss_probes"].equals(first["reply_loss_probes"].alias("loss_probes"))
-    # There the client probes: the second server acknowledges a request with its response, which comes late.
+    # In this run the client sends probes: the second server acknowledges a request only with its late response.
     assert (last["loss_probes"].sum() > 10, last["reply_loss_probes"].sum()) == (True, 0)
     assert flows["reply_retransmits"].sum() == first["retransmits"].sum() == first["loss_probes"].sum()
 
@@ -262,7 +262,7 @@ def test_the_window_of_a_response_is_that_of_who_sends_it():
     )
     series = pl.DataFrame(pf.run(text, progress=False).series)
     windows = series.filter(pl.col("metric") == "cwnd_bytes")["value"]
-    # The client's own stays at ten segments: it sends 16 bytes at a time.
+    # The client's own window stays at ten segments, because the client sends only 16 bytes at a time.
     assert windows.len() > 20
     assert (windows > 20 * 1448).any()
 
@@ -287,7 +287,7 @@ def test_public_names_exist_and_have_docs():
 
 
 def test_a_finished_flow_takes_a_hundred_bytes():
-    """What a run of 330,000 flows takes more than one of 30,000, by flow: the table is made when somebody reads it."""
+    """Additional memory per flow of 330,000 flows over 30,000; the table is built only on access."""
     code = (
         "import resource, sys\n"
         "import pauseframe as pf\n"

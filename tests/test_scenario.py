@@ -1,4 +1,4 @@
-"""Dataclasses and TOML: there and back, the same keys as the core, every mistake reported."""
+"""Dataclasses and TOML: round trips, the same keys as the core, every mistake reported."""
 
 import json
 import tomllib
@@ -19,7 +19,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
 
 
 def parts(part: type[Part]):
-    """Any value of a dataclass: what is optional may be None, alternatives are all tried."""
+    """Any value of a dataclass: optional fields may be None, and all alternatives of a union occur."""
     hints = get_type_hints(part)
     plain = {f.name: f for f in fields(part) if f.metadata.get("plain", True)}
     return st.builds(
@@ -28,7 +28,7 @@ def parts(part: type[Part]):
 
 
 def keyed(field):
-    """A mapping of further keys of the same table."""
+    """A mapping of additional keys in the same table."""
     return st.none() | st.dictionaries(st.sampled_from(sorted(field.metadata["keys"]())), values(float), min_size=1)
 
 
@@ -78,7 +78,7 @@ def test_file_there_and_back():
 
 
 def test_resolved_scenario_is_a_scenario():
-    """Every key that the core writes has its place in the dataclasses, and comes back the same."""
+    """The dataclasses have every key that the core writes, and the round trip preserves its value."""
     resolved = pf.Scenario.from_toml(SCENARIO).resolve()
     assert pf.Scenario.from_toml(resolved.toml).resolve().toml == resolved.toml
 
@@ -121,7 +121,7 @@ def test_files_that_are_no_text(tmp_path):
 
 
 def keys(hint, path: str):
-    """Every path that the dataclass can write, in the manner of `options()`."""
+    """Every path that the dataclass can write, in the form of `options()`."""
     origin, args = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, Part):
         if hint._tag:
@@ -146,13 +146,13 @@ def keys(hint, path: str):
 
 
 def test_the_same_keys_as_the_core():
-    """Asked of a new process: this one may have loaded plug-ins, whose constants are keys as well."""
+    """A new process lists the keys, because this process may have loaded plug-ins, whose constants are also keys."""
     ours = leaves({"transports" if key.startswith("transports.") else key for key in keys(pf.Scenario, "")})
     assert ours == leaves({row["path"] for row in json.loads(cli("options", "--json").stdout)})
 
 
 def leaves(paths: set[str]) -> set[str]:
-    """Without what only holds other keys; short forms (`switch.pfc = true`) stand for the table."""
+    """Paths without the tables that only hold other keys; short forms (`switch.pfc = true`) stand for the table."""
     return {path for path in paths if not any(other.startswith((f"{path}.", f"{path}[]")) for other in paths)}
 
 

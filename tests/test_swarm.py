@@ -1,6 +1,6 @@
-"""A few drawn scenarios in each run of the tests, others every time: set PAUSEFRAME_SWARM_SEED to repeat them.
+"""Draws a few scenarios in each test run, with new seeds each time; PAUSEFRAME_SWARM_SEED repeats a run.
 
-`python tests/swarm.py --count 1000` draws more, and writes each one that breaks a rule to a file.
+`python tests/swarm.py --count 1000` draws more scenarios, and writes each scenario that violates a rule to a file.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Sweeps on this machine: what is planned, what is stored, what survives kills, full disks and failures."""
+"""Sweeps on this machine: planning, storage, and recovery from kills, full disks and failures."""
 
 import json
 import os
@@ -67,13 +67,13 @@ def finished_sweep(folder, **options):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A finished sweep with a numeric, a textual and a truth-valued axis."""
+    """A finished sweep with a numeric, a text and a Boolean axis."""
     return finished_sweep(tmp_path_factory.mktemp("done"))
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """The same with a folder for each run."""
+    """The same sweep with a results folder for each run."""
     return finished_sweep(tmp_path_factory.mktemp("kept"), keep_runs=True)
 
 
@@ -129,7 +129,7 @@ def test_the_sweep_is_taken_off(table):
     whole = tomllib.loads(text)
     assert sweep == whole.pop("sweep")
     assert tomllib.loads(without) == whole
-    if "[routing]" in text:  # line for line
+    if "[routing]" in text:  # The files are compared line by line.
         assert without.splitlines().index("[routing]") == text.splitlines().index("[routing]")
 
 
@@ -233,7 +233,7 @@ def test_tables_have_the_axes(form, request):
 
 
 def test_a_run_of_a_batch_is_the_run(done, kept, tmp_path):
-    """Summary, scenario and all tables, those without rows too, are those of a run by itself."""
+    """Summary, scenario and all tables, even empty ones, equal those of a separate run."""
     settings = {"transport.rto_min": "5 ms", "transport.dup_thresh": 4, "switch.pfc": True}
     alone = pf.run(TINY, set=settings, seed=2, threads=1)
     run = done.run(2, **settings)
@@ -259,7 +259,7 @@ def test_both_forms_have_the_same_tables(done, kept):
 
 
 def test_tables_are_read_in_parts(done, monkeypatch):
-    """Projections, predicates and limits reach the reader, whatever fits into memory at a time."""
+    """Projections, predicates and limits reach the Parquet reader, whatever fits in memory at a time."""
     whole = done.flows.collect()
     monkeypatch.setattr(sweep_results, "PART_BYTES", 1)
     assert done.flows.collect().equals(whole)
@@ -315,7 +315,7 @@ def test_what_was_computed_once_is_not_computed_again(tmp_path, monkeypatch):
     assert one.samefile(other)
     assert again.flows.collect().height == 4, "the batch has runs of the other sweep as well"
     shutil.rmtree(tmp_path / ".pauseframe-store")
-    assert len(pf.load_sweep(first.folder).finished) == 4  # the sweeps keep their files
+    assert len(pf.load_sweep(first.folder).finished) == 4  # Both sweeps keep their own result files.
 
 
 def test_what_was_computed_as_folders_once_is_not_computed_again(tmp_path, monkeypatch):
@@ -328,7 +328,7 @@ def test_what_was_computed_as_folders_once_is_not_computed_again(tmp_path, monke
     name = "transport.preset=newreno/seed=1/flows.parquet"
     assert (again.folder / name).samefile(first.folder / name)
     shutil.rmtree(tmp_path / ".pauseframe-store")
-    assert len(pf.load_sweep(first.folder).finished) == 4  # the sweeps keep their files
+    assert len(pf.load_sweep(first.folder).finished) == 4  # Both sweeps keep their own result files.
 
 
 def test_another_seed_scenario_or_version_is_another_run(monkeypatch):
@@ -370,11 +370,11 @@ def test_shards_make_one_sweep(sweep_file, tmp_path):
     assert cli("sweep", sweep_file, "--shard", "4/3", "--out", tmp_path / "out").returncode == 2
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------
 
 
 def broken_plan():
-    """Four runs, of which one has a scenario that the core refuses when it runs."""
+    """Four runs, one of them with a scenario that the core refuses at run time."""
     source = Source.read(TINY)
     source.vary({"transport.preset": ["dctcp", "newreno"]}, seeds=2)
     plan = source.plan()
@@ -421,7 +421,7 @@ def test_a_run_that_kills_its_workers_fails_alone(tmp_path, monkeypatch):
     outcomes = list(local.run_local(plan.runs, Target(batches=tmp_path / "batches"), 2))
     assert sorted(outcome.run.path for outcome in outcomes) == sorted(run.path for run in plan.runs)
     failed = [outcome for outcome in outcomes if outcome.error]
-    # The worker may have been through with it before the signal came.
+    # The worker may have finished the run before the signal arrived.
     assert len(failed) <= 1
     assert all("SIGKILL" in str(outcome.error) and outcome.run is killer for outcome in failed)
 
@@ -433,11 +433,11 @@ def test_a_full_disk_is_not_a_failed_run():
 
 
 def flip_a_byte(path):
-    """Same length, same time stamp: what only a look at the contents shows."""
+    """Changes a byte without changing length or time stamp, so that only the contents reveal the change."""
     times = path.stat()
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    with path.open("r+b") as file:  # in place: the store has the same file under another name
+    with path.open("r+b") as file:  # The write is in place, because the store has the same file under another name.
         file.write(content)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
@@ -483,13 +483,13 @@ def test_what_was_damaged_is_computed_again_and_said(damage, tmp_path):
     assert storing.flaw(folder, key) is None
     assert Store(tmp_path / ".pauseframe-store").has(key)
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"} == before
-    assert (other / "manifest.json").stat().st_mtime_ns == untouched  # what is right is not computed again
+    assert (other / "manifest.json").stat().st_mtime_ns == untouched  # Valid runs are not computed again.
     quiet = cli("sweep", file, "--seeds", 2, "--out", tmp_path / "out", "--resume", "--quiet", "--keep-runs")
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 def flip(path, place):
-    """Another value in a byte of a file, without any other trace."""
+    """Changes one byte of a file without any other trace."""
     with path.open("r+b") as file:
         file.seek(place)
         (byte,) = file.read(1)
@@ -512,7 +512,7 @@ def test_a_damaged_batch_costs_what_was_damaged(place, tmp_path, capsys):
     said = capsys.readouterr().err
     assert ("is not what was written; it is replaced" in said) == (place not in ("begin", "key"))
     assert again.batches.flaw(first.planned[2]["key"]) is None
-    fresh = pf.sweep(TINY, seeds=5, out=tmp_path / "another")  # the store was mended, too
+    fresh = pf.sweep(TINY, seeds=5, out=tmp_path / "another")  # Repairing the sweep also repaired the shared store.
     assert len(fresh.finished) == 5
     assert fresh.flows.collect().equals(flows)
     capsys.readouterr()
@@ -521,7 +521,7 @@ def test_a_damaged_batch_costs_what_was_damaged(place, tmp_path, capsys):
 
 
 def test_every_cut_of_a_batch_leaves_whole_runs(tmp_path):
-    """What a kill or a full disk leaves: runs that are whole, then nothing."""
+    """A truncated batch, as a kill or a full disk leaves it, has complete runs up to the cut, and none after it."""
     sweep = pf.sweep(TINY, seeds=3, out=tmp_path / "out")
     (path,) = batch_files(sweep.folder / BATCHES)
     content = path.read_bytes()
@@ -587,7 +587,7 @@ def test_damaged_runs_are_not_whole(tmp_path):
     folder = sweep.folder / row["path"]
     assert is_whole(folder, row["key"])
     assert not is_whole(folder, "0" * 32)
-    with (folder / "flows.parquet").open("r+b") as file:  # as a power cut may leave it; in the store too
+    with (folder / "flows.parquet").open("r+b") as file:  # The state that a power cut may leave, in the store too.
         file.truncate(10)
     assert not is_whole(folder, row["key"])
     assert not Store(tmp_path / ".pauseframe-store").has(row["key"])
@@ -637,7 +637,7 @@ stop.set()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many threads there are")
 def test_forks_hear_of_their_own_end_only():
-    """The second fork must not keep the pipe of the first open; with a second thread nothing is forked."""
+    """The second fork must not keep the first fork's pipe open; a process with a second thread must not fork."""
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60)
     ready = "b'{\"ready\": true}\\n'"
     assert done.stdout.splitlines() == ["True", f"{ready} {ready}", "0", "-9", "False"]
@@ -647,9 +647,9 @@ def test_memory_bounds_the_runs_under_way():
     gb = 1 << 30
     assert fits(2 * gb, [2 * gb], 0, 3 * gb)
     assert not fits(2 * gb, [2 * gb], 0, 2 * gb)
-    assert not fits(2 * gb, [1 * gb, 1 * gb], 0, 4 * gb)  # those under way will grow
-    assert fits(2 * gb, [2 * gb], 2 * gb, 0)  # the idle worker has it already
-    assert not fits(0, [4 * gb], 0, 3 * gb)  # nothing has ended yet: the largest under way counts
+    assert not fits(2 * gb, [1 * gb, 1 * gb], 0, 4 * gb)  # Memory of running runs will still grow.
+    assert fits(2 * gb, [2 * gb], 2 * gb, 0)  # The idle worker already holds the memory of the next run.
+    assert not fits(0, [4 * gb], 0, 3 * gb)  # No run has ended yet, so the largest running one counts.
 
 
 def test_one_at_a_time_where_memory_is_short(tmp_path, monkeypatch):
@@ -673,19 +673,19 @@ def popen(*arguments):
 
 
 def finished(out):
-    """Where each finished run is: its place in a batch, or its folder and the time of its manifest."""
+    """The place of each finished run: its offset in a batch, or its folder and the time of its manifest."""
     records = {key: (entry.path.name, entry.begin) for key, entry in Batches(Path(out) / BATCHES).runs.items()}
     return records | {path.parent: path.stat().st_mtime_ns for path in Path(out).glob("**/manifest.json")}
 
 
 def computed(out):
-    """How many runs the batches of a sweep have, those counted that are there twice."""
+    """Number of runs in the batches of a sweep, duplicates included."""
     batches = Batches(Path(out) / BATCHES)
     return sum(magic == RUN for path in batch_files(Path(out) / BATCHES) for magic, _ in batches._entries(path))
 
 
 def wait_for(out, count):
-    deadline = time.monotonic() + 120  # a loaded machine starts processes slowly
+    deadline = time.monotonic() + 120  # A loaded machine starts processes slowly.
     while len(finished(out)) < count:
         assert time.monotonic() < deadline, f"{len(finished(out))} of {count} runs after two minutes"
         time.sleep(0.01)
@@ -721,7 +721,7 @@ def test_kills_lose_and_duplicate_nothing(tmp_path):
         for worker in workers:
             assert gone(int(worker))
         now = finished(out)
-        assert before.items() <= now.items()  # none lost, none computed again
+        assert before.items() <= now.items()  # No run was lost, and none was computed again.
         before = now
     assert cli("sweep", file, "--seeds", 24, "--out", out, "--resume").returncode == 0
     assert before.items() <= finished(out).items()

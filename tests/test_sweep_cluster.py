@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: a real scheduler and worker processes on this machine, killed while they work."""
+"""Sweeps on a Dask cluster: a real scheduler and worker processes on this machine, killed during their work."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 
 @contextmanager
 def processes():
-    """A function that starts dask commands; they are killed at the end."""
+    """A function that starts dask commands; the fixture kills them at the end."""
     started = []
 
     def start(*arguments, log):
@@ -67,7 +67,7 @@ def worker(start, address, folder):
 
 
 def tables(out):
-    """The tables of all runs, as bytes, by run and table; the manifests have times of the machine."""
+    """The tables of all runs, as bytes, by run and table; manifests hold times of the machine and are left out."""
     batches = Batches(Path(out) / BATCHES)
     records = {key: batches.read(key) for key in batches.runs}
     return {
@@ -101,14 +101,14 @@ def test_a_worker_and_the_scheduler_are_killed(tmp_path):
         before = finished(out)
         assert len(before) >= 12
     assert cli("sweep", file, "--seeds", 30, "--out", out, "--resume").returncode == 0
-    assert before.items() <= finished(out).items()  # none lost, none done again
+    assert before.items() <= finished(out).items()  # No run was lost, and none was computed again.
     here = pf.sweep(file, seeds=30, out=tmp_path / "here" / "out")
     assert len(here.finished) == len(pf.load_sweep(out).finished) == 30
     assert tables(out) == tables(here.folder)
 
 
 class Unreachable:
-    """A future whose scheduler goes away while it is asked."""
+    """A future whose scheduler disappears during the request."""
 
     status = "finished"
 

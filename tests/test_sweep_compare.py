@@ -1,4 +1,4 @@
-"""Comparisons: intervals that cover what they say, differences seed by seed, tables and report."""
+"""Comparisons: intervals with the stated coverage, paired differences by seed, tables and report."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ def done(tmp_path_factory):
 
 
 def test_known_ranks():
-    # Ranks 1 and 6 of 6, 2 and 9 of 10, 40 and 61 of 100: the tables of the sign test.
+    # Ranks 1 and 6 of 6, 2 and 9 of 10, 40 and 61 of 100, from the tables of the sign test.
     for n, low, high in ((6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (100, 40, 61)):
         one = estimate([float(value) for value in range(1, n + 1)])
         assert (one.low, one.high) == (low, high), n
@@ -89,7 +89,7 @@ def test_unfinished_flows_are_told(done, tmp_path):
 
 
 def test_syns_that_markers_dropped_are_told(tmp_path):
-    """Their flows wait for a timer of a second, which no table of FCTs explains."""
+    """The flows of dropped SYNs wait one second for a timer, which no table of FCTs explains."""
     base = (
         'stop = "5 ms"\nclocks = "ideal"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
     )
@@ -123,7 +123,7 @@ def test_folders_with_one_another(done, tmp_path):
     both = compare([done.folder, other.folder])
     assert both.variants == ["mixed-sweep", "jumbo"]
     assert list(both.axes) == list(AXES)
-    assert {cell.difference.n for cell in both.cells if cell.difference} == {2}  # seeds that both have
+    assert {cell.difference.n for cell in both.cells if cell.difference} == {2}  # seeds that both folders have
     with pytest.raises(pf.RunError, match="different axes"):
         compare([done.folder, folders[0]])
     with pytest.raises(pf.RunError, match=r"fct_us\.p99"):
@@ -148,7 +148,7 @@ def test_tables(done, tmp_path):
     assert len(rows) == 8
     assert {row["n"] for row in rows} == {"3"}
     latex = paths[1].read_text()
-    assert latex.count(r"\\") == 4 + 2  # rows, title, heads
+    assert latex.count(r"\\") == 4 + 2  # The LaTeX table has rows, a title and headings.
     assert r"tcp\_bolt" in latex
     body = "\n".join(line for line in latex.splitlines() if not line.startswith("% "))
     assert not re.search(r"(?<!\\)[%_#]", body)
@@ -167,7 +167,7 @@ def test_report_of_a_sweep(done):
 
 
 def test_a_ratio_has_no_milli(done):
-    """The ticks of a hundredth and of a thousand are those, with or without a unit that takes prefixes."""
+    """Tick labels for 0.01 and 1000 have no prefix for a ratio, and have one for a unit that takes prefixes."""
     api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
@@ -185,7 +185,7 @@ def test_a_ratio_has_no_milli(done):
 
 
 def test_an_interval_does_not_flatten_the_rest(done):
-    """One interval over decades, as retransmission timeouts make them: the axis of all panels becomes logarithmic."""
+    """If one interval spans decades, as retransmission timeouts cause, the axis of all panels becomes logarithmic."""
     plain = compare([done.folder], metrics=["fct_us.p50"])
     axes = [figure["layout"]["yaxis"] for _, figure in multiples(plain, "fct_us.p50", relative=False)]
     tops = [axis["range"] for axis in axes]
@@ -204,7 +204,7 @@ def test_an_interval_does_not_flatten_the_rest(done):
 
 
 def test_p99_by_flow_size(done):
-    """On the terminal one table for all sizes; the numbers are those of the flows."""
+    """The terminal shows one table for all sizes; its numbers are computed from the flows."""
     shown = cli("compare", done.folder)
     assert shown.returncode == 0
     assert "FCT, p99, by flow size" not in shown.stdout, "all flows are of one size bin"
@@ -247,7 +247,7 @@ def test_differences_in_words():
         return tables.format_difference(Cell(metric, (), "b", estimate(value), difference, ratio))
 
     assert words("fct_us.p99", [9.0, 10.0, 11.0], [10.0, 10.0, 10.0]) == "+0 % [-10 %, +10 %]"
-    assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # no share of nothing
+    assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # from zero
     assert words("fct_us.p99", [1500.0], [0.0]) == "+1.5 ms"
 
 
@@ -290,7 +290,7 @@ def test_no_text_is_a_formula(begin, done):
 def test_numbers_stay_numbers(done):
     rows = list(csv.DictReader(io.StringIO(tables.csv_text(compare([done.folder], metrics=["fct_us.p99"])))))
     differences = [float(row["difference_median"]) for row in rows if row["difference_median"]]
-    assert min(differences) < 0  # a minus sign, and no apostrophe
+    assert min(differences) < 0  # A negative number keeps a minus sign and gets no apostrophe.
     assert {row["workload.arrivals.load"] for row in rows} == {"0.2", "0.5"}
     assert tables.as_text("-0.5") == "-0.5"
 

@@ -1,4 +1,4 @@
-"""The how-to pages about sweeps: their files and commands do what they say."""
+"""The how-to pages about sweeps: their files and commands work as described."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What switches do as operators meet it: markers by port, marks at dequeue, pause storms, shared headroom."""
+"""Switch features that operators use: markers by port, marking at dequeue, pause storms, shared headroom."""
 
 import json
 
@@ -9,7 +9,7 @@ from pauseframe.lint import lint
 from test_fabrics import cli
 
 FRAME = 1518
-"""Bytes in a buffer of a full datagram."""
+"""Bytes of a full datagram's frame in a buffer."""
 WIRE = 1538
 
 RATES = """
@@ -26,7 +26,7 @@ fabric_link = { rate = "100 Gbps", delay = "1 us" }
 [switch]
 marker = { kind = "red", min = { "25 Gbps" = "100 KB", "100 Gbps" = "400 KB" }, max = "400 KB", p_max = 0.2, w_q = 1.0 }
 """
-"""HPCC: Kmin = 100 KB x rate / 25G."""
+"""HPCC's setting: Kmin = 100 KB x rate / 25G."""
 
 
 def run(text, tmp_path, **kwargs):
@@ -47,7 +47,7 @@ def test_a_marker_by_rate_runs_as_dctcp_meets_it(tmp_path):
 
 
 def test_each_rate_has_its_threshold(tmp_path):
-    """With min = max marks are certain: a port marks only if a packet has found its threshold, and the first one is."""
+    """With min = max, a port marks only if a packet exceeds its threshold, and always marks the first such packet."""
     text = RATES.replace('max = "400 KB"', 'max = { "25 Gbps" = "100 KB", "100 Gbps" = "400 KB" }')
     udp = """
 [[workload]]
@@ -69,16 +69,16 @@ ecn = true
     least = {25_000_000_000: 100_000, 100_000_000_000: 400_000}
     for port in ports.iter_rows(named=True):
         met = port["backlog_max_bytes"] - FRAME >= least[port["rate_bps"]]
-        # What comes from the other leaf may have been marked before.
+        # Packets from the other leaf may already carry a mark.
         assert (port["ecn_marks"] > 0) == met or (met and port["node"] == "leaf0" != port["peer"]), port
-    # 1.4 Gb/s too much for 1 ms: 175 KB at a port of 25 Gb/s, and marks in the last 75 KB of it.
+    # An excess of 1.4 Gb/s for 1 ms gives 175 KB at a port of 25 Gb/s, and marks in the last 75 KB.
     [beside] = [port for port in ports.iter_rows(named=True) if port["peer"] == "host0"]
     assert 150_000 < beside["backlog_max_bytes"] < 180_000
     assert beside["ecn_marks"] > 500
     by_rate = ports.group_by("rate_bps").agg(pl.col("ecn_marks").sum())
     assert (by_rate["ecn_marks"] > 0).all()
     assert len(by_rate) == 2
-    # What was marked and arrived is in the rows of the flows.
+    # The rows of the flows count marked packets that arrived.
     flows = table(result.flows)
     assert 0 < flows["ce_packets"].sum() <= ports["ecn_marks"].sum()
 
@@ -117,11 +117,11 @@ destinations = ["host2"]
 rate = "60 Gbps"
 ecn = true
 """
-"""sonic-mgmt's test of ECN accuracy: the instantaneous queue, marked as it leaves. Without `ecn` nothing is marked."""
+"""sonic-mgmt's test of ECN accuracy: the instantaneous queue, marked at dequeue. Without `ecn`, no packet is marked."""
 
 
 def closed_form(until_ns):
-    """(mean, variance) of the marks: each departure leaves 0.2 frames more behind than the one before."""
+    """(mean, variance) of the number of marks: each departure leaves 0.2 frames more in the queue than the last."""
     mean = variance = 0.0
     departures = int(until_ns / (WIRE * 8 / 100))
     for number in range(departures):
@@ -139,7 +139,7 @@ def test_marks_at_dequeue_follow_the_slope(tmp_path):
         found = pf.run(DEQUEUE, out=tmp_path / str(seed), seed=seed, set={"stop": "790 us"}, progress=False).summary
         marks += found["ecn_marks"]
     assert marks == pytest.approx(8 * mean, abs=5 * (8 * variance) ** 0.5 + 16)
-    # Beyond the slope all are marked; the queue is far beyond it for most of the file's 20 ms.
+    # Above the slope all packets are marked; the queue is far above it for most of the file's 20 ms.
     whole = run(DEQUEUE, tmp_path)
     mean, variance = closed_form(20_000_000)
     assert whole.summary["ecn_marks"] == pytest.approx(mean, abs=5 * variance**0.5 + 30)
@@ -221,7 +221,8 @@ def test_other_actions(action, storms, tmp_path):
     assert result.summary["watchdog_storms"] == storms
     assert lost["t2"][1] == lost["bg"][1] == 0
     delivered = lost["t1"][0] - lost["t1"][1]
-    # A storm is forwarded from the poll at 400 ms on: 450 ms of 500 Mb/s. With an alert the queue waits for its end.
+    # The watchdog forwards from its poll at 400 ms on: 450 ms of 500 Mb/s. With the action alert, the queue stays
+    # paused.
     assert (delivered > 18_000) == (action == "forward")
 
 
@@ -271,7 +272,7 @@ def test_a_pool_for_one_group_drops_for_eight(tmp_path):
     assert table(short.ports)["drops_headroom_pool"].sum() == short.summary["drops_by_reason"]["headroom_pool"]
     ample = {"switch.pfc.headroom_pool": {"over_subscription": 1.0}}
     enough = pf.run(POOL, out=tmp_path / "enough", set=ample, progress=False)
-    assert enough.summary["drops"] == enough.summary["drops_by_reason"]["buffer_full"]  # At the sources alone.
+    assert enough.summary["drops"] == enough.summary["drops_by_reason"]["buffer_full"]  # All drops are at the sources.
     assert not any("headroom_pool" in warning for warning in enough.summary["warnings"])
 
 
@@ -283,7 +284,7 @@ def test_the_headroom_table_shows_the_pool(tmp_path):
 
 
 def shared_headroom(xoff, size=19_456, ratio=None):
-    """A switch of 8 ports with two lossless groups each that need 51,200 B: 819,200 B together."""
+    """A switch with 8 ports, each with two lossless groups that need 51,200 B: 819,200 B together."""
     ports = [f"Ethernet{n}" for n in range(8)]
     profile = {"pool": "ingress_lossless_pool", "xon": "19456", "xoff": "51200", "size": str(size), "dynamic_th": "0"}
     pool = {"size": "30000000", "type": "ingress", "mode": "dynamic"} | ({} if xoff is None else {"xoff": str(xoff)})
@@ -314,7 +315,7 @@ def test_lint_says_for_how_many_groups_a_pool_suffices(tmp_path):
     assert "16 groups that need 819200 B share 60000 B" in finding.message
     assert "13.7 times" in finding.message
     assert "suffices for 1 of them" in finding.message
-    # Twice is what SONiC does by itself; more only where the device says so.
+    # SONiC's default allows an over-subscription of 2; more is accepted only if the device sets it.
     assert found(tmp_path, shared_headroom(409_600)) == []
     assert [f.code for f in found(tmp_path, shared_headroom(409_599))] == ["PF019"]
     assert found(tmp_path, shared_headroom(204_800, ratio=4)) == []
@@ -325,7 +326,7 @@ def test_lint_names_a_pool_without_headroom(tmp_path):
         [finding] = found(tmp_path, shared_headroom(xoff))
         assert (finding.code, str(finding.severity)) == ("PF019", "error")
         assert "16 groups without headroom" in finding.message
-        # Profiles that reserve their headroom themselves need no pool.
+        # Profiles that reserve their own headroom need no pool.
         assert found(tmp_path, shared_headroom(xoff, size=70_656)) == []
     [finding] = found(tmp_path, shared_headroom(51_199))
     assert (finding.code, str(finding.severity)) == ("PF014", "error")

@@ -1,4 +1,4 @@
-"""How many threads a run takes: no more than pay off, unless it is told to; and the results are the same."""
+"""Number of threads of a run: at most the number that helps, unless the user forces it; the results are equal."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
 
 
 def test_answers_without_a_reaction_time_keep_one_thread() -> None:
-    """A completion that starts something at once leaves the other hosts no lookahead, whatever was asked for."""
+    """A completion that starts work at once leaves the other hosts no lookahead, so the run has one thread."""
     requests = """
     topology = { kind = "dumbbell", left = 2, right = 2, link = { rate = "10 Gbps", delay = "1 us" } }
     workload = [{ kind = "requests", client = "l0", server = "r0", response = "20 KB", count = 3 }]
@@ -77,7 +77,7 @@ def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -
 
 
 def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path: Path) -> None:
-    """Version 2 (cgroups(7)): quota and period in microseconds, of the group or of one above it."""
+    """Control groups, version 2 (cgroups(7)): quota and period in microseconds, of the group or an ancestor."""
     inner = tmp_path / "batch" / "job"
     inner.mkdir(parents=True)
 
@@ -107,7 +107,7 @@ def test_answers_at_the_exact_time_take_one_thread_and_say_what_would_take_more(
     exact = pf.run(ring, threads=2, divide=True)
     assert exact.summary["threads"] == 1
     (said,) = _said(exact)
-    # The smallest frame of 84 bytes at 10 Gb/s and a link of 1 us, but a microsecond at most.
+    # The smallest frame of 84 bytes at 10 Gb/s plus a link of 1 us, limited to one microsecond.
     assert 'host.reaction = "1 us"' in said
     assert _said(pf.run(ring)) == []
     later = ring + '\nhost = { reaction = "1 us" }\n'

@@ -1,4 +1,4 @@
-"""Damaged traces through the command: exit code 2, file, line and reason, no traceback, nothing left behind."""
+"""Damaged traces on the command line: exit code 2, file, line and reason, no traceback, no files left."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ SIMGRID = """0 init
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    """A field of a protobuf message; all numbers here are below 128."""
+    """A field of a protobuf message; all numbers in this file are below 128."""
     if isinstance(value, int):
         return bytes([number << 3, value])
     return bytes([number << 3 | 2, len(value)]) + value
 
 
 def node(number: int, kind: int, **values: int) -> bytes:
-    """A Chakra node, after its length; its attributes are int32."""
+    """A Chakra node with its length prefix; its attributes are int32."""
     attributes = [field(1, name.encode()) + field(7, value) for name, value in values.items()]
     content = field(1, number) + field(2, b"n") + field(3, kind) + b"".join(field(10, one) for one in attributes)
     return bytes([len(content)]) + content
@@ -143,7 +143,7 @@ def test_packed_files_that_are_broken(tmp_path: Path) -> None:
 
 
 def test_samples_run_as_they_are(tmp_path: Path) -> None:
-    """What the cases above are made of is right, in each format."""
+    """The undamaged samples of the cases above are valid, in each format."""
     chakra(tmp_path / "et", SEND, RECEIVE)
     for name, text in {"pmpi.txt": PMPI, "goal.txt": GOAL, "simgrid.txt": SIMGRID}.items():
         (tmp_path / name).write_text(text)

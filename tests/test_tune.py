@@ -1,4 +1,4 @@
-"""The search for good settings: surfaces with a known optimum, constraints, resuming, the answer, the export."""
+"""The search for good settings: surfaces with a known optimum, constraints, resumption, the answer, the export."""
 
 import json
 import math
@@ -79,7 +79,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "tune").glob("*.toml
 
 
 class Stub:
-    """A laboratory whose metrics are closed forms of the parameters; `surfaces` by situation."""
+    """A laboratory whose metrics are closed forms of the parameters; `surfaces` gives one for each situation."""
 
     def __init__(self, spec, *surfaces, shortened=1.0):
         self.spec, self._known, self.runs, self.short_runs = spec, {}, 0, 0
@@ -144,7 +144,7 @@ def searched(name, seed, sampler=None):
 
 @pytest.mark.parametrize("name", SURFACES)
 def test_known_optima_are_found_within_five_percent(name):
-    """The median of ten searches of at most 60 runs, and more of them beat a random search than not."""
+    """The median of ten searches of at most 60 runs is near the optimum, and most of them beat random search."""
     found = [searched(name, seed) for seed in range(1, 11)]
     assert max(runs for _, runs in found) <= 60
     assert statistics.median(best for best, _ in found) <= 1.05 * SURFACES[name][3]
@@ -160,7 +160,7 @@ FRONTS = {
 
 @pytest.mark.parametrize("name", FRONTS)
 def test_searches_for_fronts_beat_random_ones(name, evidence):
-    """The area that the front of 60 settings dominates, in ten searches; NSGA-II is a random search of one key."""
+    """The area that the front of 60 settings dominates, in ten searches; with one key, NSGA-II is a random search."""
     parameters, surface = FRONTS[name]
     table = {"parameters": parameters, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "seeds": 1}
 
@@ -193,7 +193,7 @@ def test_several_objectives_and_halving():
 
 
 def recommended(spec, lab, starts=()):
-    """The setting and the search of a laboratory."""
+    """The recommended setting and the search of a laboratory."""
     seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
     found = Search(lab, list(spec.parameters.values()), starts, seeds["search"]).run()
     answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
@@ -203,7 +203,7 @@ def recommended(spec, lab, starts=()):
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
 def test_first_stop_prunes_and_finds_the_same(sampler):
-    """A shortened run has other values, a tenth, and the same order: the same answer in fewer whole runs."""
+    """A shortened run gives a tenth of the values in the same order, so fewer full runs find the same answer."""
     table = {"parameters": A | W, "objectives": [{"minimize": "drops"}], "sampler": sampler, "sensitivity": False}
     valleys = [
         lambda at: {"drops": 1 + math.log(number(at["a"]) / 60) ** 2 + ((at["w"] - 12) / 40) ** 2},
@@ -213,18 +213,18 @@ def test_first_stop_prunes_and_finds_the_same(sampler):
     (one, _), (other, trials) = (recommended(lab.spec, lab) for lab in labs)
     pruned = [trial for trial in trials if trial.state == "pruned"]
     assert sum(trial.shortened for trial in pruned) >= 20
-    # At the steps after the shortened run, settings still fall behind.
+    # At the steps after the shortened run, settings still fall behind the best and are pruned.
     assert sum(trial.seeds == 1 and not trial.shortened for trial in pruned) >= 2
-    assert 55 <= labs[1].short_runs <= 60  # a setting may be proposed twice
+    assert 55 <= labs[1].short_runs <= 60  # The search may propose a setting twice.
     assert labs[1].runs < labs[0].runs * 0.8
-    if sampler == "random":  # the proposals do not depend on the results
+    if sampler == "random":  # The proposals do not depend on the results.
         assert other == one
     else:
         assert valleys[0](other)["drops"] <= 1.05
 
 
 def test_the_front_reaches_from_end_to_end():
-    """Of a search with many points on the front, eight are checked: its ends, and the rest between them."""
+    """Of a front with many points, the search checks eight: both ends and points spread between them."""
     table = {"parameters": A, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "sensitivity": False}
     spec = spec_from_table(table)
     lab = Stub(spec, lambda at: {"drops": -math.log(number(at["a"])), "timeouts": math.log(number(at["a"]))})
@@ -242,7 +242,7 @@ def test_the_front_reaches_from_end_to_end():
 
 
 def test_first_stop_with_several_scenarios():
-    """The worst ratio to the first setting, midway between two optima: a thousandfold scale moves nothing."""
+    """The optimum of the worst ratio lies midway between two optima, even if one scale is 1000 times larger."""
     table = {"parameters": A, "objectives": [{"minimize": "drops"}], "first_stop": "1 ms", "sensitivity": False}
     spec = spec_from_table(table)
     lab = Stub(
@@ -257,7 +257,7 @@ def test_first_stop_with_several_scenarios():
 
 
 def test_first_stop_shortens_runs(tmp_path):
-    """Of the simulator: pruned settings have simulated the shortened time only."""
+    """With the simulator: pruned settings have simulated only the shortened time."""
     table = {"first_stop": "500 us", "trials": 10, "held_out": 2, "sensitivity": False}
     done = tune(SMALL, out=tmp_path / "out", play=False, **table)
     short = [one for one in done.record["trials"] if one["shortened"]]
@@ -273,16 +273,16 @@ def test_first_stop_shortens_runs(tmp_path):
 
 
 def test_unfinished_flows_make_percentiles_longer_not_shorter():
-    """The example of Kaplan and Meier's estimate: 1, 2+, 3, 4: S = 3/4, 3/4, 3/8, 0."""
+    """The example of the Kaplan-Meier estimate: 1, 2+, 3, 4 gives S = 3/4, 3/4, 3/8, 0."""
     samples = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "done": [True, False, True, True]})
     assert [kaplan_meier(samples, q) for q in (0.25, 0.5, 0.625, 0.9)] == [1.0, 3.0, 3.0, 4.0]
     assert kaplan_meier(samples.with_columns(pl.Series("done", [True, False, False, False])), 0.5) is None
 
 
 def test_prediction_intervals_cover_what_they_say():
-    """The counts of a skewed distribution with heavy tails, against the exact probabilities of Wilks."""
+    """The coverage counts of a skewed, heavy-tailed distribution match the exact probabilities of Wilks."""
     assert PredictionInterval(60, 1.0, 2.0).covers() == pytest.approx(59 / 61)
-    # Two values and one more: of the six orders, two have the third in the middle; of two more, 4 of 24 have both.
+    # Two values and one more: in two of six orders the third is in the middle; with two more, 4 of 24 orders have both.
     assert [PredictionInterval(2, 1.0, 2.0).covers(least, of) for least, of in ((1, 1), (2, 2))] == [1 / 3, 1 / 6]
     random, rounds = Random(1), 4000
     for n in (8, 60):
@@ -291,7 +291,7 @@ def test_prediction_intervals_cover_what_they_say():
             held_out = [random.lognormvariate(0.0, 2.0) for _ in range(n)]
             one = PredictionInterval(n, min(held_out), max(held_out))
             within.append(sum(one.low <= random.lognormvariate(0.0, 2.0) <= one.high for _ in range(20)))
-        # Three standard errors of the count of rounds.
+        # Three standard errors of the number of rounds.
         share, expected = sum(count >= 18 for count in within) / rounds, one.covers(18, 20)
         assert share == pytest.approx(expected, abs=3 * math.sqrt(expected * (1 - expected) / rounds))
         assert statistics.mean(within) / 20 == pytest.approx(one.covers(), abs=0.01)
@@ -299,7 +299,7 @@ def test_prediction_intervals_cover_what_they_say():
 
 
 def test_the_printed_interval_holds_on_unseen_seeds(tmp_path):
-    """Runs of the simulator: the recommended setting on seeds that neither the search nor the answer has used."""
+    """Simulator runs: the recommended setting on seeds that neither the search nor the answer has used."""
     done = tune(SMALL, out=tmp_path / "out", play=False, trials=4, held_out=60, sensitivity=False)
     (objective,) = done.record["recommended"]["objectives"]
     interval = objective["prediction"]
@@ -310,14 +310,14 @@ def test_the_printed_interval_holds_on_unseen_seeds(tmp_path):
     runs = [pf.run(source.resolve_with(done.recommended, seed=seed), progress=False) for seed in fresh]
     values = [pl.DataFrame(run.flows)["fct_us"].quantile(0.99, "linear") for run in runs]
     inside = sum(interval["low"] <= value <= interval["high"] for value in values)
-    # At least 34 of 40 lie in the range of 60 others with a probability of 99 %.
+    # At least 34 of 40 values lie in the range of 60 others with a probability of 99 %.
     assert PredictionInterval(60, 0.0, 1.0).covers(34, 40) > 0.99
     assert inside >= 34
 
 
 def test_formulas():
     facts = facts_of(Source.read(SMALL).resolve())
-    # Four hops of 2 us each way, a frame of 1538 B and an ACK of 84 B at 10 Gb/s on each.
+    # Four hops of 2 us in each direction, each with a frame of 1538 B and an ACK of 84 B at 10 Gb/s.
     assert facts.base_rtt == pytest.approx(4 * (2 * 2e-6 + (1538 + 84) * 8 / 1e10))
     paper, bolt = suggestions(facts, "switch.marker.k")
     assert paper.value == pytest.approx(1e10 * facts.base_rtt / 8 / 7)
@@ -362,7 +362,7 @@ def test_mistakes_say_what_and_where(entry):
 
 
 def test_unsafe_settings_cost_no_run(tmp_path):
-    """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are refused before any run."""
+    """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are rejected before any run."""
     lossless = SMALL.replace('"dctcp"', '"tcp_bolt"')
     ranged = {"parameters": {"switch.pfc.headroom": {"from": "1 KB", "to": "90 KB"}}}
     study = prepare(Source.read(lossless), spec_from_table(tomllib.loads(SMALL)["tune"] | ranged))
@@ -387,13 +387,13 @@ def answer_of(folder):
 
 
 def compared(record):
-    """What does not depend on who computed the runs."""
+    """The parts of a record that do not depend on the process that computed the runs."""
     record = json.loads(json.dumps(record))
     return {name: record[name] for name in ("recommended", "references", "sensitivity", "trials")}
 
 
 def test_killed_and_resumed(tmp_path):
-    """No run is done twice, and the recommendation is that of a search that nobody killed."""
+    """No run is computed twice, and the recommendation equals that of an undisturbed search."""
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     straight = tune(file, out=tmp_path / "a" / "out", play=False)
@@ -410,7 +410,7 @@ def test_killed_and_resumed(tmp_path):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    # A fast machine may end the search before the later kills; the first one comes after the first batch of many.
+    # A fast machine may end the search before the later kills; the first kill comes after the first of many batches.
     assert kills >= 1
     subprocess.run([*command, "--quiet"], check=True)
     assert computed(out / "runs") == straight.record["cost"]["runs"]
@@ -422,7 +422,7 @@ def test_killed_and_resumed(tmp_path):
 
 
 def test_shards_share_the_runs_and_find_the_same(tmp_path):
-    """Two processes on one folder, at the same time: every run once, and the answer of one process."""
+    """Two processes work on one folder at the same time: every run once, and the answer of a single process."""
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     straight = tune(file, out=tmp_path / "a" / "out", play=False)
@@ -449,7 +449,7 @@ def test_shards_share_the_runs_and_find_the_same(tmp_path):
 
 
 def test_a_shard_that_waits_says_so(tmp_path, monkeypatch, capsys):
-    """Of two shards one is never started."""
+    """One of two shards never starts."""
 
     def sleep(_):
         raise KeyboardInterrupt
@@ -471,7 +471,7 @@ def test_the_second_shard_prints_the_answer_too(tmp_path):
 
 
 def test_on_a_cluster(tmp_path):
-    """The workers of a Dask scheduler do all runs, and the answer is that of this machine."""
+    """The workers of a Dask scheduler compute all runs, and the answer equals that of this machine."""
     pytest.importorskip("distributed")
     from test_sweep_cluster import processes, scheduler, worker
 
@@ -486,7 +486,7 @@ def test_on_a_cluster(tmp_path):
     record = json.loads(there.stdout)
     assert record["cost"]["computed"] == computed(tmp_path / "b" / "out" / "runs") == straight.record["cost"]["runs"]
     assert compared(record) == compared(straight.record)
-    # Of each batch the scheduler's client is the writer: workers of this machine were not started.
+    # The scheduler's client writes every batch, because no workers were started on this machine.
     names = {path.name.split("+")[1] for path in (tmp_path / "b" / "out" / "runs" / "batches").iterdir()}
     assert len(names) == 1
 
@@ -517,7 +517,7 @@ def test_answer_and_page(tmp_path):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a fixture
-    """The setting, its intervals, what default and vendor give, and a chart; on a phone nothing is cut."""
+    """The setting, its intervals, the values of default and vendor, and a chart; on a phone nothing is cut off."""
     vendor = {"references": [{"name": "vendor", "set": {"switch.marker.k": "400 KB"}, "source": "a data sheet"}]}
     done = tune(SMALL, out=tmp_path / "out", play=False, trials=6, **vendor)
     (objective,) = done.record["recommended"]["objectives"]
@@ -535,7 +535,7 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     assert done.recommended["switch.marker.k"] in seen
     assert any(form(objective["confidence"]["low"]) in one and "prediction interval" in one for one in seen)
     assert {"recommended", "default", "vendor"} <= set(seen)
-    assert any("prediction interval" in one and "vendor" in one for one in seen)  # the chart
+    assert any("prediction interval" in one and "vendor" in one for one in seen)  # The chart of the answer.
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()
     page.wait_for_selector(".answer .canvas .main-svg")
@@ -588,7 +588,7 @@ def evidence(monkeypatch):
 
 
 def test_areas_that_fronts_dominate(evidence):
-    """A square, and two overlapping rectangles less their overlap."""
+    """The area of a square, and of two overlapping rectangles without counting the overlap twice."""
     assert evidence.hypervolume([[0.0, 0.0], [0.5, 0.5]]) == pytest.approx(1.1**2)
     assert evidence.hypervolume([[0.1, 0.6], [0.6, 0.1], [0.7, 0.7]]) == pytest.approx(1.0 * 0.5 * 2 - 0.5**2)
     assert evidence.hypervolume([[2.0, 0.0]]) == 0.0

@@ -1,4 +1,4 @@
-"""The dicts that the core gives have the keys and the types that `pauseframe.types` tells, no more and no less."""
+"""The dicts that the core returns have exactly the keys and types that `pauseframe.types` declares."""
 
 import importlib
 from types import NoneType
@@ -36,7 +36,7 @@ def test_runs(changes, tmp_path):
 
 def test_progress():
     seen: list[types.RunProgress] = []
-    # Told ten times a second: some ten million packet hops take longer on any machine.
+    # Progress is reported ten times a second, and some ten million packet hops take longer on any machine.
     long = 'topology = {kind = "fat_tree", k = 8}\nworkload = {kind = "permutation", size = "20 MB"}'
     pf.run(long, progress=seen.append)
     assert seen
@@ -79,7 +79,7 @@ def test_routes(tmp_path):
     seen: list[types.StageProgress] = []
     good = pf.plan_routes(topology, "order_pair", lanes=2, vlans=4, progress=seen.append)
     assert flaws(seen, list[types.StageProgress]) == []
-    # Around a ring of four, shortest paths wait for each other.
+    # Around a ring of four switches, shortest paths form a cyclic buffer dependency.
     bad = pf.plan_routes(topology, "shortest_path")
     for routes in (good, bad):
         report = routes.check(what_if=True, rows_budget=1)
@@ -94,7 +94,7 @@ def test_routes(tmp_path):
 
 
 def test_the_package_has_no_untyped_dict_at_its_borders():
-    """Public functions of the modules that others build on: what they take and give is told by a type."""
+    """Public functions that other code builds on declare a type for each argument and result."""
     for name in ("run", "flow", "results", "routing", "topology", "progress"):
         module = importlib.import_module(f"pauseframe.{name}")
         source = module.__loader__.get_source(module.__name__)  # type: ignore[union-attr]

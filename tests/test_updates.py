@@ -1,6 +1,6 @@
-"""Updates of routes, judged from their files alone: other code than plans or verifies them, cycles by NetworkX.
+"""Updates of routes, checked from their files by code independent of planner and verifier, with NetworkX for cycles.
 
-`python tests/test_updates.py 500` tries so many random updates (fail, add, move) over the 20 graphs.
+`python tests/test_updates.py 500` tries 500 random updates (fail, add, move) over the 20 graphs.
 """
 
 import csv
@@ -40,7 +40,7 @@ FABRICS = (
 
 
 class Wires:
-    """Who is at the other end of each port, by the names that tables use."""
+    """The peer of each port, by the names that tables use."""
 
     def __init__(self, topology):
         self.kind = {name: kind for name, kind, _ in topology.nodes()}
@@ -55,7 +55,7 @@ class Wires:
 
 
 class Table:
-    """A CSV file of tables: rows, lanes and, if there are any, senders."""
+    """A CSV file of forwarding tables: rows, lanes and, if present, senders."""
 
     def __init__(self, path):
         self.rows, self.lane, self.senders = {}, {}, set()
@@ -83,7 +83,7 @@ class Table:
 
 
 def walk(wires, rows, vlan, source, target):
-    """The (switch, port) pairs of a packet, and whether it arrives; None if it circles."""
+    """The (switch, port) pairs of a packet's path, and whether it arrives; None if the packet loops."""
     at = wires.switch_of[source]
     way: list[tuple[str, str]] = []
     own = wires.switch_of[target]
@@ -103,7 +103,7 @@ def walk(wires, rows, vlan, source, target):
 
 
 def routes(wires, table):
-    """The route of each (source, target) in each VLAN that leads there."""
+    """The route of each (source, target) in each VLAN that reaches the target."""
     found = {}
     for source in wires.hosts:
         for target in wires.hosts:
@@ -119,7 +119,7 @@ def routes(wires, table):
 
 
 def judge(wires, rows, lanes, sent):
-    """What is `sent` ((source, target, VLAN): route) arrives over `rows` by its route; no buffers wait in a circle."""
+    """Checks that all of `sent` ((source, target, VLAN): route) arrives by its route, without a buffer cycle."""
     waits = nx.DiGraph()
     for (source, target, vlan), way in sent.items():
         end = walk(wires, rows, vlan, source, target)
@@ -131,7 +131,7 @@ def judge(wires, rows, lanes, sent):
 
 
 def changed(topology, draw):
-    """`topology` with a link failed or added or a host moved; whether one failed; None if the draw does not suit."""
+    """`topology` with a link failed or added or a host moved, and whether a link failed; None for unusable draws."""
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
     what = draw.choice(["fail", "add", "move"])
@@ -152,13 +152,13 @@ def changed(topology, draw):
 
 
 def one_update(old, routes_before, new, failed, folder, draw):
-    """Plans an update, writes it and judges random moments of each of its steps; the new routes."""
+    """Plans an update, writes it, and checks random moments of each step; returns the new routes."""
     write_plan(routes_before, old, folder / "old")
     update = update_routes(routes_before, new, lanes=8, failed=failed)
     write_update(update, folder / "update")
     made = folder / "update"
     union = Wires(update["union"])
-    # On the graph of both topologies, since a moved host has another port there.
+    # The checks use the graph of both topologies, because a moved host has another port there.
     for state in ("before", "after"):
         (folder / f"{state}.csv").write_text(update[state].write("csv"))
     before, after, during = (Table(path) for path in (folder / "before.csv", folder / "after.csv", made / "during.csv"))
@@ -167,18 +167,18 @@ def one_update(old, routes_before, new, failed, folder, draw):
     late = {source: draw.random() < 0.5 for source in union.hosts}
     added = sorted(set(during.rows) - set(before.rows))
     for part in (0.3, 0.7):
-        # Step 1: some rows are there; everybody sends as before.
+        # Step 1: some new rows are installed; all hosts send as before.
         some = {row for row in added if draw.random() < part}
         rows = before.rows | {row: during.rows[row] for row in some}
         judge(union, rows, lanes, sent_before)
-        # Step 2: all rows are there; some hosts send by the new tables.
+        # Step 2: all new rows are installed; some hosts send by the new tables.
         mixture = {key: way for key, way in sent_before.items() if late[key[0]]}
         mixture |= {key: way for key, way in sent_after.items() if not late[key[0]]}
         judge(union, during.rows, lanes, mixture)
-        # Step 3: everybody sends by the new tables; some rows are gone.
+        # Step 3: all hosts send by the new tables; some old rows are removed.
         left = {row: port for row, port in during.rows.items() if row in after.rows or draw.random() < part}
         judge(union, left, lanes, sent_after)
-    # Hosts that stay reach each other afterwards too; one that moves is "(before)" where it was.
+    # Hosts that stay can reach each other afterwards too; a moved host is "(before)" at its old place.
     stay = set(union.hosts) & set(Wires(new).hosts)
     for source in sorted(stay):
         for target in sorted(stay):
@@ -205,7 +205,7 @@ def host_rows(rows, wires):
 
 
 def check_steps(old_plan, made):
-    """The old rows with the steps carried out are the new rows; rows have the names that they have in the plans."""
+    """The old rows with all steps applied equal the new rows; rows have the same names as in the plans."""
     plans, wires = [], []
     for plan in (old_plan, made / "plan"):
         table = Table(plan / "tables.csv")
@@ -233,7 +233,7 @@ FILES = ("1-add-rows.csv", "2-senders.csv", "3-remove-rows.csv", "diff.csv", "du
 
 
 def chain(fabric, count, seed, folder):
-    """Updates one after another, once with routes from memory and once with those of the files: the same files."""
+    """Successive updates, once with routes in memory and once with routes from files, give the same files."""
     draw = random.Random(seed)
     topology = pf.load_topology(fabric)
     routes = pf.plan_routes(topology, draw.choice(["order_pair", "up_down"]), vlans=2, seed=seed)
@@ -257,7 +257,7 @@ def chain(fabric, count, seed, folder):
 
 
 def with_another_host(topology, draw):
-    """`topology` with a host more, or one less: neither moves, so VLANs can keep their numbers."""
+    """`topology` with one host more or less; no host moves, so VLANs can keep their numbers."""
     graph = pf.to_networkx(topology)
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     hosts = [name for name, kind in kinds.items() if kind == "host"]

@@ -1,4 +1,4 @@
-"""The log that runs are played back from, the page that plays it, and the Perfetto trace."""
+"""The log of state changes, the page that replays it, and the Perfetto trace."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def storm_text():
 
 @pytest.fixture(scope="module")
 def storm(tmp_path_factory):
-    """Results of the how-to's scenario, with the tree of pauses."""
+    """Results of the how-to's scenario, with the pause tree."""
     folder = tmp_path_factory.mktemp("view") / "storm"
     text = storm_text().replace('every = "5 us" }', 'every = "5 us" }\npause_tree = true')
     pf.run(text, out=folder)
@@ -90,7 +90,7 @@ def test_sums_are_those_of_the_ports():
     assert total == {"marks": ports["ecn_marks"].sum(), "drops": ports["drops_buffer_full"].sum()}
     assert total["marks"] > 0
     assert total["drops"] > 0
-    # The largest backlog is less than twice the largest that made a row.
+    # The true largest backlog is less than twice the largest logged one.
     logged = log.filter(pl.col("kind") == "backlog").group_by("port").agg(pl.col("value").max())
     both = ports.with_columns(pl.col("port").cast(pl.String)).join(logged, on="port")
     assert len(both) >= 3
@@ -104,11 +104,12 @@ def test_loads_add_up_to_the_utilisation():
     log = pl.DataFrame(done.states).with_columns(pl.col("kind", "port").cast(pl.String))
     for port in pl.DataFrame(done.ports).with_columns(pl.col("port").cast(pl.String)).iter_rows(named=True):
         loads = log.filter((pl.col("kind") == "load") & (pl.col("port") == port["port"]))
-        # A value is about the interval that ends at its row, and stands until the interval before the next row.
+        # The value of a row applies to the interval that ends at the row's time; the value before it applies until that
+        # interval.
         steps = [(time - 7.0, value) for time, value in loads.select("time_us", "value").iter_rows()]
         until = [*(time for time, _ in steps[1:]), end][: len(steps)]
         area = sum((stop - begin) * value for (begin, value), stop in zip(steps, until, strict=True))
-        # Rounded to a tenth, and one tenth more or less is no row.
+        # Values are rounded to a tenth, and a change of one tenth makes no row.
         assert area / end == pytest.approx(port["utilisation"], abs=0.15), port["port"]
 
 
@@ -150,7 +151,7 @@ def test_a_ring_is_a_circle():
 
 
 def page_data(page):
-    """What the page holds of its runs."""
+    """The data of the runs in the page."""
     found = re.search(r'id="runs">(.*?)</script>', page, re.S)
     assert found
     return json.loads(found.group(1))

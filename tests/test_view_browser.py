@@ -1,6 +1,6 @@
-"""The player in a browser: it loads without a complaint, seeks, tells who began a storm, and shows a deadlock's cycle.
+"""The player in a browser: it loads without errors, seeks, names the origin of a storm, and shows a deadlock's cycle.
 
-Times are printed, not asserted. Needs Chromium; the test says so where there is none.
+The test prints times but does not assert them. The test needs Chromium, and is skipped with a message without it.
 """
 
 import shutil
@@ -68,7 +68,7 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser):
-    """Opens a page; at the end nothing may have been said on its console, and nothing asked of a network."""
+    """Opens a page; at the end its console must be empty, and the page must have sent no network request."""
     said, contexts = [], []
 
     def go(path, *, width=1400, height=900, scheme="light"):
@@ -89,7 +89,7 @@ def visit(browser):
 
 
 def ink(page):
-    """How many pixels of the map have the colour of pauses."""
+    """Number of pixels on the map with the colour of pauses."""
     return page.evaluate(
         """() => {
             const { canvas } = player.views[0], copy = new OffscreenCanvas(canvas.width, canvas.height);
@@ -125,7 +125,7 @@ def test_a_thousand_hosts(pages, visit):
 
 
 def test_a_seek_is_what_playing_gives(pages, visit):
-    """Key frames and what follows them are the same as all events from the beginning."""
+    """A key frame and the events after it give the same state as all events from the beginning."""
     page = visit(pages("storm", storm_text()))
     same = page.evaluate(
         """() => {
@@ -196,7 +196,10 @@ def test_keys_flows_and_clicks(pages, visit):
 
 
 def test_a_page_that_is_not_shown_says_nothing(pages, visit):
-    """It has no size then; drawing on that was an error on the console. Shown again, it is drawn."""
+    """A hidden page has no size, and drawing on it caused a console error.
+
+    The page is drawn when it is shown again.
+    """
     page = visit(pages("folded", storm_text()))
     page.get_by_role("button", name="most pauses").click()
     before = ink(page)

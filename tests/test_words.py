@@ -1,5 +1,4 @@
-"""Words: no page or comment sends readers to a document that the repository does not have, sources have keys, and what
-the field writes in one way is written in that way."""
+"""Wording rules: no reference to a missing document, sources have keys, and terms have one spelling."""
 
 import re
 import subprocess
@@ -18,7 +17,7 @@ OUTSIDE = [
     r"\bthe notes (want|say|propose)\b",
     r"\bSOURCES\.md\b",
 ]
-"""Names of documents that there are not."""
+"""Names of documents that do not exist."""
 WORDS = {
     r"\b[Tt]ime-outs?\b": "timeout",
     r"\b[Cc]an not\b": "cannot",
@@ -34,7 +33,7 @@ def tracked():
 
 
 def found(pattern, paths):
-    """Where a pattern is, line by line."""
+    """The lines on which a pattern occurs."""
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in paths
@@ -53,18 +52,18 @@ def test_no_document_outside_of_the_repository(pattern):
 
 
 def test_no_placeholder_is_left_in_a_page():
-    """A number that somebody meant to fill in later: @RATES@."""
+    """A number that an author meant to fill in later: @RATES@."""
     assert found(r"@[A-Z]+@", [path for path in FILES if path.suffix == ".md"]) == []
 
 
 @pytest.mark.parametrize(("pattern", "word"), WORDS.items())
 def test_the_words_of_the_field(pattern, word):
-    # The comments of the core are held to the last of them so far.
+    # For the comments of the core, only the last word is checked so far.
     assert found(pattern, FILES if word == "cannot" else PROSE) == [], f"write {word}"
 
 
 def test_one_word_has_one_meaning():
-    """As the glossary has it: a lane is a virtual lane (a slot is a port and a priority), a stream is one of draws."""
+    """As in the glossary, a lane is a virtual lane (a slot is a port and a priority), and a stream a random stream."""
     player = [path for path in FILES if ROOT / "python/pauseframe/view" in path.parents and "assets" not in path.parts]
     assert found(r"(?i)lane", player) == []
     docs = [path for path in FILES if path.suffix == ".md" and ROOT / "docs" in path.parents]
@@ -73,7 +72,7 @@ def test_one_word_has_one_meaning():
 
 
 def test_one_word_has_one_meaning_in_the_core():
-    """There too only what is about VLANs names a lane, and only draws come in streams."""
+    """In the core, too, the word lane is used only for VLANs, and the word stream only for random draws."""
     core = [path for path in FILES if ROOT / "crates/fabric/src" in path.parents]
     lanes = found(r"(?i)(?<!p)lane", [path for path in core if path.name != "vlan.rs"])
     assert [line for line in lanes if ".vlans" not in line and "tables" not in line] == []
@@ -89,7 +88,7 @@ def test_every_paper_is_cited_and_every_key_is_listed():
 
 
 def test_pages_that_are_named_exist():
-    """In comments and prose, beside the links that `make docs` checks."""
+    """Pages named in comments and prose exist; `make docs` checks links separately."""
     for path in FILES:
         for name in re.findall(r"\bdocs/[\w/-]+\.md\b(?!\.\w)", path.read_text(encoding="utf-8")):
             assert (ROOT / name).is_file(), f"{path.relative_to(ROOT)} names {name}"

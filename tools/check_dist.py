@@ -1,4 +1,4 @@
-"""Fails if a wheel or a source distribution lacks what it needs to work, or has what it should not."""
+"""Fails if a wheel or a source distribution lacks a file that it needs, or contains a file that it should not."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ IN_SDIST = (
 
 
 def needed() -> set[str]:
-    """The files of the package, as the checkout has them."""
+    """The files of the package in the checkout."""
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     return {f"pauseframe/{path.relative_to(PACKAGE)}" for path in files if path.suffix != ".so"}
 
 
 def problems(archive: Path) -> list[str]:
-    """What is wrong with the contents of an archive."""
+    """The missing and the superfluous files of an archive."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as file:
             names = set(file.namelist())
@@ -44,7 +44,7 @@ def problems(archive: Path) -> list[str]:
 
 
 def main() -> int:
-    """Checks the archives of a folder; the exit code."""
+    """Checks the archives of a folder; returns the exit code."""
     archives = [*Path(sys.argv[1]).glob("*.whl"), *Path(sys.argv[1]).glob("*.tar.gz")]
     wrong = [line for archive in archives for line in problems(archive)]
     if len(archives) != 2:

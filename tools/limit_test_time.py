@@ -1,9 +1,9 @@
-"""Runs a test binary of Rust's and ends it when one of its tests takes too long, with the name of that test.
+"""Runs a Rust test binary, and ends it with the name of the test if a test exceeds the time limit.
 
     cargo test --config "target.'cfg(all())'.runner = ['python3', '.../limit_test_time.py', '300']"
 
-libtest has no limit of its own, but it says "test NAME has been running for over 60 seconds"; with one test at a time
-it begins the line "test NAME ... " instead and does not end it.
+libtest has no time limit, but prints "test NAME has been running for over 60 seconds". With one test at a time, libtest
+instead begins the line "test NAME ... " and leaves the line unfinished.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SLOW = re.compile(r"^test (.+) has been running for over (\d+) seconds")
 ENDED = re.compile(r"^test (.+) \.\.\. \w")
 BEGUN = re.compile(r"^test (.+) \.\.\. $")
 EXIT_CODE = 124
-"""As of timeout(1)."""
+"""Exit code of timeout(1)."""
 
 
 class Watch:
-    """What a test binary has said so far."""
+    """The output of a test binary so far."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -32,7 +32,7 @@ class Watch:
         self.last_word = time.monotonic()
 
     def hear(self, text: str) -> None:
-        """Takes what it has written, in whatever pieces."""
+        """Processes a piece of the binary's output, of any size."""
         self.last_word = time.monotonic()
         *lines, self.line = (self.line + text).split("\n")
         for line in lines:
@@ -42,7 +42,7 @@ class Watch:
                 self.begun.pop(ended[1], None)
 
     def hanging(self) -> str | None:
-        """The test that has had its time, or what is known of it."""
+        """The test that exceeded the limit, or None if no name is known."""
         now = time.monotonic()
         for name, begin in self.begun.items():
             if now - begin > self.limit:
@@ -54,7 +54,7 @@ class Watch:
 
 
 def run(limit: float, command: list[str]) -> int:
-    """Its exit code; 124 if it was ended."""
+    """Runs the binary; returns its exit code, or 124 if the limit was exceeded."""
     watch = Watch(limit)
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process, selectors.DefaultSelector() as selector:
         assert process.stdout is not None

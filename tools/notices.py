@@ -1,8 +1,7 @@
-"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs it.
+"""Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs this script.
 
-The crates that are compiled in, as Cargo.lock has them, with the licence texts of their own folders; uPlot, which
-stands in the package and goes into every page of the player; and plotly.js, which goes from the Python package plotly
-into every report.
+The file covers the compiled crates of Cargo.lock, with the licence texts from their folders; uPlot, which is part of
+the package and of every page of the player; and plotly.js, which the Python package plotly puts into every report.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR
 
 
 def compiled_in() -> list[dict[str, Any]]:
-    """The crates of others in the extension module, by name and version; macros run at build time and stay outside."""
+    """Third-party crates in the extension module, by name and version, without procedural macros (build time only)."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -89,7 +88,7 @@ def _tidy(text: str) -> str:
 
 
 def crates_part() -> str:
-    """Each text once, after all crates that have it."""
+    """Each licence text once, after the names of all crates that use it."""
     having: dict[str, list[str]] = {}
     for package in compiled_in():
         name = f"{package['name']} {package['version']} ({package['license']})"
@@ -99,20 +98,20 @@ def crates_part() -> str:
 
 
 def uplot_part() -> str:
-    """The licence that stands beside the file."""
+    """The licence of uPlot, from the file beside it."""
     (licence,) = ASSETS.glob("uPlot-*.LICENSE")
     name = licence.stem.replace("-", " ", 1)
     return f"{LINE}\n{name}, part of every page of the player\n{LINE}\n{_tidy(licence.read_text(encoding='utf-8'))}\n"
 
 
 def plotly_part() -> str:
-    """The licence of the installed package."""
+    """The licence of the installed package plotly."""
     paths = [path for path in files("plotly") or [] if "dist-info" in str(path) and "LICENSE" in path.name.upper()]
     return PLOTLY + "\n".join(_tidy(path.read_text(encoding="utf-8")) for path in paths) + "\n"
 
 
 def notices() -> str:
-    """The whole file."""
+    """The text of the whole file."""
     return f"{crates_part()}\n{uplot_part()}\n{plotly_part()}"
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""docs/pitfalls.md and its figures from results: docs/pitfalls/page.md.in with the numbers of verdicts.json.
+"""Writes docs/pitfalls.md and its figures: docs/pitfalls/page.md.in with the numbers of verdicts.json.
 
-`make pitfalls`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares.
+Run `make pitfalls` after `pauseframe reproduce --record`; tests/test_reproduce.py compares the output.
 """
 
 import sys
@@ -15,23 +15,23 @@ from pauseframe.reproduce.spec import find_experiments, select, shipped_experime
 DOCS = Path(__file__).parents[1] / "docs"
 EXPERIMENTS = ("bolt/queueing", "bolt/fig02", "bolt/fig02_three", "bolt/fig04", "bolt/fig07")
 SEEDS = 1
-"""Figures are of one seed: lines over time are not those of a median."""
+"""Figures show one seed, because a median of time series is not a time series of a run."""
 
 
 def text() -> str:
-    """The page with its numbers."""
+    """The text of the page with its numbers."""
     known = expected.read(shipped_experiments())
     return why.Numbers({}, known, "quick", []).fill((DOCS / "pitfalls" / "page.md.in").read_text(encoding="utf-8"))
 
 
 def outcomes(out: Path) -> list[Outcome]:
-    """What its figures show; runs in `out` are kept."""
+    """The results that the figures show; runs in `out` are kept."""
     experiments = find_experiments()
     return reproduce([select(experiments, name)[0] for name in EXPERIMENTS], out, seeds=SEEDS, progress=False)
 
 
 def main() -> int:
-    """Writes page and figures."""
+    """Writes the page and its figures."""
     (DOCS / "pitfalls.md").write_text(text(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         for outcome in outcomes(Path(folder)):

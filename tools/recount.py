@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""docs/validation/papers.md and README's line about it: the verdicts of verdicts.json, counted.
+"""Writes docs/validation/papers.md and README's line about it: counts of the verdicts in verdicts.json.
 
-`make recount`, after `pauseframe reproduce --record`; tests/test_reproduce.py compares. With the verdicts.json that
-`pauseframe reproduce --seed 1001 --out FOLDER` writes, the page tells how far those agree:
+Run `make recount` after `pauseframe reproduce --record`; tests/test_reproduce.py compares the output. The page also
+states the agreement of other seeds, from each verdicts.json that `pauseframe reproduce --seed 1001 --out FOLDER`
+writes:
 
     tools/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
 UNSEEN = Path(__file__).parent / "unseen.json"
-"""By first seed and claim, the verdicts of the parts by five seeds that those of the page have not seen."""
+"""By first seed and claim: the verdicts of the parts for five seeds that the page's verdicts have not used."""
 LINE = re.compile(r"(?<=<!-- make recount -->\n).*\n")
 PAPERS = {
     "bolt": "TCP-Bolt (INFOCOM 2014)",
@@ -39,43 +40,53 @@ PAPERS = {
     "dctcp": "DCTCP (SIGCOMM 2010), recalled",
 }
 HANGING = """
-## What they hang on
+## What the verdicts depend on
 
-Experiments again with a key changed, medians of the same seeds with and without it: the parts of the claims in
-question, and every other part of the experiment that has another verdict then. `pauseframe reproduce EXPERIMENT
---set KEY=VALUE` does the same; `make switches` runs the list (`tools/switches.toml`).
+Each row repeats an experiment with one key changed, on the same seeds, and lists the parts whose verdict changes, with
+their medians before and after. `pauseframe reproduce EXPERIMENT --set KEY=VALUE` repeats one; `make switches` runs the
+list (`tools/switches.toml`).
 """
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
-# Beside the papers
+# Four papers, claim by claim
 
-Every claim of the papers has its bands in a table of their own (`python/pauseframe/experiments/claims.csv`), and there
-is [one rule](../how-to/reproduce-papers.md#verdicts): *reproduced* is the median of five seeds or more in its band,
-*shape only* is within a factor of 2 of the paper's number with the same sign and on the same side of 1, and a
-claim has the verdict of its worst part. These are the verdicts at the reduced size, of the seeds from 1 on;
-those of DCTCP's own paper rest on numbers recalled, not read.
+This page counts which claims of the papers the simulator reproduces, and says for each of the others what differs and
+why. [One rule](../how-to/reproduce-papers.md#verdicts) judges all of them. A claim is *reproduced* if the median of at
+least five seeds lies in the band that `python/pauseframe/experiments/claims.csv` gives for it. It has the right *shape
+only* if the median is within a factor of 2 of the paper's number, with the same sign and on the same side of 1. A claim
+with several parts has the verdict of its worst part. The first table is for the reduced size of the experiments and the
+seeds from 1 on. The numbers of DCTCP's own paper are recalled, not read.
 """
 FULL = """
 ## At the papers' size
 
-The reduced size of an experiment is the papers' where those runs are short. The others are run with `--full`,
-piece by piece. The shares are of the claims that were judged at that size.
+Short experiments have the papers' size already. The others run at that size with `--full`, piece by piece.
+Percentages are of the claims judged at that size. Runs with `--full` and the joint scan below have ideal clocks
+(`clocks = "ideal"`, docs/models/clocks.md): they are older than the default of real clocks.
 """
+DIFFERING = """
+## What differs
+
+The numbers are those of the papers' size where the experiment has run at that size.
+
+| claim | paper | here | verdict |
+|---|---|---|---|"""
+FOLDED = '<details markdown="1"><summary>{}</summary>\n'
 
 
 def judged() -> list[Judged]:
-    """Every claim with what is known of it."""
+    """Every claim with its recorded verdicts."""
     known = expected.read(shipped_experiments())
     return [(one, claim, known.get(claim.id, {})) for one in find_experiments() for claim in one.spec.claims]
 
 
 def page(claims: list[Judged]) -> str:
-    """The whole page."""
+    """The text of the whole page."""
     parts = [
         HEAD,
         *counts(claims, "quick"),
-        *full_size(claims),
         *differing(claims),
+        *full_size(claims),
         *hanging(),
         *scanned(),
         *edges(claims),
@@ -86,7 +97,7 @@ def page(claims: list[Judged]) -> str:
 
 
 def readme_line(claims: list[Judged]) -> str:
-    """What README says of it."""
+    """README's line about the page."""
     tally = Counter(verdict(one) for one in claims)
     waiting = f", and {tally['not run']} are not recorded yet" if tally["not run"] else ""
     return (
@@ -97,12 +108,12 @@ def readme_line(claims: list[Judged]) -> str:
 
 
 def verdict(one: Judged, size: str = "quick") -> Verdict:
-    """Of a claim; what was never recorded was not run."""
+    """The verdict of a claim; a claim that was never recorded counts as not run."""
     return one[2][size]["verdict"] if size in one[2] else "not run"
 
 
 def counts(claims: list[Judged], size: str) -> Iterator[str]:
-    """A row for each paper."""
+    """The table of counts, with one row for each paper."""
     yield f"\n| paper | claims | {' | '.join(VERDICTS)} | reproduced | or in shape |"
     yield "|---|" + "---|" * (len(VERDICTS) + 3)
     for key, name in PAPERS.items():
@@ -111,7 +122,7 @@ def counts(claims: list[Judged], size: str) -> Iterator[str]:
 
 
 def _counted(name: str, verdicts: list[Verdict]) -> str:
-    """The shares are of those that were run."""
+    """A row of counts; the shares refer to the claims that were run."""
     tally = Counter(verdicts)
     run = len(verdicts) - tally["not run"]
     right = tally["reproduced"], tally["reproduced"] + tally["shape only"]
@@ -120,7 +131,7 @@ def _counted(name: str, verdicts: list[Verdict]) -> str:
 
 
 def full_size(claims: list[Judged]) -> Iterator[str]:
-    """The same counts at the papers' size, what is another verdict there, and what was not run."""
+    """The counts at the papers' size, the verdicts that differ there, and the claims that were not run at that size."""
     yield FULL.rstrip("\n")
     yield from counts(claims, "full")
     waiting = Counter(one[0].id for one in claims if "full" not in one[2])
@@ -129,7 +140,7 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
         yield f"\nNot run at that size yet: {', '.join(names)}."
     refused = [f"{claim.id} ({few})" for _, claim, sizes in claims if (few := _too_few(sizes.get("full")))]
     if refused:
-        yield f"\nRun at that size and not judged: {', '.join(refused)}."
+        yield f"\nRun at that size but not judged: {', '.join(refused)}."
     changed = [one for one in claims if "full" in one[2] and verdict(one) != verdict(one, "full")]
     if changed:
         yield "\n| claim | reduced size | | papers' size | |\n|---|---|---|---|---|"
@@ -138,7 +149,7 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
 
 
 def _too_few(known: Known | None) -> str:
-    """Why a claim that was run was not judged; empty otherwise."""
+    """The reason why a claim that was run was not judged; otherwise empty."""
     if known is None or known["verdict"] != "not run":
         return ""
     samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
@@ -146,7 +157,7 @@ def _too_few(known: Known | None) -> str:
 
 
 def _at(one: Judged, size: str) -> str:
-    """The verdict, and the parts that have another one at the other size."""
+    """The verdict of a claim at a size, and the parts whose verdict differs at the other size."""
     other = one[2]["full" if size == "quick" else "quick"]["parts"]
     rows = zip(one[1].parts, one[2][size]["parts"], other, strict=False)
     moved = [
@@ -158,7 +169,7 @@ def _at(one: Judged, size: str) -> str:
 
 
 def scanned() -> Iterator[str]:
-    """How far the joint scans have come, and what any setting of them gives for each part."""
+    """Progress of the joint scans, and the range of each part's values over all settings."""
     for one in find_experiments():
         if one.spec.stages:
             rows = scan.read(one.known_scan)
@@ -167,16 +178,18 @@ def scanned() -> Iterator[str]:
 
 
 def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
-    """Of the settings that have come beyond the first stage, whose single seed ranks and measures nothing."""
+    """Ranges over the settings that passed the first stage, whose single seed serves only to rank."""
     present = next((row for row in rows if row["axes"] == one.spec.present), None)
     if not rows or present is None:
         return
     last = [row["counts"]["reproduced"] for row in rows if row["stage"] == max(row["stage"] for row in rows)]
     yield (
-        f"Of {len(present['parts'])} parts the best of the last stage have {max(last)} in their bands "
-        f"({last.count(max(last))} of {len(last)} settings), this paper's present one "
-        f"{present['counts']['reproduced']} in stage {present['stage']}. Of the {len(rows)} settings with three seeds "
-        "or more:\n"
+        f"The best settings of the last stage have {max(last)} of {len(present['parts'])} parts in their bands "
+        f"({last.count(max(last))} of {len(last)} settings do); the present setting has "
+        f"{present['counts']['reproduced']}, in stage {present['stage']}.\n"
+    )
+    yield FOLDED.format(
+        f"The smallest and largest value of each part, over {len(rows)} settings with three or more seeds"
     )
     yield "| part | band | in the band | smallest | largest | present |\n|---|---|---|---|---|---|"
     parts = {f"{claim.id}.{n}": p for of in one.scored for claim in of.claims for n, p in enumerate(claim.parts, 1)}
@@ -185,55 +198,63 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
         held = sum(row["parts"][name] == "reproduced" for row in rows)
         shown = map(_number, (min(numbers, default=None), max(numbers, default=None), present["numbers"][name]))
         yield f"| {name} {_cell(part.title)} | {part.band_text} | {held} of {len(rows)} | {' | '.join(shown)} |"
+    yield "\n</details>"
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
-    """What is not reproduced, and why; by the papers' size where that was run."""
-    yield "\n## What is not reproduced, and why\n\nWith the numbers of the papers' size where there are any.\n"
-    yield "| claim | paper | here | verdict | why |\n|---|---|---|---|---|"
+    """Claims that are not reproduced, with reasons; at the papers' size where it was run."""
+    yield DIFFERING
+    reasons = []
     for _, claim, sizes in claims:
         known = sizes.get("full", sizes.get("quick"))
         if known is not None and known["verdict"] != "reproduced":
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
-            cells = claim.text, claim.claimed, here, known["verdict"], known["why"] or _too_few(known)
-            yield f"| {claim.id} {' | '.join(map(_cell, cells))} |"
+            yield f"| {claim.id} {' | '.join(map(_cell, (claim.text, claim.claimed, here, known['verdict'])))} |"
+            reasons.append(f"- **{claim.id}** {_cell(known['why'] or _too_few(known))}")
+    yield "\n### Why\n"
+    yield from reasons
 
 
 def hanging() -> Iterator[str]:
-    """What was measured by switching keys."""
+    """Results that were measured by switching keys."""
     yield HANGING
     yield from switches.table()
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
-    """Numbers that other seeds may judge otherwise."""
-    yield "\n## At the edge\n\nAs many other seeds may well give these numbers of the reduced size another verdict.\n"
-    yield "| part | here | seeds | band |\n|---|---|---|---|"
+    """Numbers at the edge of a verdict, which other seeds may judge differently."""
+    rows = []
     for _, claim, sizes in claims:
         pairs = zip(claim.parts, sizes["quick"]["parts"] if "quick" in sizes else [], strict=False)
         for number, (part, found) in enumerate(pairs, start=1):
             if found["at_edge"]:
                 low, high = found["interval"] or (None, None)
                 here = f"{_number(found['median'])} ({_number(low)} to {_number(high)})"
-                cells = f"{claim.id}.{number} {part.title}", here, str(len(found["by_seed"])), part.band_text
-                yield f"| {' | '.join(map(_cell, cells))} |"
+                cells = f"{claim.id}.{number} {part.title}", here, part.band_text
+                rows.append(f"| {' | '.join(map(_cell, cells))} |")
+    yield "\n## Close to the edge of a band\n"
+    yield f"{len(rows)} parts have a median close to an edge of the band: other seeds could change their verdict.\n"
+    yield FOLDED.format("The parts, with median, interval and band")
+    yield "| part | here | band |\n|---|---|---|"
+    yield from rows
+    yield "\n</details>"
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
-    """How far the verdicts of other seeds agree, and which do not."""
+    """Agreement of the verdicts of other seeds, and the verdicts that differ."""
     yield "\n## With other seeds\n"
-    yield "The same experiments at the reduced size, judged by five other seeds each. These runs are kept"
-    yield "(`tools/unseen.json`) as the simulator made them then: what it has changed since is in the verdicts above,"
-    yield "not in these, so a part may differ by either.\n"
-    yield "| seeds from | papers that were run | parts | with the verdict above | claims | with the verdict above |"
+    yield "Five other seeds each judge the same experiments at the reduced size. `tools/unseen.json` keeps their"
+    yield "verdicts as the simulator gave them then, so later changes of the simulator can also make a part differ.\n"
+    yield "| seeds from | papers | parts | same verdict | claims | same verdict |"
     yield "|---|---|---|---|---|---|"
-    others: list[str] = []
+    lists: list[str] = []
     for seed, found in json.loads(UNSEEN.read_text(encoding="utf-8")).items():
         parts: list[bool] = []
         whole: list[bool] = []
         papers: set[str] = set()
+        others: list[str] = []
         for experiment, claim, sizes in claims:
             if claim.id not in found or verdict((experiment, claim, sizes)) == "not run":
                 continue
@@ -244,12 +265,13 @@ def unseen(claims: list[Judged]) -> Iterator[str]:
             whole.append(sizes["quick"]["verdict"] == max(found[claim.id], key=VERDICTS.index))
             for number, (part, other) in enumerate(zip(known, found[claim.id], strict=True), start=1):
                 if part["verdict"] != other:
-                    edge = "at the edge" if part["at_edge"] else "**not listed above**"
-                    others.append(f"| {seed} | {claim.id}.{number} | {part['verdict']} | {other} | {edge} |")
+                    mark = "" if part["at_edge"] else "**"
+                    others.append(f"{mark}{claim.id}.{number} {part['verdict']} → {other}{mark}")
         shares = [f"{len(one)} | {sum(one)} ({sum(one) / len(one):.1%})" for one in (parts, whole)]
         yield f"| {seed} | {', '.join(key for key in PAPERS if key in papers)} | {' | '.join(shares)} |"
-    yield "\n| seeds from | part | above | by these | |\n|---|---|---|---|---|"
-    yield from others
+        lists.append(f"- Seeds from {seed}: {', '.join(others)}.")
+    yield "\nParts with another verdict; those in bold are not close to an edge:\n"
+    yield from lists
 
 
 def take_unseen(seed: str, files: list[str]) -> None:
@@ -263,8 +285,8 @@ def take_unseen(seed: str, files: list[str]) -> None:
 
 
 def loosened(claims: list[Judged]) -> Iterator[str]:
-    """Bands and measures that are not those of the table."""
-    yield "\n## Bands that are not the table's\n\n| part | band | why |\n|---|---|---|"
+    """Bands and measures that deviate from the standard table."""
+    yield "\n## Bands that differ from claims.csv\n\n| part | band | why |\n|---|---|---|"
     for _, claim, _ in claims:
         for number, part in enumerate(claim.parts, start=1):
             if part.instead:
@@ -280,7 +302,7 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Writes page and line."""
+    """Writes the page and README's line."""
     if sys.argv[1:2] == ["--unseen"]:
         take_unseen(sys.argv[2], sys.argv[3:])
     claims = judged()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What claims hang on: experiments again with a key changed (tools/switches.toml), kept in tools/switches.json.
+"""Finds the settings that claims depend on: repeats experiments with a changed key, and keeps tools/switches.json.
 
-`make switches` runs what is not there yet; `make recount` shows it on docs/validation/papers.md. A row of the list has
-`experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are shown whatever comes out; others where their
-verdict is another one) and `text`, what it shows.
+`make switches` runs the missing rows of tools/switches.toml; `make recount` shows the results on
+docs/validation/papers.md. A row has `experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are always
+shown; other claims are shown if their verdict changes) and `text`, the conclusion.
 """
 
 import json
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Switch:
-    """A row of the list."""
+    """A row of tools/switches.toml."""
 
     experiment: str
     set: Settings
@@ -39,12 +39,12 @@ class Switch:
 
     @property
     def key(self) -> str:
-        """By which its results are kept."""
+        """The name under which the results are kept."""
         return f"{self.experiment} {json.dumps(self.set, sort_keys=True)} {self.seeds}"
 
 
 class Moved(TypedDict):
-    """A part with and without the change, medians of the same seeds."""
+    """A part with and without the change, as medians over the same seeds."""
 
     part: str
     title: str
@@ -54,21 +54,21 @@ class Moved(TypedDict):
 
 
 Kept = dict[str, dict[str, dict[str, float]]]
-"""By switch and part, the number of each seed."""
+"""The numbers by switch, part and seed."""
 
 
 def switches() -> list[Switch]:
-    """The list."""
+    """The rows of tools/switches.toml."""
     return [Switch(**row) for row in tomllib.loads(LIST.read_text(encoding="utf-8"))["switch"]]
 
 
 def kept() -> Kept:
-    """What was run."""
+    """The results that tools/switches.json stores."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
 
 
 def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
-    """The numbers of all parts of its experiment, by seed."""
+    """The numbers of all parts of the experiment, by seed."""
     (experiment,) = select(find_experiments(), switch.experiment)
     (outcome,) = reproduce([experiment], out, seeds=switch.seeds, changes=switch.set, jobs=1, progress=False)
     if outcome.failures:
@@ -81,7 +81,7 @@ def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
 
 
 def moved(switch: Switch, numbers: dict[str, dict[str, float]], known: Verdicts) -> Iterator[Moved]:
-    """Parts of its claims, and all others that have another verdict with the same seeds."""
+    """The parts of the row's claims, and all other parts whose verdict changes with the same seeds."""
     for name, part in _parts(switch).items():
         claim, _, number = name.rpartition(".")
         after = numbers.get(name, {})
@@ -103,29 +103,35 @@ def _parts(switch: Switch) -> dict[str, Part]:
 
 
 def experiment_of(switch: Switch) -> Experiment:
-    """The experiment that it changes."""
+    """The experiment that the row changes."""
     return select(find_experiments(), switch.experiment)[0]
 
 
+FEW = 3
+"""Maximum number of parts that a row names although their verdict stays."""
+
+
 def table() -> Iterator[str]:
-    """Markdown: a row a part."""
+    """The Markdown table, with one row for each part."""
     results, known = kept(), expected.read(shipped_experiments())
-    yield "| experiment, with | part | before | with it | verdict | |\n|---|---|---|---|---|---|"
+    yield "| experiment, with | parts whose verdict changes | what that shows |\n|---|---|---|"
     for switch in switches():
         if switch.key in results:
-            yield from _rows(switch, list(moved(switch, results[switch.key], known)))
+            yield _row(switch, list(moved(switch, results[switch.key], known)))
 
 
-def _rows(switch: Switch, rows: list[Moved]) -> Iterator[str]:
+def _row(switch: Switch, rows: list[Moved]) -> str:
     change = ", ".join(f"`{key} = {_shown(value)}`" for key, value in switch.set.items())
-    head, text = f"`{switch.experiment}`, {change}", switch.text
-    if not rows:
-        yield f"| {head} | no part | | | all as before | {text} |"
-    for row in rows:
-        verdict = row["verdicts"][1] if row["verdicts"][0] == row["verdicts"][1] else " → ".join(row["verdicts"])
-        before = "-" if row["before"] is None else f"{row['before']:.3g}"
-        yield f"| {head} | {row['part']} {row['title']} | {before} | {row['after']:.3g} | {verdict} | {text} |"
-        head, text = "", ""
+    changed = [_changed(row) for row in rows if row["verdicts"][0] != row["verdicts"][1]]
+    same = [row["part"] for row in rows if row["verdicts"][0] == row["verdicts"][1]]
+    if same:
+        changed.append(f"same verdict: {', '.join(same) if len(same) <= FEW else f'{len(same)} others'}")
+    return f"| `{switch.experiment}`, {change} | {'; '.join(changed) or 'none'} | {switch.text} |"
+
+
+def _changed(row: Moved) -> str:
+    before = "-" if row["before"] is None else f"{row['before']:.3g}"
+    return f"{row['part']} {row['title']}: {before} → {row['after']:.3g}, {' → '.join(row['verdicts'])}"
 
 
 def _shown(value: object) -> str:
@@ -135,7 +141,7 @@ def _shown(value: object) -> str:
 
 
 def main() -> int:
-    """Runs what is not kept, keeps each as soon as it is there; what is not in the list any more goes."""
+    """Runs the missing rows, keeps each result at once, and drops results of rows that were removed."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / "switches"
     results = {switch.key: numbers for switch in switches() if (numbers := kept().get(switch.key)) is not None}
     for switch in switches():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How far the answers of docs/how-to/tune.md hold: on seeds that nobody has used, and beside random search.
+"""Tests the answers of docs/how-to/tune.md on seeds that no search has used, and compares them with random search.
 
     tools/tune_evidence.py unseen examples/tune/incast_timers.toml --out FOLDER
     tools/tune_evidence.py random examples/tune/ecn_before_pfc.toml --set workload.0.stop="1 ms" --out FOLDER
 
 `unseen` counts how many of 20 further seeds lie in the printed prediction interval and keep the constraints. `random`
-repeats the search and a random search with as many runs, for ten seeds of the search, and compares what they have found
-on the seeds of the search: the best value, or the area that the front dominates (hypervolume).
+repeats the search and a random search with as many runs, for ten seeds of the search, and compares their results on the
+seeds of the search: the best value, or the area that the front dominates (hypervolume).
 """
 
 import argparse
@@ -27,13 +27,13 @@ from pauseframe.tune.trials import Simulations, per_seed, violations
 FURTHER = 20
 REPETITIONS = 10
 TIE = 0.01
-"""Results that differ by less, as a share of the larger, are a tie."""
+"""Results that differ by a smaller share of the larger one are a tie."""
 BEYOND = 1.1
-"""The corner that a hypervolume is measured from, the range of each objective over all fronts being 1."""
+"""Reference corner of the hypervolume, with the range of each objective over all fronts scaled to 1."""
 
 
 def main() -> None:
-    """Reads the command line, and does one of the two."""
+    """Reads the command line, and runs one of the two tests."""
     options = _options()
     source = Source.read(options.file)
     source.set(changes_of(options.set))
@@ -79,7 +79,7 @@ def unseen(study: Study, out: Path, jobs: int | None) -> None:
 
 
 def beside_random(study: Study, out: Path, jobs: int | None) -> None:
-    """Prints what both searches found in each repetition, and the count of wins, ties and losses of ours."""
+    """Prints the results of both searches in each repetition, and the number of wins, ties and losses of the search."""
     runs = IncrementalSweep(out / "random", jobs=jobs)
     found = []
     try:
@@ -110,7 +110,7 @@ def _best(found: Outcome, study: Study) -> object:
 
 
 def scores(found: Sequence[tuple[Outcome, Outcome]], objectives: Sequence[Objective]) -> list[list[float]]:
-    """Of each pair, larger is better: the negative of the best value, or the hypervolume."""
+    """The scores of each pair of outcomes: the negative of the best value, or the hypervolume; larger is better."""
     signs = [one.sign for one in objectives]
     fronts = [[[_signed(one.values, signs) for one in outcome.complete] for outcome in pair] for pair in found]
     if len(signs) == 1:
@@ -130,7 +130,7 @@ def _signed(values: Sequence[float], signs: Sequence[float]) -> list[float]:
 
 
 def _front(points: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Points of two objectives that no other dominates, by the first."""
+    """The non-dominated points of two objectives, sorted by the first objective."""
     front: list[list[float]] = []
     for one in sorted(map(list, points)):
         if not front or one[1] < front[-1][1]:
@@ -149,7 +149,7 @@ def hypervolume(points: Sequence[Sequence[float]]) -> float:
 
 
 def verdict(ours: float, other: float) -> str:
-    """How ours did beside the other."""
+    """The result of the search against the other search: win, tie or loss."""
     if abs(ours - other) <= TIE * max(abs(ours), abs(other)):
         return "tie"
     return "win" if ours > other else "loss"

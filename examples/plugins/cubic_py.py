@@ -108,7 +108,7 @@ class Cubic:
 
 
 def update(self, cwnd, acked, mss, now):
-    """Sets `cnt`, the segments to be acknowledged for one more of window, at most once a tick."""
+    """Sets `cnt`, the number of ACKed segments per segment of window growth, at most once per tick."""
     self.w_est_acked += acked
     since = max(now - self.last_time, 0)
     if self.last_cwnd == cwnd and since <= pf.SECOND // self.tick // 32 and self.cnt > 0:
@@ -141,7 +141,7 @@ def target(self, ticks):
 
 
 def follow_reno(self, cwnd, mss):
-    """Keeps up with the window that Reno would have."""
+    """Follows the window that Reno would have."""
     step = max(cwnd * self.friendly_scale >> 3, 1) * mss
     segments = max(self.w_est_acked - 1, 0) // step
     self.w_est += segments
@@ -151,7 +151,10 @@ def follow_reno(self, cwnd, mss):
 
 
 def leaves_slow_start(self, window, ack, delay):
-    """HyStart (Ha and Rhee 2008): the ACKs of a round come for long, or with a longer RTT. Times in microseconds."""
+    """HyStart (Ha and Rhee 2008):
+
+    ends slow start if the ACKs of a round span a long time or the RTT grows. Times in microseconds.
+    """
     if self.found:
         return False
     now = ack.now // pf.MICROSECOND
@@ -169,7 +172,7 @@ def leaves_slow_start(self, window, ack, delay):
 
 
 def train_is_long(self, window, ack, now):
-    """The ACKs of this round come for half of the smallest RTT, or longer."""
+    """The ACKs of this round span half of the smallest RTT or more."""
     if max(now - self.last_ack, 0) > ACK_DELTA:
         return False
     self.last_ack = now

@@ -14,8 +14,8 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 `pandas.DataFrame.from_arrow(run.flows)` and DuckDB take them without copying.
 """
 
-# ruff: noqa: F405 (the names of _later.py are all in its own list)
-from pauseframe import _interrupt as _interrupt  # first: Ctrl-C while the command is being loaded
+# ruff: noqa: F405 (_later.py declares all of these names in its __all__)
+from pauseframe import _interrupt as _interrupt  # must be first: handles Ctrl-C while the command loads
 from pauseframe import _table_names
 from pauseframe._core import (
     FabricError,
@@ -108,11 +108,11 @@ OF_PLUGINS = {
     "include_dir",
     "slow_start",
 }
-"""The names of `plugins`: a plug-in file needs these alone."""
+"""The names of the module `plugins`; a plug-in file needs only these names."""
 
 
 def __getattr__(name: str) -> object:
-    """The names of `_later.py`, when they are first asked for (PEP 562)."""
+    """Loads a name of `_later.py` on first access (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in OF_PLUGINS:

@@ -1,4 +1,4 @@
-"""`python -m pauseframe`."""
+"""Entry point of `python -m pauseframe`."""
 
 from pauseframe.cli import main
 

@@ -1,7 +1,7 @@
-"""What besides the settings under study may decide the difference of two runs.
+"""Causes other than the varied settings that may explain the difference between two runs.
 
-`compare`, reports and the demo write it into the cell that shows the difference, so that nobody quotes a number whose
-reason is another: unfinished flows, SYNs that a marker dropped, unequal memory.
+`compare`, reports and the demo write these causes into the cell that shows the difference, so that nobody quotes a
+number that has another cause: unfinished flows, SYNs that a marker dropped, unequal memory.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Of a run, or of the runs of one variant: what a comparison of completion times depends on."""
+    """Conditions of a run, or of the runs of one variant, that affect a comparison of completion times."""
 
     label: str
     flows: int
     unfinished: int
     syns_dropped: int
-    """SYNs that markers dropped because they are not ECN-capable."""
+    """Number of SYNs that markers dropped because SYNs are not ECN-capable."""
     lossless: bool
     buffer: str
-    """Policy and size of the switches' buffers."""
+    """Policy and size of the switch buffers."""
     held: float | None
-    """The most that a switch held, in bytes; None in results of old versions."""
+    """Peak occupancy of the fullest switch in bytes; None in results of old versions."""
 
     @classmethod
     def together(cls, label: str, runs: Sequence[Conditions]) -> Conditions:
-        """The runs of one variant as one."""
+        """Combines the conditions of all runs of one variant."""
         held = [run.held for run in runs if run.held is not None]
         return cls(
             label,
@@ -46,12 +46,12 @@ class Conditions:
 
     @property
     def memory(self) -> tuple[str, bool, str, float | None]:
-        """As `lossless_caution` takes it."""
+        """The conditions in the form that `lossless_caution` takes."""
         return self.label, self.lossless, self.buffer, self.held
 
 
 def other_causes(first: Conditions, other: Conditions) -> list[str]:
-    """Short texts for the cell that compares `other` with `first`; empty where nothing else differs.
+    """Short texts for the cell that compares `other` with `first`; empty if nothing else differs.
 
     >>> lossy = Conditions("dctcp", 18, 16, 0, False, "per_port of 225 KB", 2e5)
     >>> bolt = Conditions("bolt", 18, 0, 3, True, "per_port of 225 KB", 2.3e6)
@@ -73,7 +73,7 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
 
 
 def brief_causes(first: Conditions, other: Conditions) -> list[str]:
-    """The same without numbers, for tables whose notes have them."""
+    """Like `other_causes`, without numbers, for tables whose notes state the numbers."""
     causes = {
         "flows unfinished": first.unfinished or other.unfinished,
         "SYNs dropped": first.syns_dropped or other.syns_dropped,
@@ -87,7 +87,7 @@ def _memory_differs(first: Conditions, other: Conditions) -> bool:
 
 
 def unfinished(count: int, flows: int) -> str:
-    """How many flows have no completion time."""
+    """A text with the number of flows that have no completion time."""
     return f"{format_count(count)} of {format_count(flows)} flows unfinished"
 
 

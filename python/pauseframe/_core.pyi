@@ -1,4 +1,7 @@
-"""The compiled half of pauseframe: parse, resolve, run, read tables. Use the names in `pauseframe` instead."""
+"""The compiled core of pauseframe: parses, resolves and runs scenarios, and reads tables.
+
+Users import these names from `pauseframe` instead.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -60,21 +63,23 @@ __all__ = [
 __version__: str
 
 class ScenarioError(ValueError):
-    """The scenario is wrong. `problems` has one entry for every mistake."""
+    """A scenario has mistakes; `problems` has one entry for every mistake."""
 
     problems: list[Problem]
-    """Each: path ("switch.pfc.xon"), place ("incast.toml:12", "--set"), value (as written, or ""), message (what is
-    allowed), hint (nearest key, or "")."""
+    """Each entry: path ("switch.pfc.xon"), place ("incast.toml:12", "--set"), value (as written, or ""), message, hint.
+
+    The message states the allowed values; the hint is the nearest key, or "".
+    """
 
 class RunError(RuntimeError):
-    """The run could not be carried out: the output folder, the disk, an internal assertion."""
+    """A run failed because of the output folder, the disk or an internal assertion."""
 
 class InputError(RunError):
-    """What was asked for is not possible as it stands: a name that is none, a folder that is taken."""
+    """A request is impossible, such as for an unknown name or for an output folder that already exists."""
 
 @final
 class Table:
-    """A table in Arrow's memory layout (`__arrow_c_stream__`): polars, pandas, pyarrow and DuckDB take it as it is."""
+    """A table in Arrow's memory layout (`__arrow_c_stream__`); polars, pandas, pyarrow and DuckDB read it directly."""
 
     @property
     def num_rows(self) -> int: ...
@@ -85,7 +90,7 @@ class Table:
 
 @final
 class Resolved:
-    """A complete scenario."""
+    """A resolved scenario: every key has a value."""
 
     @property
     def name(self) -> str: ...
@@ -93,32 +98,40 @@ class Resolved:
     def seed(self) -> int: ...
     @property
     def has_plugins(self) -> bool:
-        """Whether it uses a congestion control that was loaded."""
+        """True if the scenario uses a congestion control of a plug-in."""
     @property
     def has_kernel(self) -> bool:
         """Whether its hosts are those of a Linux kernel."""
     @property
     def toml(self) -> str:
-        """Every key with its value; resolves to itself."""
+        """The scenario as TOML, every key with its value; resolving this text gives an equal scenario."""
     @property
     def warnings(self) -> list[str]: ...
     @property
     def too_large(self) -> Problem | None:
-        """Why `run` refuses it without `force_large`: an entry like those of `ScenarioError.problems`, with the
-        estimated size of what it would record in its message."""
+        """The reason why `run` refuses the scenario without `force_large`, or None.
+
+        The reason is an entry as in `ScenarioError.problems`, whose message gives the estimated size of the recordings.
+        """
     def with_seed(self, seed: int) -> Resolved:
-        """The same scenario with another seed, on the same graph: what `resolve` gives for it, in a fraction of the
-        time."""
+        """The same scenario with another seed on the same graph.
+
+        The result equals that of `resolve`, but takes a fraction of the time.
+        """
     def headroom(self) -> list[HeadroomRow]:
-        """The headroom of lossless classes, links that are alike in one row: each term of 802.1Qbb Annex O (`_ns`),
-        what the link needs and what the switch gives (`_bytes`). Empty without PFC."""
+        """The headroom of lossless classes, with one row for each group of equal links; empty without PFC.
+
+        A row has each term of 802.1Qbb Annex O (`_ns`), and the needed and the reserved headroom (`_bytes`).
+        """
     def explain(self) -> list[tuple[str, str, str]]:
-        """(path, value, origin) of every key in the order of the file; origin: "file", "--set", "preset tcp_bolt",
-        "default", "computed: ..."."""
+        """(path, value, origin) of every key in the order of the file.
+
+        Origins are "file", "--set", "preset tcp_bolt", "default", "computed: ...".
+        """
 
 @final
 class Run:
-    """What came of a run."""
+    """The results of a run."""
 
     @property
     def summary(self) -> Summary: ...
@@ -126,14 +139,14 @@ class Run:
     def interrupted(self) -> bool: ...
     @property
     def finished(self) -> bool:
-        """Whether it came to an end of its own: its status is "complete" or "deadlock"."""
+        """True if the run ended without an interruption: its status is "complete" or "deadlock"."""
     @property
     def peak_rss_bytes(self) -> int | None: ...
     @property
     def manifest_json(self) -> str:
-        """What `manifest.json` of a results folder would say, on one line."""
+        """The content of the results folder's `manifest.json`, on one line."""
     def packed(self) -> list[tuple[str, bytes]]:
-        """The tables that have rows, each an Arrow IPC stream compressed with Zstandard, for `unpack_tables`."""
+        """The non-empty tables, each an Arrow IPC stream compressed with Zstandard, for `unpack_tables`."""
     @property
     def flows(self) -> Table: ...
     @property
@@ -165,8 +178,11 @@ def resolve(
     overrides: Sequence[tuple[str, str]] = ...,
     seed: int | None = None,
 ) -> Resolved:
-    """Parses and resolves a scenario. `overrides` are (path, TOML value or bare word). Raises ScenarioError; RunError
-    for an internal error, with its place, as all functions here do; KeyboardInterrupt on Ctrl-C."""
+    """Parses and resolves a scenario; `overrides` are pairs (path, TOML value or bare word).
+
+    Raises ScenarioError for mistakes, KeyboardInterrupt on Ctrl-C and, like all functions of this module, RunError with
+    the source line for an internal error.
+    """
 
 def run(
     scenario: Resolved,
@@ -180,113 +196,127 @@ def run(
     programs: list[tuple[str, str]] = ...,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> Run:
-    """Runs to the end, or until a signal (Ctrl-C): what was recorded is kept and `interrupted` is true. A signal while
-    the results are written raises KeyboardInterrupt; the folder then says that the run is not complete.
+    """Runs a scenario to its end, or until Ctrl-C; then the results so far are kept, and `interrupted` is true.
 
-    No more than `threads` share the network (0: no more than there are idle cores), and no more than pay off, unless
-    `divide`: all of them, one for each switch with hosts at most. `progress` is called about ten times a second with
-    sim_time_s, stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished. The GIL is released
-    in between. Raises RunError; ScenarioError if it would record more than is sensible
-    (`Resolved.too_large`) and `force_large` is false.
+    Ctrl-C while the results are being written raises KeyboardInterrupt; the manifest then marks the run as incomplete.
+    At most `threads` threads run the network (0: at most one per idle core), and fewer if more would not help; with
+    `divide`, exactly `threads` threads, but at most one for each switch with hosts. `progress` is called about ten
+    times per second with sim_time_s, stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished.
+    Between these calls the GIL is released. Raises RunError if the run fails, and ScenarioError if the scenario would
+    record too much (`Resolved.too_large`) and `force_large` is false.
     """
 
 def register_plugin(
     module: str, address: int, *, file: str, sha256: str, text: str | None = None, interpreted: bool = False
 ) -> str:
-    """Adds the congestion control that the `pauseframe_cc` at `address` describes, and returns its name in scenarios,
-    "MODULE:NAME". Who calls this keeps the memory valid until the process ends. Raises InputError."""
+    """Adds the congestion control that the `pauseframe_cc` at `address` describes.
+
+    Returns its name in scenarios, "MODULE:NAME". The caller keeps the memory valid until the process ends. Raises
+    InputError for an invalid description.
+    """
 
 def loaded_plugins() -> list[tuple[str, str]]:
-    """The loaded congestion controls: name, documentation."""
+    """The loaded congestion controls: the name and the documentation of each."""
 
 def congestion_control_contract(name: str) -> list[tuple[str, str, str | None]]:
-    """The contract of congestion controls, judged for one of them: each rule, what it demands, and how it was broken,
-    or None. Raises InputError if there is none of this name."""
+    """Checks a congestion control against the contract: (rule, requirement, violation or None) for each rule.
+
+    Raises InputError for an unknown name.
+    """
 
 def term_hint(word: str, known: list[str]) -> str | None:
-    """What to say of a term of the field that is none of `known`; None for any other word."""
+    """The error message for a term of the field that is not in `known`; None for any other word."""
 
 def read_table(path: str) -> Table:
-    """Reads a Parquet file. Raises RunError if it is none, or damaged."""
+    """Reads a Parquet file. Raises RunError if the file is damaged or in another format."""
 
 _Column = tuple[str, Sequence[bool | int | float | str | None]]
 
 def unpack_tables(name: str, parts: Sequence[bytes], columns: Sequence[_Column]) -> Table:
-    """The rows of packed tables `name`, one after another, with further columns that have a value for each part. Of no
-    parts, the empty table. Raises RunError for damaged parts, or if there is no such table."""
+    """Joins the rows of packed tables `name`, and adds columns with one value for each part.
+
+    Without parts, returns the empty table. Raises RunError for damaged parts, or for an unknown table.
+    """
 
 def table_of(columns: Sequence[_Column]) -> Table:
-    """A table of these columns: truth values, whole numbers, numbers or texts; None is a missing value."""
+    """Makes a table of the given columns of Booleans, integers, floats or texts; None is a missing value."""
 
 @final
 class ParquetWriter:
-    """A Parquet file that is written in parts; it must not be there before."""
+    """Writes a new Parquet file in parts; the file must not exist."""
 
     def __new__(cls, path: str) -> ParquetWriter: ...
     def write(self, table: Table) -> None:
-        """Appends rows. Raises OSError."""
+        """Appends the rows of a table. Raises OSError."""
     def close(self) -> None:
-        """Writes what is left, to the disk. Raises OSError."""
+        """Writes the remaining rows, and syncs the file. Raises OSError."""
 
 def columns() -> list[dict[str, str]]:
-    """Every column of the tables of a run and of a run at flow level: page of the reference, table, name, type, doc."""
+    """Every column of the tables of packet-level and flow-level runs: page of the reference, table, name, type, doc."""
 
 def options() -> list[dict[str, str]]:
-    """Every key of a scenario file: path, when (the choice under which it exists, or ""), type, default, doc."""
+    """Every key of a scenario file: path, when (the condition under which it exists, or ""), type, default, doc."""
 
 def schema() -> str:
-    """A JSON Schema (draft 2020-12) of scenario files: types, units, ranges, names, and which kind has which keys."""
+    """A JSON Schema (draft 2020-12) of scenario files, with types, units, ranges, names, and the keys of each kind."""
 
 def explain_transport(preset: str, stack: str | None = None) -> list[dict[str, str]]: ...
 def stacks() -> dict[str, str]: ...
 def preset_docs() -> dict[str, str]: ...
 def presets() -> dict[str, dict[str, str]]:
-    """Transport presets: name to its row of values."""
+    """Transport presets: the name of each, with its keys and values."""
 
 class FabricError(ValueError):
-    """A topology, tables or a plan are not possible: what is wrong, where, and what would do."""
+    """A topology, forwarding tables or a plan are impossible; the message gives fault, place and remedy."""
 
 @final
 class Topology:
-    """A fabric: hosts, switches, links. See `pauseframe.load_topology`."""
+    """A fabric: its hosts, switches and links. See `pauseframe.load_topology`."""
 
     @staticmethod
     def read(path: str, *, format: str | None = None, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
-        """A file in an interchange format, by default the one of its extension. Raises FabricError with the line."""
+        """Reads a file in an interchange format, by default that of the file's extension.
+
+        Raises FabricError with the line of a mistake.
+        """
     @staticmethod
     def parse(text: str, format: str, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
-        """The same from text. Formats: graphml, node-link, hpcc, htsim, containerlab, ibnetdiscover."""
+        """Parses a text in the format graphml, node-link, hpcc, htsim, containerlab or ibnetdiscover."""
     @staticmethod
     def family(text: str) -> Topology:
-        """A family with its parameters: "fat_tree:k=6"; `families()` lists them."""
+        """Generates a topology of a family with parameters, such as "fat_tree:k=6"; `families()` lists the families."""
     @staticmethod
     def of_scenario(scenario: Resolved) -> Topology: ...
     @property
     def notes(self) -> list[str]:
-        """What was assumed or left out when it was read."""
+        """Notes about data that the reader assumed or left out."""
     def nodes(self) -> list[tuple[str, str, int | None]]:
-        """(name, "host" or "switch", level)."""
+        """The nodes as (name, "host" or "switch", level)."""
     def links(self) -> list[tuple[str, str, int, float]]:
-        """(one end, other end, bits per second, delay in microseconds) by link number; rate and delay from the one
-        end to the other."""
+        """The links by number, as (one end, other end, bits per second, delay in microseconds).
+
+        Rate and delay are those from the one end to the other.
+        """
     def ports(self) -> list[tuple[str, str]]:
-        """The names of the two ports of each link, as tables and reports have them: "leaf0:eth3"."""
+        """The names of the two ports of each link, as in tables and reports: "leaf0:eth3"."""
     def _repr_html_(self) -> str:
-        """The picture that notebooks show."""
+        """A picture of the topology for notebooks."""
     def statistics(self) -> TopologyStatistics:
-        """hosts, switches, fabric_links, host_links, rates, switch_ports, hosts_per_switch, diameter, distance_mean,
-        bisection, problems."""
+        """Statistics: hosts, switches, fabric_links, host_links, rates, switch_ports, and more.
+
+        The other entries are hosts_per_switch, diameter, distance_mean, bisection and problems.
+        """
     def write(self, format: str) -> str:
-        """The text of a file; everything but ibnetdiscover can be written."""
+        """The topology as the text of a file, in any format except ibnetdiscover."""
     def without(self, links: Sequence[int]) -> Topology:
-        """The topology without some links, by number. The other ports keep their names."""
+        """The topology without the links with the given numbers; all other ports keep their names."""
 
     def levels(self) -> dict[str, int] | None:
-        """The level of every node, hosts at 0: as named, or by distance from the hosts if that is consistent."""
+        """The level of every node, with hosts at 0: from names, or from the distance to the hosts if consistent."""
     def with_single_ports(self) -> Topology:
-        """The topology with every further port of a host that has several links as a host of its own, "NAME.PORT"."""
+        """The topology in which each additional link of a host leads to a host "NAME.PORT"."""
     def with_hosts(self, per_switch: int, *, rate: str = "10 Gbps", delay: str = "1 us") -> Topology:
-        """The topology with hosts "SWITCH-host1" ... at every switch, if it has none. Raises FabricError."""
+        """The topology with hosts "SWITCH-host1" ... at every switch. Raises FabricError if it already has hosts."""
 
 @final
 class Routes:
@@ -294,16 +324,16 @@ class Routes:
 
     @property
     def notes(self) -> list[str]:
-        """What was assumed or left out when they were read."""
+        """Notes about data that the reader assumed or left out."""
     @property
     def vlans(self) -> list[tuple[int, int]]:
-        """(VLAN, its lane)."""
+        """The VLANs, each with its lane, as (VLAN, lane)."""
     @property
     def steps(self) -> int | None:
-        """The steps that the plan took, up to the end of the search if that was cut short; None if nobody counted."""
+        """Number of steps until the end of the search, or until Ctrl-C; None if the steps were not counted."""
     @property
     def interrupted(self) -> bool:
-        """Whether the search was cut short."""
+        """True if Ctrl-C ended the search early."""
     def check(
         self,
         *,
@@ -312,21 +342,28 @@ class Routes:
         examples: int = 10,
         progress: Callable[[StageProgress], None] | None = None,
     ) -> RouteReport:
-        """The verifier's report, as in docs/reference/routing.md: can_deadlock, clean, shortest_cycle, loops,
-        black_holes, unreachable, tables, what_if, ..., and text, a summary for people."""
+        """The verifier's report, as in docs/reference/routing.md: can_deadlock, clean, shortest_cycle, loops, and more.
+
+        The other entries are black_holes, unreachable, tables, what_if, ..., and text, a summary for people.
+        """
     def table_use(self) -> TableUse:
-        """switch (with the most rows), rows (one per VLAN and host),
-        rows_by_switch (one per VLAN and switch with hosts), vlans."""
+        """The table size: switch (with the most rows), rows (one per VLAN and host), rows_by_switch, vlans.
+
+        `rows_by_switch` counts one row per VLAN and switch with hosts.
+        """
     def fit(self, budget: int, *, by_switch: bool = False) -> None:
         """Raises FabricError if a switch needs more rows than `budget`."""
     def pairs_lost(self, links: Sequence[int]) -> tuple[int, int]:
-        """Ordered pairs of switches with hosts that no VLAN serves with these links (by number) down, and all pairs."""
+        """Number of ordered pairs of switches that no VLAN serves if the given links are down, and of all pairs."""
     def route(self, vlan: int, source: str, destination: str) -> list[str]:
-        """The egress ports on the way, the sender's first, to where the packet arrives or is lost."""
+        """The egress ports of a route, from the sender's port to the place where the packet arrives or is lost."""
     def write(self, format: str) -> str:
-        """The tables as "csv" or "json"."""
+        """The tables as text in the format "csv" or "json"."""
     def write_file(self, path: str, format: str) -> None:
-        """The same into a file, "parquet" too; it and csv row by row, so that large tables need no further memory."""
+        """Writes the tables into a file in the format "csv", "json" or "parquet".
+
+        The formats csv and parquet are written row by row, so that large tables need no additional memory.
+        """
 
 def plan_routes(
     topology: Topology,
@@ -347,14 +384,15 @@ def plan_routes(
     first_vlan: int = 1,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Routes:
-    """Deadlock-free tables by one of `engines()`. Raises FabricError; KeyboardInterrupt on Ctrl-C.
+    """Plans deadlock-free tables with one of `engines()`. Raises FabricError, and KeyboardInterrupt on Ctrl-C.
 
-    auto and order_pair search within `budget` seconds of one core (default 10, with effort "best" 60), proof included;
-    it is counted in steps of about a nanosecond, so the result is the same on every machine. For these the first Ctrl-C
-    ends the search and keeps the best plan so far, whose `Routes.steps` say when: `steps` ends a search there again.
+    The engines auto and order_pair search for `budget` seconds on one core (default 10, with effort "best" 60),
+    including the proof. The budget is counted in steps of about a nanosecond, so the result is the same on every
+    machine. For these two engines, the first Ctrl-C ends the search and keeps the best plan so far. `Routes.steps`
+    gives the number of steps until then, and the argument `steps` ends another search at the same point.
 
-    `protect` is "link", "switch" or "two_links": the failures, one at a time, that backup VLANs are for; or `groups`,
-    lists of link numbers that fail together. `effort` is "fast", "normal" or "best".
+    Backup VLANs protect against one failure at a time of the kind `protect`: "link", "switch" or "two_links"; or of one
+    of `groups`, lists of link numbers that fail together. `effort` is "fast", "normal" or "best".
     """
 
 def read_routes(
@@ -365,11 +403,10 @@ def read_routes(
     addresses: str | None = None,
     lanes: dict[int, int] | None = None,
 ) -> Routes:
-    """Tables from a plan folder, a file (csv, parquet, json, opensm) or a folder of SWITCH.json.
+    """Reads tables from a plan folder, a file (csv, parquet, json, opensm) or a folder of SWITCH.json files.
 
-    The latter hold what `bridge -j fdb show` prints.
-
-    `addresses` is a CSV file with the header address,node; `lanes` says VLAN by VLAN what the tables do not.
+    A SWITCH.json file holds the output of `bridge -j fdb show`. `addresses` is a CSV file with the header address,node;
+    `lanes` gives the lanes of VLANs that the tables do not give.
     """
 
 def update_routes(
@@ -380,24 +417,24 @@ def update_routes(
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> PlannedUpdate:
-    """Tables for another topology near the ones in use, as `pauseframe.routing.write_update` writes them down.
+    """Plans tables for another topology close to the tables in use, for `pauseframe.routing.write_update`.
 
-    topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of old and new),
-    changes (switch, destination, (VLAN, port) before, the same after), mixes (whether old and new routes together have
-    no cycle), moved_hosts, lost_before (pairs of hosts), and on the graph of both topologies (union): before, during,
-    after. `lanes` is the most that may be used, by default one more than the old tables have. `failed`: the links that
-    are gone are down already. Raises FabricError.
+    The result has topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of
+    old and new), changes (switch, destination, (VLAN, port) before and after), mixes (whether old and new routes
+    together have no cycle), moved_hosts, lost_before (pairs of hosts), and on the graph of both topologies (union):
+    before, during, after. `lanes` is the maximum number of lanes, by default one more than the old tables have.
+    `failed` means that removed links are already down. Raises FabricError.
     """
 
 def engines() -> dict[str, str]:
-    """Routing engines by name, with a line of help."""
+    """Routing engines by name, each with a line of help."""
 
 def families() -> dict[str, str]:
-    """Families of topologies by name, with their parameters."""
+    """Topology families by name, with their parameters."""
 
 @final
 class FlowRun:
-    """What came of a scenario at flow level."""
+    """The results of a scenario at flow level."""
 
     @property
     def summary(self) -> FlowSummary: ...
@@ -433,26 +470,27 @@ def flow_rates(
     bound: float | None = None,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> list[SteadyRates]:
-    """Max-min fair rates of a static demand, one dict for each seed (which draws demand and routes): seed, flows,
-    throughput_bps (a host), rate_bps {mean, min, p1, p50, p99, max}, hops_mean, bound_bps (lower, upper) or None.
+    """Max-min fair rates of a static demand, one dict for each seed, which draws demand and routes.
 
-    Without `routes`, every flow takes a shortest path by hash (ECMP). `bound` is the relative gap to which what any
-    routing could give every pair at once is bounded.
+    A dict has seed, flows, throughput_bps (per host), rate_bps {mean, min, p1, p50, p99, max}, hops_mean, bound_bps
+    (lower, upper) or None. Without `routes`, a hash selects a shortest path for every flow (ECMP). `bound` is the
+    relative gap between the bounds on the rate that any routing could give every pair at once.
     """
 
 def link_headroom(
     rate_bps: int, delay_ps: int, max_frame: int, *, reaction_ps: int, lossless: int = 1
 ) -> dict[str, int]:
-    """The headroom of one lossless class of one link by IEEE 802.1Qbb Annex O, both directions alike, as a scenario's.
+    """The headroom of one lossless class of a link by IEEE 802.1Qbb Annex O, as in scenarios.
 
-    `max_frame`: the largest frame in bytes, without preamble and gap; `lossless`: number of lossless classes. Terms:
-    frame_ahead_ps, pause_frames_ps, delay_back_ps, reaction_ps, last_frame_ps, delay_ps; arriving_bytes (what the link
-    carries in their sum), crossing_bytes (the frame that crosses XOFF, but for a byte), total_bytes.
+    Both directions of the link are equal. `max_frame` is the largest frame in bytes, without preamble and gap;
+    `lossless` is the number of lossless classes. The terms are frame_ahead_ps, pause_frames_ps, delay_back_ps,
+    reaction_ps, last_frame_ps and delay_ps; arriving_bytes (bytes that arrive during the sum of these times),
+    crossing_bytes (the frame that crosses XOFF, less one byte) and total_bytes.
     """
 
 def shortest_path_cycle(topology: Topology) -> list[tuple[str, str, str, str]]:
-    """A shortest cycle of buffers that wait for each other if packets take any shortest path (ECMP); empty if none.
+    """The shortest cyclic buffer dependency if packets take any shortest path (ECMP); empty without one.
 
-    Each: (egress port whose buffer is held, egress port that is waited for, sender and receiver of a route that does).
-    Raises FabricError if a pair of hosts has no path or a host has not exactly one link.
+    Each entry is (egress port whose buffer is held, egress port that packets wait for, sender and receiver of such a
+    route). Raises FabricError if a pair of hosts has no path, or a host does not have exactly one link.
     """

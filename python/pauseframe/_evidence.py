@@ -1,4 +1,4 @@
-"""Which figures of the calibration vouch for a transport preset (`calibration.json`, written by `make calibrate`)."""
+"""The calibrated figures that support a transport preset (`calibration.json`, written by `make calibrate`)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from pauseframe import _core
 
 STACK = "linux"
-"""The stack that stands beside a kernel."""
+"""The stack that the calibration compared with a kernel."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The calibration's scenarios with the same transport."""
+    """The calibration's scenarios that use the same transport."""
 
     kernel: str
     scenarios: dict[str, tuple[int, int]]
-    """Figures inside their bands and all figures, by scenario."""
+    """By scenario: number of figures inside their bands, and number of all figures."""
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Figures inside their bands, and all."""
+        """Number of figures inside their bands, and number of all figures."""
         inside, figures = zip(*self.scenarios.values(), strict=True)
         return sum(inside), sum(figures)
 
@@ -33,14 +33,14 @@ class Evidence:
         return f"{self.kernel}: {inside} of {figures} figures"
 
     def record(self) -> dict[str, Any]:
-        """For --json."""
+        """The evidence as a record for --json."""
         inside, figures = self.counts
         rows = {name: {"inside": some, "figures": every} for name, (some, every) in self.scenarios.items()}
         return {"kernel": self.kernel, "inside": inside, "figures": figures, "scenarios": rows}
 
 
 def evidence_for(preset: str, stack: str) -> Evidence | None:
-    """What vouches for a preset on a stack: scenarios of presets with the same values there. None if nothing does."""
+    """The evidence for a preset on a stack, from scenarios of presets with equal values; None without evidence."""
     if stack != STACK:
         return None
     known = _calibration()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ENDING = "partial"
 HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
-"""The name of this machine; the module `socket` takes longer to load than to ask the system."""
+"""Name of this machine, without the module `socket`, which loads more slowly than a system call."""
 
 
 def write_text(path: Path, text: str, *, sync: bool = False) -> Path:
@@ -34,7 +34,7 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
     remove_leftovers(path)
     partial = _partial(path)
     try:
-        with partial.open("xb") as file:  # O_EXCL: not if anything has the name, a link neither
+        with partial.open("xb") as file:  # O_EXCL: fails if the name exists, even as a symbolic link
             file.write(content)
             if sync:
                 file.flush()
@@ -46,7 +46,7 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A new file that replaces `path` at the end if the caller succeeds. The caller syncs it if needed."""
+    """Yields a new file that replaces `path` if the caller succeeds; the caller syncs the file if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     partial = _partial(path)
@@ -83,7 +83,7 @@ def _swap(new: Path, place: Path) -> None:
         new.rename(place)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=f".{ENDING}", dir=place.parent))
-    place.rename(old)  # onto an empty folder, which POSIX allows
+    place.rename(old)  # POSIX allows a rename onto an empty folder
     try:
         new.rename(place)
     except OSError:
@@ -114,10 +114,10 @@ def _is_no_file(path: Path) -> bool:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this machine runs; a zombie does not count."""
+    """True if a process of this machine runs; a zombie process counts as ended."""
     with suppress(OSError, IndexError):
         if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False  # a zombie: its parent has not waited for it yet
+            return False  # a zombie process, for which its parent has not waited yet
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,45 +1,45 @@
-"""Ctrl-C on the command line: one line, exit code 130, no traceback, at any moment.
+"""Ctrl-C on the command line gives one line, exit code 130 and no traceback, at any moment.
 
-Imported before anything else, so that it also holds while the package and its libraries are being loaded; it uses
-only what the interpreter has in it, since whatever is loaded from a file before the guard stands is unguarded. Programs
-that import pauseframe keep the handling of signals that they have, and a command that was started with Ctrl-C ignored
-(in the background of a script, by nohup) goes on ignoring it.
+This module is imported first, so that the guard also works while the package and its libraries load. The module uses
+only built-in modules of the interpreter, because an import from a file before the guard would be unprotected. Programs
+that import pauseframe keep their own signal handlers. A command that starts with Ctrl-C ignored (in the background of a
+script, or under nohup) continues to ignore it.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # the module `signal` is this one with enums around it
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` is loaded from a file
+TYPE_CHECKING = False  # the module `typing` would be loaded from a file
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
 
 EXIT_CODE = 130
-"""128 and the number of SIGINT, as shells have it."""
+"""Exit code of an interrupted command: 128 plus the number of SIGINT, as in shells."""
 PROGRAM = "pauseframe"
 
 
 IS_COMMAND = os.path.basename(sys.argv[0] if sys.argv else "") in (PROGRAM, "-m")  # noqa: PTH119 (nothing loaded yet)
-"""Whether this process is the command, or `python -m pauseframe`: while that is looked for, its name is "-m"."""
+"""True if this process is the command or `python -m pauseframe`, whose name is "-m" during the module search."""
 arrived = False
-"""Whether Ctrl-C was pressed: then an error is most likely its doing, and nobody waits for what it says."""
+"""True after Ctrl-C: a later error is then probably a consequence of the interrupt, and its message is not shown."""
 
 
 def leave_at_once(_signal: int = 0, _frame: "FrameType | None" = None) -> "NoReturn":
-    """Ends the process where it stands; for when nothing has begun or all is done."""
+    """Ends the process at once, before any work has begun or after all work is done."""
     os.write(2, b"interrupted\n")
     os._exit(EXIT_CODE)
 
 
 def guard_start() -> None:
-    """From here until a command begins, Ctrl-C ends the process at once."""
+    """From this call until a command begins, Ctrl-C ends the process at once."""
     _handle_by(leave_at_once)
 
 
 def allow() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt."""
+    """From this call on, Ctrl-C raises KeyboardInterrupt."""
     _handle_by(_raise)
 
 
@@ -50,7 +50,7 @@ def _raise(_signal: int, _frame: "FrameType | None") -> "NoReturn":
 
 
 def ignore() -> None:
-    """From here on the process is about to end by itself."""
+    """From this call on, Ctrl-C is ignored, because the process is about to end."""
     _handle_by(signal.SIG_IGN)
 
 
@@ -58,7 +58,7 @@ def _handle_by(handler: "Callable[[int, FrameType | None], Any] | int") -> None:
     if IS_COMMAND and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         try:
             signal.signal(signal.SIGINT, handler)
-        except ValueError:  # another thread than the main one, which has no say
+        except ValueError:  # only the main thread may set handlers
             return
 
 

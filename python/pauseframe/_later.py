@@ -1,4 +1,4 @@
-"""The public names that are loaded on first use: seventy scenario classes take longer to import than a small run."""
+"""Public names that load on first use, because seventy scenario classes take longer to import than a small run."""
 
 from pauseframe import _table_names
 from pauseframe.flow import run_flows

@@ -1,7 +1,7 @@
-"""The one rule for percentiles: with fewer than ten samples beyond it, a percentile is marked as unsure, everywhere.
+"""The common rule for percentiles: a percentile with fewer than ten samples beyond it is marked as unsure.
 
-Terminal, reports, `compare`, `reproduce` and the demo ask this file, and show the mark in the same way: a question mark
-after the number, greyed where the medium has colours, and one line that explains it.
+Terminal, reports, `compare`, `reproduce` and the demo all use this file, and show the mark in the same way: a question
+mark after the number, greyed where the medium has colours, and one line that explains the mark.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ENOUGH_BEYOND = 10
-"""Samples beyond a percentile without which it says little: the next run would give another value."""
+"""Minimum number of samples beyond a percentile; with fewer, the next run would give another value."""
 MARK = "?"
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-"""Percentiles by the names that summaries give them."""
+"""Quantiles by the names that summaries use."""
 TITLES = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 EXPLANATION = f"{MARK}: fewer than {ENOUGH_BEYOND} samples lie beyond this percentile."
 
 
 def beyond(samples: float, share: float) -> float:
-    """How many of `samples` lie beyond the percentile of `share`, on its nearer side.
+    """Expected number of `samples` beyond the percentile of `share`, on the side of the nearer extreme.
 
     >>> round(beyond(1613, 0.999), 1), beyond(40, 0.5)
     (1.6, 20.0)
@@ -30,12 +30,12 @@ def beyond(samples: float, share: float) -> float:
 
 
 def is_few(beyond: float) -> bool:
-    """Whether so many samples beyond a percentile are too few."""
-    return beyond < ENOUGH_BEYOND * (1 - 1e-9)  # 1000 samples of p99 are enough, whatever rounding says
+    """True if the number of samples beyond a percentile is too small."""
+    return beyond < ENOUGH_BEYOND * (1 - 1e-9)  # 1000 samples suffice for p99 despite rounding errors
 
 
 def is_unsure(samples: float, share: float) -> bool:
-    """Whether too few samples lie beyond a percentile. The median counts as a percentile too.
+    """True if too few samples lie beyond a percentile. The median counts as a percentile too.
 
     >>> is_unsure(999, 0.99), is_unsure(1000, 0.99), is_unsure(18, 0.5), is_unsure(0, 0.5)
     (True, False, True, True)
@@ -44,7 +44,7 @@ def is_unsure(samples: float, share: float) -> bool:
 
 
 def marked(text: str, samples: float | None, share: float) -> str:
-    """The text of a percentile with its mark. None: the number of samples is not known, nothing is marked.
+    """The text of a percentile with its mark. If the number of samples is unknown (None), the text gets no mark.
 
     >>> marked("12.6 ms", 216, 0.999), marked("692 µs", 216, 0.9), marked("–", 0, 0.99)
     ('12.6 ms ?', '692 µs', '–')
@@ -55,7 +55,7 @@ def marked(text: str, samples: float | None, share: float) -> str:
 
 
 def explanation(texts: Iterable[str]) -> str:
-    """The line below numbers of which some are marked; empty where none is.
+    """The line below a table that explains the mark; empty if no number is marked.
 
     >>> explanation(["12.6 ms ?", "3"]), explanation(["3"])
     ('?: fewer than 10 samples lie beyond this percentile.', '')
@@ -64,7 +64,7 @@ def explanation(texts: Iterable[str]) -> str:
 
 
 def share_of(metric: str) -> float | None:
-    """The percentile that a metric of a summary names; None if it names none.
+    """The percentile that a metric of a summary names; None if the metric is not a percentile.
 
     >>> share_of("fct_us.p999"), share_of("fct_us.p99.to_10KB"), share_of("fct_us.mean"), share_of("drops")
     (0.999, 0.99, None, None)
@@ -73,7 +73,7 @@ def share_of(metric: str) -> float | None:
 
 
 def too_few(samples: float, beyond: float) -> str:
-    """Why a percentile is refused.
+    """The message that refuses a percentile.
 
     >>> too_few(1613, 1.613)
     '1,613 samples are too few: only about 1.6 lie beyond the percentile, and 10 are needed'
@@ -85,7 +85,7 @@ def too_few(samples: float, beyond: float) -> str:
 
 
 def highest_sure(samples: float) -> str:
-    """The name of the highest percentile with enough samples beyond it; the median where none has.
+    """The name of the highest percentile with enough samples beyond it; the median if none has enough.
 
     >>> highest_sure(10_800), highest_sure(216), highest_sure(5)
     ('p999', 'p95', 'p50')

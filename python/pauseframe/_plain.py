@@ -1,9 +1,9 @@
-"""Between dataclasses and the plain values of a TOML document.
+"""Conversion between dataclasses and the plain values of a TOML document.
 
-A part of a scenario is a frozen dataclass. Fields that are None are left out, so that the core fills in its
-default. A part with a `_tag` such as ("kind", "fat_tree") is told from its alternatives by that key. A field with
-`metadata={"keys": function}` maps further keys of the same table, those that the function names. Nothing is
-checked here but the names of keys: the core alone validates.
+A part of a scenario is a frozen dataclass. Fields that are None are left out, so that the core fills in the default. A
+part with a `_tag` such as ("kind", "fat_tree") is distinguished from its alternatives by that key. A field with
+`metadata={"keys": function}` maps further keys of the same table, which the function lists. This module checks only the
+names of keys; the core alone validates values.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 P = TypeVar("P", bound="Part")
 Value = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
-"""What a key of a scenario may have, as TOML and JSON have it; None is not given."""
+"""A value of a scenario key, as in TOML and JSON; None means not set."""
 Settings = dict[str, Value]
-"""Values by the path of their key."""
+"""Values of scenario keys, by the path of the key."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A table of a scenario file."""
+    """Base class of dataclasses for the tables of a scenario file."""
 
     _tag: ClassVar[tuple[str, str] | None] = None
 
@@ -33,7 +33,7 @@ class Part:
 
 
 def to_plain(value: Any) -> Any:
-    """Dataclasses to dicts, tuples to lists; None and fields marked `metadata={"plain": False}` are left out."""
+    """Converts dataclasses to dicts and tuples to lists, without None and fields marked `metadata={"plain": False}`."""
     if isinstance(value, Part):
         tag = [value._tag] if value._tag else []
         kept = [f.name for f in fields(value) if f.metadata.get("plain", True)]
@@ -51,7 +51,7 @@ def to_plain(value: Any) -> Any:
 
 
 def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> P:
-    """The dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
+    """Builds the dataclass `part` from a dict of plain values; ValueError names a key that the class does not have."""
     known = {f.name for f in fields(part) if f.metadata.get("plain", True)}
     tag = part._tag[0] if part._tag else None
     for f in fields(part):
@@ -67,7 +67,7 @@ def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> 
 
 
 def toml_value(value: Any) -> str:
-    """One value as TOML writes it, on one line.
+    """A value in TOML syntax, on one line.
 
     >>> toml_value(["1 KB", 2, True])
     '["1 KB", 2, true]'
@@ -88,7 +88,7 @@ def toml_value(value: Any) -> str:
 
 
 def _toml_string(text: str) -> str:
-    """JSON's strings are TOML's, but for DEL, which TOML wants escaped."""
+    """A string in TOML syntax: JSON's string syntax, with DEL escaped, as TOML requires."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -100,7 +100,7 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
         parts = [choice for choice in choices if isinstance(choice, type) and is_dataclass(choice)]
         if parts:
             return part_from_plain(_choose(parts, value, path), value, path)
-        if get_origin(choices[0]) is Sequence:  # one workload without the array
+        if get_origin(choices[0]) is Sequence:  # a list with a single workload may be given without the list
             return (_from_plain(get_args(choices[0])[0], value, path),)
         items = next(get_args(choice)[1] for choice in choices if get_origin(choice) is Mapping)
         return {key: _from_plain(items, item, f"{path}.{key}") for key, item in value.items()}
@@ -111,7 +111,7 @@ def _from_plain(hint: Any, value: Any, path: str) -> Any:
 
 
 def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]:
-    """The alternative that the table's tag names; without a tag the first that has its keys, as the core does."""
+    """The alternative that the table's tag names; without a tag, the first class with all keys, as in the core."""
     named = [part for part in parts if part._tag is None or table.get(part._tag[0], part._tag[1]) == part._tag[1]]
     for part in named:
         if set(table) <= {f.name for f in fields(part)} | set(part._tag[:1] if part._tag else ()):
@@ -124,11 +124,11 @@ def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]
 
 
 UNITS = {"size_bytes": ("size", "B"), "start_us": ("start", "us"), "compute_us": ("compute", "us")}
-"""Columns of a file of flows whose name has their unit, and the keys that they are in a scenario."""
+"""Columns of a file of flows whose names include a unit, and the corresponding scenario keys with their units."""
 
 
 def _rows(frame: Any) -> tuple[dict[str, Any], ...]:
-    """A data frame of polars as the list of tables that it stands for: columns of a file of flows, or its keys."""
+    """A polars data frame as a list of tables; its columns are those of a file of flows, or scenario keys."""
     return tuple(
         dict(_cell(name, value) for name, value in row.items() if value is not None) for row in frame.to_dicts()
     )

@@ -1,4 +1,4 @@
-"""Mistakes in scenarios that are found before the core sees them, told as the core tells its own."""
+"""Mistakes in scenarios that Python finds before the core, reported in the core's format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def problem(path: str, value: str, message: str, hint: str = "") -> Problem:
 
 
 def failure(problems: Iterable[Problem]) -> _core.ScenarioError:
-    """The error that has these problems."""
+    """The ScenarioError that lists the given problems."""
     listed = list(problems)
     error = _core.ScenarioError(printable("\n".join(map(_line, listed))))
     error.problems = listed

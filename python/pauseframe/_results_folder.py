@@ -1,9 +1,9 @@
-"""Reads a results folder: the manifest, the scenario and the tables, each checked before anybody uses it.
+"""Reads a results folder: manifest, scenario and tables, each checked before use.
 
-`report`, `view`, `compare`, `export`, `pf.load` and sweeps all read through `open_results`, so damage is found in one
-place and named: which file, what is wrong, what to do. Size and SHA-256 of each file stand in the manifest. A folder
-of a version that did not write them is decoded whole instead. What only readers need is imported when they read, so
-that `pauseframe run` starts quickly.
+`report`, `view`, `compare`, `export`, `pf.load` and sweeps all read through `open_results`, so one place finds damage
+and names the file, the fault and the remedy. The manifest holds size and SHA-256 of each file. A folder of a version
+without digests is decoded completely instead. Modules that only readers need are imported on reading, so that
+`pauseframe run` starts quickly.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from pauseframe.types import Manifest, SealedFile, Summary
 
 FINISHED = ("complete", "deadlock")
-"""Statuses of runs that came to an end of their own."""
+"""Statuses of runs that ended without an interruption."""
 MANIFEST = "manifest.json"
 SCENARIO = "scenario.resolved.toml"
 LARGEST_TEXT = 1 << 28
-"""Bytes of a manifest or a scenario; a scenario with a list of a million flows has about a quarter of it."""
+"""Maximum size of a manifest or a scenario in bytes; a scenario with a million flows needs about a quarter of it."""
 LARGEST_NUMBER = 2.0**64
-"""Of a manifest: counters have 64 bits, and times in seconds or microseconds are far below."""
+"""Largest number in a manifest: counters have 64 bits, and times in seconds or microseconds are far smaller."""
 WRITTEN_WITH = {
     "flows": "record.flows = true",
     "ports": "record.ports = true",
     "states": "record.states = true",
     "timeline": "timeline = true at an application",
 }
-"""Tables that a folder has only if the scenario asks for them."""
+"""Tables that a folder has only if the scenario requests them."""
 CURE = "copy the folder again, or run the scenario again"
 
 
 class DamagedResultsError(_core.InputError):
-    """A file of a results folder is missing, or is not what the run wrote."""
+    """A file of a results folder is missing, or differs from the file that the run wrote."""
 
 
 @dataclass(frozen=True)
 class ResultsFolder:
-    """A results folder whose manifest has been checked. Tables are checked when they are read."""
+    """A results folder with a checked manifest; each table is checked when it is read."""
 
     path: Path
     manifest: Manifest
@@ -71,12 +71,12 @@ class ResultsFolder:
         return text
 
     def has_table(self, name: str) -> bool:
-        """Whether the run wrote a table."""
+        """True if the run wrote the table `name`."""
         file = f"{name}.parquet"
         return file in self._seals if self._seals else _is_there(self.path / file)
 
     def read(self, name: str) -> _core.Table:
-        """A table, in memory."""
+        """Reads a table into memory."""
         path = self._checked_table(name)
         try:
             table = _core.read_table(str(path))
@@ -86,7 +86,7 @@ class ResultsFolder:
         return table
 
     def scan(self, name: str) -> pl.LazyFrame:
-        """A table, read when it is collected."""
+        """A lazy table, which is read when the caller collects it."""
         import polars as pl
 
         if not self._seals:
@@ -102,7 +102,7 @@ class ResultsFolder:
         return pl.DataFrame(self.read(name))
 
     def damaged(self, file: str, why: str) -> NoReturn:
-        """Raises the error about a file."""
+        """Raises an error that names the damaged file."""
         raise DamagedResultsError(f"{self.path / file} is damaged: {why}; {CURE}")
 
     @cached_property
@@ -116,7 +116,7 @@ class ResultsFolder:
         return self._checked(f"{name}.parquet")
 
     def _checked(self, file: str) -> Path:
-        """The path of a file whose size and digest are those of the manifest."""
+        """The path of a file, after a check of its size and digest against the manifest."""
         path = self.path / file
         try:
             found = path.stat()
@@ -135,7 +135,7 @@ class ResultsFolder:
         return path
 
     def _check_columns(self, name: str, table: pl.DataFrame | _core.Table) -> None:
-        """Refuses a table that lacks columns of this version, or has them in other types."""
+        """Refuses a table whose columns are missing, or have other types than in this version."""
         import polars as pl
 
         schema = pl.DataFrame(table).schema
@@ -150,8 +150,8 @@ class ResultsFolder:
 def open_results(folder: Path) -> ResultsFolder:
     """Opens a results folder.
 
-    FileNotFoundError if the folder does not exist or has no manifest, InputError if the run did not come to its end or
-    has no packets (flow level), DamagedResultsError for any damage.
+    FileNotFoundError if the folder does not exist or has no manifest, InputError if the run did not end or is at flow
+    level, DamagedResultsError for any damage.
     """
     from pauseframe._typed import flaws
     from pauseframe.types import Manifest
@@ -181,7 +181,7 @@ def open_results(folder: Path) -> ResultsFolder:
 
 
 def is_flow_level(folder: Path) -> bool:
-    """Whether a folder holds a run at flow level, whose tables are others."""
+    """True if a folder holds a flow-level run, which has other tables."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -190,7 +190,7 @@ def is_flow_level(folder: Path) -> bool:
 
 
 def _not_results(path: Path) -> str:
-    """What stands in the place of a results folder, and what to do."""
+    """A message that describes a path which is not a results folder, and the remedy."""
     if path.suffix == ".toml" and path.is_file():
         return f"{path} is a scenario, not a results folder: run it with pauseframe run {path}, then name its folder"
     if path.is_file():
@@ -202,7 +202,7 @@ def _not_results(path: Path) -> str:
 
 
 def _runs_near(folder: Path, like: str = "") -> str:
-    """'; did you mean results/incast-1?', of the results folders in `folder`."""
+    """A hint such as '; did you mean results/incast-1?', from the results folders in `folder`."""
     from pauseframe._text import nearest
 
     found = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
@@ -219,7 +219,7 @@ def digest_of(path: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a name is there, even if a symbolic link leads nowhere or in circles."""
+    """True if a name exists, even as a broken or cyclic symbolic link."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _text(path: Path, damaged: Any) -> str:
-    """The text of a file of the folder; `damaged` raises."""
+    """The text of a file in the folder; calls `damaged` to raise an error."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -246,7 +246,7 @@ def _text(path: Path, damaged: Any) -> str:
 
 
 def _unlikely_numbers(value: object, path: str) -> list[str]:
-    """Numbers that no run writes: negative, infinite, not a number, or beyond 64 bits."""
+    """Paths of numbers that no run writes: negative, infinite, not a number, or larger than 64 bits."""
     if isinstance(value, dict):
         return [flaw for key, item in value.items() for flaw in _unlikely_numbers(item, f"{path}.{key}")]
     if isinstance(value, list):
@@ -260,13 +260,13 @@ def _unlikely_numbers(value: object, path: str) -> list[str]:
 
 @cache
 def _columns(table: str) -> dict[str, str]:
-    """Columns and types of a table, as this version writes them."""
+    """Columns and types of a table in this version."""
     rows = _core.columns()
     return {row["name"]: row["type"] for row in rows if row["page"] == "results" and row["table"] == table}
 
 
 def _fits(declared: str, found: pl.DataType) -> bool:
-    """Whether a column has the type that docs/reference/results.md declares."""
+    """True if a column has the type that docs/reference/results.md declares."""
     import polars as pl
 
     kind = declared.removesuffix(", null")

@@ -1,6 +1,7 @@
-"""The text of a scenario: read from a file, changed by a command line, resolved by the core.
+"""The text of a scenario: read from a file, changed by command-line options, resolved by the core.
 
-Apart from `pauseframe.scenario`, whose seventy classes take longer to make than a small run takes.
+This module is separate from `pauseframe.scenario`, because the seventy classes there take longer to create than a small
+run takes.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def is_scenario(value: object) -> TypeIs[Scenario]:
-    """Whether it is a `Scenario`; the module of that class is loaded where there is one."""
+    """True for a `Scenario`, without loading that class if no scenario object exists."""
     module = sys.modules.get("pauseframe.scenario")
     return module is not None and isinstance(value, module.Scenario)
 
 
 def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """`set={"switch.pfc.xoff": "96 KB"}` as the core takes it: paths and TOML values."""
+    """`set={"switch.pfc.xoff": "96 KB"}` in the form of the core: paths and TOML values."""
     if set is not None and not isinstance(set, Mapping):
         raise TypeError(f'set = {set!r}: keys and their values are needed, such as {{"switch.pfc.xoff": "96 KB"}}')
     for path in set or {}:
@@ -46,7 +47,7 @@ def resolve_text(
     overrides: Sequence[tuple[str, str]] = (),
     seed: int | None = None,
 ) -> _core.Resolved:
-    """Fills in every default of a scenario's text. Raises ScenarioError with every mistake, in the arguments too."""
+    """Fills in every default of a scenario; ScenarioError lists every mistake in scenario and arguments."""
     if seed is not None and not (_is_whole(seed) and 0 <= seed < 2**64):
         raise failure([problem("seed", str(seed), "must be a whole number from 0 to 2^64 - 1")])
     try:
@@ -59,7 +60,7 @@ def resolve_text(
 
 
 def without_plugins(text: str) -> str:
-    """The scenario for who needs its network alone: no plug-in has to be loaded to look at results."""
+    """The scenario without plug-ins, for readers of results who need only its network."""
     if ":" not in text or "plugins" not in text:
         return text
     import tomllib
@@ -88,7 +89,7 @@ def without_plugins(text: str) -> str:
 def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     """Text, folder and name of a scenario file; "-" is standard input.
 
-    Raises ScenarioError if it is not text, FileNotFoundError or IsADirectoryError, which name what may be meant.
+    Raises ScenarioError if the file is not text; FileNotFoundError and IsADirectoryError suggest similar names.
     """
     if not isinstance(path, str | PathLike):
         given = reprlib.repr(path)  # type: ignore[unreachable]
@@ -115,7 +116,7 @@ OTHER_COMMANDS = {
     "sweep": "varies a scenario: it is for `pauseframe sweep` (`pauseframe validate` checks all its runs)",
     "tune": "searches for a good setting: it is for `pauseframe tune` (`pauseframe validate` checks it)",
 }
-"""Tables of a scenario file that are no part of a scenario, and what they are for."""
+"""Tables of a scenario file that are not part of the scenario, and the commands that use them."""
 
 
 def _is_whole(number: Any) -> bool:
@@ -123,7 +124,7 @@ def _is_whole(number: Any) -> bool:
 
 
 def _neighbours(path: Path) -> str:
-    """'; did you mean incast.toml?', of scenario files in the folder."""
+    """A hint such as '; did you mean incast.toml?', from the scenario files in the folder."""
     from pauseframe._text import nearest
 
     folder = path.parent

@@ -1,4 +1,4 @@
-"""A table of results as people meet it in a notebook: it has a length and rows, and shows itself."""
+"""A table of results for notebooks: it has a length and rows, and displays itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB take it as it is.
+    """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB read it without copying.
 
-    `len(table)` is the number of rows, iteration gives them as dicts, `table[0]` is the first.
+    `len(table)` is the number of rows, iteration yields rows as dicts, and `table[0]` is the first row.
     """
 
     def __init__(self, core: _core.Table) -> None:
@@ -38,7 +38,7 @@ class Table:
         return pl.DataFrame(self._core)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows as dicts."""
+        """All rows of the table as dicts."""
         return self.to_polars().to_dicts()
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them, on a terminal, in a notebook and in reports."""
+"""Formats numbers and tables for people, on a terminal, in a notebook and in reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING = "–"
 
 
 def printable(text: str, breaks: str = "\n\t") -> str:
-    r"""`text` with control, invisible and reordering characters escaped, except those in `breaks`.
+    r"""`text` with control, invisible and reordering characters escaped, except the characters in `breaks`.
 
     >>> printable("a\x1b[2Jb\u202e")
     'a\\x1b[2Jb\\u202e'
@@ -35,7 +35,7 @@ def printable(text: str, breaks: str = "\n\t") -> str:
 
 
 def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The names that somebody may have meant: those that contain what was written, else those that look most like it.
+    """The names that a user may have meant: names that contain the wrong name, else the most similar names.
 
     >>> nearest("tcp-bolt", ["dctcp", "tcp_bolt", "tcp_dcb"], 1), nearest("p99", ["fct_us.p50", "fct_us.p99"])
     (['tcp_bolt'], ['fct_us.p99'])
@@ -51,7 +51,7 @@ def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def none_of(wrong: str, known: Iterable[str]) -> str:
-    """What is wrong with a name, and what was meant.
+    """The message about an unknown name, with the names that the user may have meant.
 
     >>> none_of("bolt", ["dctcp", "tcp_bolt"])
     "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
@@ -66,7 +66,7 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """Three significant digits, no exponent, thousands apart by narrow spaces.
+    """A number with three significant digits, no exponent, and narrow spaces between thousands.
 
     >>> format_number(0.012345), format_number(12.345)
     ('0.0123', '12.3')
@@ -82,7 +82,7 @@ def format_number(value: float | None, digits: int = 3) -> str:
 
 
 def format_scaled(value: float | None, units: Iterable[tuple[float, str]]) -> str:
-    """`value` in the largest unit that leaves at least one; `units` from large to small."""
+    """`value` in the largest unit in which it is at least one; `units` descend in size."""
     if value is None:
         return MISSING
     if value == 0:
@@ -93,7 +93,7 @@ def format_scaled(value: float | None, units: Iterable[tuple[float, str]]) -> st
 
 
 def format_duration(seconds: float | None) -> str:
-    """'240 µs', '1.24 ms', '3 min'.
+    """A duration in a suitable unit: '240 µs', '1.24 ms', '3 min'.
 
     >>> format_duration(0.00024), format_duration(90.0)
     ('240 µs', '1.5 min')
@@ -103,12 +103,12 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_us(microseconds: float | None) -> str:
-    """A duration given in microseconds, never longer than seconds."""
+    """A duration given in microseconds, in units of at most seconds."""
     return format_scaled(microseconds, ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns")))
 
 
 def format_bytes(count: float | None) -> str:
-    """'225 KB'; KB is 1000.
+    """A size in bytes, such as '225 KB'; 1 KB is 1000 B.
 
     >>> format_bytes(225_000)
     '225 KB'
@@ -117,7 +117,7 @@ def format_bytes(count: float | None) -> str:
 
 
 def format_count(count: float | None) -> str:
-    """In full up to four digits.
+    """A count, written in full up to four digits.
 
     >>> format_count(512), format_count(16_789), format_count(8_100_000)
     ('512', '16.8 k', '8.1 M')
@@ -128,20 +128,20 @@ def format_count(count: float | None) -> str:
 
 
 def format_rate(bits_per_second: float | None) -> str:
-    """'9.41 Gb/s'."""
+    """A rate such as '9.41 Gb/s'."""
     return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")))
 
 
 def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[str, str]]:
-    """The lines of a run's summary that people look at first.
+    """The most important lines of a run's summary.
 
-    `completed`: how many flows have a completion time, where that is not every finished one (applications keep their
+    `completed` is the number of flows with a completion time, if some finished flows have none (applications keep their
     connections open).
     """
     fct, slowdown, queries = summary["fct_us"], summary["slowdown"], summary["query_fct_us"]
     count = summary["flows_finished"] if completed is None else completed
     rows = [("flows finished", f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}")]
-    # The connections of applications stay open and have no completion time: the table of jobs has theirs.
+    # Connections of applications stay open and have no completion time; the table of jobs shows their times.
     if fct["mean"] is not None or not summary["flows_finished"]:
         left = summary["flows_total"] - summary["flows_finished"]
         rows += completion_rows(fct, slowdown, count, left)
@@ -171,7 +171,7 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
 
 
 def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfinished: int) -> list[tuple[str, str]]:
-    """Completion times and slowdowns of `count` flows, beside those that have none."""
+    """Completion times and slowdowns of `count` flows, with the number of unfinished flows."""
     times = {key: format_us(fct[key]) for key in ("p50", "p99", "p999")}
     ratios = {key: format_number(slowdown[key]) for key in ("p50", "p99")}
     return [
@@ -182,7 +182,7 @@ def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfin
 
 
 def percentiles_text(texts: Mapping[str, str], samples: int, unfinished: int) -> str:
-    """Percentiles by name on one line, those of too few samples marked, with what is not among the samples.
+    """Percentiles on one line, with a mark where samples are too few, and with the number of unfinished flows.
 
     >>> percentiles_text({"p50": "592 µs", "p99": "6.3 ms"}, 216, 3)
     '592 µs / 6.3 ms ? (3 unfinished)'
@@ -200,7 +200,7 @@ def _fullest(summary: Summary) -> str:
 
 
 def buffers(scenario_toml: str) -> tuple[bool, str]:
-    r"""Whether any transport of a resolved scenario is lossless, and how its switches' memory is counted.
+    r"""True if any transport of a resolved scenario is lossless, and a text about the buffer of its switches.
 
     >>> buffers('[switch.buffer]\npolicy = "per_port"\nsize = "225 KB"\n\n[transport]\nlossless = true')
     (True, 'per_port of 225 KB')
@@ -213,10 +213,10 @@ def buffers(scenario_toml: str) -> tuple[bool, str]:
 
 
 def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str:
-    """What to know before lossless runs are compared with lossy ones.
+    """A caution about unequal memory for comparisons of lossless with lossy runs.
 
-    A run is its label, whether it is lossless, its buffer, and the most that a switch held. Nothing where all have one
-    pool of the same size for each switch.
+    Each run is a tuple: label, lossless or not, buffer, and peak occupancy of a switch. The text is empty if all runs
+    have one pool of equal size for each switch.
 
     >>> lossy, bolt = ("dctcp", False, "per_port of 225 KB", 2e5), ("bolt", True, "per_port of 225 KB", 2.3e6)
     >>> lossless_caution([lossy, bolt]).splitlines()[0]
@@ -242,7 +242,7 @@ def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str
 
 
 def wide_console() -> Console:
-    """A terminal as it is; a pipe or a file is wide, so that no table is cut to 80 columns."""
+    """A console as wide as the terminal; for a pipe or a file, wide enough that no table is cut to 80 columns."""
     from rich.console import Console
 
     console = Console()
@@ -250,7 +250,7 @@ def wide_console() -> Console:
 
 
 def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
-    """Names and numbers as lines of text, without loading rich.
+    """Formats names and numbers as lines of text without importing rich.
 
     >>> print(two_columns([("drops", "0"), ("wall time", "1.2 ms")], "incast, seed 1"))
     incast, seed 1
@@ -267,7 +267,7 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
 
 
 def terminal_table(*columns: str | dict[str, Any], title: str | None = None, show_header: bool = True) -> Table:
-    """An empty table in the style of all our terminal output. A column is its heading, or options of `add_column`."""
+    """An empty table in the common style; a column is a heading or a dict of `add_column` options."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", show_header=show_header, box=None, pad_edge=False)
@@ -277,7 +277,7 @@ def terminal_table(*columns: str | dict[str, Any], title: str | None = None, sho
 
 
 def jobs_table(run: Run) -> Table:
-    """The applications of a run for a terminal: how long they took, beside their references."""
+    """The terminal table of a run's applications, with run times and reference times."""
     numbers = ("ranks", "took", "× ideal", "× alone", "compute", "waiting", "sending")
     table = terminal_table("job", *({"header": name, "justify": "right"} for name in numbers), title="applications")
     for job in run.jobs:
@@ -294,7 +294,7 @@ def jobs_table(run: Run) -> Table:
 
 
 def explain_table(resolved: _core.Resolved) -> Table:
-    """Every key, its value and its origin."""
+    """A table of every key with its value and origin."""
     table = terminal_table(
         {"header": "key", "no_wrap": True},
         {"header": "value", "overflow": "fold"},
@@ -307,7 +307,7 @@ def explain_table(resolved: _core.Resolved) -> Table:
 
 
 def headroom_table(rows: list[HeadroomRow]) -> Table:
-    """The headroom of each kind of link, term by term."""
+    """A table of the headroom of each kind of link, term by term."""
     title = "headroom: data that still arrives after XOFF (IEEE 802.1Qbb Annex O), in bytes and nanoseconds"
     table = terminal_table({"header": "of ports like", "no_wrap": True}, title=title)
     names = {

@@ -10,11 +10,11 @@ from typing import Any
 from pauseframe import _core
 
 _NAMES = {"Routes": _core.Routes, "Topology": _core.Topology}
-"""What `pauseframe.types` imports for type checkers only."""
+"""Names that `pauseframe.types` imports for type checkers only."""
 
 
 def flaws(value: object, hint: Any, path: str = "", *, closed: bool = True) -> list[str]:
-    """Where `value` differs from the type `hint`. `closed`: unknown keys count, as of a later version."""
+    """Differences of `value` from the type `hint`; with `closed`, unknown keys (of a later version) count too."""
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if typing.is_typeddict(hint):
@@ -55,7 +55,7 @@ def _flaws_of_keys(value: object, hint: Any, path: str, closed: bool) -> list[st
 
 @cache
 def _keys(hint: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The type of each key, and the keys that must be there."""
+    """The type of each key, and the set of required keys."""
     known = typing.get_type_hints(hint, localns=_NAMES)
     marked = typing.get_type_hints(hint, localns=_NAMES, include_extras=True)
     optional = {key for key, one in marked.items() if typing.get_origin(one) is typing.NotRequired}

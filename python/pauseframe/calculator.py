@@ -1,4 +1,4 @@
-"""`pauseframe headroom`: the result, its terms, and where it lies among the values that platforms ship."""
+"""`pauseframe headroom`: the result, its terms, and its rank among the values that platforms ship."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RATES = (
     | dict.fromkeys(("g", "gb", "gbps", "gbit"), 1000)
     | dict.fromkeys(("t", "tbps"), 10**6)
 )
-"""Mb/s of each unit."""
+"""Factor from each unit of rate to Mb/s."""
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -39,7 +39,7 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Result:
-    """The headroom of a link, its terms and the values that platforms ship for the same link."""
+    """The headroom of a link, its terms and the values that platforms ship for this link."""
 
     vendor: str
     speed: int
@@ -55,7 +55,7 @@ class Result:
 
 
 def parse_rate(text: str) -> int:
-    """Mb/s of "100G", "25000M", "100 Gbps"."""
+    """Parses a rate such as "100G", "25000M" or "100 Gbps" into Mb/s."""
     found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].lower() if found else "?"
     if found is None or unit not in _RATES or not unit:
@@ -67,7 +67,7 @@ def parse_rate(text: str) -> int:
 
 
 def parse_length(text: str) -> float:
-    """Metres of "40m"."""
+    """Parses a length such as "40m" into metres."""
     found = re.fullmatch(r"\s*([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(m|km)\s*", text)
     if found is None:
         raise ValueError(f"{text!r} is not a length: write 40m or 10km")
@@ -75,7 +75,7 @@ def parse_length(text: str) -> float:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "32 MB" (KB is 1000, KiB 1024)."""
+    """Parses a size such as "32 MB" into bytes (1 KB is 1000 B, 1 KiB 1024 B)."""
     found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].lower() not in _SIZES or not found[2]:
         raise ValueError(f'{text!r} is not a size: write "32 MB" or "32 MiB"')
@@ -101,7 +101,7 @@ def calculate(
 ) -> Result:
     """Headroom of one lossless class of a link. `speed` in Mb/s, `cable` in metres, sizes in bytes.
 
-    ValueError where the formula is not defined.
+    Raises ValueError for links that the formula does not cover.
     """
     shipped = shipped_for(speed, cable)
     if vendor == "mellanox":
@@ -127,7 +127,7 @@ def calculate(
 
 
 def shipped_for(speed: int, cable: float) -> Shipped | None:
-    """What platforms ship for this speed and the cable length next to this one, by ratio."""
+    """Values that platforms ship for this speed and the nearest cable length (by ratio)."""
     by_length: dict[float, list[int]] = {}
     text = files("pauseframe").joinpath(SHIPPED).read_text(encoding="ascii")
     for row in csv.DictReader(text.splitlines()):
@@ -140,12 +140,12 @@ def shipped_for(speed: int, cable: float) -> Shipped | None:
 
 
 def as_json(result: Result) -> str:
-    """One JSON value."""
+    """The headroom of a link as JSON."""
     return json.dumps(asdict(result))
 
 
 def as_text(result: Result) -> str:
-    """For people."""
+    """The result as text for the terminal."""
     rate = f"{result.speed / 1000:g} Gb/s"
     lines = [f"{rate} over {result.cable:g} m, MTU {result.mtu}, lossless packets of {result.lossless_mtu} B", ""]
     lines += [f"  {term.bytes:>12,.1f} B  {term.name:15} {term.why}" for term in result.terms]
@@ -168,7 +168,7 @@ def as_text(result: Result) -> str:
 
 
 def draw(result: Result, path: Path) -> None:
-    """Draws the result among the shipped values: .html (interactive) or .svg. ValueError for another extension."""
+    """Draws the result among the shipped values into an .html (interactive) or .svg file; else ValueError."""
     if path.suffix not in {".html", ".svg"}:
         raise ValueError(f"{path}: name a .svg or .html file")
     if result.shipped is None:
@@ -188,7 +188,7 @@ def draw(result: Result, path: Path) -> None:
 
 
 def _svg(result: Result, shipped: Shipped, title: str) -> str:
-    """Each shipped value as a tick on a line, the result as a longer one."""
+    """A figure with each shipped value as a tick on a line, and the result as a longer tick."""
     most = max(shipped.values[-1], result.headroom) * 1.05
     width, left, axis = 800, 40, 90
 

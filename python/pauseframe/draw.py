@@ -1,8 +1,8 @@
-"""Drawings of topologies: SVG, and HTML that shows names when pointed at.
+"""Drawings of topologies: SVG, and HTML that shows names on hover.
 
-Switches stand in rows by their levels, named or seen from the graph (Clos networks), else on a circle; `spring` asks
-NetworkX for a force-directed layout. With more than a few hundred hosts only the switches are drawn, and a line says
-how many hosts are not.
+Switches form rows by their levels, which names or the graph give (Clos networks), or else a circle; `spring` uses
+NetworkX for a force-directed layout. With more than a few hundred hosts, only switches are drawn, and a line states the
+number of hidden hosts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Layout = Literal["auto", "levels", "circle", "spring"]
 HOSTS_DRAWN = 300
 SIZE = 1000
-# Text stays legible where it crosses a line.
+# A white outline keeps text legible where it crosses a line.
 HALO = {"paint-order": "stroke", "stroke": "white", "stroke-width": "3", "stroke-linejoin": "round"}
 LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#7fa8cc", "#3a78b5"
 NAMES_DRAWN = 60
-# The title is not Plotly's, which does not break lines.
+# The page sets the title, because Plotly does not break lines in titles.
 PAGE = """
 body { display: flex; flex-direction: column; height: 100vh; margin: 0; }
 body > div { flex: 1; min-height: 0; }
@@ -45,32 +45,32 @@ DARK = """
   .arrows { fill: #ff7b72; }
 }
 """
-"""For readers whose screen is dark; LaTeX and word processors pass over it."""
+"""Dark-mode colours; LaTeX and word processors ignore them."""
 NARROW = "@media (max-width: 700px) { .textpoint { display: none; } }"
-"""Names would cover one another on a phone; they are told of what is pointed at."""
+"""On a phone, names would overlap, so they are shown only on hover."""
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """A way that packets take over a link."""
+    """A direction in which packets cross a link."""
 
     backwards: bool
-    """From the second end of the link to the first."""
+    """True for the direction from the second end of the link to the first."""
     caption: str
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Where everything stands; coordinates 0 to 1, y upwards."""
+    """Positions of all nodes; coordinates from 0 to 1, y upwards."""
 
     places: dict[str, tuple[float, float]]
     kinds: dict[str, str]
     links: list[tuple[str, str, str]]
-    """Two ends and what is said about the link."""
+    """Two end nodes and the description of the link."""
     hosts_at: dict[str, int]
-    """Hosts that are not drawn, by their switch."""
+    """Number of hidden hosts by switch."""
     marked: dict[int, list[Arrow]]
-    """Positions in `links` of those to stand out, with the ways that packets take over them."""
+    """Indices in `links` of highlighted links, with the directions of their packets."""
 
 
 def draw(
@@ -81,10 +81,10 @@ def draw(
     mark: Iterable[str] | Mapping[str, str] = (),
     title: str = "",
 ) -> None:
-    """Draws into a .svg or .html file.
+    """Draws a topology into a .svg or .html file.
 
-    `mark` are names of ports ("leaf0:eth3", as reports have them): an arrow shows what they transmit, with the caption
-    that a mapping gives.
+    `mark` lists port names as in reports ("leaf0:eth3"): an arrow shows the direction in which such a port transmits,
+    with a caption if `mark` is a mapping.
     """
     drawing = arrange(topology, layout, mark)
     suffix = path.suffix.lower()
@@ -97,7 +97,7 @@ def draw(
 
 
 def picture(topology: _core.Topology) -> str:
-    """The drawing for a notebook: an image, so that its style does not reach the notebook."""
+    """The drawing for a notebook, as an image, so that its style does not affect the notebook."""
     from base64 import b64encode
 
     svg = b64encode(to_svg(arrange(topology, "auto"), repr(topology)).encode()).decode()
@@ -105,7 +105,7 @@ def picture(topology: _core.Topology) -> str:
 
 
 def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] | Mapping[str, str] = ()) -> Drawing:
-    """Chooses what is drawn and where."""
+    """Chooses the drawn nodes and their positions."""
     from pauseframe._text import format_rate
 
     nodes = topology.nodes()
@@ -196,8 +196,8 @@ def _tooltip(drawing: Drawing, name: str) -> str:
 
 
 def to_svg(drawing: Drawing, title: str = "") -> str:
-    """A drawing that browsers, LaTeX and word processors take."""
-    # Room for the names above the top row and beside the outer columns.
+    """An SVG drawing that browsers, LaTeX and word processors can show."""
+    # The margin leaves room for names above the top row and beside the outer columns.
     box = f"-60 -40 {SIZE + 120} {SIZE + 80}"
     root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=box, role="img")
     ET.SubElement(root, "title").text = title or "topology"
@@ -221,13 +221,13 @@ def to_svg(drawing: Drawing, title: str = "") -> str:
 
 
 def _hidden(drawing: Drawing) -> str:
-    """What is not drawn."""
+    """A line that states the number of hidden hosts."""
     hosts = sum(drawing.hosts_at.values())
     return f"{hosts} hosts are not drawn; point at a switch for its number" if hosts else ""
 
 
 def _draw_lines(root: ET.Element, drawing: Drawing, at: dict[str, tuple[float, float]], radius: float) -> None:
-    """The links, those that stand out last, with arrows along what is sent over them."""
+    """Draws the links, highlighted ones last, with arrows in the direction of their packets."""
     width = max(0.3, min(1.5, 400 / max(len(drawing.links), 1)))
     lines = ET.SubElement(root, "g", {"stroke": LINK, "stroke-width": f"{width:.2f}"})
     for number in sorted(range(len(drawing.links)), key=lambda link: link in drawing.marked):
@@ -255,7 +255,7 @@ def _draw_arrow(
     radius: float,
     caption: str,
 ) -> None:
-    """A head at the receiving end; the caption at two thirds of the way, so that two directions stand apart."""
+    """Draws the head at the receiving end, and the caption at two thirds of the link to separate both directions."""
     (x1, y1), (x2, y2) = start, end
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     dx, dy = (x2 - x1) / length, (y2 - y1) / length
@@ -269,7 +269,7 @@ def _draw_arrow(
 
 
 def to_html(drawing: Drawing, title: str = "") -> str:
-    """One self-contained page, to zoom and point at."""
+    """A self-contained page with zoom and hover texts."""
     import plotly.graph_objects as go
 
     plain = [number for number in range(len(drawing.links)) if number not in drawing.marked]
@@ -280,7 +280,7 @@ def to_html(drawing: Drawing, title: str = "") -> str:
             (x1, y1), (x2, y2) = (drawing.places[end] for end in ((b, a) if arrow.backwards else (a, b)))
             head = {"x": (x1 + 2 * x2) / 3, "y": (y1 + 2 * y2) / 3, "ax": x1, "ay": y1, "axref": "x", "ayref": "y"}
             figure.add_annotation(**head, text="", arrowhead=2, arrowcolor=MARKED, arrowwidth=2)
-            # Before its head, so that those of two directions stand apart.
+            # The caption is off the middle of the link, so that the captions of both directions do not overlap.
             x, y = x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4
             figure.add_annotation(x=x, y=y, text=arrow.caption, showarrow=False, yshift=9)
     for kind, colour, size in (("host", HOST, 6), ("switch", SWITCH, 10)):
@@ -301,7 +301,7 @@ def to_html(drawing: Drawing, title: str = "") -> str:
             x=xs,
             y=ys,
             mode="markers+text",
-            marker={"size": 14, "opacity": 0},  # Unseen: names keep this distance from the nodes.
+            marker={"size": 14, "opacity": 0},  # the markers are invisible and keep names away from nodes
             text=names,
             textposition="top center",
             hoverinfo="skip",
@@ -319,7 +319,7 @@ def to_html(drawing: Drawing, title: str = "") -> str:
 
 
 def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[go.Scattergl]:
-    """Links, and on the middle of each an unseen point that says what it is."""
+    """Links, each with an invisible hover point in its middle that describes the link."""
     import plotly.graph_objects as go
 
     ends = [[drawing.places[end] for end in drawing.links[number][:2]] for number in numbers]

@@ -1,4 +1,4 @@
-"""Scenarios without packets: max-min fair rates and completion times.
+"""Runs scenarios at the flow level: max-min fair rates and completion times without packets.
 
 >>> import pauseframe as pf
 >>> text = '''
@@ -52,12 +52,12 @@ def run_flows(
 ) -> _core.FlowRun:
     """Simulates a scenario at flow level; `flows`, `links` and `summary` are as in docs/reference/flow-level.md.
 
-    Without `demand`, its workloads come and go under its routing. With one ("permutation", "rack_permutation",
-    "all_to_all", "n_to_1:16", "skewed:1.2") every pair sends all the time, and `bound` (a relative gap such as 0.05)
-    adds what any routing could give. `routes` replaces the scenario's routing by forwarding tables; each flow takes
-    one of the VLANs whose route is at most `slack` links longer than the shortest, by `choice`: "random",
-    "best_of_two" or "least_loaded". Ctrl-C keeps what has been simulated. `plugins` are as for `pauseframe.run`; flows
-    have no congestion control here, so they only let the scenario name them.
+    Without `demand`, the scenario's workloads and routing are simulated. With a demand ("permutation",
+    "rack_permutation", "all_to_all", "n_to_1:16", "skewed:1.2"), every pair sends all the time, and `bound` (a relative
+    gap such as 0.05) adds the best rate of any routing. `routes` replaces the scenario's routing by forwarding tables;
+    each flow takes one of the VLANs whose route is at most `slack` links longer than the shortest, by `choice`:
+    "random", "best_of_two" or "least_loaded". Ctrl-C keeps the results so far. `plugins` are as for `pauseframe.run`;
+    the flow level has no congestion control, so plug-ins only make their names valid in the scenario.
     """
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
     display = None
@@ -88,7 +88,7 @@ def run_flows(
 
 
 def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
-    """The lines that people look at first."""
+    """The most important lines of a flow-level summary."""
     rates, use, bound = summary["rate_bps"], summary["fabric_utilisation"], summary["bound"]
     rows = [("flows", format_count(summary["flows_total"]))]
     if summary["demand"] == "workloads":
@@ -122,5 +122,5 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
 
 
 def summary_text(summary: FlowSummary) -> str:
-    """`summary_rows` for a terminal."""
+    """The lines of `summary_rows` for a terminal."""
     return two_columns(summary_rows(summary), f"{summary['name']}, seed {summary['seed']}, {summary['demand']}")

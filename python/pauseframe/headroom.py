@@ -1,8 +1,8 @@
-"""How many bytes still arrive after a switch has asked for a pause: by two formulas, each with all its terms.
+"""Headroom, the bytes that still arrive after a switch has sent a pause frame, by two formulas with all their terms.
 
-- `annex_o`: IEEE 802.1Qbb Annex O, the simulator's own arithmetic (crates/fabric/src/headroom.rs).
-- `mellanox`: what SONiC computes on NVIDIA switches, `buffer_headroom_mellanox.lua` of sonic-net/sonic-swss, revision
-  of 2024 (#3235) with the compensations of 2026 (#4757, #4797), or that of 2021 (#1930).
+- `annex_o`: IEEE 802.1Qbb Annex O, the formula of the simulator (crates/fabric/src/headroom.rs).
+- `mellanox`: the formula of SONiC on NVIDIA switches, `buffer_headroom_mellanox.lua` of sonic-net/sonic-swss, revision
+  of 2024 (#3235) with the compensations of 2026 (#4757, #4797), or the revision of 2021 (#1930).
 
 >>> annex_o(100_000, 40, max_frame=9122).total
 57650
@@ -28,24 +28,23 @@ QUANTA = {
     400_000: 905,
     800_000: 905,
 }
-"""How many quanta of 512 bit times a peer may take to stop, by speed in Mb/s (IEEE 802.3 31B.3.7, as SONiC has
-them)."""
+"""Maximum pause response time by speed in Mb/s, in quanta of 512 bit times (IEEE 802.3 31B.3.7, as SONiC has it)."""
 LIGHT = 198_000_000
-"""Metres a second in a cable, as SONiC has it."""
+"""Signal speed in a cable in metres per second, as SONiC has it."""
 FRAME = 22
-"""Bytes of an Ethernet frame beyond its IP packet: header, tag, FCS."""
+"""Bytes of an Ethernet frame besides its IP packet: header, VLAN tag, FCS."""
 SPECTRUM_CELLS = {1: 96, 2: 144, 3: 144, 4: 192, 5: 192, 6: 256}
-"""Bytes of a buffer cell by generation of Spectrum (platform/mellanox/asic_table.j2)."""
+"""Size of a buffer cell in bytes by generation of Spectrum (platform/mellanox/asic_table.j2)."""
 
 
 def reaction_quanta(speed: int) -> int:
-    """Quanta by speed; a speed that the table does not have counts as the next higher one."""
+    """Quanta by speed; a speed that is not in the table counts as the next higher one."""
     return next((quanta for known, quanta in sorted(QUANTA.items()) if known >= speed), max(QUANTA.values()))
 
 
 @dataclass(frozen=True)
 class Term:
-    """A part of the sum: bytes, and where they come from."""
+    """A term of the sum: its bytes, and their cause."""
 
     name: str
     bytes: float
@@ -63,10 +62,10 @@ class AnnexO:
 def annex_o(
     speed: int, cable: float, *, max_frame: int, reaction: bool = True, lossless: int = 1, behind: int = 0
 ) -> AnnexO:
-    """Bytes that can arrive after XOFF. `speed` in Mb/s, `cable` in metres, `max_frame` in bytes without preamble.
+    """Headroom by Annex O. `speed` is in Mb/s, `cable` in metres, `max_frame` in bytes without preamble.
 
-    `reaction`: the peer takes all the time that the standard allows, or none. `behind`: bytes by which a frame in
-    service on the way back can be larger than `max_frame` (one of another class).
+    With `reaction`, the peer takes the longest response time that the standard allows; without it, no time. `behind` is
+    the number of bytes by which a frame that delays the pause frame can exceed `max_frame` (a frame of another class).
     """
     from pauseframe import _core
 
@@ -120,12 +119,12 @@ def mellanox(
     shared: bool = True,
     revision: int = 2024,
 ) -> Mellanox:
-    """SONiC's formula.
+    """Headroom by SONiC's formula for NVIDIA switches.
 
-    `mac_phy` and `pipeline` in KiB and `cell` in bytes as in ASIC_TABLE, `gearbox` in ns, `small_packets` in percent;
-    `generation` of Spectrum; `shared`: a shared headroom pool is in use.
+    `mac_phy` and `pipeline` are in KiB and `cell` in bytes, as in ASIC_TABLE; `gearbox` is in ns, `small_packets` in
+    percent. `generation` is that of Spectrum; `shared` means that a shared headroom pool is in use.
 
-    ValueError for a speed that the formula has no quanta for.
+    Raises ValueError for a speed without quanta in the formula.
     """
     if speed not in QUANTA:
         raise ValueError(f"{speed} Mb/s is not one of the speeds of the formula: {', '.join(map(str, QUANTA))}")

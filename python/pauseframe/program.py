@@ -1,4 +1,4 @@
-"""Parallel applications written in Python: a program for each rank, with loops in Python, unrolled before the run.
+"""Parallel applications written in Python: one program per rank, whose loops are unrolled before the run.
 
 >>> import pauseframe as pf
 >>> def ring(rank: pf.Program, ranks: int) -> None:
@@ -26,17 +26,17 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 class Program:
-    """What one rank does, step by step.
+    """The program of one rank, step by step.
 
     Each method appends a step. Sizes are bytes, ranks count from 0, times are texts with a unit ("10 us") and are
-    rounded to nanoseconds. Methods that begin with i give a request for `wait`.
+    rounded to nanoseconds. Methods that begin with i return a request for `wait`.
     """
 
     def __init__(self, rank: int, ranks: int) -> None:
         self.rank = rank
-        """Which rank this is."""
+        """Number of the rank, counted from 0."""
         self.ranks = ranks
-        """How many there are."""
+        """Number of ranks."""
         self._lines = [f"rank {rank} of {ranks}", f"comm 0 {ranks} all"]
         self._compute = 0
         self._free: list[int] = []
@@ -44,7 +44,7 @@ class Program:
         self._slots = 0
 
     def compute(self, time: str) -> None:
-        """Works for a time such as "250 us"."""
+        """Computes for a time such as "250 us"."""
         try:
             number, _, unit = time.strip().partition(" ")
             nanoseconds = float(number) * NANOSECONDS[unit.strip()]
@@ -55,23 +55,23 @@ class Program:
         self._compute += round(nanoseconds)
 
     def send(self, to: int, size: int, tag: int = 0) -> None:
-        """Sends `size` bytes; goes on when the buffer is free again."""
+        """Sends `size` bytes and continues when the buffer is free again."""
         self._step(f"send {self._peer(to)} {_size(size)} {_sent(tag)}")
 
     def recv(self, source: int | None = None, tag: int | None = None) -> None:
-        """Receives a message; from anybody or with any tag where these are None."""
+        """Receives a message; None accepts any source or tag."""
         self._step(f"recv {self._source(source)} any {_tag(tag)}")
 
     def isend(self, to: int, size: int, tag: int = 0) -> int:
-        """Begins to send."""
+        """Starts a send without waiting; returns a request for `wait`."""
         return self._begin("isend", f"{self._peer(to)} {_size(size)} {_sent(tag)}")
 
     def irecv(self, source: int | None = None, tag: int | None = None) -> int:
-        """Posts a receive."""
+        """Posts a receive without waiting; returns a request for `wait`."""
         return self._begin("irecv", f"{self._source(source)} any {_tag(tag)}")
 
     def wait(self, *requests: int) -> None:
-        """Goes on when all these requests are complete; all that are open if none is named."""
+        """Waits until the given requests are complete, or all open requests if none is given."""
         names = requests or tuple(sorted(self._open))
         unknown = [request for request in names if request not in self._open]
         if unknown:
@@ -85,43 +85,43 @@ class Program:
             self._free.append(request)
 
     def barrier(self) -> None:
-        """Goes on when all ranks have come here."""
+        """Waits until all ranks have reached the same barrier."""
         self._step("barrier 0")
 
     def bcast(self, size: int, root: int = 0) -> None:
-        """`size` bytes from `root` to all."""
+        """Broadcast: `size` bytes from `root` to all."""
         self._step(f"bcast 0 {self._peer(root)} {_size(size)}")
 
     def reduce(self, size: int, root: int = 0) -> None:
-        """A sum of vectors of `size` bytes to `root`."""
+        """Reduce: the sum of vectors of `size` bytes to `root`."""
         self._step(f"reduce 0 {self._peer(root)} {_size(size)}")
 
     def allreduce(self, size: int) -> None:
-        """A sum of vectors of `size` bytes to all."""
+        """All-reduce: the sum of vectors of `size` bytes to all."""
         self._step(f"allreduce 0 {_size(size)}")
 
     def alltoall(self, size: int) -> None:
-        """`size` bytes from each to each."""
+        """All-to-all: `size` bytes from each rank to each rank."""
         self._step(f"alltoall 0 {_size(size)}")
 
     def allgather(self, size: int) -> None:
-        """A block of `size` bytes from each to all."""
+        """All-gather: a block of `size` bytes from each rank to all ranks."""
         self._step(f"allgather 0 {_size(size)}")
 
     def gather(self, size: int, root: int = 0) -> None:
-        """A block of `size` bytes from each to `root`."""
+        """Gather: a block of `size` bytes from each rank to `root`."""
         self._step(f"gather 0 {self._peer(root)} {_size(size)}")
 
     def scatter(self, size: int, root: int = 0) -> None:
-        """A block of `size` bytes to each from `root`."""
+        """Scatter: a block of `size` bytes from `root` to each rank."""
         self._step(f"scatter 0 {self._peer(root)} {_size(size)}")
 
     def reduce_scatter(self, size: int) -> None:
-        """A block of `size` bytes of the sum to each."""
+        """Reduce-scatter: to each rank, a block of `size` bytes of the sum."""
         self._step(f"reduce_scatter 0 {_size(size)}")
 
     def text(self) -> str:
-        """The program as lines of a PMPI trace; a ValueError if it never waits for one of its requests."""
+        """The program as lines of a PMPI trace; ValueError if the program never waits for one of its requests."""
         if self._open:
             raise ValueError(f"rank {self.rank} ends with request {min(self._open)} open: wait() takes all that are")
         return "\n".join([*self._lines, f"end {self._compute}"])
@@ -168,9 +168,9 @@ def _size(size: int) -> int:
 
 
 def programs(ranks: int, body: Callable[[Program], None], **keys: Any) -> Application:
-    """The workload of `ranks` ranks whose programs `body` writes; it is called once for each, before the run.
+    """A workload of `ranks` ranks. `body` writes the program of each rank; it is called once per rank, before the run.
 
-    `keys` are those of `Application`: placement, start, compute_scale and so on.
+    `keys` are those of `Application`, such as placement, start and compute_scale.
     """
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks = {ranks!r}: must be a whole number from 1 on")

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Display(Protocol):
-    """Shows the dicts that the core sends."""
+    """A progress display for the dicts that the core sends."""
 
     def __call__(self, info: RunProgress) -> None:
-        """Shows one."""
+        """Shows a progress dict of the core."""
 
     def close(self) -> None:
-        """Ends the display; later output starts on a line of its own."""
+        """Ends the display; later output starts on a new line."""
 
 
 def time_left(info: RunProgress) -> float | None:
@@ -30,7 +30,7 @@ def time_left(info: RunProgress) -> float | None:
 
 
 def describe(info: RunProgress) -> str:
-    """One line: "12.4 ms of 50 ms · 8.1 M events/s · 3.2 s left"."""
+    """The progress as one line: "12.4 ms of 50 ms · 8.1 M events/s · 3.2 s left"."""
     simulated = format_duration(info["sim_time_s"])
     stop = "" if info["stop_time_s"] is None else f" of {format_duration(info['stop_time_s'])}"
     pace = format_count(info["events"] / info["wall_s"]) if info["wall_s"] > 0 else "0"
@@ -131,7 +131,7 @@ class StageDisplay(_TerminalBar):
 
 
 def stage_display(name: str) -> StageDisplay | None:
-    """A bar if there is a terminal to see it."""
+    """A progress bar if stderr is a terminal, else None."""
     import sys
 
     return StageDisplay(name) if sys.stderr.isatty() else None

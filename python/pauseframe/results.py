@@ -1,4 +1,4 @@
-"""What came of a run: in memory, or read back from a results folder (docs/reference/results.md)."""
+"""The results of a run, in memory or read from a results folder (docs/reference/results.md)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Run:
     """The tables and the summary of a run.
 
     `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks` and
-    `timeline` are Arrow-backed: polars, pandas, pyarrow and DuckDB take them without copying. Their columns, and the
-    entries of `summary`, are described in docs/reference/results.md.
+    `timeline` are Arrow tables: polars, pandas, pyarrow and DuckDB read them without copying. docs/reference/results.md
+    describes their columns and the entries of `summary`.
     """
 
     def __init__(
@@ -48,14 +48,13 @@ class Run:
         folder: Path | None,
     ) -> None:
         self.summary = summary
-        """What `pauseframe run --json` prints."""
+        """The object that `pauseframe run --json` prints."""
         self.status = status
-        """"complete", "deadlock" (the run ended there), "interrupted", or "running" for a folder whose run did not come
-        to its end."""
+        """"complete", "deadlock" (a deadlock ended the run), "interrupted", or "running" if the run has not ended."""
         self.scenario_toml = scenario_toml
-        """The scenario with every default filled in; running it again gives the same results."""
+        """The scenario with every default; running this scenario again gives the same results."""
         self.folder = folder
-        """The results folder, if there is one."""
+        """Path of the results folder, or None for a run in memory."""
         self._core_table = table
 
     def _table(self, name: TableName) -> Table:
@@ -63,70 +62,70 @@ class Run:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run was stopped (Ctrl-C) before its end."""
+        """True if Ctrl-C stopped the run before its end."""
         return self.status not in FINISHED
 
     @property
     def deadlocked(self) -> bool:
-        """Whether queues waited for each other for good, even if the run went on after it.
+        """True if a cycle of queues waited for ever, even if the run continued.
 
-        Not if a PFC watchdog broke the cycle such that every flow finished.
+        A cycle that a PFC watchdog broke does not count if every flow finished.
         """
         return has_deadlock(self.summary)
 
     @cached_property
     def flows(self) -> Table:
-        """One row per flow."""
+        """The table of flows, one row per flow."""
         return self._table("flows")
 
     @cached_property
     def queries(self) -> Table:
-        """One row a partition-aggregate job."""
+        """The table of queries, one row per partition-aggregate job."""
         return self._table("queries")
 
     @cached_property
     def ports(self) -> Table:
-        """One row per port and priority that carried, dropped or paused anything."""
+        """The table of ports, one row per port and priority that carried, dropped or paused traffic."""
         return self._table("ports")
 
     @cached_property
     def series(self) -> Table:
-        """Time lines in long form, one row a sample."""
+        """Time series, one row per sample."""
         return self._table("series")
 
     @cached_property
     def throughput(self) -> Table:
-        """What hosts received, one row an interval and workload; always recorded."""
+        """Bytes that hosts received, one row per interval and workload; always recorded."""
         return self._table("throughput")
 
     @cached_property
     def pause_tree(self) -> Table:
-        """Who paused whom and because of what, one row a pause (`record.pause_tree`)."""
+        """Pauses with their causes, one row per pause (`record.pause_tree`)."""
         return self._table("pause_tree")
 
     @cached_property
     def states(self) -> Table:
-        """The log that `pauseframe view` plays back, one row a change (`record.states`)."""
+        """The log for `pauseframe view`, one row per change (`record.states`)."""
         return self._table("states")
 
     @cached_property
     def deadlocks(self) -> Table:
-        """Queues that wait for each other for good, one row a queue."""
+        """The table of deadlocks, one row per queue of a deadlock."""
         return self._table("deadlocks")
 
     @cached_property
     def jobs(self) -> Table:
-        """Applications, one row per job: its time, beside ideal hardware and beside itself alone."""
+        """The table of applications, one row per job: its run time, with its times on ideal hardware and alone."""
         return self._table("jobs")
 
     @cached_property
     def ranks(self) -> Table:
-        """Ranks of applications: where each ran, and how long it computed, waited and sent."""
+        """The table of ranks: the host of each rank, and its compute, waiting and sending time."""
         return self._table("ranks")
 
     @cached_property
     def timeline(self) -> Table:
-        """What ranks did when, one row a stretch of time, of applications with `timeline = true`."""
+        """The table of ranks' activities over time, for applications with `timeline = true`."""
         return self._table("timeline")
 
     @overload
@@ -134,7 +133,7 @@ class Run:
     @overload
     def report(self, out: None = None) -> InlineReport: ...
     def report(self, out: str | Path | None = None) -> Path | InlineReport:
-        """Writes the HTML report of this run to the file `out`; without one, a notebook shows it in its place."""
+        """Writes the HTML report of this run to the file `out`; without `out`, a notebook shows the report inline."""
         from pauseframe.report import Group, build_report, from_run
         from pauseframe.report.build import render_report
 
@@ -167,13 +166,13 @@ class Run:
 
 
 def has_deadlock(summary: Summary) -> bool:
-    """Whether a run has a deadlock that no PFC watchdog broke such that every flow finished."""
+    """True if a run has a deadlock, unless a PFC watchdog broke the deadlock and every flow finished."""
     broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
     return bool(summary["deadlocks"]) and not broken
 
 
 class InlineReport:
-    """A report that a notebook shows in a frame of its own."""
+    """A report that a notebook shows in a frame."""
 
     def __init__(self, html: str) -> None:
         self.html = html
@@ -184,12 +183,12 @@ class InlineReport:
     def _repr_html_(self) -> str:
         from html import escape
 
-        # A frame keeps the styles of the report from those of the notebook; what is in srcdoc needs no server.
+        # An iframe separates the styles of report and notebook, and its srcdoc attribute needs no server.
         return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 800px; border: 0"></iframe>'
 
 
 def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
-    """A run that has just ended."""
+    """The `Run` for a run that the core has just finished."""
     folder = run.summary.get("out")
     return Run(
         run.summary,
@@ -201,7 +200,7 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
 
 
 def load(folder: str | Path) -> Run:
-    """Reads a results folder. Raises FileNotFoundError if it is none, DamagedResultsError if a file of it is damaged.
+    """Reads a results folder. Raises FileNotFoundError if it is missing, DamagedResultsError if a file is damaged.
 
     >>> import pauseframe as pf
     >>> pf.load("results/incast-7").flows  # doctest: +SKIP

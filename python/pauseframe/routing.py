@@ -1,4 +1,4 @@
-"""Deadlock-free routes: planned, checked, written, read.
+"""Plans, checks, writes and reads deadlock-free routes.
 
 >>> import pauseframe as pf
 >>> fabric = pf.load_topology("jellyfish:switches=20,network_ports=6,hosts_per_switch=4")
@@ -50,7 +50,7 @@ __all__ = [
 
 SUMMARY = "plan.json"
 ROWS_CSV = 1_000_000
-"""Rows of tables, over all switches, up to which they are written as CSV."""
+"""Maximum number of rows, over all switches, that are written as CSV."""
 
 
 def write_plan(
@@ -68,11 +68,11 @@ def write_plan(
 ) -> PlanSummary:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
 
-    The folder has `tables.csv`, or `tables.parquet` where there are more than a million rows (`tables`, "csv" or
-    "parquet", settles it), with `json_tables` also `tables.json` (the same tables), `topology.graphml`, `topology.svg`
-    and `plan.json`: what was asked for (`about`), the steps that the plan took, the report of the verifier, and the
-    rows that the switches need.
-    Tables that can deadlock, loop, leave a pair out or do not fit `rows_budget` are not written: FabricError.
+    The folder has `tables.csv`, or `tables.parquet` for more than a million rows (`tables`, "csv" or "parquet",
+    overrides this choice), with `json_tables` also `tables.json`, and `topology.graphml`, `topology.svg` and
+    `plan.json`. `plan.json` holds the request (`about`), the steps of the plan, the report of the verifier, and the
+    number of rows that the switches need. Raises FabricError, without writing, for tables that can deadlock, loop,
+    leave out a pair, or exceed `rows_budget`.
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
@@ -111,10 +111,12 @@ def update_routes(
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> Update:
-    """Plans tables for another topology near `routes`, which are for an old one. FabricError if there are none.
+    """Plans tables for a changed topology that are close to `routes`, the tables of the old topology.
 
-    `lanes`: the most lanes, those of `routes` included (default: one more). `failed`: links that are gone are down
-    already. The plan is the same whether `routes` come from memory or from files.
+    Raises FabricError if no tables for the changed topology exist.
+
+    `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
+    missing links are already down. The plan is the same whether `routes` come from memory or from files.
     """
     update = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)
     return {**update, "old": routes}
@@ -124,8 +126,8 @@ def write_update(update: Update, folder: str | Path, *, force: bool = False) -> 
     """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
 
     `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
-    steps, `diff.csv` the rows that differ, `during.csv` the rows between the first step and the last, and `update.json`
-    the summary.
+    steps, `diff.csv` has the differing rows, `during.csv` the rows after the first and before the last step, and
+    `update.json` the summary.
     """
     folder = Path(folder)
     if folder.exists() and (not force or not (folder / "update.json").is_file()) and any(folder.iterdir()):
@@ -151,16 +153,17 @@ def _write_steps(update: Update, folder: Path) -> None:
     differ: list[list[Any]] = []
     for switch, destination, was, will_be in update["changes"]:
         differ.append([switch, destination, *(was or ("", "")), *(will_be or ("", ""))])
-    # Rows have the names of the plans that they are in. On the graph of both topologies a switch has more hosts, so
-    # that the name of a switch would stand for others than in the plan.
+    # Rows use the node names of their plan: on the union of both topologies a switch has more hosts, so the switch's
+    # name would stand for other hosts than in the plan.
     for tables, rows in ((update["routes"], added), (update["old"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
-    # In a VLAN that keeps its number only rows for hosts that come or go differ: nobody sends to those.
+    # In a VLAN that keeps its number, only rows for added or removed hosts differ, and no host sends to added or
+    # removed hosts.
     before, after = (
         {row for row in _host_rows(update[state], update["union"]) if int(row[1]) in kept}
         for state in ("before", "after")
     )
-    # A port that changes its cable has two names on the graph of both topologies, and one in the switch.
+    # A port whose cable changes has two names on the union of both topologies, but only one in the switch.
     added += [[*row[:3], row[3].removesuffix(" (new)")] for row in sorted(after - before)]
     removed += map(list, sorted(before - after))
     header = ["switch", "vlan", "destination", "port"]
@@ -178,13 +181,13 @@ def _write_steps(update: Update, folder: Path) -> None:
 
 
 def _rows(tables: Routes) -> list[list[str]]:
-    """The rows of tables: switch, VLAN, destination, port."""
+    """The rows of forwarding tables: switch, VLAN, destination, port."""
     lines = csv.reader(io.StringIO(tables.write("csv")))
     return [line for line in lines if len(line) == 4 and line[1] != "vlan"]
 
 
 def _host_rows(tables: Routes, topology: _core.Topology) -> set[tuple[str, str, str, str]]:
-    """The rows of tables with a row for each host where a switch stands for its hosts, their own switch's included."""
+    """The rows of forwarding tables, with one row for each host, including hosts at the same switch."""
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     ports: dict[str, dict[str, str]] = {}
     for names, (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
@@ -236,9 +239,10 @@ def _summary(update: Update) -> UpdateSummary:
 
 
 def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
-    """Links that fail together: a CSV file with the header group,port, a port of each link in every line.
+    """Reads groups of links that fail together from a CSV file with the header group,port.
 
-    Ports are named as reports name them, "leaf0:eth3". Returns the numbers of the links, group by group.
+    Each line of the file names a link by one of its ports, in the form of reports ("leaf0:eth3"). Returns the numbers
+    of the links, group by group.
     """
     links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
     groups: dict[str, list[int]] = {}
@@ -258,7 +262,7 @@ def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
 
 
 def tree_ports(routes: Routes, topology: _core.Topology, vlan: int, to: str) -> list[str]:
-    """The ports that packets for host `to` leave by in a VLAN, from every host that may send to it."""
+    """The ports by which packets for host `to` leave in a VLAN, from every host that may send to it."""
     hosts = [name for name, kind, _ in topology.nodes() if kind == "host" and name != to]
     return sorted({port for host in hosts for port in routes.route(vlan, host, to)})
 
@@ -266,10 +270,10 @@ def tree_ports(routes: Routes, topology: _core.Topology, vlan: int, to: str) -> 
 def what_ifs(
     routes: Routes, topology: _core.Topology, *, groups: str | Path | None = None, pairs: int = 0
 ) -> dict[str, SeveralFailures]:
-    """What failures of several links at once cost while nobody computes new routes.
+    """The pairs that lose their routes when several links fail together, before any rerouting.
 
-    Tried are groups of a file (read_groups), and random pairs of links between switches (seed 1). Each has `tried`,
-    `harmless` and `worst` (what fails, and the ordered pairs of switches that lose their last route).
+    Tries the groups of a file (read_groups), and random pairs of links between switches (seed 1). Each of the results
+    has `tried`, `harmless` and `worst` (the failure, and the ordered pairs of switches that lose their last route).
     """
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]

@@ -1,4 +1,4 @@
-"""`pauseframe.run`: from a scenario to a `Run`."""
+"""`pauseframe.run`: runs a scenario and returns a `Run`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = "Callable[[RunProgress], None]"
 Plugins: TypeAlias = "Sequence[str | Path | type] | bool"
-"""Plug-ins to load: files or classes; True: those that the scenario names."""
+"""Plug-ins to load: files or classes; True loads the plug-ins that the scenario names."""
 
 
 def thread_count(threads: int | Literal["auto"] | None) -> int:
-    """Threads as the core takes them: 0 for "auto" and None."""
+    """The number of threads in the core's format, which is 0 for "auto" and None."""
     if threads is None or threads == "auto":
         return 0
     if not isinstance(threads, int) or threads < 1:
@@ -50,32 +50,30 @@ def run(
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
-    `scenario` is a `Scenario`, the path of a scenario file, or the text of one (a str with line breaks). `set`
-    changes keys of it by their path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as
-    well; one that exists is only replaced with `force=True`. A series or a capture that would fill memory or disk is
-    refused with its estimated size, unless `force_large=True`.
+    `scenario` is a `Scenario`, the path of a scenario file, or the text of a scenario (a str with line breaks). `set`
+    changes keys, given by path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well; an
+    existing one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error
+    with its estimated size, unless `force_large=True`.
 
-    No more than `threads` threads share the network, and no more than pay off: one for a small network, which a warning
-    says if more were asked for. None and "auto" take no more than there are idle cores among those that this process
-    may use, and `summary["threads_reason"]` says why. `divide=True` takes them all the same. The results are the same
-    for any number. `progress` is called
-    about ten times a second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started,
-    flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
+    At most `threads` threads run the network, and fewer if more would not help; a warning reports the reduction. None
+    and "auto" use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the
+    choice. `divide=True` uses exactly `threads` threads. The results do not depend on the number of threads. `progress`
+    is called about ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops,
+    flows_started, flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
-    `@pauseframe.congestion_control`; True loads those that the scenario names in `[plugins] files`. To load a plug-in
-    is to run its code.
+    `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.
 
     `kernel` is a Linux kernel for scenarios with `host.stack = "kernel"`: its version, or its folder as
     `pauseframe.kernel.build` returns it; None takes the one that was built last. `programs` are shell commands that
     run on such hosts, each a host and its command; the run then lasts until they have ended.
 
-    Ctrl-C (SIGINT) during the run ends it in under a second without KeyboardInterrupt: the `Run` that is returned
-    holds what was recorded, its `interrupted` is true, and a note goes to stderr. While results are written, it stops
-    that and is raised as KeyboardInterrupt; the folder then says that the run is not complete. This works in the main
-    thread, where Python handles signals.
+    Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds the results so far,
+    its `interrupted` is true, and a note goes to stderr. While results are being written, Ctrl-C raises
+    KeyboardInterrupt, and the folder is marked as incomplete. Ctrl-C is handled only in the main thread, where Python
+    handles signals.
 
-    Raises ScenarioError with every mistake in the scenario, RunError if the run could not be carried out.
+    Raises ScenarioError with every mistake in the scenario, RunError if the run failed.
 
     >>> import pauseframe as pf
     >>> text = '''
@@ -127,7 +125,7 @@ def resolve(
     set: Mapping[str, Any] | None = None,
     plugins: Plugins = (),
 ) -> _core.Resolved:
-    """A complete scenario from whatever `run` accepts."""
+    """Converts any input of `run` to a complete scenario."""
     if plugins:
         load_for(scenario, plugins)
     if isinstance(scenario, _core.Resolved):
@@ -143,7 +141,7 @@ def resolve(
 
 
 def errors_of_plugins(scenario: _core.Resolved) -> AbstractContextManager[None]:
-    """Within, what a plug-in raises is told by the error of the run."""
+    """A context in which exceptions of plug-ins are added to the error of the run."""
     if not scenario.has_plugins:
         return nullcontext()
     from pauseframe.plugins.errors import plugin_errors
@@ -152,7 +150,7 @@ def errors_of_plugins(scenario: _core.Resolved) -> AbstractContextManager[None]:
 
 
 def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins) -> None:
-    """Loads `plugins`; True: those that the scenario names."""
+    """Loads `plugins`; True loads the plug-ins that the scenario names."""
     from pauseframe.plugins.load import files_of, load
 
     if isinstance(scenario, _core.Resolved):
@@ -169,7 +167,7 @@ def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins)
 
 
 def automatic_display(scenario: _core.Resolved) -> Display | None:
-    """A bar where somebody can see it: a notebook or a terminal; elsewhere nothing."""
+    """A progress bar in a notebook or terminal; otherwise nothing."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None and hasattr(shell, "kernel"):

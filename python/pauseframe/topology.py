@@ -1,4 +1,4 @@
-"""Topologies from files of many tools, scenarios, families by name, and NetworkX graphs.
+"""Reads topologies from files of many tools, scenarios, families by name, and NetworkX graphs.
 
 >>> import pauseframe as pf
 >>> fabric = pf.load_topology("fat_tree:k=4")
@@ -34,8 +34,8 @@ def load_topology(
 ) -> _core.Topology:
     """The topology of a scenario file (.toml), of a file in an interchange format, or of a family.
 
-    A family is written with its parameters: "fat_tree:k=6". `rate` and `delay` stand in where a file does not say.
-    Raises FabricError, ScenarioError, or OSError.
+    A family is given with its parameters: "fat_tree:k=6". `rate` and `delay` apply to links for which the file gives
+    none. Raises FabricError, ScenarioError, or OSError.
     """
     path = Path(source)
     if path.suffix == ".toml":
@@ -54,10 +54,10 @@ def load_topology(
 
 
 def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> _core.Topology:
-    """A NetworkX graph as a topology.
+    """Makes a topology from a NetworkX graph.
 
-    Nodes have the attribute `kind`, "host" or "switch" (without, they are switches), edges may have `rate` and
-    `delay`, such as "25 Gbps" and "500 ns". Parallel edges are parallel links.
+    Nodes have the attribute `kind`, "host" or "switch" (default); edges may have `rate` and `delay`, such as "25 Gbps"
+    and "500 ns". Parallel edges are parallel links.
     """
     import networkx as nx
 
@@ -66,19 +66,19 @@ def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> 
 
 
 def to_networkx(topology: _core.Topology) -> Any:
-    """The topology as a `networkx.MultiGraph`, names, kinds, rates, delays and ports as attributes."""
+    """The topology as a `networkx.MultiGraph` with names, kinds, rates, delays and ports as attributes."""
     import networkx as nx
 
     return nx.node_link_graph(json.loads(topology.write("node-link")), edges="edges")
 
 
 def loops(topology: _core.Topology) -> list[tuple[int, str]]:
-    """The links from a node to itself, which some maps of real networks have: number of the link, name of the node."""
+    """Self-loops, which occur in some maps of real networks, as (number of the link, name of the node)."""
     return [(number, a) for number, (a, b, *_) in enumerate(topology.links()) if a == b]
 
 
 def format_of(path: Path) -> str:
-    """The format that a file to be written has by its extension."""
+    """The output format, by the extension of the file."""
     name = path.name.lower()
     found = next((kind for extension, kind in EXTENSIONS.items() if name.endswith(extension)), None)
     if found is None:
@@ -88,7 +88,7 @@ def format_of(path: Path) -> str:
 
 
 def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
-    """What people look at first."""
+    """Lines of text about the most important statistics of a topology."""
     from pauseframe._text import format_number, format_rate
 
     def span(values: tuple[int, int] | None) -> str:

@@ -1,7 +1,7 @@
-"""The types of what the simulator gives as plain dicts: summaries, progress, reports on routes.
+"""The types of plain dicts that the simulator returns: summaries, progress, reports on routes.
 
-At run time these are dicts, so that they can be written as JSON as they are; a type checker knows their keys. Units
-stand in the names: `_s`, `_us`, `_ns` are times, `_bps` bits per second, `_bytes` bytes. docs/reference describes them.
+At run time the values are dicts that JSON can represent; type checkers know their keys. Suffixes of keys are units:
+`_s`, `_us`, `_ns` times, `_bps` bits per second, `_bytes` bytes. docs/reference describes the keys.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pauseframe._core import Routes, Topology
 
 Status = Literal["complete", "deadlock", "interrupted", "running"]
-"""How a run ended, as its manifest says it."""
+"""The way in which a run ended, as in its manifest."""
 
 
 class CompletionTimes(TypedDict):
-    """Of completion times, in microseconds; None over no flows."""
+    """Completion times in microseconds; None without flows."""
 
     mean: float | None
     p50: float | None
@@ -25,14 +25,14 @@ class CompletionTimes(TypedDict):
 
 
 class Slowdowns(TypedDict):
-    """Of completion times over ideal ones; None over no flows."""
+    """Completion times divided by ideal completion times; None without flows."""
 
     p50: float | None
     p99: float | None
 
 
 class DropsByReason(TypedDict):
-    """Packets dropped or lost."""
+    """Numbers of dropped or lost packets by reason."""
 
     buffer_full: int
     headroom_exceeded: int
@@ -44,7 +44,7 @@ class DropsByReason(TypedDict):
 
 
 class Summary(TypedDict):
-    """What `pauseframe run --json` prints (docs/reference/results.md)."""
+    """The summary that `pauseframe run --json` prints (docs/reference/results.md)."""
 
     name: str
     seed: int
@@ -77,7 +77,7 @@ class Summary(TypedDict):
     switch_held_max_bytes: int
     nic_queue: str
     series_full_at_s: float | None
-    """When the series met its row limit: later samples are missing."""
+    """Time at which the series reached its row limit, so that later samples are missing; None if complete."""
     datagrams_sent: int
     datagrams_lost: int
     fct_us: CompletionTimes
@@ -89,7 +89,7 @@ class Summary(TypedDict):
 
 
 class Manifest(TypedDict):
-    """`manifest.json` of a results folder whose run came to its end; those of sweeps are sealed."""
+    """`manifest.json` of a finished run's results folder; manifests in sweeps also have a seal."""
 
     program: str
     version: str
@@ -98,7 +98,7 @@ class Manifest(TypedDict):
     fingerprint: str
     status: Status
     plugins: NotRequired[list[PluginRecord]]
-    """The congestion controls that were loaded for the run; left out where there are none."""
+    """The congestion controls loaded for the run; absent without plug-ins."""
     summary: Summary
     key: NotRequired[str]
     files: NotRequired[dict[str, SealedFile]]
@@ -106,14 +106,14 @@ class Manifest(TypedDict):
 
 
 class PluginRecord(TypedDict):
-    """A congestion control that was loaded for a run."""
+    """A congestion control loaded for a run."""
 
     name: str
-    """As scenarios name it: "mine:swift"."""
+    """Name of the congestion control in scenarios: "mine:swift"."""
     file: str
     sha256: str
     source: str | None
-    """The text of a Python file; None for a shared library."""
+    """Source text of a Python plug-in; None for a shared library."""
 
 
 class SealedFile(TypedDict):
@@ -124,7 +124,7 @@ class SealedFile(TypedDict):
 
 
 class RunProgress(TypedDict):
-    """What the core tells ten times a second while it runs a scenario; `stop_time_s` is None without a stop time."""
+    """The progress that the core reports ten times per second; `stop_time_s` is None without a stop time."""
 
     sim_time_s: float
     stop_time_s: float | None
@@ -136,17 +136,17 @@ class RunProgress(TypedDict):
 
 
 class StageProgress(TypedDict):
-    """What a computation in stages tells: `done` of `of`, or of nobody knows how many (0)."""
+    """The progress of a computation in stages: `done` of `of` steps (`of` is 0 if unknown)."""
 
     stage: str
     done: int
     of: int
     best: float | None
-    """Of a planner: the mean detour of the best routes so far, as a part of the shortest."""
+    """Mean detour of the best routes of a planner so far, relative to shortest paths."""
 
 
 class RateStatistics(TypedDict):
-    """Of the rates of flows, bits per second; None over no flows."""
+    """Rates of flows in bits per second; None without flows."""
 
     mean: float | None
     min: float | None
@@ -157,14 +157,14 @@ class RateStatistics(TypedDict):
 
 
 class Utilisation(TypedDict):
-    """Of the links between switches; None where there are none."""
+    """Utilisation of the links between switches; None without such links."""
 
     mean: float | None
     max: float | None
 
 
 class Bound(TypedDict):
-    """What any routing could give every pair at once."""
+    """Bounds on the rate that the best routing could give every pair at once."""
 
     lower_bps: float
     upper_bps: float
@@ -173,7 +173,7 @@ class Bound(TypedDict):
 
 
 class FlowSummary(TypedDict):
-    """What `pauseframe flow --json` prints (docs/reference/flow-level.md)."""
+    """The object that `pauseframe flow --json` prints (docs/reference/flow-level.md)."""
 
     name: str
     seed: int
@@ -208,7 +208,7 @@ class SteadyRates(TypedDict):
 
 
 class HeadroomRow(TypedDict):
-    """The headroom of a lossless class at links that are alike, term by term (IEEE 802.1Qbb Annex O)."""
+    """The headroom of a lossless class at equal links, term by term (IEEE 802.1Qbb Annex O)."""
 
     port: str
     ports: int
@@ -234,7 +234,7 @@ class HeadroomRow(TypedDict):
 
 
 class Problem(TypedDict):
-    """A mistake in a scenario: at which key, in which line of which file, and what to do about it."""
+    """A mistake in a scenario: key, line, file, and remedy."""
 
     path: str
     place: str
@@ -244,14 +244,14 @@ class Problem(TypedDict):
 
 
 class LinkRate(TypedDict):
-    """How many directions of links have a rate."""
+    """A link rate, and the number of link directions that have it."""
 
     bps: int
     channels: int
 
 
 class Bisection(TypedDict):
-    """An upper bound of the bisection, by the best cut that was found."""
+    """An upper bound of the bisection, from the best cut found."""
 
     at_most_bps: int
     per_host_rate: float
@@ -259,7 +259,7 @@ class Bisection(TypedDict):
 
 
 class TopologyStatistics(TypedDict):
-    """What `pauseframe topo show --json` prints; pairs are the smallest and the largest."""
+    """The object that `pauseframe topo show --json` prints; pairs of numbers are the smallest and the largest value."""
 
     hosts: int
     switches: int
@@ -278,25 +278,25 @@ Pair = TypedDict("Pair", {"from": str, "to": str})
 """A sending and a receiving host."""
 
 Route = TypedDict("Route", {"from": str, "to": str, "vlan": int, "ports": list[str]})
-"""A route, by the names of its egress ports ("leaf0:eth3"), the sender's first."""
+"""A route as the names of its egress ports ("leaf0:eth3"), starting at the sender."""
 
 
 class Pairs(TypedDict):
-    """How many pairs of hosts, and the first of them."""
+    """A number of pairs of hosts, and the first of these pairs."""
 
     count: int
     examples: list[Pair]
 
 
 class RoutesFound(TypedDict):
-    """How many routes, and the first of them."""
+    """A number of routes, and the first of these routes."""
 
     count: int
     examples: list[Route]
 
 
 class Buffer(TypedDict):
-    """What one switch sends to another in one lane."""
+    """A buffer: the link from one node to another in one lane."""
 
     port: str
     to: str
@@ -304,7 +304,7 @@ class Buffer(TypedDict):
 
 
 class CycleArc(TypedDict):
-    """Packets in `held` wait for room in `wanted`, as `witness` shows."""
+    """An arc of a buffer cycle: packets in `held` wait for room in `wanted`, as `witness` shows."""
 
     held: Buffer
     wanted: Buffer
@@ -312,7 +312,7 @@ class CycleArc(TypedDict):
 
 
 class LaneViolation(TypedDict):
-    """A VLAN whose packets change lane on their way."""
+    """A VLAN whose packets change lane along their path."""
 
     vlan: int
     lanes: list[int]
@@ -327,14 +327,14 @@ class SwitchRows(TypedDict):
 
 
 class RowsFound(TypedDict):
-    """How many switches, and the first of them."""
+    """A number of switches, and the first of these switches."""
 
     count: int
     examples: list[SwitchRows]
 
 
 class TableSizes(TypedDict):
-    """How large the tables are."""
+    """Sizes of the tables."""
 
     largest: SwitchRows | None
     rows_mean: float
@@ -343,7 +343,7 @@ class TableSizes(TypedDict):
 
 
 class Failure(TypedDict):
-    """What fails, and the ordered pairs of hosts that lose all routes."""
+    """A failure, and the ordered pairs of hosts that lose all routes."""
 
     what: str
     pairs_lost: int
@@ -360,14 +360,14 @@ class Failures(TypedDict):
 
 
 class WhatIf(TypedDict):
-    """Every single failure, of links between switches and of switches."""
+    """The effects of every single failure, of a link between switches or of a switch."""
 
     links: Failures
     switches: Failures
 
 
 class SeveralFailures(TypedDict):
-    """Failures of several links at once: what the worst is, and how many ordered pairs of switches it costs."""
+    """Failures of several links at once: the worst one, and the number of ordered pairs of switches without a route."""
 
     tried: int
     harmless: int
@@ -375,7 +375,7 @@ class SeveralFailures(TypedDict):
 
 
 class RouteReport(TypedDict):
-    """The verifier's report (docs/reference/routing.md); `text` is for people and not in files."""
+    """The verifier's report (docs/reference/routing.md); `text` is the readable form, not written to files."""
 
     can_deadlock: bool
     switches: int
@@ -398,7 +398,7 @@ class RouteReport(TypedDict):
 
 
 class TableUse(TypedDict, total=False):
-    """The rows of the switch that has the most: one per VLAN and host, or per VLAN and switch; {} without tables."""
+    """Rows of the switch with the most rows: one per VLAN and host, or per VLAN and switch; {} without tables."""
 
     switch: str
     rows: int
@@ -407,7 +407,7 @@ class TableUse(TypedDict, total=False):
 
 
 class PlanOrder(TypedDict, total=False):
-    """What was asked for when a plan was made."""
+    """The request for a plan."""
 
     topology: str
     engine: str
@@ -429,11 +429,11 @@ class PlanSummary(PlanOrder):
 
 
 RowChange = tuple[str, str, tuple[int, str] | None, tuple[int, str] | None]
-"""Switch, destination, and VLAN and port before and after."""
+"""A changed row: switch, destination, (VLAN, port) before, (VLAN, port) after."""
 
 
 class PlannedUpdate(TypedDict):
-    """Tables for another topology near those in use, as the core plans them."""
+    """Tables for a changed topology close to those in use, as the core plans them."""
 
     topology: Topology
     routes: Routes
@@ -450,14 +450,14 @@ class PlannedUpdate(TypedDict):
 
 
 class Update(PlannedUpdate):
-    """Tables for another topology near those in use (`pauseframe.routing.update_routes`)."""
+    """Tables for a changed topology close to those in use (`pauseframe.routing.update_routes`)."""
 
     old: Routes
-    """Those in use."""
+    """The tables before the update."""
 
 
 class Step(TypedDict):
-    """A step of an update, and why it is safe."""
+    """A step of an update, with the reason why it is safe."""
 
     do: str
     file: NotRequired[str]
@@ -481,7 +481,7 @@ class UpdateSummary(TypedDict):
 
 
 class DeploymentSummary(TypedDict):
-    """`deploy.json` of a deployment: for which devices, how much of each, and what its reader should know."""
+    """`deploy.json` of a deployment: devices, counts, and notes."""
 
     program: str
     target: str

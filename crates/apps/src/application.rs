@@ -1,85 +1,85 @@
-//! An application: what each of its ranks does, as a trace or a generator tells it.
+//! An application: the steps of each of its ranks, from a trace or a generator.
 
 use crate::algorithm::{Algorithm, Kind};
 use crate::replay::Fault;
 use pauseframe_units::Span;
 
-/// A request of a rank: the number that `isend` and `irecv` give and `wait` takes. Numbers are reused.
+/// Number of a request of a rank: `isend` and `irecv` return it and `wait` takes it. Numbers are reused.
 pub type Slot = u32;
 
 /// One step of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Works without the network.
+    /// Computes for this time, without using the network.
     Compute(Span),
-    /// Sends a message. Without a request, the rank goes on when its buffer is free again.
+    /// Sends a message. Without a request, the rank continues when its buffer is free again.
     Send {
         /// World rank of the receiver.
         to: u32,
-        /// Message tag.
+        /// Tag of the message.
         tag: i32,
-        /// Position of the communicator in [`Application::comms`].
+        /// Index of the communicator in [`Application::comms`].
         comm: u32,
-        /// For a send that does not block.
+        /// The request of a non-blocking send.
         request: Option<Slot>,
-        /// Payload.
+        /// Size of the payload in bytes.
         bytes: u64,
     },
-    /// Receives a message. Without a request, the rank goes on when it is complete.
+    /// Receives a message. Without a request, the rank continues when the message is complete.
     Receive {
-        /// World rank of the sender; any, if `None`.
+        /// World rank of the sender; `None` for any sender.
         from: Option<u32>,
-        /// Message tag; any, if `None`.
+        /// Tag of the message; `None` for any tag.
         tag: Option<i32>,
-        /// Position of the communicator in [`Application::comms`].
+        /// Index of the communicator in [`Application::comms`].
         comm: u32,
-        /// For a receive that does not block.
+        /// The request of a non-blocking receive.
         request: Option<Slot>,
-        /// Size of the buffer; `u64::MAX` where the trace does not say.
+        /// Size of the buffer in bytes; `u64::MAX` if the trace does not contain it.
         limit: u64,
     },
-    /// Goes on when this request is complete.
+    /// Waits until this request is complete.
     Wait(Slot),
-    /// Goes on when `count` requests are, from `first` on in [`Program::waits`].
+    /// Waits until `count` requests are complete; [`Program::waits`] lists them from index `first`.
     WaitAll {
-        /// Position of the first.
+        /// Index of the first request.
         first: u32,
-        /// How many.
+        /// Number of requests.
         count: u32,
     },
     /// Takes part in a collective operation.
     Collective {
-        /// Position in [`Program::calls`].
+        /// Index of the call in [`Program::calls`].
         call: u32,
-        /// For one that does not block.
+        /// The request of a non-blocking operation.
         request: Option<Slot>,
     },
 }
 
-/// A collective operation, as one rank calls it.
+/// A call of a collective operation by one rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// What it does.
+    /// The kind of the operation.
     pub kind: Kind,
-    /// Position of the communicator in [`Application::comms`].
+    /// Index of the communicator in [`Application::comms`].
     pub comm: u32,
-    /// World rank of the root, where there is one.
+    /// World rank of the root, if the operation has a root.
     pub root: u32,
-    /// Payload: of the whole vector (bcast, reduce, allreduce, scan), of the block of one rank (gather,
-    /// scatter, allgather, reduce-scatter), for one rank (all-to-all). What the rank itself has, for the
-    /// variants with counts.
+    /// Payload in bytes: the whole vector (bcast, reduce, allreduce, scan), the block of one rank (gather,
+    /// scatter, allgather, reduce-scatter), or the data for one rank (all-to-all); for variants with counts,
+    /// the rank's own data.
     pub bytes: u64,
-    /// A size for each member: what it gets (all-to-all-v, scatter-v at the root, reduce-scatter) or gives
-    /// (allgather-v); empty otherwise.
+    /// For each member, the size that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or
+    /// sends (allgather-v); empty otherwise.
     pub counts: Box<[u64]>,
-    /// The how-many-eth it is on its communicator, where the steps of a rank have no order of their own.
+    /// Sequence number of the operation on its communicator, if the rank's steps have no fixed order.
     pub number: Option<u32>,
-    /// How it is carried out, where the application says so; by size otherwise.
+    /// The algorithm, if the application specifies one; otherwise the message size decides.
     pub algorithm: Option<Algorithm>,
 }
 
 impl Call {
-    /// On all ranks, with rank 0 as root.
+    /// Makes a call on the communicator of all ranks, with rank 0 as root.
     pub fn new(kind: Kind, bytes: u64) -> Call {
         Call { kind, comm: 0, root: 0, bytes, counts: Box::default(), number: None, algorithm: None }
     }
@@ -88,29 +88,29 @@ impl Call {
 /// The steps of one rank.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Program {
-    /// In the order of the trace.
+    /// The steps in the order of the trace.
     pub ops: Vec<Op>,
-    /// Where each stands in its file, from 1; empty where there is no file.
+    /// Line number of each step in its file, counted from 1; empty if there is no file.
     pub lines: Vec<u32>,
-    /// The requests of all `WaitAll`.
+    /// The requests of all `WaitAll` steps.
     pub waits: Vec<Slot>,
-    /// The collective operations.
+    /// The calls of collective operations.
     pub calls: Vec<Call>,
-    /// What must come before what; `None` for one after the other.
+    /// The dependences between the steps; `None` if the steps run in sequence.
     pub order: Option<Dependences>,
 }
 
-/// Steps that are ordered by what they need, not by their place.
+/// Dependences between steps that do not run in the order of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dependences {
-    /// The compute unit that a `Compute` occupies; one entry a step.
+    /// For each step, the compute unit that a `Compute` step occupies.
     pub units: Vec<u16>,
-    /// Pairs (earlier, later): the later step begins when the earlier one is complete.
+    /// Pairs (earlier, later): the later step begins when the earlier step is complete.
     pub after_end: Vec<(u32, u32)>,
-    /// Pairs (earlier, later): the later step begins when the earlier one has begun.
+    /// Pairs (earlier, later): the later step begins when the earlier step has begun.
     pub after_start: Vec<(u32, u32)>,
-    /// Sends of any size leave at once and are complete when their last byte has left, whether or not a receive is posted.
-    /// `false`: above the eager limit a send waits for its receive, as in MPI.
+    /// True if sends of any size leave at once and are complete when their last byte has left, whether or not
+    /// a receive is posted; if false, a send above the eager limit waits for its receive, as in MPI.
     pub asynchronous_sends: bool,
 }
 
@@ -118,24 +118,24 @@ pub struct Dependences {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Communicator {
     members: Vec<u32>,
-    /// (world rank, position), sorted.
+    /// Pairs (world rank, position), sorted.
     positions: Vec<(u32, u32)>,
 }
 
 impl Communicator {
-    /// Of these world ranks, in their order.
+    /// Makes a communicator of these world ranks, in this order.
     pub fn new(members: Vec<u32>) -> Communicator {
         let mut positions: Vec<(u32, u32)> = members.iter().copied().zip(0..).collect();
         positions.sort_unstable();
         Communicator { members, positions }
     }
 
-    /// World ranks, in the order of the communicator.
+    /// The world ranks, in the order of the communicator.
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// The rank in this communicator of a world rank.
+    /// The position of a world rank in this communicator.
     pub fn position(&self, rank: u32) -> Option<u32> {
         let at = self.positions.binary_search_by_key(&rank, |&(world, _)| world).ok()?;
         Some(self.positions[at].1)
@@ -145,20 +145,20 @@ impl Communicator {
 /// An application of several ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Application {
-    /// What it is called in tables: the name of its file or generator.
+    /// Name of the application in tables: the name of its file or generator.
     pub name: String,
-    /// One for each rank.
+    /// The programs, one for each rank.
     pub programs: Vec<Program>,
-    /// Communicators; the first has all ranks.
+    /// Communicators; the first contains all ranks.
     pub comms: Vec<Communicator>,
-    /// Names of its files, without their folders: one, or one for each rank; none where there is no file.
+    /// Names of the trace's files, without folders: one file, or one per rank; empty if there is no file.
     pub files: Vec<String>,
-    /// What the reader took note of: things it left out or understood in one of several ways.
+    /// Notes of the reader on skipped or ambiguous contents of the trace.
     pub notes: Vec<String>,
 }
 
 impl Program {
-    /// Appends a step that stands in `line` of its file (0: in none).
+    /// Appends a step from `line` of its file (0 if there is no file).
     pub fn push(&mut self, op: Op, line: u32) {
         if line > 0 || !self.lines.is_empty() {
             self.lines.resize(self.ops.len(), 0);
@@ -174,24 +174,24 @@ impl Program {
         self.push(Op::Collective { call: position, request }, line);
     }
 
-    /// Appends the wait for these requests.
+    /// Appends a step that waits for these requests.
     pub fn push_waits(&mut self, slots: &[Slot], line: u32) {
         let first = self.waits.len() as u32;
         self.waits.extend_from_slice(slots);
         self.push(Op::WaitAll { first, count: slots.len() as u32 }, line);
     }
 
-    /// The requests that a `WaitAll` names.
+    /// The requests that a `WaitAll` step waits for.
     pub(crate) fn waited(&self, first: u32, count: u32) -> &[Slot] {
         &self.waits[first as usize..(first + count) as usize]
     }
 
-    /// Where a step stands in its file; 0 if in none.
+    /// Line number of a step in its file; 0 if there is no file.
     pub fn line(&self, step: usize) -> u32 {
         self.lines.get(step).copied().unwrap_or(0)
     }
 
-    /// A step in a few words, for time lines.
+    /// Describes a step in a few words, for time lines.
     pub fn describe(&self, step: u32) -> String {
         match self.ops[step as usize] {
             Op::Compute(_) => "compute".to_owned(),
@@ -203,7 +203,7 @@ impl Program {
         }
     }
 
-    /// One more than the largest request number.
+    /// Number of request numbers: the largest number plus one.
     pub(crate) fn slots(&self) -> usize {
         let named = |op: &Op| match *op {
             Op::Send { request, .. } | Op::Receive { request, .. } | Op::Collective { request, .. } => {
@@ -218,13 +218,13 @@ impl Program {
 }
 
 impl Application {
-    /// With these programs and the one communicator of all ranks.
+    /// Makes an application of these programs, with one communicator for all ranks.
     pub fn new(name: impl Into<String>, programs: Vec<Program>) -> Application {
         let world = Communicator::new((0..programs.len() as u32).collect());
         Application { name: name.into(), programs, comms: vec![world], files: Vec::new(), notes: Vec::new() }
     }
 
-    /// A fault, with the file and the line in which it is.
+    /// Describes a fault with its file and line.
     pub fn describe(&self, fault: &Fault) -> String {
         let file =
             if self.files.len() > 1 { self.files.get(fault.rank as usize) } else { self.files.first() };
@@ -235,17 +235,17 @@ impl Application {
         }
     }
 
-    /// How many ranks it has.
+    /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.programs.len() as u32
     }
 
-    /// Steps of all ranks.
+    /// Number of steps of all ranks.
     pub fn steps(&self) -> usize {
         self.programs.iter().map(|program| program.ops.len()).sum()
     }
 
-    /// Whether some receive takes a message from any source or with any tag.
+    /// True if a receive accepts messages from any source or with any tag.
     pub fn has_wildcards(&self) -> bool {
         let wild = |op: &Op| matches!(op, Op::Receive { from, tag, .. } if from.is_none() || tag.is_none());
         self.programs.iter().any(|program| program.ops.iter().any(wild))

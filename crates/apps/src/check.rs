@@ -1,19 +1,20 @@
-//! What can be seen to be wrong with an application before it runs.
+//! Checks an application before it runs.
 
 use crate::algorithm::Kind;
 use crate::application::{Application, Op, Program, Slot};
 use crate::replay::Fault;
 use pauseframe_units::Span;
 
-/// The largest message, and the longest computation, that leave room for sums.
+/// Limits on message sizes and computation times, below which sums cannot overflow.
 const BYTES_MAX: u64 = 1_000_000_000_000;
 const COMPUTE_MAX: Span = Span::from_secs(1_000_000);
 
-/// Finds the first mistake: a rank, communicator or request that there is not, a request that is begun or awaited twice or never
-/// awaited, a size beyond all use, a collective operation that its members do not agree on, steps that need each other.
+/// Finds the first mistake: a rank, communicator or request that does not exist; a request that is started
+/// twice, awaited twice or never awaited; an unreasonable size; a collective operation on which its members
+/// disagree; steps that depend on each other in a cycle.
 ///
 /// # Errors
-/// Rank, line and reason.
+/// The rank, the line and the reason of the mistake.
 pub fn check(application: &Application) -> Result<(), Fault> {
     for (rank, program) in (0..).zip(&application.programs) {
         check_steps(application, rank, program)?;
@@ -81,7 +82,7 @@ fn check_steps(application: &Application, rank: u32, program: &Program) -> Resul
     }
 }
 
-/// The largest size that a step sends; what a receive would take says little.
+/// The largest size that a step sends; receive buffers do not count.
 fn bytes_of(program: &Program, op: &Op) -> Option<u64> {
     match *op {
         Op::Send { bytes, .. } => Some(bytes),
@@ -93,7 +94,7 @@ fn bytes_of(program: &Program, op: &Op) -> Option<u64> {
     }
 }
 
-/// How each request stands: the step that began it or waited for it last.
+/// The state of each request, with the step that started or awaited it last.
 struct Requests(Vec<State>);
 
 #[derive(Clone, Copy)]
@@ -103,7 +104,7 @@ enum State {
     Awaited(usize),
 }
 
-/// Where a step stands, for a reason that names a second place.
+/// Describes the place of a step, for messages that name two steps.
 fn place(program: &Program, step: usize) -> String {
     match program.line(step) {
         0 => format!("step {step}"),
@@ -136,7 +137,7 @@ impl Requests {
         Ok(())
     }
 
-    /// The first request that is still open, and the step that began it.
+    /// The first request that is still open, and the step that started it.
     fn open(&self) -> Option<(Slot, usize)> {
         let open = (0..).zip(&self.0).filter_map(|(slot, state)| match *state {
             State::Open(step) => Some((slot, step)),
@@ -150,7 +151,7 @@ fn has_root(kind: Kind) -> bool {
     matches!(kind, Kind::Bcast | Kind::Reduce | Kind::Gather | Kind::Gatherv | Kind::Scatter | Kind::Scatterv)
 }
 
-/// Steps that need each other cannot begin: the first in the file is named.
+/// Detects steps that depend on each other in a cycle; the fault names the first of them in the file.
 fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     let Some(order) = &program.order else { return Ok(()) };
     match first_in_cycle(program.ops.len(), order.after_end.iter().chain(&order.after_start)) {
@@ -159,7 +160,7 @@ fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     }
 }
 
-/// The first step that depends on itself, by pairs (earlier, later).
+/// The first step that depends on itself, given pairs (earlier, later).
 pub(crate) fn first_in_cycle<'a>(steps: usize, pairs: impl Iterator<Item = &'a (u32, u32)>) -> Option<usize> {
     let mut later = vec![Vec::new(); steps];
     let mut needs = vec![0_u32; steps];
@@ -179,10 +180,10 @@ pub(crate) fn first_in_cycle<'a>(steps: usize, pairs: impl Iterator<Item = &'a (
     needs.iter().position(|&needs| needs > 0)
 }
 
-/// The calls of a rank on each communicator: (step, call).
+/// For each communicator, the calls of a rank as (step, call).
 type Calls = Vec<Vec<(usize, u32)>>;
 
-/// All members must call the same operations in the same order, with the same root and size.
+/// Checks that all members call the same operations in the same order, with the same root and size.
 fn check_collectives(application: &Application) -> Result<(), Fault> {
     let calls: Vec<Calls> = application.programs.iter().map(|program| calls(application, program)).collect();
     for (comm, communicator) in application.comms.iter().enumerate() {
@@ -225,7 +226,7 @@ fn check_collectives(application: &Application) -> Result<(), Fault> {
     Ok(())
 }
 
-/// In the order of their numbers, where they have some.
+/// Collects the calls in the order of their sequence numbers, if any.
 fn calls(application: &Application, program: &Program) -> Calls {
     let mut calls: Calls = vec![Vec::new(); application.comms.len()];
     for (step, op) in program.ops.iter().enumerate() {

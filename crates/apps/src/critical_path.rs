@@ -1,9 +1,11 @@
-//! The critical path of an application on a network without contention: found in its text, not by running it.
+//! The critical path of an application on a network without contention, computed from the trace without
+//! running it.
 //!
-//! Every moment of a rank and every arrival of a message is a node; what must come before it is an edge with a
-//! weight. Sends and receives are paired by their order, so receives from any source or with any tag have no static path. The
-//! longest way to the end is the time that a replay must take, exactly: the check of the replay, and the answer to the question of
-//! what bounds an application when the network is perfect.
+//! Every point in time of a rank and every arrival of a message is a node of a graph; a weighted edge leads
+//! from each node to the nodes that depend on it. The n-th send pairs with the n-th receive, so receives from
+//! any source or with any tag have no static path. The length of the longest path is exactly the time that a
+//! replay must take. The critical path checks the replay, and shows what limits an application on a perfect
+//! network.
 
 use crate::algorithm::{self, Round};
 use crate::application::{Application, Op, Program};
@@ -14,52 +16,52 @@ use pauseframe_units::{Bytes, Span};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What bounds an application without contention.
+/// The longest path through an application without contention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CriticalPath {
-    /// From the start to the end of the last rank.
+    /// Time from the start to the end of the last rank.
     pub length: Span,
-    /// Compute time on it.
+    /// Compute time on the path.
     pub compute: Span,
-    /// Network time on it.
+    /// Network time on the path.
     pub network: Span,
-    /// Messages on it, announcements and answers too.
+    /// Number of messages on the path, including announcements and their answers.
     pub messages: u32,
-    /// The rank at its end.
+    /// The rank at the end of the path.
     pub last_rank: u32,
 }
 
-/// Why there is no static path.
+/// Reasons why there is no static path.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PathError {
-    /// A step whose partner depends on timing.
+    /// The partner of a step depends on timing.
     #[error("{0}")]
     Dynamic(Fault),
-    /// A message that is sent and not received, or the other way round.
+    /// A message is sent but not received, or received but not sent.
     #[error("rank {from} sends {sends} message(s) to rank {to} with tag {tag}, which receives {receives}")]
     Unpaired {
-        /// Sender.
+        /// World rank of the sender.
         from: u32,
-        /// Receiver.
+        /// World rank of the receiver.
         to: u32,
-        /// Tag; the number of the operation for collective ones.
+        /// Tag; for collective operations, the sequence number of the operation.
         tag: i32,
-        /// Messages sent.
+        /// Number of messages sent.
         sends: usize,
-        /// Messages received.
+        /// Number of messages received.
         receives: usize,
     },
-    /// Steps that wait for each other.
+    /// Steps wait for each other in a cycle.
     #[error("{0} moments wait for each other")]
     Cycle(usize),
-    /// The order of two things depends on timing.
+    /// The order of two steps depends on timing.
     #[error("{0}")]
     Order(String),
 }
 
 type Node = u32;
 
-/// Edges `from -> to`, with how long it takes.
+/// An edge `from -> to`; its weight is the time between both nodes.
 struct Edge {
     from: Node,
     to: Node,
@@ -74,30 +76,30 @@ enum Weight {
     Message,
 }
 
-/// One side of a message.
+/// One side of a message: the send or the receive.
 #[derive(Clone, Copy)]
 struct Half {
-    /// When it is sent or posted.
+    /// When the message is sent, or its receive is posted.
     begin: Node,
-    /// When it is complete for its side.
+    /// When the message is complete for this side.
     end: Node,
     bytes: u64,
-    /// Which rule a send follows.
+    /// The protocol of a send.
     protocol: Protocol,
 }
 
-/// How a message leaves its sender.
+/// How a message leaves its sender, and when the sender continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
-    /// At once; the sender goes on at once.
+    /// The message leaves at once, and the sender continues at once.
     Eager,
-    /// Announced first; the sender goes on when it has left.
+    /// The message is announced first; the sender continues when the message has left.
     Rendezvous,
-    /// At once; the sender goes on when it has left.
+    /// The message leaves at once; the sender continues when it has left.
     Asynchronous,
 }
 
-/// What tells messages apart: sender, receiver, context, tag.
+/// The key for pairing messages: sender, receiver, context, tag.
 type Key = (u32, u32, u32, i32);
 
 struct Builder<'a> {
@@ -106,20 +108,20 @@ struct Builder<'a> {
     network: IdealNetwork,
     nodes: u32,
     edges: Vec<Edge>,
-    /// Sends and receives in their order.
+    /// Sends and receives with the same key, in their order.
     halves: BTreeMap<Key, [Vec<Half>; 2]>,
     numbers: Vec<i32>,
     round: Round,
-    /// (rank, unit, begin, end) of computation in programs that go by dependences.
+    /// Computations of programs with dependences: (rank, unit, begin, end).
     computing: Vec<(u32, u16, Node, Node)>,
-    /// Whether the order of messages of this rank is that of its program.
+    /// For each rank, whether its messages follow the order of its program.
     in_turn: Vec<bool>,
 }
 
-/// Finds the critical path.
+/// Finds the critical path of an application.
 ///
 /// # Errors
-/// Where the path depends on timing, or where the application cannot finish.
+/// If the path depends on timing, or the application cannot finish.
 pub fn critical_path(
     application: &Application,
     options: &Options,
@@ -158,7 +160,7 @@ impl Builder<'_> {
         self.edges.push(Edge { from, to, weight, kind });
     }
 
-    /// A node after another.
+    /// Adds a node at the end of a new edge from `from`.
     fn after(&mut self, from: Node, weight: Span, kind: Weight) -> Node {
         let to = self.node();
         self.edge(from, to, weight, kind);
@@ -169,14 +171,14 @@ impl Builder<'_> {
         self.edge(from, to, Span::ZERO, Weight::Order);
     }
 
-    /// The moment at which both have happened.
+    /// Adds a node that follows both nodes.
     fn join(&mut self, one: Node, other: Node) -> Node {
         let both = self.after(one, Span::ZERO, Weight::Order);
         self.order(other, both);
         both
     }
 
-    /// All steps of a rank; the moment of its end.
+    /// Adds all steps of a rank; returns the node of its end.
     fn rank(&mut self, rank: u32, program: &Program) -> Result<Node, PathError> {
         match &program.order {
             None => self.in_turn(rank, program),
@@ -229,7 +231,7 @@ impl Builder<'_> {
         Ok(now)
     }
 
-    /// A step that begins at a moment; the moment at which it is complete.
+    /// Adds a step that begins at node `at`; returns the node of its completion.
     fn step(&mut self, rank: u32, program: &Program, step: usize, at: Node) -> Result<Node, PathError> {
         let dynamic = |reason: &str| {
             let line = program.line(step);
@@ -253,7 +255,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The rule of MPI for a message of this size.
+    /// The protocol of MPI for a message of this size.
     fn protocol(&self, bytes: u64) -> Protocol {
         if bytes > self.options.eager_limit { Protocol::Rendezvous } else { Protocol::Eager }
     }
@@ -301,7 +303,7 @@ impl Builder<'_> {
         at
     }
 
-    /// The n-th send under a key meets its n-th receive.
+    /// Pairs the n-th send of a key with the n-th receive of the same key.
     fn pair(&mut self) -> Result<(), PathError> {
         let by_key = std::mem::take(&mut self.halves);
         for (&(from, to, context, tag), [sends, receives]) in &by_key {
@@ -315,7 +317,7 @@ impl Builder<'_> {
                     self.order(send.begin, receive.end);
                 } else {
                     let arrival = self.transfer(send, receive);
-                    // Messages under one key do not overtake each other.
+                    // Messages with the same key do not overtake each other.
                     if let Some(before) = before.replace(arrival) {
                         self.order(before, arrival);
                     }
@@ -327,7 +329,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Edges of one message; the arrival of what matching looks at.
+    /// Adds the edges of one message; returns the arrival of the message or announcement that is matched.
     fn transfer(&mut self, send: &Half, receive: &Half) -> Node {
         let header = self.options.envelope;
         let wire = |bytes: u64| self.network.rate.serialise(Bytes(bytes));
@@ -349,7 +351,8 @@ impl Builder<'_> {
         arrival
     }
 
-    /// In programs that go by dependences, what was taken in the order of the file must have happened in it.
+    /// Checks, for programs with dependences, that messages keep the order of the file and that computations
+    /// on a unit do not overlap, as the path assumes.
     fn check_order(&self, times: &Times) -> Result<(), PathError> {
         for (&(from, to, _, tag), halves) in &self.halves {
             for (side, rank) in [(0, from), (1, to)] {
@@ -379,15 +382,15 @@ impl Builder<'_> {
     }
 }
 
-/// When each node happens.
+/// The time at which each node of the graph occurs.
 struct Times {
     at: Vec<Span>,
-    /// The edge that decided it.
+    /// For each node, the edge that determined its time.
     by: Vec<u32>,
 }
 
 impl Times {
-    /// Longest ways from node 0, in topological order (Kahn).
+    /// Computes the longest paths from node 0 in topological order (Kahn).
     fn of(nodes: u32, edges: &[Edge]) -> Result<Times, PathError> {
         let count = nodes as usize;
         let (mut first, mut needs) = (vec![0_u32; count + 1], vec![0_u32; count]);
@@ -425,7 +428,7 @@ impl Times {
     }
 
     fn path_to(&self, ends: &[Node], edges: &[Edge]) -> CriticalPath {
-        // The lowest rank among the last.
+        // Of several ranks that end last, the lowest rank.
         let last = (0..ends.len()).rev().max_by_key(|&rank| self.at[ends[rank] as usize]).unwrap_or(0);
         let mut node = ends.get(last).copied().unwrap_or(0);
         let mut path = CriticalPath {

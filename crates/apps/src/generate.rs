@@ -1,4 +1,4 @@
-//! Applications that are patterns: all-reduce, all-to-all, pipeline, k-means, stencil.
+//! Generates applications from patterns: all-reduce, all-to-all, pipeline, k-means, stencil.
 
 use crate::algorithm::{Algorithm, Kind};
 use crate::application::{Application, Call, Op, Program};
@@ -7,13 +7,15 @@ use pauseframe_units::Span;
 /// A communication pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// A sum to all ranks; by size, if no algorithm is named.
+    /// An all-reduce over all ranks; without an algorithm, the message size decides.
     AllReduce(Option<Algorithm>),
-    /// A block of `bytes` from each rank to each; by size, if no algorithm is named.
+    /// An all-to-all with a block of `bytes` for each pair of ranks; without an algorithm, the message size
+    /// decides.
     AllToAll(Option<Algorithm>),
-    /// Rank r gets a batch from rank r - 1, computes and hands it on.
+    /// Rank r receives a batch from rank r - 1, computes, and sends the batch to rank r + 1.
     Pipeline,
-    /// Rank 0 tells all ranks the centres, all compute, their sums go back to rank 0.
+    /// Rank 0 sends the centres to all ranks, all ranks compute, and rank 0 receives the sum of their
+    /// results.
     KMeans,
     /// Neighbours on a periodic grid of these extents exchange `bytes` while each rank computes.
     Stencil(Vec<u32>),
@@ -22,20 +24,20 @@ pub enum Pattern {
 /// Sizes and times of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: u32,
     /// Bytes of a message, a vector or a block.
     pub bytes: u64,
     /// Compute time of each iteration and rank.
     pub compute: Span,
-    /// How often (for a pipeline: how many batches).
+    /// Number of iterations; for a pipeline, number of batches.
     pub iterations: u32,
 }
 
-/// The application of a pattern.
+/// Generates the application of a pattern.
 ///
 /// # Errors
-/// What does not fit: a grid with another number of places than ranks.
+/// If the stencil's grid has another number of points than there are ranks.
 pub fn generate(pattern: &Pattern, shape: Shape) -> Result<Application, String> {
     if shape.ranks == 0 {
         return Err("needs at least one rank".to_owned());
@@ -98,7 +100,7 @@ fn k_means(shape: Shape) -> Program {
     program
 }
 
-/// Receives and sends are posted, the inner points computed, then all is waited for.
+/// Posts receives and sends, computes the inner points, then waits for all messages.
 fn stencil(rank: u32, extents: &[u32], shape: Shape) -> Program {
     let neighbours = neighbours(rank, extents);
     let mut program = Program::default();
@@ -123,7 +125,7 @@ fn tag(iteration: u32, direction: u32) -> i32 {
     (iteration % 0x0100_0000 * 16 + direction) as i32
 }
 
-/// For each axis and direction: the rank before and the rank after, in the order of ranks row by row.
+/// For each axis and direction: the previous and the next rank, with ranks numbered row by row.
 fn neighbours(rank: u32, extents: &[u32]) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     let mut stride = 1;

@@ -1,8 +1,9 @@
-//! Networks that lose nothing and whose switches never fill: the time of a message depends on its size alone
-//! (alpha-beta), or on its size and the two NICs (as `LogGP`'s gap per byte).
+//! Networks without loss and without congestion in switches. The time of a message depends on its size alone
+//! (alpha-beta model), or on its size and the two NICs (like the gap per byte in `LogGP`).
 //!
-//! The second is the reference of a run: "a perfect hardware accelerated transport and lossless network" (Crisan et al.
-//! 2011, §IV-D). A message is gone when its last byte has left.
+//! The network with shared NICs is the reference for a packet simulation: "a perfect hardware accelerated
+//! transport and lossless network" (Crisan et al. 2011, §IV-D). A message is sent when its last byte has left
+//! the NIC.
 
 use crate::application::Application;
 use crate::rank::{Message, Part};
@@ -16,65 +17,66 @@ use thiserror::Error;
 /// An ideal network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdealNetwork {
-    /// Time of a message of no bytes (alpha).
+    /// Time of a message of zero bytes (alpha).
     pub latency: Span,
-    /// Bytes take this long (beta).
+    /// Rate in bits per second; its inverse is beta.
     pub rate: BitRate,
-    /// Messages share nothing, or the NICs at both ends.
+    /// The resources that messages share: none, or the NICs at both ends.
     pub sharing: Sharing,
 }
 
-/// What messages of an ideal network share.
+/// The resources that messages share in an ideal network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// Nothing: the time of each is latency and size over rate.
+    /// Messages share nothing: each takes the latency plus its size divided by the rate.
     Nothing,
-    /// The NIC of a rank sends one message after the other, and receives one after the other.
+    /// The NIC of a rank sends one message after the other, and receives one message after the other.
     Nics,
 }
 
-/// Why a replay did not finish.
+/// Reasons why a replay did not finish.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReplayError {
-    /// Ranks wait for things that will not come.
+    /// Ranks wait for messages that will never arrive.
     #[error("{name}: {} of {ranks} ranks wait for ever:\n{}", stuck.len(), listed(stuck))]
     Stuck {
-        /// The application.
+        /// Name of the application.
         name: String,
-        /// How many ranks it has.
+        /// Number of ranks of the application.
         ranks: u32,
-        /// Those that wait.
+        /// The ranks that wait.
         stuck: Vec<Fault>,
     },
     /// The trace breaks the rules of MPI.
     #[error("{name}: {}", listed(faults))]
     Faults {
-        /// The application.
+        /// Name of the application.
         name: String,
-        /// Where and how.
+        /// The violations of MPI rules, with their places.
         faults: Vec<Fault>,
     },
-    /// Messages come that no receive takes (MPI 4.0 §11.2.2 wants all communication complete at the end).
+    /// Messages arrive that no receive accepts (MPI 4.0 §11.2.2 requires all communication to be complete at
+    /// the end).
     #[error("{name}: messages come that nobody receives:\n{}", listed(left))]
     Unreceived {
-        /// The application.
+        /// Name of the application.
         name: String,
-        /// Whose they are.
+        /// The ranks that unreceived messages reached.
         left: Vec<Fault>,
     },
-    /// It takes longer than the clock goes.
+    /// The replay would exceed the range of the clock.
     #[error("{name}: takes longer than {}", Span(LONGEST.0))]
     TooLong {
-        /// The application.
+        /// Name of the application.
         name: String,
     },
-    /// Somebody did not want to wait.
+    /// The caller stopped the replay.
     #[error("stopped")]
     Stopped,
 }
 
 impl ReplayError {
-    /// What is wrong, rank by rank.
+    /// The faults of each rank.
     pub fn faults(&self) -> &[Fault] {
         match self {
             ReplayError::Stuck { stuck: faults, .. }
@@ -85,12 +87,12 @@ impl ReplayError {
     }
 }
 
-/// Half of what the clock can hold, so that sums of a time and a span have room.
+/// Half of the range of the clock, so that the sum of a time and a span cannot overflow.
 const LONGEST: Time = Time(u64::MAX / 2);
-/// Things that happen between two looks at whether to go on: a few milliseconds.
+/// Number of events between two checks whether the caller wants to continue: some milliseconds.
 const LOOK_EVERY: u64 = 1 << 14;
 
-/// The first lines of a list of faults.
+/// Formats the first lines of a list of faults.
 fn listed(faults: &[Fault]) -> String {
     let mut lines: Vec<String> = faults.iter().take(10).map(|fault| format!("  {fault}")).collect();
     if faults.len() > 10 {
@@ -99,10 +101,10 @@ fn listed(faults: &[Fault]) -> String {
     lines.join("\n")
 }
 
-/// The replay that ran, if it finished and broke no rule.
+/// Checks that a replay finished and broke no rule.
 ///
 /// # Errors
-/// What the ranks wait for, or what they did.
+/// The messages that ranks wait for, or the rules that ranks broke.
 pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
     let name = replay.application().name.clone();
     let faults: Vec<Fault> = replay.faults().cloned().collect();
@@ -120,12 +122,12 @@ pub fn verdict(replay: &Replay) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// What can happen. Simultaneous things happen in the order of their fields.
+/// An event of the ideal network; simultaneous events happen in the order of these fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Time,
     what: What,
-    /// Position of the message, or the timer's token.
+    /// Index of the message of the event, or token of the timer.
     index: u64,
 }
 
@@ -136,28 +138,28 @@ enum What {
     Timer(u32),
 }
 
-/// The network at work.
+/// The state of the ideal network.
 struct Carrier<'a> {
     network: IdealNetwork,
-    /// What the way between two ranks takes beyond the latency of the network.
+    /// Additional latency between two ranks, beyond the latency of the network.
     way: &'a mut dyn FnMut(u32, u32) -> Span,
     queue: BinaryHeap<Reverse<Due>>,
-    /// Messages under way, and free places.
+    /// Messages in flight, and free entries.
     messages: Vec<(Message, u8)>,
     free: Vec<u32>,
     count: u64,
-    /// By rank: when its NIC has sent, has received what it was given.
+    /// For each rank, the times at which its NIC finishes sending and receiving.
     nics: Vec<[Time; 2]>,
-    /// When the last message that matching looks at came, by sender and receiver, and by what tells them apart.
+    /// For each sender, receiver and matching key, the arrival time of the last message.
     last: BTreeMap<(u32, u32, u32, i32), Time>,
-    /// Receives with wildcards tell messages by their order alone.
+    /// True if wildcard receives exist; all messages between two ranks then stay in order.
     by_pair: bool,
 }
 
 /// Runs an application on an ideal network.
 ///
 /// # Errors
-/// What ranks wait for if they wait for ever; what breaks the rules of MPI.
+/// If ranks wait for ever, or break the rules of MPI.
 pub fn run(
     application: Arc<Application>,
     options: Options,
@@ -166,11 +168,11 @@ pub fn run(
     run_watched(application, options, network, &mut |_, _| Span::ZERO, &mut || true)
 }
 
-/// The same where ranks are at different distances, and for somebody who may not want to wait: a message from one rank to another
-/// takes their `way` longer, and `go_on` is asked every few milliseconds.
+/// Runs an application on an ideal network in which ranks have different distances: a message takes the
+/// additional latency `way` of its ranks. Every few milliseconds `go_on` tells whether to continue.
 ///
 /// # Errors
-/// As [`run`], and [`ReplayError::Stopped`].
+/// The errors of [`run`], and [`ReplayError::Stopped`].
 pub fn run_watched(
     application: Arc<Application>,
     options: Options,
@@ -215,7 +217,7 @@ pub fn run_watched(
 }
 
 impl Carrier<'_> {
-    /// Does what the ranks want.
+    /// Schedules the timers and messages that the ranks requested.
     fn take(&mut self, out: &mut Outbox, now: Time) {
         for timer in out.timers.drain(..) {
             let due = Due { at: timer.at, what: What::Timer(timer.rank), index: u64::from(timer.token) };
@@ -228,7 +230,7 @@ impl Carrier<'_> {
                 self.messages.len() as u32 - 1
             });
             self.messages[place as usize] = (message, 1 + u8::from(message.notify.is_some()));
-            // The count keeps the order of messages that are due together.
+            // The counter keeps messages with equal times in order.
             self.count += 1;
             let index = self.count << 32 | u64::from(place);
             self.queue.push(Reverse(Due { at: delivered, what: What::Delivered, index }));
@@ -238,7 +240,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// When a message has left, and when it is there.
+    /// The times at which a message leaves and arrives.
     fn times(&mut self, message: &Message, now: Time) -> (Time, Time) {
         let Message { from, to, bytes, .. } = *message;
         let latency = self.network.latency.saturating_add((self.way)(from, to));
@@ -248,7 +250,8 @@ impl Carrier<'_> {
             Sharing::Nics => {
                 let start = now.max(self.nics[from as usize][0]);
                 self.nics[from as usize][0] = start.saturating_add(wire);
-                // Cut through: the receiving NIC takes the first byte as soon as it is there and it is free.
+                // Cut-through: the receiving NIC accepts the first byte when it has arrived and the NIC is
+                // free.
                 let first = start.saturating_add(latency).max(self.nics[to as usize][1]);
                 self.nics[to as usize][1] = first.saturating_add(wire);
                 (start.saturating_add(wire), first.saturating_add(wire))
@@ -263,7 +266,7 @@ impl Carrier<'_> {
         (sent, delivered)
     }
 
-    /// A message of which one event has happened.
+    /// Returns the message of an event; frees its entry after its last event.
     fn release(&mut self, index: u64) -> Message {
         let place = index as u32;
         let (message, events) = &mut self.messages[place as usize];
@@ -315,7 +318,7 @@ mod tests {
         let options = Options { envelope: 0, ..Options::default() };
         let mut way = |from: u32, to: u32| Span::from_us(u64::from(10 * from + to));
         let replay = run_watched(application, options, NETWORK, &mut way, &mut || true).unwrap();
-        // From rank 0 to 1 and from 1 to 2: 0.8 us for the bytes, 1 us, and the way.
+        // From rank 0 to 1 and from 1 to 2: 0.8 us for the bytes, 1 us latency, and the additional latency.
         let expected = Span::from_ns(2 * 1800) + Span::from_us(1 + 12);
         assert_eq!(replay.finish(), Some(Time::ZERO + expected));
     }

@@ -1,8 +1,10 @@
-//! A job: an application whose ranks sit on hosts, with one connection for each pair of ranks that talk.
+//! A job: an application whose ranks run on hosts, with one connection for each pair of ranks that
+//! communicate.
 //!
-//! The owner opens a connection when the first [`Transfer`] names it, keeps it, appends the bytes of every further one to
-//! it, and says when the last byte of each has come ([`Job::on_delivered`]) and, where the transfer asks for it, when all
-//! of it has been sent ([`Job::on_sent`]). Ranks on the same host exchange messages in no time.
+//! The owner opens a connection when the first [`Transfer`] names it, keeps it open, and appends the bytes of
+//! later transfers to it. The owner reports when the last byte of each transfer has arrived
+//! ([`Job::on_delivered`]) and, if the transfer requests it, when all bytes have been sent
+//! ([`Job::on_sent`]). Ranks on the same host exchange messages in zero time.
 
 use crate::application::Application;
 use crate::rank::Message;
@@ -12,20 +14,20 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// Bytes for a connection.
+/// Bytes to send on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// Number of the connection in the job.
     pub connection: u32,
-    /// Host (as given to [`Job::new`]) that sends.
+    /// The sending host, by its number in [`Job::new`].
     pub from: u32,
-    /// Host that receives.
+    /// The receiving host.
     pub to: u32,
-    /// How many; at least one.
+    /// Number of bytes; at least one.
     pub bytes: u64,
-    /// Given back when they have come or gone.
+    /// Token for the reports of delivery and of sending.
     pub token: u32,
-    /// Whether the job wants to know that they have gone.
+    /// True if the job requests a report when all bytes have been sent.
     pub notify: bool,
 }
 
@@ -33,26 +35,25 @@ pub struct Transfer {
 #[derive(Debug)]
 pub struct Job {
     replay: Replay,
-    /// Host of each rank.
     hosts: Vec<u32>,
     start: Time,
     started: bool,
     timers: BinaryHeap<Reverse<Timer>>,
     out: Outbox,
-    /// By the smaller and the larger rank.
+    /// Connections by the smaller and the larger rank of the pair.
     connections: BTreeMap<(u32, u32), u32>,
-    /// Messages under way: what still has to happen to each (come, gone).
+    /// Messages in flight, each with the number of reports (delivered, sent) that are still to come.
     under_way: Vec<(Message, u8)>,
     free: Vec<u32>,
     transfers: VecDeque<Transfer>,
-    /// Between ranks on the same host.
+    /// Messages between ranks on the same host.
     near: VecDeque<Message>,
     messages: u64,
     bytes: u64,
 }
 
 impl Job {
-    /// Ranks on these hosts, from `start` on.
+    /// Makes a job with ranks on these hosts that begins at `start`.
     pub fn new(application: Arc<Application>, options: Options, hosts: Vec<u32>, start: Time) -> Job {
         debug_assert_eq!(hosts.len(), application.programs.len());
         Job {
@@ -72,12 +73,12 @@ impl Job {
         }
     }
 
-    /// When it wants to be called next: its start, or the end of a computation.
+    /// The time at which the job must be called next: its start, or the end of a computation.
     pub fn next_time(&self) -> Option<Time> {
         if self.started { self.timers.peek().map(|Reverse(timer)| timer.at) } else { Some(self.start) }
     }
 
-    /// Does what is due.
+    /// Handles all timers due at `now`.
     pub fn on_time(&mut self, now: Time) {
         if !self.started && self.start <= now {
             self.started = true;
@@ -91,31 +92,31 @@ impl Job {
         }
     }
 
-    /// The last byte of a transfer is at its host.
+    /// Reports that the last byte of a transfer has arrived at its host.
     pub fn on_delivered(&mut self, token: u32, now: Time) {
         let message = self.happened(token);
         self.replay.on_delivered(&message, now, &mut self.out);
         self.sort(now);
     }
 
-    /// All bytes of a transfer have been sent.
+    /// Reports that all bytes of a transfer have been sent.
     pub fn on_sent(&mut self, token: u32, now: Time) {
         let message = self.happened(token);
         self.replay.on_sent(&message, now, &mut self.out);
         self.sort(now);
     }
 
-    /// The next bytes to send, in order.
+    /// The next transfer to send, in order.
     pub fn next_transfer(&mut self) -> Option<Transfer> {
         self.transfers.pop_front()
     }
 
-    /// All ranks are through and no message is under way.
+    /// True if all ranks are finished and no message is in flight.
     pub fn is_over(&self) -> bool {
         self.started && self.free.len() == self.under_way.len() && self.replay.is_finished()
     }
 
-    /// The ranks.
+    /// The replay of the application.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }
@@ -125,17 +126,17 @@ impl Job {
         &self.hosts
     }
 
-    /// When it begins.
+    /// The start time of the job.
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// Messages and bytes that went over connections so far.
+    /// Number of messages and bytes sent over connections up to now.
     pub fn sent(&self) -> (u64, u64) {
         (self.messages, self.bytes)
     }
 
-    /// Connections that were opened.
+    /// Number of connections opened.
     pub fn connections(&self) -> u32 {
         self.connections.len() as u32
     }
@@ -149,7 +150,8 @@ impl Job {
         *message
     }
 
-    /// Sorts what the ranks want into timers and transfers; messages between ranks on one host are there at once.
+    /// Converts the requests of the ranks to timers and transfers; messages between ranks on one host are
+    /// delivered at once.
     fn sort(&mut self, now: Time) {
         loop {
             let mut out = std::mem::take(&mut self.out);
@@ -191,7 +193,7 @@ mod tests {
     use crate::generate::{Pattern, Shape, generate};
     use pauseframe_units::Span;
 
-    /// A network in which everything takes a microsecond and acknowledgements two.
+    /// Runs a job on a network in which data takes one microsecond and acknowledgements two.
     fn run(mut job: Job) -> (Job, Vec<Transfer>) {
         let (mut under_way, mut all): (Vec<(Time, u32, bool)>, Vec<Transfer>) = Default::default();
         let mut now = Time::ZERO;
@@ -223,13 +225,15 @@ mod tests {
         let job = Job::new(Arc::clone(&application), Options::default(), vec![7, 8, 8, 9], start);
         let (job, transfers) = run(job);
         assert_eq!(job.connections(), 2);
-        // Announcement, answer and data for each message between hosts, on the connection of the pair.
+        // An announcement, an answer and the data for each message between hosts, on the connection of the
+        // pair.
         assert_eq!(transfers.len(), 3 * 3 * 2);
         let between = |a, b| transfers.iter().filter(move |t| (t.from, t.to) == (a, b)).count();
         assert_eq!((between(7, 8), between(8, 7), between(8, 9)), (6, 3, 6));
         assert_eq!(transfers.iter().filter(|transfer| transfer.notify).count(), 6);
-        // Six batches of 10 us and two messages of 3 us; the sender goes on a microsecond after the receiver has the
-        // message, three times in a row before it computes the next.
+        // Six batches take 10 us each and two messages take 3 us each. The sender continues a microsecond
+        // after the receiver has the message; this delays three consecutive messages before each further
+        // computation.
         let waits = Span::from_us(10 * 6 + 3 * 2 + 2 * 4);
         assert_eq!(job.replay().finish(), Some(start + waits));
     }

@@ -1,8 +1,8 @@
-//! Parallel applications as they are: MPI and collective traces, replayed message by message.
+//! Parallel applications: MPI and collective traces, replayed message by message.
 //!
-//! A reader or a generator makes an [`Application`]: what each rank computes, sends, receives and waits for. A [`Replay`]
-//! carries it out on a network that its owner provides: an ideal one ([`ideal::run`]) or the packet simulator.
-//! Nothing here knows packets, and nothing in the network knows MPI.
+//! A reader or a generator makes an [`Application`]: the computations, sends, receives and waits of each
+//! rank. A [`Replay`] carries out these steps on a network that its owner provides: an ideal network
+//! ([`ideal::run`]) or the packet simulator. This crate knows no packets, and the network knows no MPI.
 
 mod algorithm;
 mod application;

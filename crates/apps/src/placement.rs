@@ -1,37 +1,40 @@
-//! Which rank runs on which host.
+//! Places ranks on hosts.
 
-/// A rule that puts the ranks of jobs on hosts. Jobs are placed one after the other and share no place.
+/// A rule that places the ranks of jobs on hosts. Jobs are placed one after the other and share no slot of a
+/// host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// The next free hosts, in the order of the topology: a rack is filled before the next.
+    /// The next free hosts in the order of the topology, so that racks are filled one after the other.
     Packed,
-    /// Racks in turn.
+    /// Hosts of different racks, in round-robin order of the racks.
     RoundRobin,
-    /// Free hosts by lot.
+    /// Random free hosts.
     Random,
-    /// These hosts, one for each rank; they may be shared.
+    /// The listed hosts, one for each rank; jobs may share hosts.
     Hosts(Vec<u32>),
 }
 
-/// Hosts and the ranks that they have taken. Jobs that put several ranks on a host share none with jobs that put another number.
+/// The hosts, with the number of ranks on each. Jobs with different numbers of ranks per host do not share
+/// hosts.
 #[derive(Clone, Debug)]
 pub struct Rooms {
     /// Hosts by rack, in the order of the topology.
     racks: Vec<Vec<u32>>,
-    /// By host: how many ranks are there, and how many there may be since the first came.
+    /// For each host, the number of its ranks, and the maximum since the first rank was placed.
     taken: Vec<(u32, u32)>,
 }
 
 impl Rooms {
-    /// Racks of empty hosts (numbers below `hosts`).
+    /// Makes racks of empty hosts (numbers below `hosts`).
     pub fn new(racks: Vec<Vec<u32>>, hosts: u32) -> Rooms {
         Rooms { racks, taken: vec![(0, 0); hosts as usize] }
     }
 
-    /// The hosts of `ranks` ranks, at most `per_host` on each; `below(n)` draws a number below n.
+    /// Places `ranks` ranks with at most `per_host` on each host; returns their hosts. `below(n)` draws a
+    /// random number below n.
     ///
     /// # Errors
-    /// How many places there are, if they are too few.
+    /// The number of free slots, if there are too few.
     pub fn place(
         &mut self,
         rule: &Placement,
@@ -54,7 +57,7 @@ impl Rooms {
             return Err(format!("needs {ranks} places on hosts; {} are free", places.len()));
         }
         if *rule == Placement::Random {
-            // Fisher and Yates: the first places of a shuffle.
+            // The loop draws the first elements of a Fisher-Yates shuffle.
             for at in 0..ranks as usize {
                 let other = at + below((places.len() - at) as u64) as usize;
                 places.swap(at, other);
@@ -75,19 +78,19 @@ impl Rooms {
         }
     }
 
-    /// A host as often as a job with so many ranks a host can still use it.
+    /// Yields a host once for each slot that a job with `per_host` ranks per host can still use.
     fn free(&self, host: u32, per_host: u32) -> impl Iterator<Item = u32> + use<> {
         let (ranks, room) = self.taken[host as usize];
         let left = if ranks == 0 || room == per_host { per_host.saturating_sub(ranks) } else { 0 };
         std::iter::repeat_n(host, left as usize)
     }
 
-    /// Free places host by host.
+    /// Free slots, sorted by host.
     fn along(&self, per_host: u32) -> Vec<u32> {
         self.racks.iter().flatten().flat_map(|&host| self.free(host, per_host)).collect()
     }
 
-    /// Free places rack by rack in turn.
+    /// Free slots in round-robin order of the racks.
     fn across(&self, per_host: u32) -> Vec<u32> {
         let of = |rack: &Vec<u32>| -> Vec<u32> {
             rack.iter().flat_map(|&host| self.free(host, per_host)).collect()

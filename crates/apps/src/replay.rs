@@ -1,8 +1,8 @@
-//! A replay: the ranks of an application, on whatever carries their messages.
+//! A replay runs the ranks of an application on any network.
 //!
-//! The replay has no clock and no network. Its owner tells it what happens (`start`, `on_timer`, `on_delivered`,
-//! `on_sent`) and does what it finds in the [`Outbox`]. Messages of one rank to another must be delivered in the
-//! order in which they were sent.
+//! The replay has no clock and no network. The owner of a replay reports events (`start`, `on_timer`,
+//! `on_delivered`, `on_sent`) and carries out the requests in the [`Outbox`]. Messages from one rank to
+//! another must be delivered in the order in which they were sent.
 
 use crate::algorithm::Choices;
 use crate::application::Application;
@@ -11,18 +11,18 @@ use pauseframe_units::{Span, Time};
 use std::fmt;
 use std::sync::Arc;
 
-/// How an application is replayed.
+/// Options of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Compute times are multiplied by this.
+    /// Factor for all compute times.
     pub compute_scale: f64,
-    /// Messages of at most so many bytes are sent without asking (Open MPI's TCP component: 64 KiB).
+    /// Messages of at most this many bytes are sent without announcement (Open MPI's TCP component: 64 KiB).
     pub eager_limit: u64,
-    /// Bytes that go before each message, and that an announcement and its answer have.
+    /// Number of bytes that precede each message; also the size of an announcement and of its answer.
     pub envelope: u64,
-    /// Collective algorithms that do not go by size.
+    /// Collective algorithms that the user selected.
     pub algorithms: Choices,
-    /// Whether every rank keeps its time line.
+    /// True if every rank records its time line.
     pub timeline: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A compute time of the trace in this replay, to the nearest picosecond.
+    /// Scales a compute time of the trace, to the nearest picosecond.
     pub fn scaled(&self, span: Span) -> Span {
         if self.compute_scale.to_bits() == 1.0_f64.to_bits() {
             return span;
@@ -48,23 +48,23 @@ impl Options {
     }
 }
 
-/// What the ranks want of the network and the clock.
+/// Requests of the ranks to the network and the clock.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// To be sent, in this order.
+    /// Messages to send, in this order.
     pub messages: Vec<Message>,
-    /// To be called back.
+    /// Timers to set.
     pub timers: Vec<Timer>,
 }
 
-/// A rank wants to be called at a time.
+/// A request of a rank to be called at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Timer {
-    /// When.
+    /// Time of the call.
     pub at: Time,
-    /// Which rank.
+    /// The rank to call.
     pub rank: u32,
-    /// Given back to it.
+    /// Token to return to the rank.
     pub token: u32,
 }
 
@@ -74,16 +74,16 @@ impl Outbox {
     }
 }
 
-/// What is wrong with a rank, and where.
+/// A mistake or a blocked step of a rank, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// The rank.
     pub rank: u32,
-    /// The line of its file; 0 where there is none.
+    /// Line in the rank's file; 0 if there is no file.
     pub line: u32,
-    /// The step of its program, from 0.
+    /// Index of the step in the rank's program, from 0.
     pub step: u32,
-    /// What is wrong, or what it waits for.
+    /// The mistake, or the event that the rank waits for.
     pub reason: String,
 }
 
@@ -98,20 +98,20 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What came of one rank.
+/// The result of one rank.
 #[derive(Clone, Debug)]
 pub struct RankReport<'a> {
-    /// When it was through its program; `None` if it is not.
+    /// Time at which the rank finished its program; `None` if it has not.
     pub finished: Option<Time>,
-    /// Time by activity, up to its last change.
+    /// Time in each activity, up to the last change of activity.
     pub totals: Totals,
-    /// Its time line up to its last change, if it keeps one.
+    /// Time line up to the last change of activity, if recorded.
     pub stretches: &'a [Stretch],
-    /// What it does since its last change; `None` once it is through.
+    /// Activity since the last change; `None` after the rank has finished.
     pub last: Option<Ongoing>,
 }
 
-/// The ranks of an application.
+/// The state of all ranks of an application.
 #[derive(Debug)]
 pub struct Replay {
     application: Arc<Application>,
@@ -120,7 +120,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Before its start.
+    /// Makes a replay that has not started.
     pub fn new(application: Arc<Application>, options: Options) -> Replay {
         let rank = |id| Rank::new(id, &application, options.timeline);
         let ranks = (0..application.ranks()).map(rank).collect();
@@ -132,7 +132,7 @@ impl Replay {
         &self.application
     }
 
-    /// All ranks begin.
+    /// Starts all ranks.
     pub fn start(&mut self, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         for rank in &mut self.ranks {
@@ -140,19 +140,19 @@ impl Replay {
         }
     }
 
-    /// The time of a timer has come.
+    /// Reports that a timer has expired.
     pub fn on_timer(&mut self, timer: Timer, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         self.ranks[timer.rank as usize].on_timer(timer.token, now, world, out);
     }
 
-    /// The last byte of a message has reached its rank.
+    /// Reports that the last byte of a message has reached its rank.
     pub fn on_delivered(&mut self, message: &Message, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         self.ranks[message.to as usize].on_message(message, now, world, out);
     }
 
-    /// The last byte of a message with a `notify` has left its rank for good.
+    /// Reports that the last byte of a message with `notify` has left its rank for the last time.
     pub fn on_sent(&mut self, message: &Message, now: Time, out: &mut Outbox) {
         let world = World { application: &self.application, options: &self.options };
         if let Some(request) = message.notify {
@@ -160,35 +160,35 @@ impl Replay {
         }
     }
 
-    /// Whether all ranks are through.
+    /// True if all ranks have finished.
     pub fn is_finished(&self) -> bool {
         self.ranks.iter().all(|rank| rank.finished.is_some())
     }
 
-    /// When the last rank was through, if all are.
+    /// Time at which the last rank finished, if all ranks have.
     pub fn finish(&self) -> Option<Time> {
         let finished: Option<Vec<Time>> = self.ranks.iter().map(|rank| rank.finished).collect();
         finished.map(|times| times.into_iter().max().unwrap_or(Time::ZERO))
     }
 
-    /// What each rank that is not through waits for.
+    /// For each unfinished rank, the event that it waits for.
     pub fn stuck(&self) -> Vec<Fault> {
         let world = World { application: &self.application, options: &self.options };
         self.ranks.iter().filter_map(|rank| rank.stuck(world)).collect()
     }
 
-    /// What the ranks did against the rules of MPI.
+    /// Violations of the rules of MPI.
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
         self.ranks.iter().flat_map(|rank| &rank.faults)
     }
 
-    /// Ranks to which messages came that they did not receive.
+    /// Ranks with messages that arrived and were not received.
     pub fn unreceived(&self) -> Vec<Fault> {
         let world = World { application: &self.application, options: &self.options };
         self.ranks.iter().filter_map(|rank| rank.unreceived(world)).collect()
     }
 
-    /// What came of each rank.
+    /// The results of all ranks.
     pub fn ranks(&self) -> impl ExactSizeIterator<Item = RankReport<'_>> {
         self.ranks.iter().map(|rank| RankReport {
             finished: rank.finished,

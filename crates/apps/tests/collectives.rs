@@ -1,4 +1,5 @@
-//! Collective algorithms on a network without contention take the time of their closed forms, to the picosecond.
+//! Checks that collective algorithms on a network without contention take exactly the time of their closed
+//! forms, to the picosecond.
 
 use pauseframe_apps::generate::{Pattern, Shape, generate};
 use pauseframe_apps::ideal::{self, IdealNetwork, Sharing};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 const NETWORK: IdealNetwork =
     IdealNetwork { latency: Span::from_us(3), rate: BitRate::gbps(10), sharing: Sharing::Nothing };
 
-/// Nothing but payload on the wire, nothing announced.
+/// Options without envelopes and without announcements.
 fn plain() -> Options {
     Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() }
 }
@@ -31,7 +32,7 @@ fn time_of(application: Application, options: &Options) -> Span {
     end
 }
 
-/// `a` latencies and `b` bytes one after the other.
+/// Sum of `a` latencies and the serialisation time of `b` bytes.
 fn alpha_beta(a: u64, b: u64) -> Span {
     NETWORK.latency * a + NETWORK.rate.serialise(Bytes(b))
 }
@@ -95,8 +96,8 @@ fn other_sizes_take_the_time_of_the_closed_form() {
             let time = time_of(application(&call, ranks), &plain());
             assert_eq!(time, alpha_beta(alphas, bytes), "{kind} by {algorithm} among {ranks}");
         }
-        // Two more rounds of the whole vector for those that are left over; ranks that have none of them begin
-        // early, so that it can be less.
+        // If the number of ranks is not a power of two, the extra ranks need two further rounds of the whole
+        // vector. Ranks without an extra partner begin early, so the total can be less.
         for (algorithm, alphas, bytes) in [
             (A::RecursiveDoubling, below, below * n),
             (A::Rabenseifner, 2 * below, 2 * (power - 1) * n / power),
@@ -115,7 +116,7 @@ fn other_sizes_take_the_time_of_the_closed_form() {
     }
 }
 
-/// A large message takes two more latencies: the announcement and the answer.
+/// A large message takes two more latencies, for the announcement and the answer.
 #[test]
 fn rendezvous_costs_two_latencies_and_two_envelopes() {
     let options = Options { eager_limit: 1000, envelope: 40, ..Options::default() };
@@ -129,9 +130,9 @@ fn patterns_take_the_time_of_their_closed_form() {
     let shape = Shape { ranks: 6, bytes: 5000, compute: Span::from_us(20), iterations: 4 };
     let message = alpha_beta(1, 5000);
     let time = |pattern| time_of(generate(&pattern, shape).unwrap(), &plain());
-    // Batches follow each other at the compute time.
+    // Batches leave at intervals of the compute time.
     assert_eq!(time(Pattern::Pipeline), Span::from_us(20) * 9 + message * 5);
-    // The exchange hides behind the computation.
+    // The exchange takes less time than the computation that it overlaps.
     assert_eq!(time(Pattern::Stencil(vec![2, 3])), Span::from_us(20) * 4);
     let call = time_of(application(&Call::new(Kind::Allreduce, 5000), 6), &plain());
     assert_eq!(time(Pattern::AllReduce(None)), (Span::from_us(20) + call) * 4);
@@ -158,8 +159,8 @@ fn the_root_may_be_any_rank() {
 }
 
 proptest! {
-    /// In each round each message has a receive and each receive a message, for any size, root and algorithm; and all ranks
-    /// end after the same rounds or have nothing left to do.
+    /// In each round each message has a receive and each receive has a message, for any size, root and
+    /// algorithm. All ranks end after the same number of rounds, or have empty rounds.
     #[test]
     fn sends_and_receives_agree(ranks in 1_u32..40, root in 0_u32..40, bytes in 0_u64..5000) {
         let root = root % ranks;
@@ -190,7 +191,7 @@ proptest! {
         }
     }
 
-    /// A binomial or scattered bcast, and the reductions, bring every byte to every rank that must have it.
+    /// A binomial or scattered bcast, and the reductions, deliver every byte to every rank that must have it.
     #[test]
     fn any_collective_ends_for_any_size(ranks in 1_u32..24, bytes in 0_u64..200_000, kind in 0..Kind::ALL.len()) {
         let kind = Kind::ALL[kind];

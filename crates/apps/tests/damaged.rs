@@ -1,5 +1,6 @@
-//! Damaged traces in the text formats: cut, reordered, mistyped. Each is refused with file, line and reason, by its reader or by a
-//! rehearsal on an ideal network; where a damaged file is still a program, it is accepted, and the test says why it is one.
+//! Damaged traces in the text formats: truncated, reordered, mistyped. For each trace, the reader or a replay
+//! on an ideal network reports file, line and reason. Some damaged files are still valid programs; the test
+//! then accepts the file and states why.
 
 mod common;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 const NETWORK: IdealNetwork =
     IdealNetwork { latency: Span::from_us(3), rate: BitRate::gbps(8), sharing: Sharing::Nics };
 
-/// What is said of a file, by its reader or by its rehearsal; nothing if there is nothing to say.
+/// The error messages of the reader or of the replay on an ideal network; empty if the file is valid.
 fn said(name: &str, bytes: &[u8]) -> Vec<String> {
     let application: Arc<Application> = match read_bytes(name, bytes) {
         Ok(application) => Arc::new(application),
@@ -27,18 +28,18 @@ fn said(name: &str, bytes: &[u8]) -> Vec<String> {
     }
 }
 
-/// A sample with a text replaced, once.
+/// A sample with one text replaced.
 fn replaced(sample: &str, from: &str, to: &str) -> String {
     assert!(sample.contains(from), "{from}");
     sample.replacen(from, to, 1)
 }
 
-/// A sample up to a text and with it.
+/// A sample up to the end of a certain text.
 fn up_to(sample: &str, last: &str) -> String {
     sample[..sample.rfind(last).expect("the sample has it") + last.len()].to_owned()
 }
 
-/// A sample with two of its lines, counted from 1, in each other's place.
+/// A sample with two lines swapped, counted from 1.
 fn swapped(sample: &str, one: usize, other: usize) -> String {
     let mut lines: Vec<&str> = sample.lines().collect();
     lines.swap(one - 1, other - 1);
@@ -62,7 +63,7 @@ fn pmpi() {
     check(
         "pmpi",
         &[
-            // Cut short, at places where a line is still one.
+            // The file is truncated at places where the last line is still valid.
             (up_to(PMPI, "wall_ns"), &[&cut_number]),
             (up_to(PMPI, "end 0"), &[&cut_totals]),
             // Lines swapped.
@@ -109,16 +110,17 @@ fn pmpi() {
                 &["FILE:4: defines communicator 0 for the second time"],
             ),
             (with("comm 0 3 all", "comm 0 3 0 1 1"), &["FILE:3: lists a member twice"]),
-            // A message too many.
+            // The trace contains one message too many.
             (
                 with("10000 send 2 500 9\n", "10000 send 2 500 9\n0 send 2 500 9\n"),
                 &["FILE:21: rank 2: no receive takes the message of 500 bytes from rank 1 with tag 9"],
             ),
         ],
     );
-    // Rank 1 sends before it receives: both messages are small, so that nobody waits for a receive. It is another program.
+    // Rank 1 sends before it receives: both messages are small, so no rank waits for a receive. The file is a
+    // different valid program.
     assert!(said("pmpi-other", swapped(PMPI, 11, 12).as_bytes()).is_empty());
-    // Ranks in another order are the same program.
+    // The order of the ranks in the file does not matter.
     let third = PMPI.find("rank 2").expect("it is in the sample");
     let second = PMPI.find("rank 1").expect("it is in the sample");
     let turned = format!("{}{}{}", &PMPI[..second], &PMPI[third..], &PMPI[second..third]);
@@ -166,9 +168,9 @@ fn goal() {
             ),
         ],
     );
-    // Steps go by their dependences, not by their place in the file.
+    // Steps run by their dependences, not by their position in the file.
     assert!(said("goal-turned", swapped(GOAL, 5, 9).as_bytes()).is_empty());
-    // Rank 1 sends first and receives then: nothing that it sends waits for what it receives any more.
+    // Rank 1 now sends before it receives, so that its send no longer depends on the receive.
     assert!(said("goal-other", replaced(GOAL, "b requires a", "a requires b").as_bytes()).is_empty());
 }
 
@@ -211,9 +213,9 @@ fn simgrid() {
     );
     let waits = said("ti-stuck", with("irecv 0 3", "irecv 0 4").replace("0 1 3", "0 1 4").as_bytes());
     assert_eq!(waits[1], "FILE:9: rank 1: waits with request 0 for a message from rank 0 with tag 4");
-    // What ranks do is told line by line, in whatever order among them.
+    // Each line contains one action of one rank; the order of lines of different ranks does not matter.
     assert!(said("ti-turned", swapped(TIME_INDEPENDENT, 4, 7).as_bytes()).is_empty());
-    // A receive that only a test looks at is complete at the latest when MPI_Finalize is.
+    // A receive that only a test checks is complete at the latest when MPI_Finalize returns.
     assert!(said("ti-tested", with("1 wait 0 1 3\n", "").as_bytes()).is_empty());
 }
 

@@ -1,4 +1,5 @@
-//! Traces in all formats: what they mean, worked out by hand, and what is said of those that are wrong.
+//! Reads traces in all formats: compares them with results computed by hand, and checks the messages for
+//! invalid traces.
 
 mod common;
 
@@ -18,7 +19,7 @@ fn read_text(name: &str, text: &str) -> Result<Application, String> {
     read_bytes(name, text.as_bytes())
 }
 
-/// Microseconds until the end; a byte takes a nanosecond.
+/// Microseconds until the end of a replay; a byte takes a nanosecond.
 fn time_of(application: Application) -> f64 {
     let options = Options { envelope: 0, ..Options::default() };
     let path = critical_path(&application, &options, NETWORK).map(|path| path.length);
@@ -32,8 +33,9 @@ fn time_of(application: Application) -> f64 {
 
 #[test]
 fn pmpi() {
-    // Rank 1 has its message at 2 + 3 + 1 us, sends at 16; rank 2 has it at 19.5, sends at 20.5; rank 0 has that at 23.6;
-    // the barrier takes two rounds from the last, and rank 0 computes 0.25 us more.
+    // Rank 1 has its message at 2 + 3 + 1 us and sends at 16 us; rank 2 receives at 19.5 us and sends at 20.5
+    // us; rank 0 receives at 23.6 us. The barrier takes two rounds after the last rank, and rank 0 computes
+    // for another 0.25 us.
     let expected = 23.6 + 2.0 * 3.0 + 0.25;
     assert!((time_of(read_text("pmpi.txt", PMPI).unwrap()) - expected).abs() < 1e-9);
 }
@@ -104,7 +106,7 @@ fn a_trace_that_cannot_finish_says_who_waits_for_what() {
             "rank 2, line 18: waits with request 5 for a message from rank 1 with tag 9",
         ]
     );
-    // Two large sends before their receives: nobody's buffer is free.
+    // Two large sends before their receives: neither send can complete, so both ranks wait.
     let text = "rank 0 of 2\n0 send 1 100000 0\n0 recv 1 100000 0\nend 0\nrank 1 of 2\n0 send 0 100000 0\n0 recv 0 100000 0\nend 0\n";
     let application = Arc::new(read_text("pmpi-rendezvous.txt", text).unwrap());
     let error = ideal::run(Arc::clone(&application), Options::default(), NETWORK).unwrap_err().to_string();
@@ -143,7 +145,8 @@ fn packed_files_are_read_as_they_are() {
     assert!(error.contains("cannot be unpacked"), "{error}");
 }
 
-/// NPB IS and FT, class S: every operation of the file is a step, and the time is the critical path.
+/// NPB IS and FT, class S: every operation of the file is a step, and the replay takes the time of the
+/// critical path.
 #[test]
 fn benchmarks_of_the_repository() {
     for (name, collectives) in [("is.S.16", 16 * (33 + 1 + 2)), ("ft.S.16", 16 * (8 + 1 + 5 + 6 + 2))] {
@@ -162,7 +165,8 @@ fn benchmarks_of_the_repository() {
 
 #[test]
 fn goal() {
-    // Message at 1 + 3 + 1 us, answer at 5 + 3.5, then 0.1 us. The last step begins with the receive, behind cpu 1's first.
+    // The message arrives after 1 + 3 + 1 = 5 us, the answer after 5 + 3.5 us; the last step takes 0.1 us and
+    // waits for the first step of cpu 1.
     let application = read_text("a.goal", GOAL).unwrap();
     assert!((time_of(application) - 8.6).abs() < 1e-9);
     let slow = GOAL.replace("calc 3000", "calc 8000");
@@ -188,12 +192,12 @@ fn goal_mistakes() {
 
 #[test]
 fn simgrid() {
-    // Rank 1 has its message at 5 + 3 + 1 us, rank 2 has 500 integers at 5 + 3 + 2; then the tree: rank 2 to rank 0 in 3.1
-    // us; rank 2 computes 2 us after its send.
+    // Rank 1 has its message at 5 + 3 + 1 us, rank 2 has 500 integers at 5 + 3 + 2 us. Then the tree follows:
+    // rank 2 reaches rank 0 in 3.1 us; rank 2 computes for 2 us after its send.
     let application = read_text("ti.txt", TIME_INDEPENDENT).unwrap();
     assert_eq!(application.notes, ["computation counts flops; a rank does 1e9 a second"]);
     assert!((time_of(application) - 13.1).abs() < 1e-9);
-    // In a folder, each rank has its file.
+    // In a folder, each rank has a separate file.
     let folder = std::env::temp_dir().join(format!("pauseframe-apps-{}-ti", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for rank in 0..3 {

@@ -8,5 +8,5 @@ mod run;
 
 pub use fingerprint::Fingerprint;
 pub use queue::EventQueue;
-pub use rng::{Rng, mix, stream};
-pub use run::{Control, Ending, Limits, Model, Progress, Tally, run};
+pub use rng::{Rng, mix_bits, random_stream};
+pub use run::{EventTally, Model, RunControl, RunEnding, RunLimits, RunProgress, run_events};

@@ -11,19 +11,19 @@ use rand_pcg::Pcg64Mcg;
 pub struct Rng(Pcg64Mcg);
 
 /// The stream for purpose `label` and thing `index` of a run with master seed `seed`: `("ecmp", switch)`.
-pub fn stream(seed: u64, label: &str, index: u64) -> Rng {
+pub fn random_stream(seed: u64, label: &str, index: u64) -> Rng {
     // FNV-1a over the label, then two rounds of the finaliser: near-by seeds and indices give unrelated states.
     let label = label
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    let low = mix(mix(seed ^ label).wrapping_add(index));
-    let high = mix(low ^ label.rotate_left(32));
+    let low = mix_bits(mix_bits(seed ^ label).wrapping_add(index));
+    let high = mix_bits(low ^ label.rotate_left(32));
     Rng(Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low)))
 }
 
 /// The finaliser of `SplitMix64` (Steele, Lea, Flood 2014): a bijection of 64-bit words that scatters them well.
 #[inline]
-pub fn mix(mut word: u64) -> u64 {
+pub fn mix_bits(mut word: u64) -> u64 {
     word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -39,7 +39,7 @@ impl Rng {
 
     /// Uniform over `0..n`, without bias (Lemire 2019). `n` must not be zero.
     #[inline]
-    pub fn below(&mut self, n: u64) -> u64 {
+    pub fn uniform_below(&mut self, n: u64) -> u64 {
         debug_assert!(n > 0);
         let mut product = u128::from(self.next_u64()) * u128::from(n);
         if (product as u64) < n {
@@ -53,7 +53,7 @@ impl Rng {
 
     /// Uniform over [0, 1), a multiple of 2^-53.
     #[inline]
-    pub fn unit(&mut self) -> f64 {
+    pub fn uniform_unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn streams_are_reproducible_and_unrelated() {
-        let draw = |seed, label, index| stream(seed, label, index).next_u64();
+        let draw = |seed, label, index| random_stream(seed, label, index).next_u64();
         assert_eq!(draw(7, "ecmp", 3), draw(7, "ecmp", 3));
         let words = [draw(7, "ecmp", 3), draw(8, "ecmp", 3), draw(7, "ecmq", 3), draw(7, "ecmp", 4)];
         for (i, a) in words.iter().enumerate() {
@@ -76,10 +76,10 @@ mod tests {
 
     #[test]
     fn below_is_uniform() {
-        let mut rng = stream(1, "test", 0);
+        let mut rng = random_stream(1, "test", 0);
         let mut seen = [0u32; 5];
         for _ in 0..50_000 {
-            seen[rng.below(5) as usize] += 1;
+            seen[rng.uniform_below(5) as usize] += 1;
         }
         // 10,000 expected, standard deviation 89: five deviations.
         assert!(seen.iter().all(|n| n.abs_diff(10_000) < 450), "{seen:?}");

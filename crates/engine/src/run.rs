@@ -1,104 +1,103 @@
-//! The run loop: takes events in order up to a time and keeps the fingerprint. Who drives it says when a run is over.
+//! The run loop: handles events in order up to a time and keeps the fingerprint. Its caller decides when a run ends.
 
 use crate::{EventQueue, Fingerprint};
 use pauseframe_units::Time;
 
-/// What the loop drives.
+/// A simulated system that the run loop drives.
 pub trait Model {
-    /// Up to when it may run; asked before each event.
-    fn end(&self) -> Time;
-    /// What is to happen, and the time of what happens.
-    fn queue(&mut self) -> &mut EventQueue;
-    /// Does what `event` says.
-    fn handle(&mut self, event: u64);
-    /// Whether it wants to see what comes.
-    fn prefetches(&self) -> bool {
+    /// The time up to which events may run; read before each event.
+    fn end_time(&self) -> Time;
+    /// The pending events and the clock.
+    fn event_queue(&mut self) -> &mut EventQueue;
+    /// Handles the event with code `event`.
+    fn handle_event(&mut self, event: u64);
+    /// Whether the model prefetches for upcoming events.
+    fn wants_prefetch(&self) -> bool {
         false
     }
-    /// Has a look at what comes: a hint to the memory, which no result depends on.
-    fn prefetch(&mut self) {}
+    /// Prefetches memory for upcoming events; never changes a result.
+    fn prefetch_upcoming(&mut self) {}
 }
 
-/// How far a run has come.
+/// Progress of a run, for a callback.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct RunProgress {
     /// Simulated time.
     pub now: Time,
-    /// Events so far, observation not counted.
+    /// Events so far, without observation.
     pub events: u64,
 }
 
-/// What the watcher of a run wants.
+/// What the progress callback of a run requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Control {
+pub enum RunControl {
     /// Go on.
     Continue,
     /// Stop here and keep what was recorded.
     Stop,
 }
 
-/// When a run ends, whatever the model says.
+/// Limits that end a run even if the model has more to do.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Simulated time; events at this time still happen.
+pub struct RunLimits {
+    /// Largest simulated time; events at this time still run.
     pub time: Time,
-    /// The watcher is called about once in so many events.
+    /// Events between two calls of the progress callback, about.
     pub watch_every: u64,
 }
 
 /// Why and where a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ending {
-    /// Simulated time: the limit, unless the run was over before; without a limit and with nothing left to happen, the time of
-    /// the last event.
+pub struct RunEnding {
+    /// Simulated time at the end: the limit, or the time of the last event if the run ended earlier.
     pub now: Time,
     /// Events, observation not counted.
     pub events: u64,
-    /// Over all of them.
+    /// Fingerprint of all these events.
     pub fingerprint: Fingerprint,
-    /// The watcher stopped it.
+    /// The progress callback stopped the run.
     pub interrupted: bool,
 }
 
-/// What happened so far.
+/// Number and fingerprint of the events handled so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct EventTally {
     /// Events.
     pub events: u64,
-    /// Over all of them.
+    /// Fingerprint of all these events.
     pub fingerprint: Fingerprint,
 }
 
-/// Lets `model` handle its events up to its end, those at the end not.
-pub fn run<M: Model>(model: &mut M, tally: &mut Tally) {
-    if model.prefetches() {
+/// Handles the events of `model` before its end time.
+pub fn run_events<M: Model>(model: &mut M, tally: &mut EventTally) {
+    if model.wants_prefetch() {
         run_prefetching(model, tally);
         return;
     }
-    // Both are kept where they lie, and counted apart. Side by side the compiler adds to both as to a vector, which takes more instructions than it
-    // saves; and what it keeps itself it puts by and takes up again each time.
-    while let Some((now, event)) = next(model) {
-        tally.fingerprint.add(now, event);
-        model.handle(event);
+    // Both counters stay in memory and are updated separately. Side by side the compiler would vectorise the additions, which takes more
+    // instructions; held in registers it would spill and reload them for each event.
+    while let Some((now, event)) = next_event(model) {
+        tally.fingerprint.add_event(now, event);
+        model.handle_event(event);
         tally.events += 1;
     }
 }
 
-/// The same with a look at what comes.
+/// [`run_events`] with prefetching.
 #[inline(never)]
-fn run_prefetching<M: Model>(model: &mut M, tally: &mut Tally) {
+fn run_prefetching<M: Model>(model: &mut M, tally: &mut EventTally) {
     loop {
-        let end = model.end();
-        let Some((now, event)) = model.queue().pop_lookahead(end) else { break };
-        tally.fingerprint.add(now, event);
-        model.prefetch();
-        model.handle(event);
+        let end = model.end_time();
+        let Some((now, event)) = model.event_queue().pop_lookahead(end) else { break };
+        tally.fingerprint.add_event(now, event);
+        model.prefetch_upcoming();
+        model.handle_event(event);
         tally.events += 1;
     }
 }
 
 #[inline(always)]
-fn next<M: Model>(model: &mut M) -> Option<(Time, u64)> {
-    let end = model.end();
-    model.queue().pop_before(end)
+fn next_event<M: Model>(model: &mut M) -> Option<(Time, u64)> {
+    let end = model.end_time();
+    model.event_queue().pop_before(end)
 }

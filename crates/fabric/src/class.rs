@@ -1,11 +1,11 @@
-//! What the switches do with each class: its queue, its marker and its part of a shared buffer.
+//! Settings of switches for each class: queue discipline, marker and share of the buffer.
 
-use crate::marker::{Asked, Marker};
+use crate::marker::{InspectedPackets, Marker};
 use crate::queue::QueueDiscipline;
 use crate::settings::{BufferPolicy, Settings};
 use pauseframe_units::{Bytes, Priority};
 
-/// The settings of one class, complete.
+/// The complete settings of one class.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassPolicy {
     pub(crate) marker: Marker,
@@ -19,7 +19,7 @@ pub(crate) struct ClassPolicy {
 }
 
 impl ClassPolicy {
-    /// What `settings` say about `priority`.
+    /// The policy that `settings` give `priority`.
     pub(crate) fn new(settings: &Settings, priority: Priority) -> ClassPolicy {
         let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
         let marker = class.and_then(|class| class.marker.clone()).unwrap_or_else(|| settings.marker.clone());
@@ -38,28 +38,31 @@ impl ClassPolicy {
         }
     }
 
-    /// Whether its queues must see every packet come, and not only those that meet a long queue.
-    pub(crate) fn watches_arrivals(&self) -> bool {
-        let asked = match self.marker.asked() {
-            Asked::Waiting | Asked::All | Asked::CountedDepartures => true,
-            // Then each port has a threshold of its own, and the one of the class says nothing.
-            Asked::Backlog(_) => self.marker.varies(),
-            Asked::Departures | Asked::AllDepartures => false,
+    /// Whether the marker must see every arrival, and not only packets that meet a long queue.
+    pub(crate) fn inspects_all_arrivals(&self) -> bool {
+        let asked = match self.marker.inspected_packets() {
+            InspectedPackets::Waiting | InspectedPackets::All | InspectedPackets::CountedDepartures => true,
+            // Each port then has its own threshold, so the class has none.
+            InspectedPackets::Backlog(_) => self.marker.varies_by_port(),
+            InspectedPackets::Departures | InspectedPackets::AllDepartures => false,
         };
         asked || self.packets < u32::MAX
     }
 
-    /// Up to this backlog its marker picks nothing, and need not be asked; `u64::MAX` where only being asked tells.
-    pub(crate) fn mark_above(&self) -> u64 {
-        match self.marker.asked() {
-            Asked::Backlog(bytes) if !self.marker.varies() => bytes,
+    /// Up to this backlog the marker marks nothing and is not called. 0 if it must see every packet, `u64::MAX` if it marks no arrivals.
+    pub(crate) fn marking_threshold(&self) -> u64 {
+        match self.marker.inspected_packets() {
+            InspectedPackets::Backlog(bytes) if !self.marker.varies_by_port() => bytes,
             _ => u64::MAX,
         }
     }
 
-    /// Whether something is to be done when a packet leaves.
-    pub(crate) fn watches_departures(&self) -> bool {
-        let asked = matches!(self.marker.asked(), Asked::Departures | Asked::AllDepartures);
-        asked || self.watches_arrivals() || self.queue.is_ranked()
+    /// Whether a departing packet needs work beyond FIFO: by the discipline or the marker.
+    pub(crate) fn inspects_departures(&self) -> bool {
+        let asked = matches!(
+            self.marker.inspected_packets(),
+            InspectedPackets::Departures | InspectedPackets::AllDepartures
+        );
+        asked || self.inspects_all_arrivals() || self.queue.is_ranked()
     }
 }

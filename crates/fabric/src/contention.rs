@@ -1,31 +1,31 @@
 //! Whether flows contend: at least two are under way in the network.
 //!
-//! Automatic jitter stands for what keeps flows from locking in phase. A lone flow has none to lock with, so it is left as exact as it is without jitter.
-//! The traffic counts flows and hands out each change with its time, before the window in which that lies; so what a partition sees does not depend on windows.
+//! Automatic jitter models the noise that keeps flows from locking in phase. A single flow cannot lock in phase with another, so it gets no jitter.
+//! The traffic counts active flows and announces each change with its time before the window that contains it. So results do not depend on windows.
 
 use pauseframe_units::Time;
 use std::collections::VecDeque;
 
-/// The flows that must be under way.
-const TWO: u64 = 2;
+/// Active flows from which on flows contend.
+const MIN_CONTENDING_FLOWS: u64 = 2;
 
-/// What a partition knows of it.
+/// The changes of contention that a partition knows.
 #[derive(Debug, Default)]
-pub(crate) struct Contention {
-    /// To come, in the order of time.
+pub(crate) struct ContentionSchedule {
+    /// Future changes, in the order of time.
     changes: VecDeque<(Time, bool)>,
     is_on: bool,
 }
 
-impl Contention {
-    /// From each time on it is so, or is not.
-    pub(crate) fn expect(&mut self, changes: &[(Time, bool)]) {
+impl ContentionSchedule {
+    /// Appends changes: from each time on flows contend (true) or do not.
+    pub(crate) fn schedule_changes(&mut self, changes: &[(Time, bool)]) {
         self.changes.extend(changes);
     }
 
-    /// Whether it is so at `now`, which never goes back.
+    /// Whether flows contend at `now`, which must not decrease between calls.
     #[inline]
-    pub(crate) fn is_on(&mut self, now: Time) -> bool {
+    pub(crate) fn is_contended(&mut self, now: Time) -> bool {
         while let Some((_, is_on)) = self.changes.front().copied().filter(|(at, _)| *at <= now) {
             self.is_on = is_on;
             self.changes.pop_front();
@@ -34,18 +34,18 @@ impl Contention {
     }
 }
 
-/// What the traffic knows of it.
+/// The traffic's view of contention.
 #[derive(Debug, Default)]
-pub(crate) struct Count {
+pub(crate) struct ContentionTracker {
     is_on: bool,
-    /// Not handed out yet.
+    /// Changes that partitions have not received yet.
     pub(crate) changes: Vec<(Time, bool)>,
 }
 
-impl Count {
-    /// So many flows are under way from `now` on.
-    pub(crate) fn set(&mut self, flows: u64, now: Time) {
-        if self.is_on != (flows >= TWO) {
+impl ContentionTracker {
+    /// Sets the number of active flows from `now` on.
+    pub(crate) fn update_active_flows(&mut self, flows: u64, now: Time) {
+        if self.is_on != (flows >= MIN_CONTENDING_FLOWS) {
             self.is_on = !self.is_on;
             self.changes.push((now, self.is_on));
         }

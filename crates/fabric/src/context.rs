@@ -1,14 +1,14 @@
 //! Shared state for event handlers: clock, pending events, packet pool, outgoing reports, observer notes and the read-only plan.
 
-use crate::contention::Contention;
+use crate::contention::ContentionSchedule;
 use crate::event::Event;
-use crate::frame::{Content, Packet, PacketId, PacketPool};
-use crate::hot::Hot;
-use crate::observers::notes::Notes;
-use crate::order::{EndpointEvent, Report};
+use crate::frame::{FrameKind, Packet, PacketId, PacketPool};
+use crate::hot::HotSettings;
+use crate::observers::notes::PauseNotes;
+use crate::order::{EndpointEvent, EndpointReport};
 use crate::plan::Plan;
 use crate::settings::Settings;
-use crate::ties::Ties;
+use crate::ties::TieBreaker;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use std::sync::Arc;
 pub(crate) struct Context {
     pub(crate) queue: EventQueue,
     pub(crate) packets: PacketPool,
-    pub(crate) hot: Hot,
-    pub(crate) ties: Ties,
-    pub(crate) contention: Contention,
+    pub(crate) hot: HotSettings,
+    pub(crate) ties: TieBreaker,
+    pub(crate) contention: ContentionSchedule,
     pub(crate) plan: Arc<Plan>,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) outgoing: Outgoing,
-    pub(crate) notes: Notes,
+    pub(crate) outgoing: ReportOutbox,
+    pub(crate) notes: PauseNotes,
     pub(crate) packet_hops: u64,
-    /// By flow, with QCN: its hosts, source first.
+    /// By flow, if QCN is on: its two hosts, source first.
     pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
     /// True while a drop in a lossless class can only be a simulator bug.
     covers: bool,
 }
 
-/// What leaves a partition for the traffic, in the order of time.
+/// Reports of a partition to the traffic, in the order of time.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) reports: Vec<Report>,
-    /// The window ends here. A report ends it where the traffic acts on that, after all other events of the same time.
+pub(crate) struct ReportOutbox {
+    pub(crate) reports: Vec<EndpointReport>,
+    /// End of the window. A report shortens the window to the time at which the traffic acts on it, after all other events of that time.
     pub(crate) end: Time,
-    /// From a completion to what its application does in answer; at least a picosecond.
+    /// Time from a completion to the application's answer; at least a picosecond.
     reaction: Span,
 }
 
@@ -48,14 +48,14 @@ impl Context {
         Context {
             queue: EventQueue::new(),
             packets: PacketPool::new(),
-            hot: Hot::new(plan),
-            ties: Ties::new(settings.seed, settings.random_ties),
-            contention: Contention::default(),
-            outgoing: Outgoing { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
-            notes: Notes::default(),
+            hot: HotSettings::new(plan),
+            ties: TieBreaker::new(settings.seed, settings.random_ties),
+            contention: ContentionSchedule::default(),
+            outgoing: ReportOutbox { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
+            notes: PauseNotes::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
-            covers: plan.margins.covers && !plan.breaks_flow_control(),
+            covers: plan.margins.covers && !plan.has_one_way_flow_control(),
             settings: Arc::clone(settings),
             plan: Arc::clone(plan),
         }
@@ -70,20 +70,20 @@ impl Context {
     /// Schedules `event` at `at`.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
-        self.queue.push(at, event.code());
+        self.queue.push(at, event.encode());
     }
 
-    /// Lets the first frame on the wire from `port` arrive at `at`, among others of that instant in the order of [`Ties`].
+    /// Schedules the arrival of the first frame on the wire from `port`. [`TieBreaker`] orders simultaneous arrivals.
     #[inline(always)]
     pub(crate) fn schedule_arrival(&mut self, at: Time, port: PortId) {
-        self.queue.push(at, Event::arrival_code(port, self.ties.of(at, port)));
+        self.queue.push(at, Event::encode_arrival(port, self.ties.tie_bits_of(at, port)));
     }
 
-    /// Something has happened at an end: the window ends where the traffic acts on it.
-    pub(crate) fn report(&mut self, address: u32, event: EndpointEvent) {
+    /// Reports an event of an endpoint to the traffic. The window ends when the traffic acts on it.
+    pub(crate) fn send_report(&mut self, address: u32, event: EndpointEvent) {
         let (at, window) = (self.now(), self.plan.window);
-        let Outgoing { reports, end, reaction } = &mut self.outgoing;
-        reports.push(Report { at, address, event });
+        let ReportOutbox { reports, end, reaction } = &mut self.outgoing;
+        reports.push(EndpointReport { at, address, event });
         let delay = match event {
             EndpointEvent::Counted(_) => return,
             EndpointEvent::Complete
@@ -98,24 +98,24 @@ impl Context {
         *end = (*end).min(at + delay);
     }
 
-    /// A packet will not arrive: a flow of datagrams learns of it. Segments are missed by their connections alone.
-    pub(crate) fn report_lost(&mut self, index: PacketId) {
-        if let Content::Datagram { to, len, .. } = self.packets[index].content {
-            self.report(to, EndpointEvent::Lost(u32::from(len)));
+    /// Reports a lost datagram to its flow. Lost segments are not reported, because TCP detects them.
+    pub(crate) fn report_packet_loss(&mut self, index: PacketId) {
+        if let FrameKind::Datagram { to, len, .. } = self.packets[index].content {
+            self.send_report(to, EndpointEvent::Lost(u32::from(len)));
         }
     }
 
-    /// The host at an address (flow * 2 + side), where QCN has to know.
-    pub(crate) fn host_at(&self, address: u32) -> NodeId {
+    /// The host at an address (flow * 2 + side). Known only if QCN is on.
+    pub(crate) fn host_of_address(&self, address: u32) -> NodeId {
         self.hosts_of_flow[(address / 2) as usize][(address & 1) as usize]
     }
 
-    /// Frames can be lost now for other reasons than a headroom: then a lossless drop is no bug of ours.
-    pub(crate) fn expect_losses(&mut self) {
+    /// Failures or storms can now drop lossless frames, so a lossless drop is no longer a simulator bug.
+    pub(crate) fn allow_lossless_drops(&mut self) {
         self.covers = false;
     }
 
-    /// A lossless packet found no headroom. Where the headroom covers the link this cannot happen.
+    /// A lossless packet exceeded the headroom. Panics if the headroom covers the link, because this is then a bug.
     pub(crate) fn check_headroom_drop(&self, packet: &Packet) {
         assert!(
             !self.covers,

@@ -1,10 +1,9 @@
 //! All events, and their fixed order at equal times.
 //!
-//! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: ports finish before frames
-//! arrive, frames arrive before pauses take effect, hosts act after that, timers and what applications do follow; within a kind the
-//! smaller port, host or flow goes first, but frames that arrive have a random number above their port (`ties.rs`). (Failures come before
-//! all events of their instant and samples after them, between two windows: `network.rs`.) Each event exists at most once at a time, so
-//! this is a total order that no insertion order can disturb.
+//! An event is packed into one word, its kind above its index. At equal times the smaller word goes first: departures, arrivals, pause effects,
+//! hosts, timers, then application orders. Within a kind the smaller port, host or flow goes first, but arrivals have random bits above their port
+//! (`ties.rs`). (Failures precede all events of their instant, and samples follow them, between two windows: `network.rs`.) An event is pending at
+//! most once, so the order is total and does not depend on insertion order.
 
 use crate::ids::{HostId, NicQueueId, SlotId};
 use pauseframe_units::PortId;
@@ -12,9 +11,9 @@ use pauseframe_units::PortId;
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// A port that has more to send has finished its frame.
+    /// A port with more frames to send has finished one.
     TxDone(PortId),
-    /// The first frame on the way from this port reaches the other end, whole.
+    /// The first frame in flight from this port has completely arrived.
     Arrive(PortId),
     /// A received pause frame takes effect at this port, after the reaction time.
     PauseEffect(PortId),
@@ -26,17 +25,17 @@ pub(crate) enum Event {
     HostReceive(HostId),
     /// The send side of this host's stack has processed a packet.
     HostSend(HostId),
-    /// A deadline of this connection end (flow * 2 + side).
+    /// A TCP deadline of this endpoint (flow * 2 + side).
     Timer(u32),
-    /// The application at this connection end (flow * 2 + side) does something.
+    /// Application orders of this endpoint (flow * 2 + side) are due.
     Order(u32),
     /// A slow receiver has drained a frame from its buffer.
     HostDrain(HostId),
     /// The next datagram of this flow is due.
     DatagramDue(u32),
-    /// A packet of a flow queue limited by QCN may go on.
+    /// A rate-limited flow queue may release a packet.
     RateRelease(LimiterId),
-    /// A cycle of a QCN limiter's timer is over.
+    /// A timer cycle of a QCN rate limiter has ended.
     RateTimer(LimiterId),
     /// The watchdog of this (port, class) checks it.
     Watchdog(SlotId),
@@ -48,7 +47,7 @@ pub(crate) enum Event {
     External,
 }
 
-/// A QCN limiter: its host and the number of the NIC queue that it limits.
+/// Identifies a QCN rate limiter: its host and its NIC queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LimiterId {
     /// The host.
@@ -58,28 +57,34 @@ pub(crate) struct LimiterId {
 }
 
 impl LimiterId {
-    const QUEUE_BITS: u32 = 24;
+    const NIC_QUEUE_BITS: u32 = 24;
 
-    /// As one number.
+    /// Packs the identifier into one number.
     #[inline]
     pub(crate) fn index(self) -> u64 {
-        debug_assert!(self.nic_queue.0 < 1 << Self::QUEUE_BITS, "a NIC has sixteen million queues at most");
-        u64::from(self.host.0) << Self::QUEUE_BITS | u64::from(self.nic_queue.0)
+        debug_assert!(
+            self.nic_queue.0 < 1 << Self::NIC_QUEUE_BITS,
+            "a NIC has sixteen million queues at most"
+        );
+        u64::from(self.host.0) << Self::NIC_QUEUE_BITS | u64::from(self.nic_queue.0)
     }
 
-    fn of(index: u64) -> LimiterId {
-        let queue = index & ((1 << Self::QUEUE_BITS) - 1);
-        LimiterId { host: HostId((index >> Self::QUEUE_BITS) as u32), nic_queue: NicQueueId(queue as u32) }
+    fn from_index(index: u64) -> LimiterId {
+        let queue = index & ((1 << Self::NIC_QUEUE_BITS) - 1);
+        LimiterId {
+            host: HostId((index >> Self::NIC_QUEUE_BITS) as u32),
+            nic_queue: NicQueueId(queue as u32),
+        }
     }
 }
 
-/// Kinds stand above an index of up to 56 bits.
-const KIND_SHIFT: u32 = 56;
+/// The kind occupies the bits above an index of up to 56 bits.
+const EVENT_KIND_SHIFT: u32 = 56;
 
 impl Event {
-    /// The word that the event queue orders by; of an arrival without a tie.
+    /// The code that the event queue orders by; for an arrival without tie bits.
     #[inline(always)]
-    pub(crate) fn code(self) -> u64 {
+    pub(crate) fn encode(self) -> u64 {
         let (kind, index) = match self {
             Event::TxDone(port) => (0, port.0),
             Event::Arrive(port) => (1, port.0),
@@ -92,45 +97,45 @@ impl Event {
             Event::Order(end) => (8, end),
             Event::HostDrain(host) => (32, host.0),
             Event::DatagramDue(flow) => (33, flow),
-            Event::RateRelease(limiter) => return 34 << KIND_SHIFT | limiter.index(),
-            Event::RateTimer(limiter) => return 35 << KIND_SHIFT | limiter.index(),
+            Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.index(),
+            Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.index(),
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
             Event::QueuePair(address) => (38, address),
             Event::External => (39, 0),
         };
-        kind << KIND_SHIFT | u64::from(index)
+        kind << EVENT_KIND_SHIFT | u64::from(index)
     }
 
-    /// The word of [`Event::Arrive`], with what breaks ties between ports (`ties.rs`): bits 32 to 55.
+    /// The code of [`Event::Arrive`] with tie bits between ports (`ties.rs`) in bits 32 to 55.
     #[inline(always)]
-    pub(crate) fn arrival_code(port: PortId, tie: u64) -> u64 {
+    pub(crate) fn encode_arrival(port: PortId, tie: u64) -> u64 {
         debug_assert_eq!(tie & !(0xff_ffff << 32), 0, "a tie is between kind and port");
-        Event::Arrive(port).code() | tie
+        Event::Arrive(port).encode() | tie
     }
 
-    /// The same if it is one of the two that every hop has.
+    /// Decodes the event if it is a departure or an arrival, the two events of every hop.
     #[inline(always)]
-    pub(crate) fn of_port(code: u64) -> Option<Event> {
-        match code >> KIND_SHIFT {
+    pub(crate) fn decode_port_event(code: u64) -> Option<Event> {
+        match code >> EVENT_KIND_SHIFT {
             0 => Some(Event::TxDone(PortId(code as u32))),
             1 => Some(Event::Arrive(PortId(code as u32))),
             _ => None,
         }
     }
 
-    /// Whether it is a departure, whether it is an arrival, and the port if it is one of both: without a branch.
+    /// Whether it is a departure, whether it is an arrival, and its port, without a branch.
     #[inline(always)]
-    pub(crate) fn get_or_first(code: u64) -> (bool, bool, PortId) {
-        let kind = code >> KIND_SHIFT;
+    pub(crate) fn decode_port_without_branch(code: u64) -> (bool, bool, PortId) {
+        let kind = code >> EVENT_KIND_SHIFT;
         (kind == 0, kind == 1, PortId(code as u32))
     }
 
-    /// The event of a word that [`Event::code`] made.
+    /// Decodes a code of [`Event::encode`].
     #[inline(always)]
-    pub(crate) fn from_code(code: u64) -> Event {
+    pub(crate) fn decode(code: u64) -> Event {
         let index = code as u32;
-        match code >> KIND_SHIFT {
+        match code >> EVENT_KIND_SHIFT {
             0 => Event::TxDone(PortId(index)),
             1 => Event::Arrive(PortId(index)),
             2 => Event::PauseEffect(PortId(index)),
@@ -142,8 +147,8 @@ impl Event {
             8 => Event::Order(index),
             32 => Event::HostDrain(HostId(index)),
             33 => Event::DatagramDue(index),
-            34 => Event::RateRelease(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
-            35 => Event::RateTimer(LimiterId::of(code & ((1 << KIND_SHIFT) - 1))),
+            34 => Event::RateRelease(LimiterId::from_index(code & ((1 << EVENT_KIND_SHIFT) - 1))),
+            35 => Event::RateTimer(LimiterId::from_index(code & ((1 << EVENT_KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
             38 => Event::QueuePair(index),
@@ -178,15 +183,17 @@ mod tests {
             Event::External,
         ];
         for event in all {
-            assert_eq!(Event::from_code(event.code()), event);
+            assert_eq!(Event::decode(event.encode()), event);
         }
-        assert!(all.windows(2).all(|pair| pair[0].code() < pair[1].code()));
-        let late = Event::arrival_code(PortId(3), 0xff_ffff << 32);
+        assert!(all.windows(2).all(|pair| pair[0].encode() < pair[1].encode()));
+        let late = Event::encode_arrival(PortId(3), 0xff_ffff << 32);
         assert_eq!(
-            (Event::from_code(late), Event::of_port(late)),
+            (Event::decode(late), Event::decode_port_event(late)),
             (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3))))
         );
-        assert_eq!(Event::get_or_first(late), (false, true, PortId(3)));
-        assert!(Event::TxDone(PortId(u32::MAX)).code() < late && late < Event::PauseEffect(PortId(0)).code());
+        assert_eq!(Event::decode_port_without_branch(late), (false, true, PortId(3)));
+        assert!(
+            Event::TxDone(PortId(u32::MAX)).encode() < late && late < Event::PauseEffect(PortId(0)).encode()
+        );
     }
 }

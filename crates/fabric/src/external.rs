@@ -5,7 +5,7 @@
 //! reports come back. Frames carry their real bytes.
 
 use crate::frame::FrameBytes;
-use pauseframe_transport::{Ecn, Failure};
+use pauseframe_transport::{ConnectionFailure, Ecn};
 use pauseframe_units::{NodeId, Time};
 use std::fmt;
 
@@ -108,7 +108,7 @@ pub enum StackReport {
     /// All bytes that it waited for are in.
     Complete,
     /// The connection failed.
-    Failed(Failure),
+    Failed(ConnectionFailure),
     /// Nothing is under way any more.
     Drained,
     /// What was counted for a flow since the last report.

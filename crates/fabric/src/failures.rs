@@ -1,13 +1,11 @@
 //! Links and switches that fail and come back, and frames that are damaged on the wire.
 //!
-//! When a link goes down, both directions at once, what is on the wire is lost, and so is what a switch has queued for
-//! it (a switch empties the queues of a port that loses its link) or gets for it later. A host keeps what its NIC has
-//! queued: its sockets wait. The PFC state of the link starts anew: pauses received are over, pause frames that waited
-//! are gone; when the link is back, a switch whose ingress account still asks for a pause sends one at once.
-//! Routing learns of each change after the convergence time and then recomputes all shortest paths; a packet under way
-//! keeps its path. Hosts that no path is left to are sent to by the old one, up to the failure.
-//! A damaged frame takes its time on the wire and is discarded at the other end (IEEE 802.3 §3.2.9, the FCS); every
-//! error is found. Left out: errors in bursts, forward error correction, replay at the link.
+//! When a link goes down, in both directions at once, frames in flight are lost. A switch also loses the packets queued for the link and later
+//! packets for it. A host keeps its NIC queues, and its sockets wait. The PFC state of the link is reset: received pauses end, and waiting pause
+//! frames are discarded. When the link comes back, a switch whose ingress account still needs a pause sends one at once. Routing learns of each
+//! change after the convergence time and recomputes all shortest paths; packets in flight keep their path. If no path is left, packets take the old
+//! one up to the failure. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
+//! out: errors in bursts, forward error correction, replay at the link.
 
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -15,9 +13,9 @@ use pauseframe_units::{LinkId, NodeId, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What fails.
+/// The element that fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failed {
+pub enum FailedElement {
     /// Both directions of a link.
     Link(LinkId),
     /// All links of a node, with what it has queued.
@@ -26,63 +24,67 @@ pub enum Failed {
 
 /// One failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// What fails.
-    pub what: Failed,
+pub struct LinkFailure {
+    /// The element that fails.
+    pub what: FailedElement,
     /// When it goes down.
     pub down: Time,
     /// When it is back, after `down`; `None`: never.
     pub up: Option<Time>,
 }
 
-/// What fails when, and what has.
+/// Planned failures and the current state of links.
 #[derive(Debug)]
-pub(crate) struct Failures {
-    plan: Vec<Failure>,
+pub(crate) struct FailureSchedule {
+    plan: Vec<LinkFailure>,
     convergence: Span,
-    /// What is due: a failure begins (number * 2) or ends (+ 1), or routing learns of that.
-    due: BTreeSet<(Time, Due)>,
-    /// By link: how many failures hold it down.
+    /// Pending changes: a failure begins (number * 2) or ends (number * 2 + 1), or routing learns of it.
+    due: BTreeSet<(Time, DueChange)>,
+    /// By link: number of failures that currently affect it.
     down: Vec<u32>,
-    /// The routes of the network as it was built.
+    /// Routes without failures.
     intact: Arc<NextHops>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Due {
+enum DueChange {
     Failure(u32),
     Reroute(u32),
 }
 
-impl Failures {
+impl FailureSchedule {
     pub(crate) fn new(
-        plan: Vec<Failure>,
+        plan: Vec<LinkFailure>,
         convergence: Span,
         links: usize,
         intact: Arc<NextHops>,
-    ) -> Failures {
+    ) -> FailureSchedule {
         let mut due = BTreeSet::new();
         for (number, failure) in (0..).zip(&plan) {
-            due.insert((failure.down, Due::Failure(number * 2)));
-            due.extend(failure.up.map(|up| (up, Due::Failure(number * 2 + 1))));
+            due.insert((failure.down, DueChange::Failure(number * 2)));
+            due.extend(failure.up.map(|up| (up, DueChange::Failure(number * 2 + 1))));
         }
-        Failures { plan, convergence, due, down: vec![0; links], intact }
+        FailureSchedule { plan, convergence, due, down: vec![0; links], intact }
     }
 
-    /// When something is due next.
+    /// Time of the next change.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)
     }
 
-    /// What happens at `now`, the next of it.
-    pub(crate) fn next(&mut self, topology: &Topology, now: Time) -> Option<Change> {
+    /// Takes the next change that is due at `now`.
+    pub(crate) fn take_next_change(&mut self, topology: &Topology, now: Time) -> Option<NetworkChange> {
         self.next_time().filter(|time| *time <= now)?;
         let (_, due) = self.due.pop_first()?;
-        let Due::Failure(number) = due else { return Some(Change::Reroute(self.routes(topology))) };
-        self.due.insert((now + self.convergence, Due::Reroute(number)));
+        let DueChange::Failure(number) = due else {
+            return Some(NetworkChange::Reroute(self.routes_without_failed_links(topology)));
+        };
+        self.due.insert((now + self.convergence, DueChange::Reroute(number)));
         let links: Vec<LinkId> = match self.plan[(number / 2) as usize].what {
-            Failed::Link(link) => vec![link],
-            Failed::Node(node) => topology.nodes()[node].ports.iter().map(|port| port.link()).collect(),
+            FailedElement::Link(link) => vec![link],
+            FailedElement::Node(node) => {
+                topology.nodes()[node].ports.iter().map(|port| port.link()).collect()
+            }
         };
         let mut changed = Vec::new();
         for link in links {
@@ -95,7 +97,7 @@ impl Failures {
                 changed.extend((*down == 0).then_some((link, false)));
             }
         }
-        Some(Change::Links(changed))
+        Some(NetworkChange::Links(changed))
     }
 
     /// The links that are down now.
@@ -105,7 +107,7 @@ impl Failures {
     }
 
     /// Shortest paths without the links that are down.
-    fn routes(&self, topology: &Topology) -> Arc<NextHops> {
+    fn routes_without_failed_links(&self, topology: &Topology) -> Arc<NextHops> {
         let between_switches = |link: &LinkId| {
             let ends = topology.links()[*link].ends;
             ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)
@@ -115,9 +117,9 @@ impl Failures {
     }
 }
 
-/// What the network must do.
+/// A change that the network must apply.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum NetworkChange {
     /// These links go down (true) or come back.
     Links(Vec<(LinkId, bool)>),
     /// New routes.

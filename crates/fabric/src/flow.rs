@@ -1,20 +1,20 @@
-//! A flow, as the workload asks for it and as the results report it.
+//! Flows: requests of workloads, and records for the results.
 
-use pauseframe_transport::Failure;
+use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, Span, Time};
 
 /// A connection that carries several flows of a workload, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept {
-    /// Its number in its workload.
+pub struct KeptConnection {
+    /// Its number within its workload.
     pub number: u32,
-    /// This flow opens it. (One that finds it failed opens it too.)
+    /// Whether this flow opens it. (A flow that finds it failed also opens it.)
     pub first: bool,
-    /// It ends with this flow.
+    /// Whether it closes with this flow.
     pub last: bool,
 }
 
-/// What a workload asks the network to carry: one exchange, on a connection of its own or on one that is kept.
+/// A flow that a workload requests: one exchange, on its own connection or on a kept one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowSpec {
     /// The host that opens the connection.
@@ -27,22 +27,21 @@ pub struct FlowSpec {
     pub reply: u64,
     /// How long the destination's application takes from the last byte of the request to its reply.
     pub reply_delay: Span,
-    /// When the source application writes, having opened the connection if it was not asked for earlier.
+    /// When the source application opens the connection (unless it is open) and writes.
     pub start: Time,
     /// A long flow stops sending new data here.
     pub stop: Option<Time>,
     /// Index of the transport (its settings and priority) in the network.
     pub transport: u16,
-    /// Index of the workload that asked, for the tables and for [`Workload::on_finished`].
+    /// Index of its workload, for the tables and for [`Workload::on_flow_finished`].
     pub workload: u16,
     /// The query (partition-aggregate job) that this flow is a part of.
     pub query: Option<u32>,
-    /// The connection that it shares with others of its workload; its flows must not overlap.
-    pub kept: Option<Kept>,
+    /// The kept connection that it shares with other flows of its workload, one at a time.
+    pub kept: Option<KeptConnection>,
 }
 
-/// Bytes for a kept connection, either way. The first between two hosts opens it; messages arrive in the order in which they
-/// were sent.
+/// A message on a kept connection, in either direction. The first one opens the connection; messages arrive in the order in which they were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
     /// The number of the connection in its workload.
@@ -51,17 +50,17 @@ pub struct Message {
     pub from: NodeId,
     /// The host that receives.
     pub to: NodeId,
-    /// How many; at least one.
+    /// Size in bytes; at least one.
     pub bytes: u64,
-    /// What the workload knows it by.
+    /// Identifier that the workload chose.
     pub token: u32,
-    /// Whether the workload wants to know when all has been sent.
+    /// Whether the workload is notified when the last byte has been sent.
     pub notify: bool,
-    /// Index of the transport, for the first of a connection.
+    /// Index of the transport; used by the first message of a connection.
     pub transport: u16,
 }
 
-/// How a flow stands.
+/// Status of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowStatus {
     /// The last byte (of the reply, if there is one) has reached its application.
@@ -74,10 +73,10 @@ pub enum FlowStatus {
     Failed,
 }
 
-/// What one end sent again, and on which occasion.
+/// Retransmissions of one endpoint, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Repeats {
-    /// Segments that were sent again.
+pub struct RetransmissionCounts {
+    /// Retransmitted segments.
     pub retransmits: u32,
     /// Retransmission timeouts.
     pub timeouts: u32,
@@ -85,10 +84,10 @@ pub struct Repeats {
     pub loss_probes: u32,
 }
 
-/// What came of a flow: the row of the `flows` table.
+/// Result of a flow: a row of the `flows` table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
-    /// What was asked for.
+    /// The requested flow.
     pub spec: FlowSpec,
     /// How it ended.
     pub status: FlowStatus,
@@ -98,31 +97,31 @@ pub struct FlowRecord {
     pub delivered: u64,
     /// Completion time of this flow alone in the idle network with an unlimited window.
     pub ideal: Span,
-    /// Segments that were sent again, both directions.
+    /// Retransmitted segments, both directions.
     pub retransmits: u32,
     /// Retransmission timeouts, both directions.
     pub timeouts: u32,
     /// Tail loss probes (RFC 8985 §7), both directions.
     pub loss_probes: u32,
-    /// Of these three, those of the end that replies.
-    pub of_reply: Repeats,
-    /// Window reductions taken back as needless, both directions.
+    /// The replying endpoint's part of these three counts.
+    pub of_reply: RetransmissionCounts,
+    /// Window reductions undone as spurious, both directions.
     pub undone: u32,
     /// Data packets that arrived with CE.
     pub ce_packets: u64,
-    /// What became of its datagrams; zeros for a connection.
-    pub datagrams: Datagrams,
-    /// What its queue pairs counted, both directions; zeros for other flows.
+    /// Datagram counts; zero for a connection.
+    pub datagrams: DatagramCounts,
+    /// Queue pair counts, both directions; zero for other flows.
     pub rdma: RdmaCounts,
-    /// When the SYN-ACK came to the source; `None` before that, and where nobody opened the connection for this flow.
+    /// When the SYN-ACK arrived at the source; `None` before that, or if the flow uses an open connection.
     pub connected: Option<Time>,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<ConnectionFailure>,
 }
 
 impl FlowRecord {
     /// The record of a flow at its start; `ideal` is its completion time in an idle network.
-    pub(crate) fn begun(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
+    pub(crate) fn started(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
         FlowRecord {
             spec,
             status: FlowStatus::Running,
@@ -132,10 +131,10 @@ impl FlowRecord {
             retransmits: 0,
             timeouts: 0,
             loss_probes: 0,
-            of_reply: Repeats::default(),
+            of_reply: RetransmissionCounts::default(),
             undone: 0,
             ce_packets: 0,
-            datagrams: Datagrams::default(),
+            datagrams: DatagramCounts::default(),
             rdma: RdmaCounts::default(),
             connected: None,
             failure: None,
@@ -143,22 +142,22 @@ impl FlowRecord {
     }
 }
 
-/// What queue pairs count beyond connections.
+/// Counters that only queue pairs have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RdmaCounts {
     /// Congestion notifications sent.
     pub cnps_sent: u64,
     /// Congestion notifications received.
     pub cnps_received: u64,
-    /// Packets sent again because of a NAK.
+    /// Packets retransmitted after a NAK.
     pub repeats_by_nak: u64,
-    /// Packets sent again because of a timeout.
+    /// Packets retransmitted after a timeout.
     pub repeats_by_timeout: u64,
 }
 
 impl RdmaCounts {
-    /// Counts what another count has.
-    pub(crate) fn join(&mut self, other: &RdmaCounts) {
+    /// Adds other counts.
+    pub(crate) fn merge(&mut self, other: &RdmaCounts) {
         self.cnps_sent += other.cnps_sent;
         self.cnps_received += other.cnps_received;
         self.repeats_by_nak += other.repeats_by_nak;
@@ -168,27 +167,27 @@ impl RdmaCounts {
 
 /// Datagrams of a UDP flow, and their application bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Datagrams {
-    /// Sent by the application.
+pub struct DatagramCounts {
+    /// Datagrams sent by the application.
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Received by the application at the other end.
+    /// Datagrams received by the application at the destination.
     pub delivered: u64,
-    /// Dropped anywhere, at the sending host too.
+    /// Datagrams dropped anywhere, including the sending host.
     pub lost: u64,
     /// Their bytes.
     pub lost_bytes: u64,
 }
 
-impl Datagrams {
-    pub(crate) fn lose(&mut self, bytes: u32) {
+impl DatagramCounts {
+    pub(crate) fn count_loss(&mut self, bytes: u32) {
         self.lost += 1;
         self.lost_bytes += u64::from(bytes);
     }
 
-    /// Counts what another count has.
-    pub(crate) fn join(&mut self, other: &Datagrams) {
+    /// Adds other counts.
+    pub(crate) fn merge(&mut self, other: &DatagramCounts) {
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
         self.delivered += other.delivered;
@@ -199,43 +198,43 @@ impl Datagrams {
 
 /// A source of flows, pulled lazily so that a million flows need no list.
 ///
-/// The traffic holds one pending time a workload: the next start. Flows come out in order of their start.
+/// The traffic keeps one pending time per workload: the next start. Flows are pulled in order of their start times.
 pub trait Workload: std::fmt::Debug + Send {
-    /// The start of the next flow, if one is known. Asked again after `next_flow` and after `on_finished`.
-    fn next_start(&self) -> Option<Time>;
-    /// The next flow; called when the time is `next_start`.
+    /// Start time of the next flow, if known. Called again after `next_flow` and `on_flow_finished`.
+    fn next_start_time(&self) -> Option<Time>;
+    /// The next flow; called at `next_start_time`.
     fn next_flow(&mut self) -> FlowSpec;
-    /// Whether flows come at times that depend on no completion. Such a workload may learn of completions late (`on_finished`), and its
-    /// networks can be divided among threads; any other answers a completion at once ([`Settings::reaction`](crate::Settings::reaction)).
+    /// Whether start times of flows do not depend on completions. Such a workload may learn of completions late (`on_flow_finished`), and its network
+    /// can be divided among threads; any other workload reacts to a completion at once ([`Settings::reaction`](crate::Settings::reaction)).
     fn is_open_loop(&self) -> bool {
         false
     }
-    /// A flow of this workload has ended, `now`: closed loops and multi-stage jobs start their next one.
-    /// What both of its ends have counted is not in its record yet.
-    fn on_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
-    /// The time is `next_start`: a workload of messages goes on, and makes sure that its next start is later.
-    fn wake(&mut self, _now: Time) {}
-    /// The next message to send; asked after every other call, until there is none.
+    /// A flow of this workload has ended at `now`; closed loops and multi-stage jobs start their next flow. The record does not yet contain all
+    /// counters of its endpoints.
+    fn on_flow_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
+    /// Called at `next_start_time` of a message workload, which must set a later next start.
+    fn on_start_time(&mut self, _now: Time) {}
+    /// The next message to send; called after every other call until it returns `None`.
     fn next_message(&mut self) -> Option<Message> {
         None
     }
-    /// The application has learnt that the last byte of a message has reached its host.
-    fn on_delivered(&mut self, _token: u32, _now: Time) {}
-    /// The last byte of a message with `notify` has been sent; told with the acknowledgement that comes next.
-    fn on_sent(&mut self, _token: u32, _now: Time) {}
-    /// No further message will come: its connections end.
-    fn is_over(&self) -> bool {
+    /// The last byte of a message has been delivered.
+    fn on_message_delivered(&mut self, _token: u32, _now: Time) {}
+    /// The last byte of a message with `notify` has been sent; reported at the next acknowledgement.
+    fn on_message_sent(&mut self, _token: u32, _now: Time) {}
+    /// Whether no further message will follow, so that its connections close.
+    fn has_no_more_messages(&self) -> bool {
         false
     }
-    /// What the workload has to tell when the run has ended, for those who know its type.
+    /// The workload as `Any`, for results that need its type at the end of a run.
     fn as_any(&self) -> Option<&dyn std::any::Any> {
         None
     }
-    /// Jobs that are complete, handed over once (partition-aggregate); drained by the recorder.
+    /// Takes the completed jobs (partition-aggregate).
     fn take_queries(&mut self) -> Vec<QueryRecord> {
         Vec::new()
     }
-    /// Jobs under way when the run stopped, without a `finish`.
+    /// Jobs still running when the run stopped, without a `finish`.
     fn unfinished_queries(&self) -> Vec<QueryRecord> {
         Vec::new()
     }
@@ -244,22 +243,22 @@ pub trait Workload: std::fmt::Debug + Send {
 /// One partition-aggregate job: the row of the `queries` table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueryRecord {
-    /// Its number in its workload.
+    /// Its number within its workload.
     pub query: u32,
     /// Index of the workload.
     pub workload: u16,
-    /// The host that asked.
+    /// The host that sent the requests.
     pub aggregator: NodeId,
-    /// How many servers it asked.
+    /// Number of servers that it queried.
     pub fan_in: u32,
     /// Bytes that each server sent.
     pub response: u64,
-    /// When it began.
+    /// Start time.
     pub start: Time,
-    /// When the last response was in; `None` if the run ended before.
+    /// When the last response arrived; `None` if the run ended before.
     pub finish: Option<Time>,
-    /// Completion time in the idle network: the slowest path and the aggregator's link, exactly.
+    /// Completion time in the idle network, from the slowest path and the aggregator's link.
     pub ideal: Span,
-    /// Timeouts of its flows together: for the network to fill in.
+    /// Sum of the timeouts of its flows; set by the network.
     pub timeouts: u32,
 }

@@ -1,67 +1,71 @@
 //! Ideal completion times: the flow alone in the idle network with an unlimited window, exactly.
 //!
-//! Packets leave back to back and are stored and forwarded at every switch. n equal packets that are all there at
-//! the start reach the end of link i at the time of the first one plus (n - 1) times the slowest serialisation up
-//! to i; a shorter last packet follows behind them. With a handshake, its round trip comes first. Where shortest
-//! paths differ in rate or delay, each link is the best of those as far from the source: no path is faster. Where
-//! packets travel in VLANs, it is the shortest route that the tables have, or where links differ the best of all routes that a
-//! sender picks from, link by link: the same network, idle. Where each packet takes a path of its own, only the links of the two hosts are shared, and a packet
-//! may overtake another: the time is the least that leaves these two links enough of it.
-//! What the clock cannot hold (213 days) is [`Span::MAX`]: no flow of a run takes that long.
+//! Packets leave back to back and are stored and forwarded at every switch. Of n equal packets ready at the start, the last reaches the end of link i
+//! (n - 1) slowest serialisation times (of links up to i) after the first; a shorter last packet follows. A handshake adds its round trip. If
+//! shortest paths differ in rate or delay, each link is the best at its distance from the source, so no real path is faster. With VLANs the path is
+//! the shortest route in the tables, or, if links differ, the best of all candidate routes link by link. If each packet takes its own path, packets
+//! share only the links of the two hosts and may overtake each other; the time is then a lower bound by these two links. Times beyond the clock's
+//! range (213 days) are [`Span::MAX`].
 
 use crate::flow::FlowSpec;
-use crate::settings::{Overhead, Settings, Transport};
+use crate::settings::{Overhead, Settings, TransportSettings};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_transport::{Flags, Options, Segment, SynOptions};
+use pauseframe_transport::{Segment, SynOptions, TcpFlags, TcpOptions};
 use pauseframe_units::{LineRate, NodeId, PortId, Span, Time};
 use std::sync::Arc;
 
-const IP_HEADER: u32 = 20;
+const IPV4_HEADER_BYTES: u32 = 20;
 
 /// Computes ideal completion times in one network.
 #[derive(Clone, Debug)]
-pub struct IdealTime {
+pub struct IdealCompletionTime {
     topology: Arc<Topology>,
     routes: Arc<NextHops>,
     settings: Arc<Settings>,
-    /// Where all links between switches are alike: one of them, or none where there is none.
+    /// Whether all links between switches are alike; `between` is then one of them, if there is any.
     uniform: bool,
+    /// A link between switches, if there is any.
     between: Option<PortId>,
-    /// Each packet takes a path of its own.
+    /// Each packet takes its own path.
     spread: bool,
 }
 
 /// One link of a path: rate, and the time from the last bit sent to the packet being in the next queue.
 #[derive(Clone, Copy)]
-struct Hop {
+struct PathHop {
     rate: LineRate,
     delay: Span,
 }
 
-impl Hop {
-    /// The better of two in each respect.
-    fn joined(self, other: Hop) -> Hop {
-        let faster = self.rate.serialise(RATE_PROBE) <= other.rate.serialise(RATE_PROBE);
-        Hop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
+impl PathHop {
+    /// The better rate and the better delay of two links.
+    fn best_of(self, other: PathHop) -> PathHop {
+        let faster =
+            self.rate.serialise(RATE_COMPARISON_BYTES) <= other.rate.serialise(RATE_COMPARISON_BYTES);
+        PathHop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
     }
 }
 
-/// What neither of two routes between the same hosts surpasses: as many links as the shorter has, each the better of the two.
-fn best_of_routes(one: Vec<Hop>, other: Vec<Hop>) -> Vec<Hop> {
+/// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
+fn best_of_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
     let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
-    // The last link is that of the host, in both.
+    // The last link of both is the host's.
     let between = best.len().saturating_sub(1);
-    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.joined(other));
+    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.best_of(other));
     best
 }
 
-/// Bytes whose serialisation tells two rates apart.
-const RATE_PROBE: u32 = 1 << 20;
+/// Bytes whose serialisation time is compared to find the faster of two rates.
+const RATE_COMPARISON_BYTES: u32 = 1 << 20;
 
-impl IdealTime {
-    /// For the network of these parts.
-    pub fn new(topology: Arc<Topology>, routes: Arc<NextHops>, settings: Arc<Settings>) -> IdealTime {
+impl IdealCompletionTime {
+    /// For a network with this topology, these routes and settings.
+    pub fn new(
+        topology: Arc<Topology>,
+        routes: Arc<NextHops>,
+        settings: Arc<Settings>,
+    ) -> IdealCompletionTime {
         let between_switches = |port: &PortId| {
             let kind = |node| topology.nodes()[node].kind;
             kind(topology.owner(*port)) == NodeKind::Switch && kind(topology.peer(*port)) == NodeKind::Switch
@@ -72,31 +76,32 @@ impl IdealTime {
             |port| between.is_some_and(|first| topology.channel(port) == topology.channel(first));
         let uniform = ports.all(like_first);
         let spread = settings.spray || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
-        IdealTime { topology, routes, settings, uniform, between, spread }
+        IdealCompletionTime { topology, routes, settings, uniform, between, spread }
     }
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
-    pub fn of_flow(&self, spec: &FlowSpec) -> Span {
-        let there = self.path(spec.source, spec.destination);
-        let back = self.path(spec.destination, spec.source);
-        let mut time = self.handshake(spec, &there, &back);
+    pub fn flow_completion_time(&self, spec: &FlowSpec) -> Span {
+        let there = self.ideal_path(spec.source, spec.destination);
+        let back = self.ideal_path(spec.destination, spec.source);
+        let mut time = self.handshake_time(spec, &there, &back);
         if spec.size != u64::MAX {
-            time = time.saturating_add(self.transfer(spec, spec.size, &there));
+            time = time.saturating_add(self.transfer_time(spec, spec.size, &there));
         }
         if spec.reply > 0 {
             time = time.saturating_add(spec.reply_delay);
-            time = time.saturating_add(self.transfer(spec, spec.reply, &back));
+            time = time.saturating_add(self.transfer_time(spec, spec.reply, &back));
         }
         time
     }
 
-    /// A job is complete when its slowest flow is, and not before all its bytes have passed the last link to the
-    /// aggregator one behind the other; `flows` are the job's, to or from the same aggregator.
-    pub fn of_query(&self, flows: &[FlowSpec]) -> Span {
-        let alone = flows.iter().map(|flow| self.of_flow(flow)).max().unwrap_or_default();
-        let first = flows.iter().map(|flow| self.before_last_link(flow)).min().unwrap_or_default();
-        let last_link = flows.iter().map(|flow| self.on_last_link(flow)).fold(first, Span::saturating_add);
-        let delay = flows.first().map_or(Span::ZERO, |flow| self.after_last_link(flow));
+    /// A job completes with its slowest flow, and not before all its bytes have passed the aggregator's link back to back; `flows` are the job's, to
+    /// or from the same aggregator.
+    pub fn query_completion_time(&self, flows: &[FlowSpec]) -> Span {
+        let alone = flows.iter().map(|flow| self.flow_completion_time(flow)).max().unwrap_or_default();
+        let first = flows.iter().map(|flow| self.first_arrival_at_last_link(flow)).min().unwrap_or_default();
+        let last_link =
+            flows.iter().map(|flow| self.last_link_transmission_time(flow)).fold(first, Span::saturating_add);
+        let delay = flows.first().map_or(Span::ZERO, |flow| self.delay_after_last_link(flow));
         alone.max(last_link.saturating_add(delay))
     }
 
@@ -116,40 +121,41 @@ impl IdealTime {
             reply_delay: Span::ZERO,
         };
         let ack = self.wire_size(&spec, &Segment::default());
-        let there = self.transfer(&spec, spec.size, &self.path(from, to));
-        there.saturating_add(self.one_way(&self.path(to, from), &[(1, ack)]))
+        let there = self.transfer_time(&spec, spec.size, &self.ideal_path(from, to));
+        there.saturating_add(self.one_way_time(&self.ideal_path(to, from), &[(1, ack)]))
     }
 
     /// The number of links between two hosts.
-    pub fn links(&self, from: NodeId, to: NodeId) -> u32 {
-        self.path(from, to).len() as u32
+    pub fn link_count(&self, from: NodeId, to: NodeId) -> u32 {
+        self.ideal_path(from, to).len() as u32
     }
 
-    /// What the links and switches between two hosts take of a packet without bytes: no stacks, no serialisation.
+    /// Latency of links and switches between two hosts, without stacks and serialisation.
     pub fn wire_latency(&self, from: NodeId, to: NodeId) -> Span {
-        self.path(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
+        self.ideal_path(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
     }
 
-    fn path(&self, from: NodeId, to: NodeId) -> Vec<Hop> {
+    fn ideal_path(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
         let hop = |port: PortId| {
             let channel = self.topology.channel(port);
             let latency =
                 if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
-            Hop { rate: LineRate::new(channel.rate), delay: channel.delay.saturating_add(latency) }
+            PathHop { rate: LineRate::new(channel.rate), delay: channel.delay.saturating_add(latency) }
         };
         if let Some(vlans) = &self.settings.vlans {
             return if self.uniform {
                 vlans.shortest_path(from, to).into_iter().map(hop).collect()
             } else {
-                let routes = vlans.paths(from, to).map(|ports| ports.into_iter().map(&hop).collect());
+                let routes =
+                    vlans.candidate_paths(from, to).map(|ports| ports.into_iter().map(&hop).collect());
                 routes.reduce(best_of_routes).unwrap_or_default()
             };
         }
         if self.uniform { self.uniform_path(from, to, hop) } else { self.best_path(from, to, hop) }
     }
 
-    /// Any shortest path: the links of the two hosts, and as many between switches as there have to be.
-    fn uniform_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> Hop) -> Vec<Hop> {
+    /// A shortest path if all switch links are alike: the links of the two hosts and the needed number of switch links.
+    fn uniform_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> PathHop) -> Vec<PathHop> {
         let links = self.routes.distance(from, to) as usize;
         let [own, last] = [from, to].map(|host| self.topology.nodes()[host].ports[0]);
         let between = self.between.map(&hop);
@@ -160,17 +166,17 @@ impl IdealTime {
         hops
     }
 
-    /// What no shortest path surpasses: at each distance from the source the highest rate and the least delay.
-    fn best_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> Hop) -> Vec<Hop> {
+    /// Lower bound of all shortest paths: the highest rate and the smallest delay at each distance from the source.
+    fn best_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> PathHop) -> Vec<PathHop> {
         let mut hops = Vec::new();
         let mut nodes = vec![from];
         while nodes != [to] {
             let ports = nodes.iter().flat_map(|node| self.routes.ports(*node, to));
-            let (mut best, mut next): (Option<Hop>, Vec<NodeId>) = (None, Vec::new());
+            let (mut best, mut next): (Option<PathHop>, Vec<NodeId>) = (None, Vec::new());
             for port in ports {
                 next.push(self.topology.peer(*port));
                 let this = hop(*port);
-                best = Some(best.map_or(this, |best| best.joined(this)));
+                best = Some(best.map_or(this, |best| best.best_of(this)));
             }
             next.sort_unstable();
             next.dedup();
@@ -183,13 +189,13 @@ impl IdealTime {
     /// Bytes on the wire of a segment of this flow's transport.
     fn wire_size(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
         let transport = &self.settings.transports[usize::from(spec.transport)];
-        let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
+        let ip = IPV4_HEADER_BYTES + segment.header_len(transport.config.timestamps) + segment.len;
         self.settings.overhead.frame_size(ip, transport.priority) + self.settings.overhead.gap
     }
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
-    fn handshake(&self, spec: &FlowSpec, there: &[Hop], back: &[Hop]) -> Span {
-        let Transport { config, rdma, .. } = &self.settings.transports[usize::from(spec.transport)];
+    fn handshake_time(&self, spec: &FlowSpec, there: &[PathHop], back: &[PathHop]) -> Span {
+        let TransportSettings { config, rdma, .. } = &self.settings.transports[usize::from(spec.transport)];
         if rdma.is_some() {
             return Span::ZERO;
         }
@@ -202,18 +208,18 @@ impl IdealTime {
             timestamps: config.timestamps,
             window_scale: 0,
         };
-        let syn = Segment { flags: Flags::SYN, options: Options::Syn(options), ..Segment::default() };
+        let syn = Segment { flags: TcpFlags::SYN, options: TcpOptions::Syn(options), ..Segment::default() };
         let size = self.wire_size(spec, &syn);
-        self.one_way(there, &[(1, size)]).saturating_add(self.one_way(back, &[(1, size)]))
+        self.one_way_time(there, &[(1, size)]).saturating_add(self.one_way_time(back, &[(1, size)]))
     }
 
     /// `bytes` of data, cut into full segments and a shorter last one.
-    fn transfer(&self, spec: &FlowSpec, bytes: u64, path: &[Hop]) -> Span {
-        self.one_way(path, &self.train(spec, bytes))
+    fn transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &[PathHop]) -> Span {
+        self.one_way_time(path, &self.packet_train(spec, bytes))
     }
 
     /// (count, wire size) of the full packets and of the last one.
-    fn train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
+    fn packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
         if let Some(rdma) = &transport.rdma {
             let Overhead { gap, .. } = self.settings.overhead;
@@ -238,49 +244,54 @@ impl IdealTime {
         train
     }
 
-    /// From the first socket to the last: a train of at most two sizes, all of it there at the start.
-    fn one_way(&self, path: &[Hop], train: &[(u64, u32)]) -> Span {
-        let wire = if self.spread { spread_out(path, train) } else { train_transfer_time(path, train) };
+    /// Time from socket to socket of a packet train with at most two sizes, ready at the start.
+    fn one_way_time(&self, path: &[PathHop], train: &[(u64, u32)]) -> Span {
+        let wire =
+            if self.spread { sprayed_transfer_time(path, train) } else { train_transfer_time(path, train) };
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
-    /// When the first packet of a flow's data for the aggregator is ready for the last link of its path.
-    fn before_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.inbound(spec);
-        let train = self.train(spec, bytes);
-        let whole = self.of_flow(spec);
-        let inbound = self.transfer(spec, bytes, &path);
-        let first = if self.spread { earliest(&path, &train) } else { at_last_link(&path, train[0].1) };
-        // Of two sums that do not fit the difference is too small; then the whole is the ideal anyway.
+    /// When the first packet of a flow to the aggregator is ready for the last link.
+    fn first_arrival_at_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.path_and_bytes_to_aggregator(spec);
+        let train = self.packet_train(spec, bytes);
+        let whole = self.flow_completion_time(spec);
+        let inbound = self.transfer_time(spec, bytes, &path);
+        let first = if self.spread {
+            earliest_arrival_at_last_link(&path, &train)
+        } else {
+            packet_arrival_at_last_link(&path, train[0].1)
+        };
+        // If both sums saturate the difference is too small, but the total saturates anyway.
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
-    fn on_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.inbound(spec);
+    fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.path_and_bytes_to_aggregator(spec);
         let rate = path[path.len() - 1].rate;
-        let train = self.train(spec, bytes);
+        let train = self.packet_train(spec, bytes);
         let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
         train.iter().map(each).fold(Span::ZERO, Span::saturating_add)
     }
 
-    fn after_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, _) = self.inbound(spec);
+    fn delay_after_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, _) = self.path_and_bytes_to_aggregator(spec);
         path[path.len() - 1].delay.saturating_add(self.settings.rx_delay)
     }
 
-    /// The path to the aggregator, and what comes by it.
-    fn inbound(&self, spec: &FlowSpec) -> (Vec<Hop>, u64) {
+    /// The path to the aggregator, and the bytes on it.
+    fn path_and_bytes_to_aggregator(&self, spec: &FlowSpec) -> (Vec<PathHop>, u64) {
         if spec.reply > 0 {
-            (self.path(spec.destination, spec.source), spec.reply)
+            (self.ideal_path(spec.destination, spec.source), spec.reply)
         } else {
-            (self.path(spec.source, spec.destination), spec.size)
+            (self.ideal_path(spec.source, spec.destination), spec.size)
         }
     }
 }
 
-/// A train on one path, each packet behind the one before it.
-fn train_transfer_time(path: &[Hop], train: &[(u64, u32)]) -> Span {
-    // `over[i]`: when link i has sent all of the train so far.
+/// Time of a packet train on one path, in order.
+fn train_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    // `over[i]`: when link i has sent the train so far.
     let mut over = vec![Span::ZERO; path.len()];
     let mut last = Span::ZERO;
     for &(count, size) in train {
@@ -297,34 +308,36 @@ fn train_transfer_time(path: &[Hop], train: &[(u64, u32)]) -> Span {
     last
 }
 
-/// When a packet that leaves at once is ready for the last link.
-fn at_last_link(path: &[Hop], size: u32) -> Span {
-    let hop = |sum: Span, hop: &Hop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
+/// When a packet that leaves at time 0 is ready for the last link.
+fn packet_arrival_at_last_link(path: &[PathHop], size: u32) -> Span {
+    let hop =
+        |sum: Span, hop: &PathHop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
     path[..path.len() - 1].iter().fold(Span::ZERO, hop)
 }
 
-/// When the first packet of a train is ready for the last link, if a short one may overtake those that left before it.
-fn earliest(path: &[Hop], train: &[(u64, u32)]) -> Span {
+/// When the first packet of a train is ready for the last link, if a short packet may overtake earlier ones.
+fn earliest_arrival_at_last_link(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let mut sent = Span::ZERO;
     let mut first = Span::MAX;
     for &(count, size) in train {
-        first = first.min(sent.saturating_add(at_last_link(path, size)));
+        first = first.min(sent.saturating_add(packet_arrival_at_last_link(path, size)));
         sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
     }
     first
 }
 
-/// A train whose packets share the first and the last link alone: when the last to leave the first link can be there, and
-/// not before the last link has sent all.
-fn spread_out(path: &[Hop], train: &[(u64, u32)]) -> Span {
+/// Lower bound for a sprayed packet train, which shares only the first and the last link: the last packet must cross, and the last link must send
+/// everything.
+fn sprayed_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let Some(last) = path.last().filter(|_| path.len() > 1) else { return train_transfer_time(path, train) };
     let (mut sent, mut latest, mut load) = (Span::ZERO, Span::ZERO, Span::ZERO);
     for &(count, size) in train {
         let (each, on_last) = (path[0].rate.serialise(size), last.rate.serialise(size));
         let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
-        latest = latest.max(last_leaves.saturating_add(at_last_link(path, size)).saturating_add(on_last));
+        latest = latest
+            .max(last_leaves.saturating_add(packet_arrival_at_last_link(path, size)).saturating_add(on_last));
         sent = last_leaves.saturating_add(each);
         load = load.saturating_add(on_last.saturating_mul(count));
     }
-    latest.max(earliest(path, train).saturating_add(load)).saturating_add(last.delay)
+    latest.max(earliest_arrival_at_last_link(path, train).saturating_add(load)).saturating_add(last.delay)
 }

@@ -1,4 +1,4 @@
-//! What has a number inside a network, each with a type of its own: a slot is no host, and a packet no place in a table.
+//! Typed indices, one type per kind of object, so that a slot cannot be used as a host.
 
 use pauseframe_units::Id;
 
@@ -21,110 +21,110 @@ macro_rules! id {
     };
 }
 
-/// Those of which there may be none: an `Option` would make them twice as large.
+/// Adds a `NONE` value, because an `Option` would double the size.
 macro_rules! none {
     ($($name:ident)*) => { $(
         impl $name {
-            /// None of them.
+            /// No index.
             pub(crate) const NONE: $name = $name(u32::MAX);
         }
     )* };
 }
 
 id!(
-    /// A host, among the hosts.
+    /// Index of a host.
     HostId
 );
 id!(
-    /// A switch, among the switches.
+    /// Index of a switch.
     SwitchId
 );
 id!(
-    /// A class of a port.
+    /// Index of a (port, class) pair.
     SlotId
 );
 id!(
-    /// The place of a packet in the pool of its partition.
+    /// Index of a packet in the pool of its partition.
     PacketId
 );
 id!(
-    /// The place of a connection end, or of one end of a flow of datagrams, in its partition.
+    /// Index of an endpoint (TCP or datagram) in its partition.
     EndpointId
 );
 id!(
-    /// The NIC queue for a destination and class, among those of its host.
+    /// Index of a NIC queue (destination and class) of its host.
     NicQueueId
 );
 none!(SlotId PacketId EndpointId);
 
 impl PacketId {
-    /// Itself, unless it is none.
+    /// The index, or `None` for `NONE`.
     #[inline(always)]
-    pub(crate) fn known(self) -> Option<PacketId> {
+    pub(crate) fn to_option(self) -> Option<PacketId> {
         (self != PacketId::NONE).then_some(self)
     }
 }
 
 impl EndpointId {
-    /// Itself, unless it is none.
+    /// The index, or `None` for `NONE`.
     #[inline(always)]
-    pub(crate) fn known(self) -> Option<EndpointId> {
+    pub(crate) fn to_option(self) -> Option<EndpointId> {
         (self != EndpointId::NONE).then_some(self)
     }
 }
 
-/// A switch or a host, in one word: whose something is, or where it leads.
+/// A switch or a host in one word: the owner of a port, or the end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Owner(u32);
+pub(crate) struct PackedNode(u32);
 
-/// Nobody's.
-impl Default for Owner {
-    fn default() -> Owner {
-        Owner(u32::MAX)
+/// No owner.
+impl Default for PackedNode {
+    fn default() -> PackedNode {
+        PackedNode(u32::MAX)
     }
 }
 
-/// The same, told apart.
+/// A switch or a host as an enum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Node {
+pub(crate) enum SwitchOrHost {
     Switch(SwitchId),
     Host(HostId),
 }
 
-impl Owner {
+impl PackedNode {
     /// Set for hosts.
-    const HOST: u32 = 1 << 31;
+    const HOST_BIT: u32 = 1 << 31;
 
-    pub(crate) fn new(node: Node) -> Owner {
+    pub(crate) fn new(node: SwitchOrHost) -> PackedNode {
         match node {
-            Node::Switch(switch) => Owner(switch.0),
-            Node::Host(host) => Owner(host.0 | Owner::HOST),
+            SwitchOrHost::Switch(switch) => PackedNode(switch.0),
+            SwitchOrHost::Host(host) => PackedNode(host.0 | PackedNode::HOST_BIT),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn node(self) -> Node {
+    pub(crate) fn unpack(self) -> SwitchOrHost {
         if self.is_switch() {
-            Node::Switch(SwitchId(self.0))
+            SwitchOrHost::Switch(SwitchId(self.0))
         } else {
-            Node::Host(HostId(self.0 & !Owner::HOST))
+            SwitchOrHost::Host(HostId(self.0 & !PackedNode::HOST_BIT))
         }
     }
 
     #[inline(always)]
     pub(crate) fn is_switch(self) -> bool {
-        self.0 & Owner::HOST == 0
+        self.0 & PackedNode::HOST_BIT == 0
     }
 
-    /// The switch that it is, if it is one.
+    /// The switch, if it is one.
     #[inline(always)]
-    pub(crate) fn switch(self) -> Option<SwitchId> {
+    pub(crate) fn as_switch(self) -> Option<SwitchId> {
         self.is_switch().then_some(SwitchId(self.0))
     }
 
-    /// The host that it is, if it is one.
+    /// The host, if it is one.
     #[inline(always)]
-    pub(crate) fn host(self) -> Option<HostId> {
-        (!self.is_switch()).then_some(HostId(self.0 & !Owner::HOST))
+    pub(crate) fn as_host(self) -> Option<HostId> {
+        (!self.is_switch()).then_some(HostId(self.0 & !PackedNode::HOST_BIT))
     }
 }

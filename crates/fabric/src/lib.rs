@@ -47,32 +47,34 @@ mod vlan;
 mod wire;
 mod worker;
 
-pub use endpoint::throughput::Throughput;
+pub use endpoint::throughput::ThroughputSeries;
 pub use external::{
     ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport,
 };
-pub use failures::{Failed, Failure};
+pub use failures::{FailedElement, LinkFailure};
 pub use flow::{
-    Datagrams, FlowRecord, FlowSpec, FlowStatus, Kept, Message, QueryRecord, RdmaCounts, Repeats, Workload,
+    DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, QueryRecord, RdmaCounts,
+    RetransmissionCounts, Workload,
 };
-pub use headroom::{Headroom, HeadroomReport, PooledHeadroom, Thresholds, headroom};
-pub use ideal::IdealTime;
+pub use headroom::{Headroom, HeadroomReport, PauseThresholds, PooledHeadroom, headroom_bytes};
+pub use ideal::IdealCompletionTime;
 pub use marker::{
-    BUFFER_MAX, ByPort, MarkAt, Marker, NoMarker, NotEct, PortSelector, Red, Spacing, Step, Threshold,
+    BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, PortSelector, Red, Spacing, Step, Threshold, ValueByPort,
 };
-pub use network::{Failed as RunFailed, Network};
+pub use network::{Network, PartitionFailure as RunFailed};
 pub use observers::deadlock::{Deadlock, DeadlockedQueue};
 pub use observers::pause_tree::PauseInterval;
 pub use observers::ports::PortReport;
-pub use observers::sampler::{Entity, Metric, Sample, SamplePlan};
-pub use observers::states::{State, StateChange};
+pub use observers::sampler::{Sample, SamplePlan, SampledEntity, SampledMetric};
+pub use observers::states::{PortState, StateChange};
 pub use plan::Plan;
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, Jitter, Obeys, Overhead,
-    PauseRule, PauseStorm, PfcSettings, QcnSettings, RdmaSettings, ReceiverSettings, Scheduler, Settings,
-    Transport, VlanChoice, VlanRoutes, Watchdog, WatchdogAction, WireJitter,
+    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, HostLinkJitter, Jitter,
+    ObeyedPauses, Overhead, PauseRule, PauseStorm, PfcSettings, PfcWatchdogSettings, QcnSettings,
+    RdmaSettings, ReceiverSettings, Scheduler, Settings, TransportSettings, VlanChoice, VlanRoutes,
+    WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFrame, FrameContent};

@@ -1,47 +1,47 @@
-//! The network: partitions, their traffic, and the windows in which they take turns.
+//! The network: partitions, traffic, and the windows in which partitions run.
 //!
-//! A window is no longer than the shortest delay of a frame between two nodes, nor than the time the traffic takes to act on a report. So
-//! the traffic acts first, up to the end of the window. Then every partition runs independently up to that end, on its own thread if there
-//! are several: input from outside arrives later. Where applications answer sooner than a window is long, all nodes form one partition,
-//! which stops at each completion. Between windows no partition runs: the network delivers frames that crossed a boundary, passes reports
-//! of hosts to the traffic, applies link failures and repairs, and runs the observers.
+//! A window is at most as long as the shortest delay between two nodes, and as the reaction time of the traffic. So the traffic acts first, for all
+//! times up to the end of the window. Then every partition runs independently up to that end, on its own thread if there are several, because frames
+//! of other partitions arrive later. If applications react faster than a window, all nodes form one partition, which stops at each completion.
+//! Between windows no partition runs: the network delivers frames that crossed a boundary, passes reports of hosts to the traffic, applies link
+//! failures and repairs, and runs the observers.
 
 mod observers;
 mod outcome;
 
 use crate::endpoint::HostPaths;
 use crate::external::{ExternalStack, StackFailure};
-use crate::failures::{Change, Failures};
+use crate::failures::{FailureSchedule, NetworkChange};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
 use crate::ids::HostId;
 use crate::invariants::{InvariantSchedule, check_invariants};
-use crate::observers::deadlock::Detector;
-use crate::observers::notes::Note;
+use crate::observers::deadlock::DeadlockDetector;
+use crate::observers::notes::PauseNote;
 use crate::observers::pause_tree::PauseLog;
 use crate::observers::sampler::Sampler;
 use crate::observers::states::StateLog;
-use crate::observers::view::{PartitionOf, View};
-use crate::order::Report;
+use crate::observers::view::{NetworkView, PartitionByNode};
+use crate::order::EndpointReport;
 use crate::partition::Partition;
 use crate::plan::Plan;
-use crate::rows::Rows;
+use crate::rows::PathRows;
 use crate::settings::Settings;
 use crate::switching::paths::longest_path;
 use crate::thread_pool::{CatchPanic, ThreadPool, run_in_parallel};
 use crate::traffic::Traffic;
-use crate::wire::capture::Captured;
-use crate::worker::{Worker, exchange};
-use pauseframe_engine::{Control, Ending, Fingerprint, Limits, Progress};
+use crate::wire::capture::RawCapturedFrame;
+use crate::worker::{Worker, swap_mailboxes};
+use pauseframe_engine::{Fingerprint, RunControl, RunEnding, RunLimits, RunProgress};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
 use std::sync::Arc;
 
-/// A single partition may run for so many windows while no application hears of anything.
-const WINDOWS_AT_ONCE_MAX: u64 = 1 << 10;
-/// Fewer if that is more than so many events.
-const CROWD: u64 = 1 << 15;
+/// Maximum number of windows that a single partition runs at once while no application is notified.
+const MAX_WINDOWS_PER_BATCH: u64 = 1 << 10;
+/// Maximum number of events for such a batch of windows.
+const MAX_EVENTS_PER_BATCH: u64 = 1 << 15;
 
 /// A running network.
 #[derive(Debug)]
@@ -49,31 +49,31 @@ pub struct Network {
     plan: Arc<Plan>,
     routes: Arc<NextHops>,
     workers: Vec<Box<Worker>>,
-    partition_of: PartitionOf,
+    partition_of: PartitionByNode,
     traffic: Traffic,
-    /// From a report to the first thing that follows from it; at most a window.
+    /// Time from a report to its first consequence; at most a window.
     reaction: Span,
     stride: usize,
     workloads: usize,
     /// All windows before this time have run.
     reached: Time,
-    /// Windows that a single partition may run for.
+    /// Number of windows that a single partition runs at once.
     windows_at_once: u64,
     capture_left: u64,
-    frames: Vec<Captured>,
+    frames: Vec<RawCapturedFrame>,
     sampler: Option<Sampler>,
     pause_log: Option<PauseLog>,
     state_log: Option<StateLog>,
-    detector: Option<Detector>,
-    failures: Option<Failures>,
+    detector: Option<DeadlockDetector>,
+    failures: Option<FailureSchedule>,
     guarded: bool,
     invariants: InvariantSchedule,
 }
 
-/// A failed assertion in a partition that ran on a thread of its own.
+/// A failed assertion in a partition on another thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failed {
-    /// What was violated, and where.
+pub struct PartitionFailure {
+    /// The violated condition and its place.
     pub message: String,
     /// It is a failure of the stack outside of the simulator, not an assertion.
     pub of_stack: bool,
@@ -92,11 +92,11 @@ impl Network {
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
     ) -> Network {
-        Network::of_plan(&Arc::new(Plan::new(topology, settings)), &routes, workloads, stop_when_finished)
+        Network::from_plan(&Arc::new(Plan::new(topology, settings)), &routes, workloads, stop_when_finished)
     }
 
     /// Builds an idle network from a plan.
-    pub fn of_plan(
+    pub fn from_plan(
         plan: &Arc<Plan>,
         routes: &Arc<NextHops>,
         workloads: Vec<Box<dyn Workload>>,
@@ -105,7 +105,7 @@ impl Network {
         let has_rows = !plan.settings.spray && plan.settings.vlans.is_none();
         let stride = if has_rows { longest_path(&plan.topology, routes) } else { 0 };
         let count = workloads.len();
-        let rows = Rows::new(stride, has_rows);
+        let rows = PathRows::new(stride, has_rows);
         let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
         let reaction = traffic.reaction();
         Network {
@@ -131,19 +131,21 @@ impl Network {
         }
     }
 
-    /// The reaction time from which on this network can be divided, if its applications react sooner than that.
-    pub fn reacts_before(&self) -> Option<Span> {
+    /// The smallest reaction time with which this network could be divided; `None` if it can be divided already.
+    pub fn min_reaction_to_divide(&self) -> Option<Span> {
         (self.reaction < self.plan.window).then_some(self.plan.window)
     }
 
-    /// Divides an idle network among partitions: `partition_of` gives each node the number of its partition, from 0 on. Results are the
-    /// same.
+    /// Divides an idle network into partitions: `partition_of` is the partition of each node, from 0 on. Results do not change.
     ///
     /// # Panics
-    /// If something has been asked of the network before, its applications react too soon, or a partition has no node.
-    pub fn divide(&mut self, partition_of: &[u16]) {
-        assert!(self.is_untouched(), "a network is divided before anything else");
-        assert!(self.reacts_before().is_none(), "applications that react within a window share a partition");
+    /// If the network has been configured or run before, its applications react too fast, or a partition has no node.
+    pub fn divide_into_partitions(&mut self, partition_of: &[u16]) {
+        assert!(self.is_unused(), "a network is divided before anything else");
+        assert!(
+            self.min_reaction_to_divide().is_none(),
+            "applications that react within a window share a partition"
+        );
         let count = partition_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
         assert!(
             (0..count).all(|partition| partition_of.contains(&(partition as u16))),
@@ -155,17 +157,17 @@ impl Network {
         self.workers =
             (0..count).map(partition).map(|partition| Box::new(Worker::new(partition, count))).collect();
         let topology = &self.plan.topology;
-        for port in self.plan.ports() {
+        for port in self.plan.all_ports() {
             let (from, to) =
                 (self.partition_of[topology.owner(port)], self.partition_of[topology.peer(port)]);
             if from != to {
                 let Partition { ports, ctx, .. } = &mut self.workers[usize::from(from)].partition;
-                ports.cut(port, to, ctx);
+                ports.set_cross_partition(port, to, ctx);
             }
         }
     }
 
-    fn is_untouched(&self) -> bool {
+    fn is_unused(&self) -> bool {
         let observers = self.sampler.is_some() || self.state_log.is_some() || self.detector.is_some();
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
@@ -199,7 +201,7 @@ impl Network {
     }
 
     /// The number of partitions.
-    pub fn partitions(&self) -> usize {
+    pub fn partition_count(&self) -> usize {
         self.workers.len()
     }
 
@@ -208,92 +210,93 @@ impl Network {
         self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
 
-    fn view(&self) -> View<'_> {
-        View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of }
+    fn view(&self) -> NetworkView<'_> {
+        NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of }
     }
 
     /// The partition of the node that sends by `port`.
-    fn sender(&mut self, port: PortId) -> &mut Partition {
+    fn sending_partition(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
     /// The partition of the node that receives from `port`.
-    fn receiver(&mut self, port: PortId) -> &mut Partition {
+    fn receiving_partition(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }
 
-    fn each_partition(&mut self, change: impl FnMut(&mut Partition)) {
+    fn for_each_partition(&mut self, change: impl FnMut(&mut Partition)) {
         self.workers.iter_mut().map(|worker| &mut worker.partition).for_each(change);
     }
 
-    /// Runs up to a limit, or until nothing is left to happen, all that was asked for is finished, or `observe` says stop.
+    /// Runs until a limit, until no events are left, until all flows are finished, or until `observe` requests a stop.
     ///
     /// # Errors
-    /// If an assertion fails in a partition on a thread of its own, or in a recount of it, as `catch_panic` tells it. In the first partition, which runs
-    /// on this thread, it is a panic.
+    /// If an assertion fails in a partition on another thread, or in its recount; `catch_panic` supplies the message. The first partition
+    /// runs on this thread, where a failure is a panic.
     pub fn run(
         &mut self,
-        limits: Limits,
+        limits: RunLimits,
         catch_panic: CatchPanic,
-        mut observe: impl FnMut(&mut Network, Progress) -> Control,
-    ) -> Result<Ending, Failed> {
+        mut observe: impl FnMut(&mut Network, RunProgress) -> RunControl,
+    ) -> Result<RunEnding, PartitionFailure> {
         let others = self.workers.len() - 1;
         let ending = if others == 0 {
-            self.take_turns(limits, &mut None, catch_panic, &mut observe)?
+            self.run_windows(limits, &mut None, catch_panic, &mut observe)?
         } else {
             std::thread::scope(|scope| {
                 let pool = ThreadPool::new(scope, others, catch_panic);
-                self.take_turns(limits, &mut Some(pool), catch_panic, &mut observe)
+                self.run_windows(limits, &mut Some(pool), catch_panic, &mut observe)
             })?
         };
         self.check_invariants(catch_panic)?;
         Ok(ending)
     }
 
-    /// Compares what has been counted with what is there.
-    pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), Failed> {
-        self.workers.iter_mut().for_each(|worker| worker.take_in());
-        let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
-        self.invariants.set_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
+    /// Checks all invariants of all partitions.
+    pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), PartitionFailure> {
+        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
+        let view = NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        self.invariants
+            .schedule_next_check(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| check_invariants(view, number);
         run_in_parallel(self.workers.len(), catch_panic, look)
-            .map_err(|message| Failed { message, of_stack: false })
+            .map_err(|message| PartitionFailure { message, of_stack: false })
     }
 
-    /// The only partition, or the last of several, to be falsified.
+    /// The last partition, for tests that corrupt counters.
     #[cfg(test)]
     pub(crate) fn last_partition(&mut self) -> &mut Partition {
         &mut self.workers.last_mut().expect("a network has a partition").partition
     }
 
-    fn take_turns(
+    fn run_windows(
         &mut self,
-        limits: Limits,
+        limits: RunLimits,
         pool: &mut Option<ThreadPool>,
         catch_panic: CatchPanic,
-        observe: &mut dyn FnMut(&mut Network, Progress) -> Control,
-    ) -> Result<Ending, Failed> {
+        observe: &mut dyn FnMut(&mut Network, RunProgress) -> RunControl,
+    ) -> Result<RunEnding, PartitionFailure> {
         self.workers.iter_mut().for_each(|worker| worker.publish_status());
         let (mut watched, mut turns) = (self.events(), 0);
         loop {
-            if let Some(over) = self.traffic.over().filter(|over| *over <= self.reached) {
-                return Ok(self.ending(over, false));
+            if let Some(over) = self.traffic.finish_time().filter(|over| *over <= self.reached) {
+                return Ok(self.run_ending(over, false));
             }
             let Some(start) = self.next_time().filter(|start| *start <= limits.time) else {
                 return Ok(
-                    self.ending(if limits.time == Time::MAX { self.now() } else { limits.time }, false)
+                    self.run_ending(if limits.time == Time::MAX { self.now() } else { limits.time }, false)
                 );
             };
-            if self.fail_links(start) {
+            if self.apply_failures(start) {
                 continue;
             }
             let end = self.plan_window(start, limits.time);
             self.run_workers(end, pool)?;
             self.check_stack()?;
             if let Some(stopped) = self.run_observers(self.reached) {
-                return Ok(self.ending(stopped, false));
+                return Ok(self.run_ending(stopped, false));
             }
-            // A turn counts as an event: where nothing but samples happens, somebody still asks whether to go on.
+            // A window counts as an event, so the progress callback runs even if only samples are taken.
             turns += 1;
             let events = self.events();
             if self.invariants.is_due(events) {
@@ -302,21 +305,21 @@ impl Network {
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
                 let now = self.reached.min(limits.time);
-                if observe(self, Progress { now, events }) == Control::Stop {
-                    return Ok(self.ending(now, true));
+                if observe(self, RunProgress { now, events }) == RunControl::Stop {
+                    return Ok(self.run_ending(now, true));
                 }
             }
         }
     }
 
     /// A stack outside of the simulator that has failed ends the run.
-    fn check_stack(&mut self) -> Result<(), Failed> {
+    fn check_stack(&mut self) -> Result<(), PartitionFailure> {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return Ok(()) };
         if !external.has_programs() {
             self.traffic.release(self.reached);
         }
         match external.take_failure() {
-            Some(StackFailure(message)) => Err(Failed { message, of_stack: true }),
+            Some(StackFailure(message)) => Err(PartitionFailure { message, of_stack: true }),
             None => Ok(()),
         }
     }
@@ -325,20 +328,20 @@ impl Network {
         self.workers.iter().map(|worker| worker.status.events).sum()
     }
 
-    fn ending(&self, now: Time, interrupted: bool) -> Ending {
+    fn run_ending(&self, now: Time, interrupted: bool) -> RunEnding {
         let mut fingerprint = Fingerprint::default();
-        self.workers.iter().for_each(|worker| fingerprint.join(worker.tally.fingerprint));
-        Ending { now, events: self.events(), fingerprint, interrupted }
+        self.workers.iter().for_each(|worker| fingerprint.merge(worker.tally.fingerprint));
+        RunEnding { now, events: self.events(), fingerprint, interrupted }
     }
 
-    /// When something happens next.
+    /// Time of the next event of any kind.
     fn next_time(&self) -> Option<Time> {
         let workers = self.workers.iter().filter_map(|worker| worker.status.next).min();
-        let failures = self.failures.as_ref().and_then(Failures::next_time);
+        let failures = self.failures.as_ref().and_then(FailureSchedule::next_time);
         [workers, self.traffic.next_time(), failures, self.next_observation()].into_iter().flatten().min()
     }
 
-    /// When somebody who watches looks next.
+    /// Time of the next observation.
     fn next_observation(&self) -> Option<Time> {
         let sampler = self.sampler.as_ref().and_then(|sampler| sampler.at);
         let states = self.state_log.as_ref().and_then(|log| log.at);
@@ -346,32 +349,32 @@ impl Network {
         [sampler, states, detector].into_iter().flatten().min()
     }
 
-    /// The traffic acts in the window that begins at `start`, and its end is what partitions run up to. Failures come before all else of
-    /// their instant, who watches sees it when it is over.
+    /// Lets the traffic act in the window that begins at `start`; returns the end of the window. Failures precede all other events of their instant,
+    /// and observers follow them.
     fn plan_window(&mut self, start: Time, limit: Time) -> Time {
-        let failure = self.failures.as_ref().and_then(Failures::next_time);
+        let failure = self.failures.as_ref().and_then(FailureSchedule::next_time);
         let look = self.next_observation().map(|look| look + Span(1));
-        // Who looks for deadlocks does so some time after a pause, and a pause may begin now.
+        // Deadlock detection follows a pause by some time, and a pause may begin now.
         let detector =
-            self.detector.as_ref().and_then(|detector| detector.first_check(start, self.plan.window));
+            self.detector.as_ref().and_then(|detector| detector.earliest_check_time(start, self.plan.window));
         let last =
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
-        // The traffic acts ahead as far as no report can come between.
+        // The traffic acts ahead as far as no report can intervene.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
-        self.traffic.act(end);
+        self.traffic.act_until(end);
         if self.workers.len() == 1 {
-            // Nobody else sends, and the first report ends the window where the traffic acts on it (`Context::report`).
+            // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::send_report`).
             let windows_at_once = start.saturating_add(Span(self.plan.window.0 * self.windows_at_once));
             end = end.max(
                 self.traffic.next_time().map_or(windows_at_once, |next| next.min(windows_at_once)).min(last),
             );
         }
-        let end = self.traffic.over().map_or(end, |over| end.min(over));
+        let end = self.traffic.finish_time().map_or(end, |over| end.min(over));
         self.dispatch_orders(start);
         end
     }
 
-    /// Orders, paths and hosts of flows, from the traffic to the partitions, which take them in as they begin to run.
+    /// Sends orders, paths and hosts of flows from the traffic to the workers, which process them at the start of the window.
     fn dispatch_orders(&mut self, now: Time) {
         let workers = &mut self.workers;
         if let Some(update) = self.traffic.take_update().map(Arc::new) {
@@ -382,91 +385,95 @@ impl Network {
         for order in self.traffic.orders.drain(..) {
             workers[usize::from(self.partition_of[order.host])].orders.push(order);
         }
-        if self.traffic.rows.are_wanted(now) {
+        if self.traffic.rows.should_reclaim(now) {
             for worker in workers.iter_mut() {
-                worker.take_in();
+                worker.receive_inputs();
             }
             let pools = || workers.iter().map(|worker| &worker.partition.ctx.packets);
-            let named = pools().flat_map(|pool| pool.under_way().map(|packet| packet.route));
-            self.traffic.rows.reclaim(named, pools().map(PacketPool::places).sum());
+            let named = pools().flat_map(|pool| pool.live_packets().map(|packet| packet.route));
+            self.traffic.rows.reclaim_rows(named, pools().map(PacketPool::slot_count).sum());
         }
     }
 
-    /// Lets all partitions run up to `end`, and brings over what crosses.
-    fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), Failed> {
+    /// Runs all partitions up to `end` and exchanges crossing frames.
+    fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), PartitionFailure> {
         let before = self.events();
         match pool {
-            Some(pool) => {
-                pool.run(&mut self.workers, end).map_err(|message| Failed { message, of_stack: false })?;
-            }
+            Some(pool) => pool
+                .run(&mut self.workers, end)
+                .map_err(|message| PartitionFailure { message, of_stack: false })?,
             None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
         }
-        exchange(&mut self.workers);
-        // A single partition may have stopped before, to let the traffic react.
+        swap_mailboxes(&mut self.workers);
+        // A single partition may have stopped earlier, so that the traffic can react.
         self.reached = self.workers[0].status.end;
         self.receive_reports();
-        let crowd = self.events() - before > CROWD;
+        let crowd = self.events() - before > MAX_EVENTS_PER_BATCH;
         self.windows_at_once = if crowd {
             (self.windows_at_once / 2).max(1)
         } else {
-            (self.windows_at_once * 2).min(WINDOWS_AT_ONCE_MAX)
+            (self.windows_at_once * 2).min(MAX_WINDOWS_PER_BATCH)
         };
         Ok(())
     }
 
-    /// The traffic hears what hosts have told.
+    /// Passes the reports of hosts to the traffic.
     fn receive_reports(&mut self) {
         let reports = self.workers.iter_mut().flat_map(|worker| worker.status.reports.drain(..));
-        let mut reports: Vec<Report> = reports.collect();
+        let mut reports: Vec<EndpointReport> = reports.collect();
         reports.sort_by_key(|report| (report.at, report.address));
-        self.traffic.receive(reports.into_iter());
+        self.traffic.receive_reports(reports.into_iter());
     }
 
-    /// A failure is due at `now`, or routing learns of one: true if so.
-    fn fail_links(&mut self, now: Time) -> bool {
+    /// Applies failures and route updates that are due at `now`; true if there were any.
+    fn apply_failures(&mut self, now: Time) -> bool {
         let Some(failures) = &mut self.failures else { return false };
-        let Some(change) = failures.next(&self.plan.topology, now) else { return false };
-        self.workers.iter_mut().for_each(|worker| worker.take_in());
-        // It happens now, though it is no event: afterwards the last event is what it was.
+        let Some(change) = failures.take_next_change(&self.plan.topology, now) else { return false };
+        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
+        // Failures are not events, so the clock is set for them and restored afterwards.
         let last: Vec<Time> =
             self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(now)).collect();
         match change {
-            Change::Links(links) => links.iter().for_each(|(link, down)| self.change_link(*link, *down, now)),
-            Change::Reroute(routes) => self.reroute(&routes, now),
+            NetworkChange::Links(links) => {
+                for (link, down) in links {
+                    self.set_link_state(link, down, now);
+                }
+            }
+            NetworkChange::Reroute(routes) => self.reroute(&routes, now),
         }
         for (worker, last) in self.workers.iter_mut().zip(last) {
             worker.partition.ctx.queue.set_now(last);
         }
-        // What a port has sent as its link came back crosses now: no window might end before it arrives.
-        exchange(&mut self.workers);
+        // Frames that a port sent when its link came back cross now, because they may arrive before the next window ends.
+        swap_mailboxes(&mut self.workers);
         for worker in &mut self.workers {
-            worker.take_in();
+            worker.receive_inputs();
             worker.publish_status();
         }
         self.receive_reports();
         true
     }
 
-    fn change_link(&mut self, link: LinkId, down: bool, now: Time) {
+    fn set_link_state(&mut self, link: LinkId, down: bool, now: Time) {
         let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
         if down {
             for port in ends {
-                self.sender(port).take_down(port);
-                self.receiver(port).lose_in_flight(port);
+                self.sending_partition(port).take_link_down(port);
+                self.receiving_partition(port).lose_frames_in_flight(port);
             }
             for port in ends {
-                self.sender(port).discard_queues(port);
+                self.sending_partition(port).discard_queues(port);
             }
             return;
         }
         for port in ends {
-            self.sender(port).bring_up(port, now);
+            self.sending_partition(port).bring_link_up(port, now);
         }
         for port in ends {
-            self.receiver(port).resend_pauses(port);
+            self.receiving_partition(port).resend_pauses(port);
         }
         for port in ends {
-            self.sender(port).start_transmission(port);
+            self.sending_partition(port).start_transmission(port);
         }
     }
 
@@ -477,30 +484,30 @@ impl Network {
         self.find_program_paths(now);
         self.dispatch_orders(now);
         for (host, address, row) in changed {
-            self.workers[usize::from(self.partition_of[host])].partition.endpoints.take_path(address, row);
+            self.workers[usize::from(self.partition_of[host])].partition.endpoints.set_path(address, row);
         }
     }
 
-    /// Who watches reads what has been noted and, if it is time, looks. When the run is to end, if it is.
+    /// Passes notes to observers and samples when due; returns the end time if an observer ends the run.
     fn run_observers(&mut self, end: Time) -> Option<Time> {
         self.drain_notes();
         let now = Time(end.0.checked_sub(1)?);
-        // Applications may still act at this very time.
+        // Applications may still act at this time.
         let acts = self.traffic.next_time().is_some_and(|next| next <= now);
         if acts || self.next_observation().is_none_or(|look| look > now) {
             return None;
         }
-        self.workers.iter_mut().for_each(|worker| worker.take_in());
+        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
         let is_over = self.traffic.next_time().is_none()
             && self.failures.as_ref().is_none_or(|failures| failures.next_time().is_none())
             && self.workers.iter_mut().all(|worker| worker.next_time().is_none());
-        let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        let view = NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
-            sampler.look(view, self.traffic.records(), now, is_over);
+            sampler.sample_if_due(view, self.traffic.records(), now, is_over);
         }
         let mut stopped = None;
         if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(now))
-            && detector.look(view, now, is_over)
+            && detector.detect_if_due(view, now, is_over)
         {
             stopped = detector.stops.then_some(now);
         }
@@ -516,10 +523,10 @@ impl Network {
         for slot in self.plan.all_slots() {
             let owner = self.plan.topology.owner(self.plan.port_and_class(slot).0);
             let partition = &mut self.workers[usize::from(self.partition_of[owner])].partition;
-            peaks.push(partition.ports.slots[slot].take_peak());
+            peaks.push(partition.ports.slots[slot].take_backlog_peak());
         }
-        log.look(
-            View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
+        log.record_interval(
+            NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
             &peaks,
             now,
         );
@@ -530,12 +537,12 @@ impl Network {
         if let Some(detector) = &mut self.detector {
             let pauses =
                 self.workers.iter_mut().filter_map(|worker| worker.partition.ctx.notes.take_first_pause());
-            pauses.min().into_iter().for_each(|pause| detector.observe(pause, self.plan.window));
+            pauses.min().into_iter().for_each(|pause| detector.note_pause_start(pause, self.plan.window));
         }
         if self.capture_left > 0 {
             let frames =
                 self.workers.iter_mut().flat_map(|worker| worker.partition.ports.capture.frames.drain(..));
-            let mut frames: Vec<Captured> = frames.collect();
+            let mut frames: Vec<RawCapturedFrame> = frames.collect();
             frames.sort_by_key(|frame| (frame.time, frame.port));
             frames.truncate(self.capture_left as usize);
             self.capture_left -= frames.len() as u64;
@@ -545,11 +552,11 @@ impl Network {
             return;
         }
         let notes = self.workers.iter_mut().flat_map(|worker| worker.partition.ctx.notes.list.drain(..));
-        let mut notes: Vec<Note> = notes.collect();
-        notes.sort_by_key(Note::key);
+        let mut notes: Vec<PauseNote> = notes.collect();
+        notes.sort_by_key(PauseNote::sort_key);
         for note in &notes {
-            self.pause_log.iter_mut().for_each(|log| log.read(note, &self.plan));
-            self.state_log.iter_mut().for_each(|log| log.read(note, &self.plan));
+            self.pause_log.iter_mut().for_each(|log| log.record_note(note, &self.plan));
+            self.state_log.iter_mut().for_each(|log| log.record_note(note, &self.plan));
         }
     }
 }

@@ -1,87 +1,86 @@
-//! What crosses between hosts and the traffic: orders one way, reports the other, each with its time.
+//! Messages between the traffic and hosts: orders in one direction, reports in the other, each with its time.
 //!
-//! The applications of all hosts are one (`traffic.rs`), beside the partitions: a host is told what its application does, and tells what has
-//! come. When the traffic acts on a report is a constant of the settings and the topology (`traffic.rs`), so a run is the same however
-//! the hosts are divided among partitions.
+//! The traffic (`traffic/`) runs the applications of all hosts, outside the partitions. It sends orders to hosts, and hosts report events. The delay
+//! between a report and the traffic's reaction depends only on settings and topology, so results do not depend on partitions.
 
-use crate::flow::{Datagrams, FlowSpec, RdmaCounts};
-use crate::vlan::Picked;
-use pauseframe_transport::Failure;
+use crate::flow::{DatagramCounts, FlowSpec, RdmaCounts};
+use crate::vlan::PickedVlan;
+use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 
-/// What the application at one end of a flow does; addressed to flow * 2 + side, by the flow that opened the connection.
+/// An action of the application at one endpoint, addressed to flow * 2 + side with the flow that opened the connection.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum EndpointOrder {
     /// Opens the connection, or accepts it.
-    Open(Box<Opening>),
+    Open(Box<EndpointOpening>),
     /// The next exchange on a kept connection.
     Continue(Exchange),
     /// An exchange on a kept connection is over.
     EndExchange,
-    /// Writes a message; with its token if the application wants to know when it has gone. `written`: the bytes of the first message
-    /// are written already.
+    /// Writes a message; with a token if the application wants a notification. `written`: the bytes were written with the opening.
     Write { bytes: u64, token: Option<u32>, written: bool },
-    /// Waits for a message.
+    /// Expects a message.
     Await { bytes: u64, token: u32 },
-    /// Has nothing more to send or to wait for.
+    /// Closes: nothing more to send or to expect.
     Close,
-    /// The same of a long flow, whose data are not all sent.
+    /// Stops a long flow with unsent data.
     Stop,
-    /// Nothing is on its way any more at either end.
+    /// Frees the endpoint: nothing is in flight at either end.
     Free,
-    /// Begins to send datagrams, or to receive them.
-    OpenDatagrams(Box<Opening>),
-    /// So many datagrams are received or will be.
+    /// Opens the source or the sink of a datagram flow.
+    OpenDatagrams(Box<EndpointOpening>),
+    /// Tells the sink how many datagrams to expect.
     AwaitDatagrams(u64),
-    /// They are over, and none is under way.
+    /// Frees a datagram flow that has ended with nothing in flight.
     FreeDatagrams,
 }
 
-/// What an end needs to know.
+/// Parameters of a new endpoint.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(crate) struct EndpointOpening {
     pub(crate) spec: FlowSpec,
     pub(crate) route: u32,
-    pub(crate) picked: Picked,
+    pub(crate) picked: PickedVlan,
     pub(crate) exchange: Exchange,
 }
 
-/// An order and whom it is for.
+/// An order with its time, host and address.
 #[derive(Debug)]
-pub(crate) struct Addressed {
+pub(crate) struct AddressedOrder {
     pub(crate) at: Time,
     pub(crate) host: NodeId,
     pub(crate) address: u32,
-    pub(crate) order: Order,
+    pub(crate) order: EndpointOrder,
 }
 
-/// What all partitions have to know before the next window.
+/// Updates for all partitions before the next window.
 #[derive(Debug, Default)]
-pub(crate) struct SharedUpdate {
-    /// New paths, and the rows that they have.
+pub(crate) struct PartitionUpdate {
+    /// New paths and their rows.
     pub(crate) rows: Vec<(u32, Vec<PortId>)>,
     /// By flow, with QCN: its hosts, source first.
     pub(crate) hosts: Vec<[NodeId; 2]>,
-    /// From each time on flows contend, or do not (`contention.rs`).
+    /// Changes of contention and their times (`contention.rs`).
     pub(crate) contention: Vec<(Time, bool)>,
 }
 
-/// One exchange at one end.
+/// One exchange at one endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
     pub(crate) flow: u32,
-    /// Bytes that are written at once.
+    /// Bytes that the application writes immediately.
     pub(crate) writes: u64,
-    /// Bytes that the application waits for; `u64::MAX`: none.
+    /// Bytes that the application expects; `u64::MAX`: none.
     pub(crate) expects: u64,
-    /// What it answers then, and how long it takes to; 0: nothing.
+    /// Bytes of the reply sent after that; 0: no reply.
     pub(crate) reply: u64,
+    /// Time from the last expected byte to the reply.
     pub(crate) reply_delay: Span,
 }
 
-/// What has happened at one end of a flow.
+/// An event at one endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
+pub(crate) struct EndpointReport {
     pub(crate) at: Time,
     /// Flow * 2 + side, by the flow that opened the connection.
     pub(crate) address: u32,
@@ -90,31 +89,31 @@ pub(crate) struct Report {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EndpointEvent {
-    /// All bytes that this end waited for are in, and it has nothing to answer.
+    /// All expected bytes have arrived, and no reply is due.
     Complete,
-    /// The connection is given up.
-    Failed(Failure),
-    /// The end was told to close, and nothing of it is under way.
+    /// The connection has failed.
+    Failed(ConnectionFailure),
+    /// The endpoint is closed and has nothing in flight.
     Drained,
-    /// The last byte of a message is in.
+    /// The last byte of a message has arrived.
     Delivered(u32),
     /// The last byte of a message has been sent.
     Sent(u32),
-    /// What an end has counted for a flow since it told so last.
+    /// Counters of a flow since the last report.
     Counted(EndpointCounters),
-    /// A datagram with so many bytes was lost on its way.
+    /// A datagram with this many bytes was lost.
     Lost(u32),
-    /// A source of datagrams sends no more; so many have left it or will.
+    /// A datagram source has finished; this many datagrams have left it or will.
     DatagramsOver(u64),
-    /// All datagrams that are awaited were received, the last one then.
+    /// All expected datagrams have arrived; the time of the last one.
     DatagramsReceived(Time),
 }
 
-/// What one end counts for its flow.
+/// Counters of one endpoint for its flow.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct EndpointCounters {
     pub(crate) flow: u32,
-    /// It is the end that the flow leads to.
+    /// Whether it is the destination's endpoint.
     pub(crate) replies: bool,
     pub(crate) delivered: u64,
     pub(crate) retransmits: u32,
@@ -124,6 +123,6 @@ pub(crate) struct EndpointCounters {
     pub(crate) undone: u32,
     /// When the SYN-ACK came.
     pub(crate) connected: Option<Time>,
-    pub(crate) datagrams: Datagrams,
+    pub(crate) datagrams: DatagramCounts,
     pub(crate) rdma: RdmaCounts,
 }

@@ -10,11 +10,11 @@ use crate::endpoint::node::HostNode;
 use crate::endpoint::{Endpoints, External};
 use crate::event::{Event, LimiterId};
 use crate::external::ExternalStack;
-use crate::frame::{Content, PacketId};
+use crate::frame::{FrameKind, PacketId};
 use crate::hot::PrefetchMode;
-use crate::ids::{HostId, Node, SlotId};
+use crate::ids::{HostId, SlotId, SwitchOrHost};
 use crate::plan::Plan;
-use crate::prefetch::{self, Seen};
+use crate::prefetch::{self, ShortPrefetchState};
 use crate::switching::Switching;
 use crate::switching::node::SwitchNode;
 use crate::wire::Ports;
@@ -24,18 +24,18 @@ use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
 use std::sync::Arc;
 
-/// Some nodes of a network, with their state.
+/// A subset of the nodes, with all their state.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) ports: Ports,
     pub(crate) switching: Switching,
     pub(crate) endpoints: Endpoints,
     pub(crate) ctx: Context,
-    seen: Seen,
+    seen: ShortPrefetchState,
 }
 
 impl Partition {
-    /// An idle partition; `stride`: the most links between two hosts, `workloads`: how many there are.
+    /// An idle partition. `stride`: maximum number of links between two hosts; `workloads`: number of workloads.
     pub(crate) fn new(
         plan: &Arc<Plan>,
         routes: &Arc<NextHops>,
@@ -45,108 +45,112 @@ impl Partition {
     ) -> Partition {
         let ctx = Context::new(plan, reaction);
         Partition {
-            ports: Ports::of(plan, ctx.hot.accounted != 0),
-            switching: Switching::of(plan, routes, stride),
-            endpoints: Endpoints::of(plan, workloads),
+            ports: Ports::from_plan(plan, ctx.hot.accounted != 0),
+            switching: Switching::from_plan(plan, routes, stride),
+            endpoints: Endpoints::from_plan(plan, workloads),
             ctx,
-            seen: Seen::EMPTY,
+            seen: ShortPrefetchState::EMPTY,
         }
     }
 
     /// The number of packets in queues, on links or in host stacks of this partition.
     pub(crate) fn packets_under_way(&self) -> usize {
-        self.ctx.packets.under_way().count() - self.ports.boundary.local_copies()
+        self.ctx.packets.live_packets().count() - self.ports.boundary.local_copies()
     }
 
-    /// The port may have a frame to send now.
+    /// Starts a port that may have a frame to send.
     pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (node, port) = sender(ports, port, ctx);
-        match node.node().node() {
-            Node::Switch(_) => SwitchNode::of(node, switching).start_transmission(port, ctx),
-            Node::Host(_) => HostNode::of(node, port, endpoints).start_transmission(ctx),
+        let (node, port) = sending_node(ports, port, ctx);
+        match node.node().unpack() {
+            SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).start_transmission(port, ctx),
+            SwitchOrHost::Host(_) => HostNode::new(node, port, endpoints).start_transmission(ctx),
         }
     }
 
-    /// The link of `port` goes down, at the end that sends.
-    pub(crate) fn take_down(&mut self, port: PortId) {
-        let (mut node, port) = sender(&mut self.ports, port, &self.ctx);
-        node.take_down(port, &mut self.ctx);
+    /// Takes the link of `port` down at the sending end.
+    pub(crate) fn take_link_down(&mut self, port: PortId) {
+        let (mut node, port) = sending_node(&mut self.ports, port, &self.ctx);
+        node.take_link_down(port, &mut self.ctx);
     }
 
-    /// The same at the end that receives.
-    pub(crate) fn lose_in_flight(&mut self, port: PortId) {
-        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
-        node.lose_in_flight(port, &mut self.ctx);
+    /// Takes the link of `port` down at the receiving end: loses the frames in flight.
+    pub(crate) fn lose_frames_in_flight(&mut self, port: PortId) {
+        let (mut node, port) = receiving_node(&mut self.ports, port, &self.ctx);
+        node.lose_frames_in_flight(port, &mut self.ctx);
     }
 
     /// A switch empties the queues of a port that has lost its link.
     pub(crate) fn discard_queues(&mut self, port: PortId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (node, port) = sender(ports, port, ctx);
+        let (node, port) = sending_node(ports, port, ctx);
         if node.node().is_switch() {
-            SwitchNode::of(node, switching).discard_queues(port, ctx);
+            SwitchNode::new(node, switching).discard_queues(port, ctx);
         }
     }
 
-    /// The link of `port` is back, at the end that sends.
-    pub(crate) fn bring_up(&mut self, port: PortId, now: Time) {
-        let (mut node, port) = sender(&mut self.ports, port, &self.ctx);
-        node.bring_up(port, now);
+    /// Brings the link of `port` up at the sending end.
+    pub(crate) fn bring_link_up(&mut self, port: PortId, now: Time) {
+        let (mut node, port) = sending_node(&mut self.ports, port, &self.ctx);
+        node.bring_link_up(port, now);
     }
 
-    /// The same at the end that receives: what it has asked for still holds.
+    /// Brings the link of `port` up at the receiving end: sends pending pause requests again.
     pub(crate) fn resend_pauses(&mut self, port: PortId) {
-        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        let (mut node, port) = receiving_node(&mut self.ports, port, &self.ctx);
         node.resend_pauses(port, &mut self.ctx);
     }
 
-    /// The port has finished its frame and has more to send.
+    /// Handles the end of a transmission at a port with more to send.
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = sender(ports, port, ctx);
+        let (mut node, port) = sending_node(ports, port, ctx);
         if node.finish_frame(port, ctx) {
-            match node.node().node() {
-                Node::Switch(_) => SwitchNode::of(node, switching).transmit(port, ctx),
-                Node::Host(_) => HostNode::of(node, port, endpoints).transmit(ctx),
+            match node.node().unpack() {
+                SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).transmit_next_frame(port, ctx),
+                SwitchOrHost::Host(_) => HostNode::new(node, port, endpoints).transmit_next_frame(ctx),
             }
         }
     }
 
-    /// The first frame on a link has arrived, whole. It is taken off the wire here, so that no node has both ends of one.
+    /// Handles the arrival of the first frame on a link. Takes it off the wire here, so that no node handler accesses both ends of a link.
     #[inline(always)]
-    fn on_arrive(&mut self, port: PortId) {
+    fn on_frame_arrival(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let index = ports.ports[port].take_arrived(port, ctx);
-        if !ctx.packets[index].is_data() {
-            self.on_other_frame(port, index);
+        let index = ports.ports[port].take_arrived_frame(port, ctx);
+        if !ctx.packets[index].is_flow_packet() {
+            self.on_non_flow_frame(port, index);
             return;
         }
         ctx.packet_hops += 1;
-        let (node, port) = receiver(ports, port, ctx);
-        match node.node().node() {
-            Node::Switch(_) => SwitchNode::of(node, switching).forward(port, index, ctx),
-            Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_nic_receive(index, ctx),
+        let (node, port) = receiving_node(ports, port, ctx);
+        match node.node().unpack() {
+            SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).forward(port, index, ctx),
+            SwitchOrHost::Host(_) => {
+                HostNode::new(node, port.reverse(), endpoints).on_nic_receive(index, ctx);
+            }
         }
     }
 
-    /// A frame that is no packet of a flow has arrived, or would have.
+    /// Handles the arrival of a frame that is not a flow packet, or the arrival time of a lost frame.
     #[cold]
-    fn on_other_frame(&mut self, port: PortId, index: PacketId) {
+    fn on_non_flow_frame(&mut self, port: PortId, index: PacketId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = receiver(ports, port, ctx);
+        let (mut node, port) = receiving_node(ports, port, ctx);
         match ctx.packets[index].content {
-            Content::Pause { .. } => {
+            FrameKind::Pause { .. } => {
                 if let Some(paused) = node.on_pause_frame(port, index, ctx).map(OwnPort::id) {
                     self.start_transmission(paused);
                 }
             }
-            Content::Cnm(_) => {
+            FrameKind::Cnm(_) => {
                 ctx.packet_hops += 1;
-                match node.node().node() {
-                    Node::Switch(_) => SwitchNode::of(node, switching).forward_cnm(port, index, ctx),
-                    Node::Host(_) => HostNode::of(node, port.reverse(), endpoints).on_cnm(index, ctx),
+                match node.node().unpack() {
+                    SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).forward_cnm(port, index, ctx),
+                    SwitchOrHost::Host(_) => {
+                        HostNode::new(node, port.reverse(), endpoints).on_cnm(index, ctx);
+                    }
                 }
             }
             _ => node.on_lost_frame(port, index, ctx),
@@ -155,7 +159,7 @@ impl Partition {
 
     #[inline(never)]
     fn on_pause_effect(&mut self, port: PortId) {
-        let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
+        let (mut node, own) = sending_node(&mut self.ports, port, &self.ctx);
         node.on_pause_effect(own, &mut self.ctx);
         self.start_transmission(port);
     }
@@ -163,8 +167,8 @@ impl Partition {
     #[inline(never)]
     fn on_pause_expiry(&mut self, slot: SlotId) {
         let (port, class) = self.ctx.hot.port_and_class(slot);
-        let (mut node, own) = sender(&mut self.ports, port, &self.ctx);
-        if node.has_expired(own, class, &mut self.ctx) {
+        let (mut node, own) = sending_node(&mut self.ports, port, &self.ctx);
+        if node.has_pause_expired(own, class, &mut self.ctx) {
             self.start_transmission(port);
         }
     }
@@ -172,42 +176,42 @@ impl Partition {
     #[inline(never)]
     fn on_pause_refresh(&mut self, slot: SlotId) {
         let (port, class) = self.ctx.hot.port_and_class(slot);
-        let (mut node, port) = receiver(&mut self.ports, port, &self.ctx);
+        let (mut node, port) = receiving_node(&mut self.ports, port, &self.ctx);
         node.on_pause_refresh(port.slot(class, &self.ctx.hot), &mut self.ctx);
     }
 
     fn on_watchdog(&mut self, slot: SlotId) {
         let Partition { ports, switching, ctx, .. } = self;
         let (port, class) = ctx.hot.port_and_class(slot);
-        let (node, port) = sender(ports, port, ctx);
-        SwitchNode::of(node, switching).on_watchdog(port, class, ctx);
+        let (node, port) = sending_node(ports, port, ctx);
+        SwitchNode::new(node, switching).on_watchdog(port, class, ctx);
     }
 
     fn on_pause_storm(&mut self, number: u32) {
         let storms = Arc::clone(&self.ports.storms);
         let storm = &storms[number as usize];
-        let (mut node, port) = sender(&mut self.ports, storm.port, &self.ctx);
+        let (mut node, port) = sending_node(&mut self.ports, storm.port, &self.ctx);
         node.on_pause_storm(number, storm, port, &mut self.ctx);
     }
 
     /// Borrows a host and the context.
     #[inline(always)]
-    fn at_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
+    fn borrow_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
         let Partition { ports, endpoints, ctx, .. } = self;
-        let (node, port) = sender(ports, endpoints.hosts[host].port, ctx);
-        (HostNode::of(node, port, endpoints), ctx)
+        let (node, port) = sending_node(ports, endpoints.hosts[host].port, ctx);
+        (HostNode::new(node, port, endpoints), ctx)
     }
 
     #[inline(always)]
-    fn on_timer(&mut self, address: u32) {
+    fn on_endpoint_timer(&mut self, address: u32) {
         if let Some(host) = self.endpoints.host_of_endpoint(address) {
-            let (mut host, ctx) = self.at_host(host);
-            host.on_timer(address, ctx);
+            let (mut host, ctx) = self.borrow_host(host);
+            host.on_endpoint_timer(address, ctx);
         }
     }
 
     fn on_order(&mut self, address: u32) {
-        if let Some((host, orders)) = self.endpoints.due_orders(address, self.ctx.now()) {
+        if let Some((host, orders)) = self.endpoints.take_due_orders(address, self.ctx.now()) {
             if let Some(external) = self.endpoints.external.as_mut().filter(|external| external.owns(host)) {
                 let node = self.ctx.plan.hosts[host.0 as usize];
                 for order in &orders {
@@ -215,8 +219,8 @@ impl Partition {
                 }
                 return;
             }
-            let (mut host, ctx) = self.at_host(host);
-            host.carry_out(address, orders, ctx);
+            let (mut host, ctx) = self.borrow_host(host);
+            host.execute_orders(address, orders, ctx);
         }
     }
 
@@ -224,7 +228,7 @@ impl Partition {
     fn on_external(&mut self) {
         let Some(external) = &mut self.endpoints.external else { return };
         for node in external.act(&mut self.ctx) {
-            let (mut host, ctx) = self.at_host(self.ctx.plan.host_number(node));
+            let (mut host, ctx) = self.borrow_host(self.ctx.plan.host_id(node));
             host.on_frames_ready(ctx);
         }
         if let Some(external) = &mut self.endpoints.external {
@@ -241,41 +245,41 @@ impl Partition {
         external.arm(&mut self.ctx);
         self.endpoints.external = Some(Box::new(external));
         for host in hosts {
-            self.at_host(host).0.join_stack();
+            self.borrow_host(host).0.join_stack();
         }
     }
 
     fn on_datagram_due(&mut self, flow: u32) {
         if let Some(host) = self.endpoints.host_of_source(flow) {
-            let (mut host, ctx) = self.at_host(host);
+            let (mut host, ctx) = self.borrow_host(host);
             host.on_datagram_due(flow, ctx);
         }
     }
 
     fn on_queue_pair(&mut self, address: u32) {
         if let Some(host) = self.endpoints.pairs.host_at(address) {
-            let (mut host, ctx) = self.at_host(host);
+            let (mut host, ctx) = self.borrow_host(host);
             host.on_pair_timer(address, ctx);
         }
     }
 
-    /// What names the host where it happens.
-    fn handle_at_host(&mut self, host: HostId, event: Event) {
-        let (mut host, ctx) = self.at_host(host);
+    /// Handles events that name their host.
+    fn handle_host_event(&mut self, host: HostId, event: Event) {
+        let (mut host, ctx) = self.borrow_host(host);
         match event {
-            Event::HostReceive(_) => host.on_host_receive(ctx),
-            Event::HostSend(_) => host.on_host_send(ctx),
-            Event::HostDrain(_) => host.on_host_drain(ctx),
-            Event::RateRelease(limiter) => host.on_rate_release(limiter.nic_queue, ctx),
-            Event::RateTimer(limiter) => host.on_rate_timer(limiter.nic_queue, ctx),
+            Event::HostReceive(_) => host.on_rx_stack_done(ctx),
+            Event::HostSend(_) => host.on_tx_stack_done(ctx),
+            Event::HostDrain(_) => host.on_receiver_drained(ctx),
+            Event::RateRelease(limiter) => host.on_limiter_release(limiter.nic_queue, ctx),
+            Event::RateTimer(limiter) => host.on_limiter_timer(limiter.nic_queue, ctx),
             _ => unreachable!("it names no host"),
         }
     }
 
-    /// What happens less than once a hop stays out of the run loop's way.
+    /// Handles events rarer than once per hop; not inlined into the run loop.
     #[inline(never)]
-    fn handle_other(&mut self, event: u64) {
-        match Event::from_code(event) {
+    fn handle_rare_event(&mut self, event: u64) {
+        match Event::decode(event) {
             Event::PauseEffect(port) => self.on_pause_effect(port),
             Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
             Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
@@ -283,8 +287,8 @@ impl Partition {
             | Event::HostSend(host)
             | Event::HostDrain(host)
             | Event::RateRelease(LimiterId { host, .. })
-            | Event::RateTimer(LimiterId { host, .. })) => self.handle_at_host(host, event),
-            Event::Timer(end) => self.on_timer(end),
+            | Event::RateTimer(LimiterId { host, .. })) => self.handle_host_event(host, event),
+            Event::Timer(end) => self.on_endpoint_timer(end),
             Event::Order(address) => self.on_order(address),
             Event::DatagramDue(flow) => self.on_datagram_due(flow),
             Event::Watchdog(slot) => self.on_watchdog(slot),
@@ -296,41 +300,41 @@ impl Partition {
     }
 }
 
-/// The node that sends by a port, and the port as its own.
+/// Borrows the node that sends by a port, with the token of the port.
 #[inline(always)]
-fn sender<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, OwnPort<'n>) {
+fn sending_node<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, OwnPort<'n>) {
     let from = ports.ports[port].from;
-    let node = NodePorts::of(ports, from);
-    let port = node.own(port, ctx);
+    let node = NodePorts::for_node(ports, from);
+    let port = node.own_port(port, ctx);
     (node, port)
 }
 
-/// The node that what a port sends comes to, and the link as one that leads to it.
+/// Borrows the node that receives from a port, with the token of the link.
 #[inline(always)]
-fn receiver<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, InPort<'n>) {
+fn receiving_node<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, InPort<'n>) {
     let to = ports.ports[port].to;
-    let node = NodePorts::of(ports, to);
-    let port = node.incoming(port, ctx);
+    let node = NodePorts::for_node(ports, to);
+    let port = node.incoming_link(port, ctx);
     (node, port)
 }
 
 impl Model for Partition {
     #[inline(always)]
-    fn end(&self) -> Time {
+    fn end_time(&self) -> Time {
         self.ctx.outgoing.end
     }
 
     #[inline(always)]
-    fn queue(&mut self) -> &mut EventQueue {
+    fn event_queue(&mut self) -> &mut EventQueue {
         &mut self.ctx.queue
     }
 
-    fn prefetches(&self) -> bool {
+    fn wants_prefetch(&self) -> bool {
         self.ctx.hot.prefetch != PrefetchMode::None
     }
 
     #[inline(always)]
-    fn prefetch(&mut self) {
+    fn prefetch_upcoming(&mut self) {
         if self.ctx.hot.prefetch == PrefetchMode::Long {
             self.ctx.queue.prefetch_bucket_nodes::<2>();
             self.ctx.queue.fill_lookahead(prefetch::LONG_LOOKAHEAD);
@@ -338,16 +342,16 @@ impl Model for Partition {
         } else {
             self.ctx.queue.prefetch_bucket_nodes::<1>();
             self.ctx.queue.fill_lookahead(prefetch::SHORT_LOOKAHEAD);
-            self.seen = self.prefetch_short(self.seen).unwrap_or(Seen::EMPTY);
+            self.seen = self.prefetch_short(self.seen).unwrap_or(ShortPrefetchState::EMPTY);
         }
     }
 
     #[inline(always)]
-    fn handle(&mut self, event: u64) {
-        match Event::of_port(event) {
-            Some(Event::Arrive(port)) => self.on_arrive(port),
+    fn handle_event(&mut self, event: u64) {
+        match Event::decode_port_event(event) {
+            Some(Event::Arrive(port)) => self.on_frame_arrival(port),
             Some(Event::TxDone(port)) => self.on_tx_done(port),
-            _ => self.handle_other(event),
+            _ => self.handle_rare_event(event),
         }
     }
 }

@@ -1,35 +1,35 @@
-//! Which nodes share a partition: leaf switches with their hosts in equal parts, in the order of their numbers (generators number pod by
-//! pod), and every other switch with those that it has most links to.
+//! Assignment of nodes to partitions: leaf switches with their hosts in equal parts, in the order of their numbers (generators number pod by pod);
+//! every other switch joins the partition to which it has most links.
 
 use crate::plan::Plan;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{NodeId, PortId};
 use std::collections::VecDeque;
 
-/// A thread pays off if its partition could send so many full frames in a window: less is over before the others have been told.
-const FRAMES_PER_PARTITION: u64 = 2_000;
+/// Full frames per window that a partition must be able to send for a thread to pay off; less work costs less than the synchronisation.
+const MIN_FRAMES_PER_PARTITION: u64 = 2_000;
 const FULL_FRAME_BITS: u64 = 1_538 * 8;
 
 impl Plan {
     /// The number of partitions that speed up a run on this many cores.
     pub fn useful_partitions(&self, cores: usize) -> usize {
         let bits = |port: PortId| self.topology.channel(port).rate.bytes_in(self.window).0 * 8;
-        let frames = self.ports().map(bits).sum::<u64>() / FULL_FRAME_BITS;
-        cores.min((frames / FRAMES_PER_PARTITION) as usize).clamp(1, self.partitions_max())
+        let frames = self.all_ports().map(bits).sum::<u64>() / FULL_FRAME_BITS;
+        cores.min((frames / MIN_FRAMES_PER_PARTITION) as usize).clamp(1, self.max_partitions())
     }
 
-    /// The most partitions that the network can be divided among: one for each switch with hosts.
-    pub fn partitions_max(&self) -> usize {
-        leaves(&self.topology).len().clamp(1, usize::from(u16::MAX))
+    /// The maximum number of partitions: one for each switch with hosts.
+    pub fn max_partitions(&self) -> usize {
+        switches_with_hosts(&self.topology).len().clamp(1, usize::from(u16::MAX))
     }
 
-    /// The number of the partition of each node, for so many partitions; no more than [`Self::partitions_max`].
+    /// The partition of each node, for at most [`Self::max_partitions`] partitions.
     pub fn assign_partitions(&self, partitions: usize) -> Vec<u16> {
-        let partitions = partitions.clamp(1, self.partitions_max());
+        let partitions = partitions.clamp(1, self.max_partitions());
         let topology = &self.topology;
         let mut partition_of: Vec<Option<u16>> = vec![None; topology.nodes().len()];
         let mut load = vec![0; partitions];
-        let leaves = leaves(topology);
+        let leaves = switches_with_hosts(topology);
         for (number, leaf) in leaves.iter().enumerate() {
             let partition = number * partitions / leaves.len();
             partition_of[leaf.0 as usize] = Some(partition as u16);
@@ -52,12 +52,12 @@ impl Plan {
 }
 
 /// Switches with hosts, in the order of their numbers.
-fn leaves(topology: &Topology) -> Vec<NodeId> {
+fn switches_with_hosts(topology: &Topology) -> Vec<NodeId> {
     let is_host = |port: &PortId| topology.nodes()[topology.peer(*port)].kind == NodeKind::Host;
     topology.switches().filter(|switch| topology.nodes()[*switch].ports.iter().any(is_host)).collect()
 }
 
-/// The partition that a node has most links to; of equal ones the one with the least to do.
+/// The partition to which a node has most links; of equal ones the least loaded.
 fn best_partition(topology: &Topology, node: NodeId, partition_of: &[Option<u16>], load: &[usize]) -> usize {
     let mut links = vec![0usize; load.len()];
     for port in &topology.nodes()[node].ports {

@@ -1,16 +1,15 @@
-//! What a network is and never changes: topology, settings, and what follows from them. Everybody reads it, nobody writes it after
-//! the start.
+//! The immutable plan of a network: topology, settings, and values derived from them.
 
 use crate::class::ClassPolicy;
-use crate::headroom::Margins;
-use crate::ids::{HostId, Node, Owner, SlotId, SwitchId};
-use crate::settings::{Obeys, Overhead, PauseRule, ReceiverSettings, Settings};
+use crate::headroom::BufferReservations;
+use crate::ids::{HostId, PackedNode, SlotId, SwitchId, SwitchOrHost};
+use crate::settings::{ObeyedPauses, Overhead, PauseRule, ReceiverSettings, Settings};
 use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
 
-/// A network before anything happens in it.
+/// The immutable input of a run.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) topology: Arc<Topology>,
@@ -21,29 +20,30 @@ pub struct Plan {
     pub(crate) class_bits: u32,
     /// Lossless classes, a bit each.
     pub(crate) lossless: u8,
-    /// What is left of a class in ingress accounts: nothing where the whole link has one.
+    /// Mask applied to a class for ingress accounts: 0 with link pause, which has one account per link.
     pub(crate) account_mask: u8,
-    /// By class.
+    /// Policy by class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
     pub(crate) class_of_transport: Vec<u8>,
-    /// The unit of the telemetry that switches stamp, if some transport reads it.
+    /// Unit of the telemetry that switches add, if some transport uses it.
     pub(crate) telemetry: Option<Quantum>,
-    /// By node: its number among the hosts or among the switches.
+    /// By node: its index among the hosts or among the switches.
     pub(crate) number: IndexVec<NodeId, u32>,
-    /// The nodes that are switches, and those that are hosts, by these numbers.
+    /// The nodes that are switches, by switch index.
     pub(crate) switches: Vec<NodeId>,
+    /// The nodes that are hosts, by host index.
     pub(crate) hosts: Vec<NodeId>,
-    pub(crate) margins: Margins,
-    /// The most by which segments are late in the stack of a host.
+    pub(crate) margins: BufferReservations,
+    /// Maximum jitter in the send stack of a host.
     pub(crate) tx_jitter: Span,
-    /// By port, if pause frames go one way only at any.
+    /// By port, if some port has one-way flow control.
     pause_rules: IndexVec<PortId, PauseRule>,
-    /// The longest time that partitions run for side by side: no node hears of another any sooner.
+    /// Maximum window length: no node affects another one sooner.
     pub(crate) window: Span,
 }
 
 impl Plan {
-    /// Of a topology and settings.
+    /// The plan for a topology and settings.
     ///
     /// # Panics
     /// If a host has not exactly one link.
@@ -73,39 +73,39 @@ impl Plan {
             policies: std::array::from_fn(|class| {
                 ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
             }),
-            telemetry: telemetry(&settings, &topology),
+            telemetry: telemetry_quantum(&settings, &topology),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
             number,
             switches,
             hosts,
-            margins: Margins::default(),
+            margins: BufferReservations::default(),
             tx_jitter: Span::ZERO,
             pause_rules: pause_rules(&topology, &settings),
-            window: window(&topology, settings.overhead),
+            window: window_length(&topology, settings.overhead),
             topology,
             settings,
         };
         if plan.lossless != 0 || !plan.settings.tx_jitter.is_auto() {
-            plan.tx_jitter = plan.settings.tx_jitter.in_stack();
+            plan.tx_jitter = plan.settings.tx_jitter.max_stack_jitter();
         }
-        plan.margins = Margins::of(&plan);
+        plan.margins = BufferReservations::from_plan(&plan);
         plan
     }
 
     /// All ports, by number.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
+    pub(crate) fn all_ports(&self) -> impl Iterator<Item = PortId> + use<> {
         (0..self.topology.port_count() as u32).map(PortId)
     }
 
-    /// How many slots there are.
-    pub(crate) fn slots(&self) -> usize {
+    /// Number of slots.
+    pub(crate) fn slot_count(&self) -> usize {
         self.topology.port_count() << self.class_bits
     }
 
     /// All slots, by number.
     pub(crate) fn all_slots(&self) -> impl Iterator<Item = SlotId> + use<> {
-        (0..self.slots() as u32).map(SlotId)
+        (0..self.slot_count() as u32).map(SlotId)
     }
 
     /// The slot of `class` at `port`.
@@ -118,8 +118,8 @@ impl Plan {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
-    /// The number of a priority among those in use.
-    pub(crate) fn class(&self, priority: Priority) -> u8 {
+    /// Index of a priority among those in use.
+    pub(crate) fn class_of_priority(&self, priority: Priority) -> u8 {
         self.priorities.partition_point(|p| *p < priority) as u8
     }
 
@@ -138,39 +138,39 @@ impl Plan {
     }
 
     /// The classes, a bit each, in which pause frames stop `port`.
-    pub(crate) fn obeyed(&self, port: PortId) -> u8 {
-        match self.pause_rules.get(port).map_or(Obeys::Lossless, |rule| rule.obeys) {
-            Obeys::Lossless => self.lossless,
-            Obeys::All => u8::MAX,
-            Obeys::None => 0,
+    pub(crate) fn obeyed_pause_classes(&self, port: PortId) -> u8 {
+        match self.pause_rules.get(port).map_or(ObeyedPauses::Lossless, |rule| rule.obeys) {
+            ObeyedPauses::Lossless => self.lossless,
+            ObeyedPauses::All => u8::MAX,
+            ObeyedPauses::None => 0,
         }
     }
 
-    /// Whether some port does not send, or not obey, the pauses that lossless classes count on.
-    pub(crate) fn breaks_flow_control(&self) -> bool {
-        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == Obeys::None)
+    /// Whether some port does not send or does not obey the pauses of lossless classes.
+    pub(crate) fn has_one_way_flow_control(&self) -> bool {
+        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == ObeyedPauses::None)
     }
 
-    /// Which of a switch's pools a class shares in: lossy classes have one of their own if there are two.
-    pub(crate) fn pool_of(&self, class: u8) -> usize {
+    /// Index of the switch pool of a class; with two pools lossy classes use the second.
+    pub(crate) fn buffer_pool_of_class(&self, class: u8) -> usize {
         usize::from(self.settings.egress_pool.is_some() && !self.is_lossless(class))
     }
 
-    /// The number of a node if it is a switch.
-    pub(crate) fn switch(&self, node: NodeId) -> Option<SwitchId> {
+    /// The switch index of a node, if it is a switch.
+    pub(crate) fn switch_id(&self, node: NodeId) -> Option<SwitchId> {
         (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| SwitchId(self.number[node]))
     }
 
-    /// The number of a node, of whichever kind.
-    pub(crate) fn owner(&self, node: NodeId) -> Owner {
+    /// A node as a switch or host index.
+    pub(crate) fn packed_node(&self, node: NodeId) -> PackedNode {
         match self.topology.nodes()[node].kind {
-            NodeKind::Switch => Owner::new(Node::Switch(SwitchId(self.number[node]))),
-            NodeKind::Host => Owner::new(Node::Host(HostId(self.number[node]))),
+            NodeKind::Switch => PackedNode::new(SwitchOrHost::Switch(SwitchId(self.number[node]))),
+            NodeKind::Host => PackedNode::new(SwitchOrHost::Host(HostId(self.number[node]))),
         }
     }
 
-    /// The number of a node that is a host.
-    pub(crate) fn host_number(&self, node: NodeId) -> HostId {
+    /// The host index of a node that is a host.
+    pub(crate) fn host_id(&self, node: NodeId) -> HostId {
         HostId(self.number[node])
     }
 
@@ -179,12 +179,12 @@ impl Plan {
         self.topology.channel(port).rate
     }
 
-    /// The most by which jitter makes frames on the wire from `port` late.
-    pub(crate) fn jitter_from(&self, port: PortId) -> Span {
+    /// Maximum jitter of frames on the wire from `port`.
+    pub(crate) fn max_wire_jitter(&self, port: PortId) -> Span {
         let Settings { wire_jitter, wire_jitters, mtu, overhead, .. } = &*self.settings;
         let of_host = |host: NodeId| wire_jitters.iter().find(|own| own.host == host);
         let (from, to) = (self.topology.owner(port), self.topology.peer(port));
-        if self.switch(from).is_some() {
+        if self.switch_id(from).is_some() {
             return of_host(to).map_or(Span::ZERO, |own| own.to_host);
         }
         if let Some(own) = of_host(from) {
@@ -192,15 +192,15 @@ impl Plan {
         }
         // Automatic jitter is for lossy classes.
         let is_idle = wire_jitter.is_auto() && self.lossless.count_ones() as usize == self.priorities.len();
-        if is_idle { Span::ZERO } else { wire_jitter.in_flight_frames(self.rate_from(port), *mtu, *overhead) }
+        if is_idle { Span::ZERO } else { wire_jitter.max_wire_jitter(self.rate_from(port), *mtu, *overhead) }
     }
 
-    /// The most by which frames on the wire from `port` are late: by jitter, or by the token bucket of a host's link.
-    pub(crate) fn lateness(&self, port: PortId) -> Span {
+    /// Maximum lateness of frames on the wire from `port`, by jitter or by the token bucket of a host's link.
+    pub(crate) fn max_lateness(&self, port: PortId) -> Span {
         let ends = [self.topology.owner(port), self.topology.peer(port)];
-        let is_of_host = ends.iter().any(|node| self.switch(*node).is_none());
+        let is_of_host = ends.iter().any(|node| self.switch_id(*node).is_none());
         let burst = Bytes(u64::from(if is_of_host { self.settings.wire_burst } else { 0 }));
-        self.jitter_from(port) + self.rate_from(port).serialise(burst)
+        self.max_wire_jitter(port) + self.rate_from(port).serialise(burst)
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.
@@ -212,37 +212,37 @@ impl Plan {
         self.settings.receivers.iter().find(|receiver| receiver.host == owner)
     }
 
-    /// Whether a network is so large that a look at all of it costs more than a look at one that is near.
+    /// Whether the network is so large that visiting all its state mostly misses the cache.
     pub(crate) fn is_large(&self) -> bool {
-        self.topology.port_count() >= LARGE_FROM
+        self.topology.port_count() >= LARGE_NETWORK_MIN_PORTS
     }
 
-    /// A node has been led to a port of another.
+    /// Panics because a node accessed a port of another node.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wrong_owner(&self, node: Owner, port: PortId) -> ! {
-        let id = match node.node() {
-            Node::Switch(switch) => self.switches[switch.0 as usize],
-            Node::Host(host) => self.hosts[host.0 as usize],
+    pub(crate) fn panic_wrong_owner(&self, node: PackedNode, port: PortId) -> ! {
+        let id = match node.unpack() {
+            SwitchOrHost::Switch(switch) => self.switches[switch.0 as usize],
+            SwitchOrHost::Host(host) => self.hosts[host.0 as usize],
         };
         let (name, known) = (&self.topology.nodes()[id].name, (port.0 as usize) < self.topology.port_count());
         let whose = if known { self.topology.port_name(port) } else { "no port at all".to_owned() };
         panic!("{name} was led to {whose}, which is not its own")
     }
 
-    /// An account would fall below zero: something was taken from it that was never put there.
+    /// Panics because an account would become negative.
     #[cold]
     #[inline(never)]
-    pub(crate) fn accounting_underflow(&self, account: &str, port: PortId) -> ! {
+    pub(crate) fn panic_account_underflow(&self, account: &str, port: PortId) -> ! {
         let topology = &self.topology;
         let owner = &topology.nodes()[topology.owner(port)];
         let peer = &topology.nodes()[topology.peer(port)];
         panic!("the {account} of {} at its port to {} fell below zero", owner.name, peer.name)
     }
 
-    /// Whether frames that come by `port` are accounted at its other end: switches, and hosts that drain slowly.
+    /// Whether the other end of `port` keeps an ingress account: switches and slow receivers do.
     pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
-        self.switch(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
+        self.switch_id(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
     }
 }
 
@@ -258,33 +258,32 @@ fn pause_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, Pau
     by_port
 }
 
-/// So many ports (a 16-ary fat tree has 6,144, a 20-ary one 12,000).
-const LARGE_FROM: usize = 10_000;
+/// Port count from which a network is large (fat trees with k = 16 and 20 have 6,144 and 12,000 ports).
+const LARGE_NETWORK_MIN_PORTS: usize = 10_000;
 /// IPv4 and UDP headers with a byte of data.
-const DATAGRAM_LEAST: u32 = 29;
+const MIN_DATAGRAM_BYTES: u32 = 29;
 /// The longest window.
-const WINDOW_MAX: Span = Span::from_us(1);
+const MAX_WINDOW: Span = Span::from_us(1);
 
-/// As long as the smallest frame takes on the shortest and fastest of all links, a microsecond at most: no node hears of another any
-/// sooner.
-fn window(topology: &Topology, overhead: Overhead) -> Span {
-    let smallest = overhead.frame_size(DATAGRAM_LEAST, Priority::default()).min(Overhead::PAUSE_FRAME);
+/// The shortest delay of a minimum frame over all links, at most a microsecond: no node affects another one sooner.
+fn window_length(topology: &Topology, overhead: Overhead) -> Span {
+    let smallest = overhead.frame_size(MIN_DATAGRAM_BYTES, Priority::default()).min(Overhead::PAUSE_FRAME);
     let of_link = |port: u32| {
         let channel = topology.channel(PortId(port));
         channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
     };
-    (0..topology.port_count() as u32).map(of_link).fold(WINDOW_MAX, Span::min).max(Span(1))
+    (0..topology.port_count() as u32).map(of_link).fold(MAX_WINDOW, Span::min).max(Span(1))
 }
 
-/// Telemetry counts in units that grow with the fastest link.
-fn telemetry(settings: &Settings, topology: &Topology) -> Option<Quantum> {
+/// The telemetry unit, which grows with the rate of the fastest link.
+fn telemetry_quantum(settings: &Settings, topology: &Topology) -> Option<Quantum> {
     let is_read =
         settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
     let rates = (0..topology.port_count() as u32).map(|port| topology.channel(PortId(port)).rate.0);
     is_read.then(|| Quantum((rates.max().unwrap_or(0) / 25_000_000_000).max(1)))
 }
 
-/// The priorities of everything that a network can send, ascending: its classes.
+/// The priorities of all possible frames, ascending: the classes of the network.
 fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
     let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
     priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));

@@ -1,4 +1,4 @@
-//! The records of all flows of a run, packed: a run may have millions, and most fields of most records are zero.
+//! Packed records of all flows: a run may have millions, and most fields of most records are zero.
 
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use pauseframe_units::{NodeId, Span, Time};
@@ -7,23 +7,23 @@ use std::ops::Range;
 /// The records of all flows, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecords {
-    slots: Vec<Slot>,
-    /// Those that do not fit into a slot.
+    slots: Vec<RecordSlot>,
+    /// Records that do not fit the packed form.
     whole: Vec<FlowRecord>,
 }
 
 #[derive(Clone, Debug)]
-enum Slot {
-    Packed(Packed),
+enum RecordSlot {
+    Packed(PackedRecord),
     /// Position in `whole`.
     Whole(u32),
 }
 
-const _: () = assert!(size_of::<Slot>() <= 72, "a million flows take 72 MB");
+const _: () = assert!(size_of::<RecordSlot>() <= 72, "a million flows take 72 MB");
 
-/// A record whose other fields have their defaults, and whose counts are small.
+/// A record with small counts whose other fields have default values.
 #[derive(Clone, Debug)]
-struct Packed {
+struct PackedRecord {
     size: u64,
     start: Time,
     end: Time,
@@ -44,11 +44,11 @@ struct Packed {
     status: FlowStatus,
 }
 
-impl Packed {
-    /// The fields of a record that there is room for: equal to it after [`Packed::unpack`], or it does not fit.
-    fn truncated(record: &FlowRecord) -> Packed {
+impl PackedRecord {
+    /// Packs a record with truncation. The record fits if [`PackedRecord::unpack`] returns it unchanged.
+    fn pack_truncated(record: &FlowRecord) -> PackedRecord {
         let spec = &record.spec;
-        Packed {
+        PackedRecord {
             size: spec.size,
             start: spec.start,
             end: record.end,
@@ -90,18 +90,18 @@ impl Packed {
             loss_probes: u32::from(self.loss_probes),
             ce_packets: u64::from(self.ce_packets),
             connected: (self.connected != Time::MAX).then_some(self.connected),
-            ..FlowRecord::begun(spec, self.ideal, self.end)
+            ..FlowRecord::started(spec, self.ideal, self.end)
         }
     }
 }
 
 impl FlowRecords {
-    /// How many there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -127,7 +127,7 @@ impl FlowRecords {
         self.range(0..self.len())
     }
 
-    /// Adds a record, whose number is how many there were.
+    /// Appends a record under the next number.
     pub fn push(&mut self, record: &FlowRecord) {
         let slot = self.pack(record);
         self.slots.push(slot);
@@ -136,8 +136,8 @@ impl FlowRecords {
     /// Changes the record of a flow.
     pub(crate) fn update<R>(&mut self, flow: u32, change: impl FnOnce(&mut FlowRecord) -> R) -> R {
         let mut record = match &self.slots[flow as usize] {
-            Slot::Whole(index) => return change(&mut self.whole[*index as usize]),
-            Slot::Packed(packed) => packed.unpack(),
+            RecordSlot::Whole(index) => return change(&mut self.whole[*index as usize]),
+            RecordSlot::Packed(packed) => packed.unpack(),
         };
         let result = change(&mut record);
         self.slots[flow as usize] = self.pack(&record);
@@ -145,11 +145,11 @@ impl FlowRecords {
     }
 
     /// Sets the end of all flows that still run.
-    pub(crate) fn end_running(&mut self, now: Time) {
+    pub(crate) fn set_end_of_running_flows(&mut self, now: Time) {
         for slot in &mut self.slots {
             let (status, end) = match slot {
-                Slot::Packed(packed) => (packed.status, &mut packed.end),
-                Slot::Whole(index) => {
+                RecordSlot::Packed(packed) => (packed.status, &mut packed.end),
+                RecordSlot::Whole(index) => {
                     let record = &mut self.whole[*index as usize];
                     (record.status, &mut record.end)
                 }
@@ -160,20 +160,20 @@ impl FlowRecords {
         }
     }
 
-    fn unpack(&self, slot: &Slot) -> FlowRecord {
+    fn unpack(&self, slot: &RecordSlot) -> FlowRecord {
         match slot {
-            Slot::Packed(packed) => packed.unpack(),
-            Slot::Whole(index) => self.whole[*index as usize],
+            RecordSlot::Packed(packed) => packed.unpack(),
+            RecordSlot::Whole(index) => self.whole[*index as usize],
         }
     }
 
-    fn pack(&mut self, record: &FlowRecord) -> Slot {
-        let packed = Packed::truncated(record);
+    fn pack(&mut self, record: &FlowRecord) -> RecordSlot {
+        let packed = PackedRecord::pack_truncated(record);
         if packed.unpack() == *record {
-            return Slot::Packed(packed);
+            return RecordSlot::Packed(packed);
         }
         self.whole.push(*record);
-        Slot::Whole(self.whole.len() as u32 - 1)
+        RecordSlot::Whole(self.whole.len() as u32 - 1)
     }
 }
 
@@ -188,8 +188,8 @@ impl FromIterator<FlowRecord> for FlowRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Kept;
-    use pauseframe_transport::Failure;
+    use crate::flow::KeptConnection;
+    use pauseframe_transport::ConnectionFailure;
     use proptest::prelude::*;
 
     fn zero() -> FlowRecord {
@@ -206,7 +206,7 @@ mod tests {
             query: None,
             kept: None,
         };
-        FlowRecord::begun(spec, Span(7), Time(5))
+        FlowRecord::started(spec, Span(7), Time(5))
     }
 
     /// Sets a field, by number, to a value that may or may not fit.
@@ -219,7 +219,7 @@ mod tests {
             2 => spec.reply_delay = Span(value),
             3 => spec.stop = Some(Time(value)),
             4 => spec.query = Some(few),
-            5 => spec.kept = Some(Kept { number: few, first: true, last: value.is_multiple_of(2) }),
+            5 => spec.kept = Some(KeptConnection { number: few, first: true, last: value.is_multiple_of(2) }),
             6 => {
                 record.status =
                     if value.is_multiple_of(2) { FlowStatus::Finished } else { FlowStatus::Stopped }
@@ -235,7 +235,7 @@ mod tests {
             15 => record.datagrams.lost = value,
             16 => record.rdma.cnps_sent = value,
             17 => record.connected = Some(Time(value)),
-            _ => record.failure = Some(Failure::SynTimeout),
+            _ => record.failure = Some(ConnectionFailure::SynTimeout),
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
             for record in expected.iter_mut().filter(|record| record.status == FlowStatus::Running) {
                 record.end = Time(99);
             }
-            records.end_running(Time(99));
+            records.set_end_of_running_flows(Time(99));
             prop_assert_eq!(records.iter().collect::<Vec<_>>(), expected);
         }
     }

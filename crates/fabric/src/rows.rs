@@ -1,59 +1,59 @@
-//! Who gives rows of ports to the paths of flows: the original of what every partition has a copy of.
+//! Assigns rows of ports to the paths of flows. Every partition has a copy of the rows.
 //!
-//! A row that is given up is used again when no packet under way names it, and not before the flow that gave it up has heard so.
+//! A retired row is reused when no packet in flight refers to it, and not before its flow has switched to another path.
 
 use crate::switching::paths::Paths;
 use pauseframe_units::{PortId, Time};
 
-/// The paths of all flows, and what has changed since the partitions were told.
+/// The paths of all flows, and the changes that partitions have not received.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub(crate) struct PathRows {
     paths: Paths,
     used: bool,
-    /// Given up from these times on.
+    /// Rows that retire at these times.
     leaving: Vec<(Time, u32)>,
-    /// Rows that the partitions do not know yet.
+    /// New rows that partitions have not received.
     fresh: Vec<(u32, Vec<PortId>)>,
 }
 
-impl Rows {
-    /// `used`: packets know their path; else switches look up the next hop and there are no rows.
-    pub(crate) fn new(stride: usize, used: bool) -> Rows {
-        Rows { paths: Paths::new(stride), used, leaving: Vec::new(), fresh: Vec::new() }
+impl PathRows {
+    /// `used`: packets carry their path. Otherwise switches look up the next hop and rows are unused.
+    pub(crate) fn new(stride: usize, used: bool) -> PathRows {
+        PathRows { paths: Paths::new(stride), used, leaving: Vec::new(), fresh: Vec::new() }
     }
 
-    pub(crate) fn are_used(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.used
     }
 
-    pub(crate) fn add(&mut self, path: Vec<PortId>) -> u32 {
-        let row = self.paths.add(&path);
+    pub(crate) fn add_path(&mut self, path: Vec<PortId>) -> u32 {
+        let row = self.paths.add_path(&path);
         self.fresh.push((row, path));
         row
     }
 
-    pub(crate) fn is(&self, row: u32, path: &[PortId]) -> bool {
-        self.paths.is(row, path)
+    pub(crate) fn row_equals_path(&self, row: u32, path: &[PortId]) -> bool {
+        self.paths.row_equals_path(row, path)
     }
 
-    pub(crate) fn retire(&mut self, row: u32, at: Time) {
+    pub(crate) fn retire_row(&mut self, row: u32, at: Time) {
         self.leaving.push((at, row));
     }
 
-    /// All partitions have come to `now`: whether rows that nobody sends by any more are worth looking for among the packets.
-    pub(crate) fn are_wanted(&mut self, now: Time) -> bool {
+    /// Whether a search for unused rows pays off, after all partitions have reached `now`.
+    pub(crate) fn should_reclaim(&mut self, now: Time) -> bool {
         let paths = &mut self.paths;
-        self.leaving.extract_if(.., |(at, _)| *at < now).for_each(|(_, row)| paths.retire(row));
-        paths.wants_rows()
+        self.leaving.extract_if(.., |(at, _)| *at < now).for_each(|(_, row)| paths.retire_row(row));
+        paths.should_reclaim()
     }
 
-    /// Uses again what is not among the rows `named` by packets, of which there might be as many as `places`.
-    pub(crate) fn reclaim(&mut self, named: impl Iterator<Item = u32>, places: usize) {
-        self.paths.reclaim(named, places);
+    /// Frees retired rows that no packet refers to. `named`: rows of all packets; `places`: size of the packet pools.
+    pub(crate) fn reclaim_rows(&mut self, named: impl Iterator<Item = u32>, places: usize) {
+        self.paths.reclaim_rows(named, places);
     }
 
-    /// What the partitions have to be told.
-    pub(crate) fn take_fresh(&mut self) -> Vec<(u32, Vec<PortId>)> {
+    /// Takes the new rows for the partitions.
+    pub(crate) fn take_new_rows(&mut self) -> Vec<(u32, Vec<PortId>)> {
         std::mem::take(&mut self.fresh)
     }
 }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, Thread};
 
-/// How a partition is run where a panic must not pass: on the threads of the partitions. What went wrong is the error.
+/// Runs a closure and converts a panic to an error message, for partitions on other threads.
 pub type CatchPanic = fn(&mut dyn FnMut()) -> Result<(), String>;
 
-/// So many looks before going to sleep: some tenths of a millisecond, as the partitions of a large fabric differ in a window. To sleep and
-/// be woken costs about as much in a virtual machine (docs/performance.md).
-const SPINS: u32 = 1 << 14;
+/// Polls before sleeping: some tenths of a millisecond, about the difference between partitions of a large fabric in a window. In a virtual machine,
+/// sleeping and waking costs about as much (docs/performance.md).
+const MAX_SPINS: u32 = 1 << 14;
 /// Polls before sleeping where threads share cores: a spinning thread would keep the core from the thread that it waits for.
 const SPINS_OVERSUBSCRIBED: u32 = 1 << 6;
 /// After each failed spin the thread polls only [`SPINS_OVERSUBSCRIBED`] times for the next 2, 4, 8, ... waits, up to this power of two.
@@ -23,9 +23,9 @@ const IDLE: u8 = 0;
 const ASSIGNED: u8 = 1;
 const SHUTDOWN: u8 = 2;
 
-/// Hands a worker over to its thread. The state that both sides poll has its own cache lines.
+/// Passes a worker to its thread. The polled state has its own cache lines.
 struct JobSlot {
-    /// `ASSIGNED`: the thread has it; `SHUTDOWN`: no other will come.
+    /// `ASSIGNED`: the thread has a worker; `SHUTDOWN`: no more work follows.
     state: CacheAligned<AtomicU8>,
     work: Mutex<Option<(Box<Worker>, Time)>>,
     done: Mutex<Option<Result<Box<Worker>, String>>>,
@@ -54,7 +54,7 @@ impl ThreadPool {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
             let slot = Arc::new(JobSlot { state: CacheAligned(AtomicU8::new(IDLE)), work, done });
             let (theirs, coordinator) = (Arc::clone(&slot), coordinator.clone());
-            let thread = scope.spawn(move || theirs.serve(catch_panic, &coordinator, backoff));
+            let thread = scope.spawn(move || theirs.run_assigned_windows(catch_panic, &coordinator, backoff));
             (slot, thread.thread().clone())
         };
         ThreadPool { slots: (0..count).map(slot).collect(), backoff }
@@ -93,7 +93,7 @@ impl Drop for ThreadPool {
 
 impl JobSlot {
     /// Runs assigned windows until shutdown.
-    fn serve(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: Backoff) {
+    fn run_assigned_windows(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: Backoff) {
         loop {
             backoff.wait(|| self.state.0.load(Ordering::Acquire) != IDLE);
             if self.state.0.load(Ordering::Acquire) == SHUTDOWN {
@@ -109,11 +109,11 @@ impl JobSlot {
     }
 }
 
-/// Does `work` for each number below `count`, for all but the first on threads that end with it: for what comes seldom. What failed is
-/// the error, of the first in which something did.
+/// Calls `work` for each number below `count`, all but the first on temporary threads: for rare work. Returns the error of the first call that
+/// failed.
 ///
 /// # Panics
-/// If `work` does for the first.
+/// If `work` panics for the first number.
 pub(crate) fn run_in_parallel(
     count: usize,
     catch_panic: CatchPanic,
@@ -142,7 +142,7 @@ struct Backoff {
 impl Backoff {
     /// The backoff of one of `partitions` threads.
     fn new(partitions: usize, cores: usize) -> Backoff {
-        let spins = if partitions <= cores { SPINS } else { SPINS_OVERSUBSCRIBED };
+        let spins = if partitions <= cores { MAX_SPINS } else { SPINS_OVERSUBSCRIBED };
         Backoff { spins, failed_spins: 0, reduced_rounds: 0 }
     }
 
@@ -158,7 +158,7 @@ impl Backoff {
     }
 
     /// Records whether a round of `spins` polls failed.
-    fn record(&mut self, spins: u32, failed: bool) {
+    fn record_spin_result(&mut self, spins: u32, failed: bool) {
         if spins < self.spins {
             return;
         }
@@ -166,17 +166,17 @@ impl Backoff {
         self.reduced_rounds = if failed { 1 << self.failed_spins } else { 0 };
     }
 
-    /// Waits until `over`: a little awake, then asleep until somebody unparks this thread.
+    /// Waits until `over` is true: spins briefly, then sleeps until unparked.
     fn wait(&mut self, over: impl Fn() -> bool) {
         let spins = self.next_spins();
         for _ in 0..spins {
             if over() {
-                self.record(spins, false);
+                self.record_spin_result(spins, false);
                 return;
             }
             std::hint::spin_loop();
         }
-        self.record(spins, true);
+        self.record_spin_result(spins, true);
         while !over() {
             std::thread::park();
         }
@@ -187,22 +187,22 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// Eight partitions on two cores took twenty times as long while all of them looked.
+    /// Regression: eight spinning partitions on two cores took twenty times as long.
     #[test]
     fn oversubscribed_workers_sleep_early() {
         let spins = |partitions, cores| Backoff::new(partitions, cores).next_spins();
-        assert_eq!((spins(2, 2), spins(1, 1)), (SPINS, SPINS));
-        assert!(spins(3, 2) < SPINS / 100 && spins(8, 2) < SPINS / 100);
+        assert_eq!((spins(2, 2), spins(1, 1)), (MAX_SPINS, MAX_SPINS));
+        assert!(spins(3, 2) < MAX_SPINS / 100 && spins(8, 2) < MAX_SPINS / 100);
     }
 
-    /// Two runs on two threads each took 17 times as long side by side on two cores as one of them alone.
+    /// Regression: two runs with two threads each on two cores took 17 times as long as one alone.
     #[test]
     fn idle_workers_back_off() {
         let mut backoff = Backoff::new(2, 2);
         let mut long = |failed| {
             let spins = backoff.next_spins();
-            backoff.record(spins, failed);
-            spins == SPINS
+            backoff.record_spin_result(spins, failed);
+            spins == MAX_SPINS
         };
         assert!((0..1_000).all(|_| long(false)), "nothing is in vain");
         let often = (0..10_000).filter(|_| long(true)).count();

@@ -1,9 +1,9 @@
 //! A worker runs one partition up to the end of a window.
 
-use crate::order::{Addressed, Report, SharedUpdate};
+use crate::order::{AddressedOrder, EndpointReport, PartitionUpdate};
 use crate::partition::Partition;
 use crate::wire::boundary::CrossingFrames;
-use pauseframe_engine::{Tally, run};
+use pauseframe_engine::{EventTally, run_events};
 use pauseframe_units::Time;
 use std::sync::Arc;
 
@@ -11,51 +11,51 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) partition: Partition,
-    pub(crate) tally: Tally,
-    /// What the traffic has handed out: to this partition, and to all.
-    pub(crate) orders: Vec<Addressed>,
-    pub(crate) updates: Vec<Arc<SharedUpdate>>,
-    /// By partition: what has come from it.
+    pub(crate) tally: EventTally,
+    /// Orders of the traffic for this partition.
+    pub(crate) orders: Vec<AddressedOrder>,
+    /// Updates of the traffic for all partitions.
+    pub(crate) updates: Vec<Arc<PartitionUpdate>>,
+    /// Crossing frames by sending partition.
     inboxes: Vec<CrossingFrames>,
     pub(crate) status: WorkerStatus,
 }
 
-/// What a partition tells at the end of a window. Between two windows the network reads this and not the partition, which lies in the
-/// caches of the core that ran it and would have to be fetched from there, and back again. (Two cache lines of its own: some processors
-/// fetch pairs.)
+/// Status of a partition at the end of a window. Between windows the network reads only this, because the partition is in the cache of the core that
+/// ran it. (It has two cache lines of its own, because some processors fetch pairs of lines.)
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerStatus {
-    /// The time of what happens there next, or where what has left arrives.
+    /// Time of the next event there, or of the first arrival of a frame that has left.
     pub(crate) next: Option<Time>,
-    /// Events so far.
+    /// Number of events so far.
     pub(crate) events: u64,
-    /// The window ended here.
+    /// End of the window.
     pub(crate) end: Time,
     /// Reports from hosts.
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<EndpointReport>,
 }
 
 impl Worker {
     pub(crate) fn new(mut partition: Partition, partitions: usize) -> Worker {
         let inboxes = (0..partitions).map(|_| CrossingFrames::default()).collect();
-        partition.ports.boundary.open(partitions);
-        let (tally, orders, updates) = (Tally::default(), Vec::new(), Vec::new());
+        partition.ports.boundary.set_partition_count(partitions);
+        let (tally, orders, updates) = (EventTally::default(), Vec::new(), Vec::new());
         Worker { partition, tally, orders, updates, inboxes, status: WorkerStatus::default() }
     }
 
     /// Runs all events before `end`.
     pub(crate) fn run(&mut self, end: Time) {
-        self.partition.ports.boundary.prefetch_push();
-        self.take_in();
+        self.partition.ports.boundary.prefetch_outboxes();
+        self.receive_inputs();
         self.partition.ctx.outgoing.end = end;
-        run(&mut self.partition, &mut self.tally);
+        run_events(&mut self.partition, &mut self.tally);
         self.publish_status();
     }
 
     /// Updates the status that the network reads between windows.
     pub(crate) fn publish_status(&mut self) {
-        let first_arrival = self.partition.ports.boundary.take_first();
+        let first_arrival = self.partition.ports.boundary.take_first_arrival();
         let next = [self.next_time(), first_arrival].into_iter().flatten().min();
         let outgoing = &mut self.partition.ctx.outgoing;
         let WorkerStatus { reports, .. } = &mut self.status;
@@ -63,19 +63,19 @@ impl Worker {
         (self.status.next, self.status.events, self.status.end) = (next, self.tally.events, outgoing.end);
     }
 
-    /// Takes in what has come, so that nothing is between partitions, nor between the traffic and this one.
-    pub(crate) fn take_in(&mut self) {
+    /// Processes orders, updates and inboxes, so that nothing is in transit to this partition.
+    pub(crate) fn receive_inputs(&mut self) {
         let Partition { endpoints, switching, ctx, .. } = &mut self.partition;
         for update in self.updates.drain(..) {
-            update.rows.iter().for_each(|(row, path)| switching.paths.copy(*row, path));
+            update.rows.iter().for_each(|(row, path)| switching.paths.copy_row(*row, path));
             ctx.hosts_of_flow.extend(&update.hosts);
-            ctx.contention.expect(&update.contention);
+            ctx.contention.schedule_changes(&update.contention);
         }
-        for Addressed { at, host, address, order } in self.orders.drain(..) {
-            endpoints.take_order(at, ctx.plan.host_number(host), address, order, ctx);
+        for AddressedOrder { at, host, address, order } in self.orders.drain(..) {
+            endpoints.schedule_order(at, ctx.plan.host_id(host), address, order, ctx);
         }
         for inbox in &mut self.inboxes {
-            self.partition.ports.take_in(inbox, &mut self.partition.ctx);
+            self.partition.ports.receive_crossing_frames(inbox, &mut self.partition.ctx);
         }
     }
 
@@ -86,7 +86,7 @@ impl Worker {
 }
 
 /// Swaps outboxes and inboxes between workers.
-pub(crate) fn exchange(workers: &mut [Box<Worker>]) {
+pub(crate) fn swap_mailboxes(workers: &mut [Box<Worker>]) {
     for from in 1..workers.len() {
         let (before, after) = workers.split_at_mut(from);
         let from_worker = &mut after[0];

@@ -1,13 +1,15 @@
-//! Fig. 14 of the TCP-Bolt paper (Stephens et al., INFOCOM 2014): throughput of deadlock-free routes on
-//! Jellyfish of 64-port switches, relative to ECMP, for random permutations of all hosts.
+//! Reproduces Fig. 14 of the TCP-Bolt paper (Stephens et al., INFOCOM 2014): throughput of deadlock-free
+//! routes on a Jellyfish of 64-port switches, relative to ECMP, for random permutations of all hosts.
 //!
-//! The paper does not say how the ports are split. Reading B gives network and host ports the ratio of the
-//! bisection (1:1 is 32 and 32); reading A takes Bollobás' bound for the bisection of a random regular graph,
-//! n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both have about 7,200 hosts.
+//! The paper does not state how many ports of a switch lead to hosts. Reading B gives network and host ports
+//! the ratio of the bisection (1:1 means 32 and 32); reading A uses Bollobás' bound for the bisection of a
+//! random regular graph, n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both readings have about 7,200
+//! hosts.
 //!
 //! Usage: `fig14 [PERMUTATIONS [SWITCHES NETWORK_PORTS HOST_PORTS]]`, by default 20 permutations and all six
-//! settings; with the other three numbers that one Jellyfish instead. CSV on standard output. `relative` is to
-//! ECMP on the same permutation; `seconds` is all of a row: plan, choice and rates of all permutations.
+//! settings; the other three numbers select one Jellyfish instead. The output is CSV. `relative` is the
+//! throughput relative to ECMP with the same permutation; `seconds` is the total time of a row: plan, choice
+//! of routes and rates of all permutations.
 
 use pauseframe_flowlevel::demand::{self, Pair};
 use pauseframe_flowlevel::routes::{self, VlanChoice};
@@ -22,7 +24,7 @@ use pauseframe_units::{BitRate, NodeId, Span};
 use std::error::Error;
 use std::time::Instant;
 
-/// (reading, split, network ports, host ports, switches).
+/// Settings: (reading of the paper, split, network ports, host ports, switches).
 const SETTINGS: [(&str, &str, u32, u32, u32); 6] = [
     ("B", "1:1", 32, 32, 225),
     ("B", "1:2", 21, 43, 167),
@@ -73,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let sets = VlanSets::of(&tables, 0);
             let planned = planning.elapsed();
             for (choice, how) in choices {
-                // Every row pays for the plan that it shares.
+                // The time of every row includes the plan that it shares.
                 let start = Instant::now().checked_sub(planned).ok_or("the clock starts too late")?;
                 let throughput = setting.planned(&tables, &sets, *how)?;
                 out.write_record(setting.row(
@@ -136,7 +138,7 @@ impl Setting {
         })
     }
 
-    /// Throughput of each permutation, a part of the hosts' line rate.
+    /// Throughput of each permutation, as a fraction of the hosts' line rate.
     fn throughput(&self, paths: &Paths) -> Result<f64, Box<dyn Error>> {
         let rates = MaxMin::default().solve(&self.capacity, Flows::equal(paths))?;
         Ok(Report::new(&self.capacity, paths, rates, self.hosts).throughput / 1e9)

@@ -1,5 +1,5 @@
-//! How long max-min rates take: permutations over ECMP paths on Jellyfish of 7,200 and 32,000 hosts.
-//! Building the link-to-flow index is part of the time; the best of five calls counts.
+//! Measures the time to compute max-min rates: permutations over ECMP paths on Jellyfish of 7,200 and 32,000
+//! hosts. The time includes the construction of the link-to-flow index; the best of five calls counts.
 
 use pauseframe_flowlevel::{Flows, MaxMin, capacities, demand, routes};
 use pauseframe_topology::Channel;

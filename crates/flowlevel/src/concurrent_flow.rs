@@ -1,21 +1,23 @@
-//! Maximum concurrent flow: the largest rate that all pairs can have at once if every flow may be split over
-//! all paths, as a lower and an upper bound.
+//! Maximum concurrent flow: a lower and an upper bound of the largest rate that all pairs can have
+//! simultaneously if every flow may be split over all paths.
 //!
-//! The algorithm is that of Garg and Könemann (FOCS 1998) in the form of Fleischer (SIAM J. Discrete Math.
-//! 2000): links have lengths, flow is sent along shortest paths, and what a link carries makes it longer by a
-//! small factor. All demands of one source are sent along one shortest-path tree (Karakostas, SODA 2002), and
-//! hosts count as part of their switch, because their own links bound the rate separately and exactly.
+//! The algorithm is by Garg and Könemann (FOCS 1998), in the form of Fleischer (SIAM Journal on Discrete
+//! Mathematics 2000): links have lengths, flow is sent along shortest paths, and flow on a link increases the
+//! length of the link by a small factor. All demands of one source are sent along one shortest-path tree
+//! (Karakostas, SODA 2002). Hosts count as part of their switch, because their own links bound the rate
+//! separately and exactly.
 //!
-//! The bounds are certificates of their own, whatever the number of phases. Lower: what was sent so far, over
-//! the worst overload. Upper, by duality: the sum of capacity times length, over the sum of demand times
-//! distance; lengths only grow, so distances found at any time of a phase do for the lengths at its end.
-//! The papers fix the step by the gap wanted. Here it starts large and is halved again and again, each step for
-//! twice as many phases; the lengths are kept and what was sent is forgotten then, since it was sent under
-//! worse lengths. On a Jellyfish of 7,200 hosts a gap of 5 % took 171 phases; after 500 with a fixed step of 0.5
-//! the gap was still 11 %.
+//! The bounds are valid after any number of phases. The lower bound is the flow sent up to now, divided by
+//! the largest overload of a link. By duality, the upper bound is the sum of capacity times length, divided
+//! by the sum of demand times distance; lengths only grow, so distances from any time of a phase are valid
+//! for the lengths at its end. The papers choose a fixed step, which depends on the wanted gap. This
+//! implementation starts with a large step, which is halved repeatedly, each step for twice as many phases.
+//! Halving keeps the lengths and discards the flow, because it was sent under worse lengths. On a Jellyfish
+//! of 7,200 hosts a gap of 5 % took 171 phases; with a fixed step of 0.5 the gap was still 11 % after 500
+//! phases.
 //!
-//! The optimum bounds the rate of the *worst* flow of any routing, and so the mean where all rates are equal.
-//! Unequal rates can have a higher mean.
+//! The optimum bounds the rate of the *slowest* flow under any routing, and therefore the mean rate if all
+//! rates are equal. Unequal rates can have a higher mean.
 
 use crate::demand::Pair;
 use pauseframe_topology::Topology;
@@ -25,24 +27,26 @@ use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// How good the bounds are to be.
+/// Termination criteria for the bounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ConcurrentFlow {
-    /// Stop when the upper bound is at most this part above the lower one, such as 0.05.
+    /// Stop when the relative difference of the upper and the lower bound is at most this value, such as
+    /// 0.05.
     pub gap: f64,
-    /// Stop after this many phases in any case. A phase is a shortest-path tree or more for each source.
+    /// Stop after this number of phases. A phase computes at least one shortest-path tree for each source.
     pub phases_max: usize,
 }
 
 impl Default for ConcurrentFlow {
-    /// Five percent, 10,000 phases.
+    /// A gap of five percent, and at most 10,000 phases.
     fn default() -> ConcurrentFlow {
         ConcurrentFlow { gap: 0.05, phases_max: 10_000 }
     }
 }
 
 impl ConcurrentFlow {
-    /// Stops at this gap. The phases it takes grow with the square of its inverse, and so does their limit.
+    /// Stops at this gap. The number of phases grows with the square of the inverse gap, and so does the
+    /// limit.
     pub fn within(gap: f64) -> ConcurrentFlow {
         let usual = ConcurrentFlow::default();
         let more = (usual.gap / gap).powi(2).max(1.0);
@@ -50,20 +54,20 @@ impl ConcurrentFlow {
     }
 }
 
-/// What all pairs can have at once, in bits per second each.
+/// Bounds of the rate that all pairs can have simultaneously, in bits per second for each pair.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bounds {
-    /// This much is possible.
+    /// Lower bound of the rate: this rate is possible.
     pub lower: f64,
-    /// More than this is not.
+    /// Upper bound of the rate: no higher rate is possible.
     pub upper: f64,
-    /// How many phases it took; none where the hosts' links decide alone.
+    /// Number of phases; zero if the hosts' links alone determine the rate.
     pub phases: usize,
 }
 
 impl ConcurrentFlow {
-    /// Bounds for the rate that every pair can have at once. Without a path for some pair it is zero; without
-    /// pairs it is infinite.
+    /// Computes bounds of the rate that every pair can have simultaneously. If a pair has no path the rate is
+    /// zero; without pairs it is infinite.
     ///
     /// # Panics
     /// If a pair names a node that is not a host of `graph`.
@@ -71,10 +75,11 @@ impl ConcurrentFlow {
         self.solve_watched(topology, graph, demand, &mut Unwatched)
     }
 
-    /// The same with somebody who looks on. Whoever stops it has the bounds so far.
+    /// Like [`ConcurrentFlow::solve`], but reports the progress to `watch`. If `watch` stops the computation,
+    /// the result contains the bounds reached.
     ///
     /// # Panics
-    /// As [`ConcurrentFlow::solve`].
+    /// The panics of [`ConcurrentFlow::solve`].
     pub fn solve_watched(
         &self,
         topology: &Topology,
@@ -112,7 +117,7 @@ impl ConcurrentFlow {
     }
 }
 
-/// What the links of the hosts allow.
+/// The bound that the links of the hosts impose.
 fn host_bound(topology: &Topology, graph: &SwitchGraph, demand: &[Pair]) -> f64 {
     let mut flows = BTreeMap::<PortId, u32>::new();
     for pair in demand.iter().filter(|pair| pair.from != pair.to) {
@@ -124,15 +129,15 @@ fn host_bound(topology: &Topology, graph: &SwitchGraph, demand: &[Pair]) -> f64 
     shares.fold(f64::INFINITY, f64::min)
 }
 
-/// The demands of one switch.
+/// The demands from one switch.
 #[derive(Clone, Debug)]
 struct Source {
     switch: u32,
-    /// (switch, pairs).
+    /// Pairs (destination switch, number of host pairs).
     to: Vec<(u32, f64)>,
 }
 
-/// The pairs between different switches, counted by switches.
+/// Counts the pairs of hosts by their switches, without pairs at the same switch.
 fn by_source(graph: &SwitchGraph, demand: &[Pair]) -> Vec<Source> {
     let mut counts = BTreeMap::<u32, BTreeMap<u32, f64>>::new();
     for pair in demand {
@@ -145,7 +150,7 @@ fn by_source(graph: &SwitchGraph, demand: &[Pair]) -> Vec<Source> {
     counts.into_iter().map(|(switch, to)| Source { switch, to: to.into_iter().collect() }).collect()
 }
 
-/// An arc with a capacity that is not zero.
+/// An arc with a capacity above zero.
 #[derive(Clone, Copy, Debug)]
 struct Arc {
     from: u32,
@@ -157,16 +162,16 @@ struct Arc {
 
 #[derive(Clone, Debug)]
 struct Lengths {
-    /// The arcs from switch `s`: `arcs[first[s]..first[s + 1]]`.
+    /// The arcs from switch `s` are `arcs[first[s]..first[s + 1]]`.
     first: Vec<u32>,
     arcs: Vec<Arc>,
     distance: Vec<f64>,
-    /// The arc that a switch is reached by.
+    /// For each switch, the arc over which it was reached.
     via: Vec<u32>,
     /// Switches in the order in which they were reached.
     order: Vec<u32>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// What flows to a switch and on from it.
+    /// For each switch, the flow that ends at the switch or continues from there.
     through: Vec<f64>,
 }
 
@@ -193,26 +198,26 @@ impl Lengths {
         }
     }
 
-    /// The upper bound at the first lengths; none if a pair has no path.
+    /// The upper bound for the initial lengths; none if a pair has no path.
     fn rough_bound(&mut self, sources: &[Source]) -> Option<f64> {
         let distance: f64 = sources.iter().map(|source| self.distances(source)).sum();
         Some(self.volume() / distance).filter(|_| distance.is_finite())
     }
 
-    /// The sum of capacity times length.
+    /// Sum over all arcs of capacity times length.
     fn volume(&self) -> f64 {
         self.arcs.iter().map(|arc| arc.capacity * arc.length).sum()
     }
 
-    /// How many times its capacity the worst arc carries.
+    /// The largest ratio of flow to capacity of an arc.
     fn overload(&self) -> f64 {
         self.arcs.iter().map(|arc| arc.flow / arc.capacity).fold(0.0, f64::max)
     }
 
-    /// Sends `scale` for every pair; returns the sum of demand times a distance that is not above the one at
-    /// the end.
+    /// Sends `scale` for every pair; returns the sum of demand times distance, with lower bounds of the
+    /// distances at the end of the phase.
     fn phase(&mut self, sources: &[Source], scale: f64, step: f64) -> f64 {
-        // Only ratios of lengths matter; this keeps them in range.
+        // Only ratios of lengths matter; scaling keeps the lengths within the range of `f64`.
         let longest = self.arcs.iter().map(|arc| arc.length * arc.capacity).fold(0.0, f64::max);
         for arc in &mut self.arcs {
             arc.length /= longest;
@@ -250,7 +255,8 @@ impl Lengths {
         }
     }
 
-    /// Shortest paths from a source to all switches (Dijkstra); returns the sum of demand times distance.
+    /// Computes shortest paths from a source to all switches (Dijkstra); returns the sum of demand times
+    /// distance.
     fn distances(&mut self, source: &Source) -> f64 {
         self.distance.fill(f64::INFINITY);
         self.order.clear();

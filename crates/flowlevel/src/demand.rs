@@ -1,4 +1,4 @@
-//! Who sends to whom: the usual demands of routing studies, a list of pairs of hosts, one flow each.
+//! Common demands of routing studies: lists of pairs of hosts with one flow per pair.
 //!
 //! Random demands draw from PCG XSL RR 128/64 (O'Neill 2014), seeded by the caller.
 
@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use thiserror::Error;
 
-/// A flow's two hosts.
+/// The two hosts of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair {
     /// The sender.
@@ -18,17 +18,17 @@ pub struct Pair {
     pub to: NodeId,
 }
 
-/// Why a demand cannot be made.
+/// Reasons why a demand cannot be made.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum DemandError {
     /// There are fewer hosts (or switches with hosts) than the demand needs.
     #[error("this demand needs at least {needed} {what}; there are {given}")]
     TooFew {
-        /// Hosts, or switches with hosts.
+        /// The kind of nodes: hosts, or switches with hosts.
         what: &'static str,
-        /// How many are needed.
+        /// Number of nodes that the demand needs.
         needed: usize,
-        /// How many there are.
+        /// Number of nodes that exist.
         given: usize,
     },
     /// The exponent of a skewed demand is negative or not finite.
@@ -40,7 +40,7 @@ fn at_least(what: &'static str, given: usize, needed: usize) -> Result<(), Deman
     if given < needed { Err(DemandError::TooFew { what, needed, given }) } else { Ok(()) }
 }
 
-/// Every host sends to one host and receives from one, never itself: one random cycle through all of them
+/// Every host sends to one other host and receives from one other host: a random cycle through all hosts
 /// (Sattolo 1986).
 ///
 /// # Errors
@@ -52,7 +52,7 @@ pub fn permutation(hosts: &[NodeId], seed: u64) -> Result<Vec<Pair>, DemandError
 }
 
 /// All hosts of a switch send to the hosts of one other switch, in a random cycle of the switches. The i-th
-/// host sends to the i-th there, counted round where the other switch has fewer.
+/// host sends to the i-th host of the other switch, modulo its number of hosts.
 ///
 /// # Errors
 /// If fewer than two switches have hosts.
@@ -68,7 +68,7 @@ pub fn rack_permutation(graph: &SwitchGraph, seed: u64) -> Result<Vec<Pair>, Dem
     Ok(pairs.collect())
 }
 
-/// Every host sends to every other one.
+/// Every host sends to every other host.
 ///
 /// # Errors
 /// If there are fewer than two hosts.
@@ -78,10 +78,10 @@ pub fn all_to_all(hosts: &[NodeId]) -> Result<Vec<Pair>, DemandError> {
     Ok(pairs.filter(|pair| pair.from != pair.to).collect())
 }
 
-/// `senders` random hosts send to one other (incast).
+/// `senders` random hosts send to one other host (incast).
 ///
 /// # Errors
-/// If there are no more hosts than senders.
+/// If there are fewer than `senders` + 1 hosts.
 pub fn n_to_1(hosts: &[NodeId], senders: usize, seed: u64) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), senders.saturating_add(1))?;
     let mut drawn = hosts.to_vec();
@@ -89,11 +89,12 @@ pub fn n_to_1(hosts: &[NodeId], senders: usize, seed: u64) -> Result<Vec<Pair>, 
     Ok(drawn[1..].iter().map(|from| Pair { from: *from, to: drawn[0] }).collect())
 }
 
-/// Every host sends to one other host, drawn by Zipf's law: the k-th most popular of a random ranking with a
-/// probability proportional to k to the power of `-exponent`. With exponent zero all are alike.
+/// Every host sends to one other host, drawn by Zipf's law: the k-th most popular host of a random ranking
+/// has a probability proportional to k to the power of `-exponent`. With exponent zero all hosts are equally
+/// likely.
 ///
 /// # Errors
-/// If there are fewer than two hosts or the exponent is out of its bounds.
+/// If there are fewer than two hosts or the exponent is out of bounds.
 pub fn skewed(hosts: &[NodeId], exponent: f64, seed: u64) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), 2)?;
     if !exponent.is_finite() || exponent < 0.0 {
@@ -114,7 +115,7 @@ pub fn skewed(hosts: &[NodeId], exponent: f64, seed: u64) -> Result<Vec<Pair>, D
         let at: f64 = rng.random_range(0.0..total);
         ranking[cumulative.partition_point(|sum| *sum <= at).min(ranking.len() - 1)]
     };
-    // The most popular host has itself as its likeliest draw: it takes its turn with the second.
+    // The most popular host would most often draw itself; instead, it sends to the second most popular host.
     let second = |from: NodeId| if ranking[0] == from { ranking[1] } else { ranking[0] };
     let mut pairs = Vec::with_capacity(hosts.len());
     for from in hosts {

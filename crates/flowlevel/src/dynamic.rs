@@ -1,8 +1,8 @@
-//! Flows that come and go: completion times of a fluid model without packets.
+//! Computes completion times of flows that arrive and end, with a fluid model instead of packets.
 //!
-//! At any moment the rates are max-min fair among the flows under way. They change only when a flow starts or
-//! ends, and only for the flows that this reaches ([`Shares`]). Between two changes a flow drains at a constant rate, so
-//! its end is known. Left out: propagation delay, the time that rates need to settle.
+//! At any time the rates are max-min fair among the active flows. Rates change only when a flow starts or
+//! ends, and only for the flows affected ([`Shares`]). Between two changes a flow drains at a constant rate,
+//! so its end is known. Not modelled: propagation delay, and the convergence time of rates.
 
 use crate::{FlowError, Flows, Paths, Shares};
 use pauseframe_topology::watch::{Unwatched, Watch};
@@ -10,60 +10,62 @@ use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A flow that starts at some time and ends when all is sent, or at its stop.
+/// A flow that starts at a given time and ends when all bytes are sent, or at its stop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arrival {
-    /// When it starts.
+    /// Start time of the flow.
     pub start: Time,
-    /// What it sends.
+    /// Number of bytes to send.
     pub size: Bytes,
-    /// Its weight among others.
+    /// Weight of the flow relative to other flows.
     pub weight: f64,
-    /// The highest rate it can send at, if there is one.
+    /// Maximum rate of the flow, if limited.
     pub cap: Option<BitRate>,
-    /// When it ends in any case, if it does.
+    /// Time at which the flow ends even if bytes are left.
     pub stop: Option<Time>,
 }
 
-/// Entries of the queue of ends, most of them out of date, that are not worth a clearing.
+/// Minimum size of the end queue before outdated entries are removed.
 const ENDS_MIN: usize = 1024;
-/// And so many for each flow under way.
+/// Further entries of the end queue per active flow before outdated entries are removed.
 const ENDS_MOST: usize = 4;
 
-/// Where flows come from, in the order of their starts; it may react to their ends.
+/// A source of flows in the order of their starts; the source may react to the end of flows.
 pub trait Source {
-    /// When the next flow starts, if one is known. Asked again after every end.
+    /// Start of the next flow, if known; called again after every end of a flow.
     fn next_start(&self) -> Option<Time>;
-    /// The next flow, numbered on from 0; writes its ports into `path`, which is empty.
+    /// Returns the next flow; flows are numbered from 0. Writes the ports of the flow into `path`, which is
+    /// empty.
     fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival;
-    /// Flow `flow`, which took `path`, has ended at time `at` (seconds).
+    /// Reports that flow `flow` with path `path` has ended at time `at` (seconds).
     fn ended(&mut self, _flow: usize, _path: &[PortId], _at: f64) {}
 }
 
-/// What came of all flows.
+/// The result for all flows.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
-    /// When each has ended, in seconds since the start of the run; [`f64::INFINITY`] for one that has not.
+    /// For each flow, its end in seconds since the start of the run; [`f64::INFINITY`] if it has not ended.
     pub finish: Vec<f64>,
-    /// What each has left to send, in bits.
+    /// For each flow, the number of bits left to send.
     pub left: Vec<f64>,
-    /// The ports of each.
+    /// For each flow, its ports.
     pub paths: Paths,
-    /// What each was to send.
+    /// For each flow, its size.
     pub sizes: Vec<Bytes>,
-    /// When all this was so, in seconds.
+    /// Simulated time of this result in seconds.
     pub end: f64,
-    /// Whether somebody stopped it.
+    /// True if the caller stopped the computation.
     pub stopped: bool,
 }
 
-/// When each flow has sent all, in seconds since the start of the run; [`f64::INFINITY`] for one whose way is
-/// closed by a port without capacity.
+/// Computes the time at which each flow has sent all bytes, in seconds since the start of the run;
+/// [`f64::INFINITY`] for a flow whose path contains a port without capacity.
 ///
-/// `capacity` is bits per second by port. Ends within a part in 10^12 of each other count as one moment.
+/// `capacity` is in bits per second, indexed by port. Ends with a relative difference below 10^-12 count as
+/// simultaneous.
 ///
 /// # Errors
-/// If a number is out of its bounds, or there is not one path for each arrival.
+/// If a number is out of bounds, or the number of paths differs from the number of arrivals.
 pub fn completion_times(
     capacity: &[f64],
     paths: &Paths,
@@ -73,7 +75,7 @@ pub fn completion_times(
         return Err(FlowError::Length { what: "arrivals", given: arrivals.len(), flows: paths.len() });
     }
     let weights: Vec<f64> = arrivals.iter().map(|arrival| arrival.weight).collect();
-    // All mistakes are found here, so that none turns up in the middle.
+    // Check all inputs here, so that no error occurs during the simulation.
     Flows { paths, weights: Some(&weights), caps: None }.check(capacity)?;
     let mut order: Vec<u32> = (0..arrivals.len() as u32).collect();
     order.sort_by_key(|flow| arrivals[*flow as usize].start);
@@ -86,7 +88,7 @@ pub fn completion_times(
     Ok(finish)
 }
 
-/// Flows that are known in full.
+/// Flows that are completely known in advance.
 struct Listed<'a> {
     paths: &'a Paths,
     arrivals: &'a [Arrival],
@@ -107,10 +109,10 @@ impl Source for Listed<'_> {
     }
 }
 
-/// Follows the flows of `source` until all are over, or until time `until`.
+/// Simulates the flows of `source` until all have ended, or until time `until`.
 ///
 /// # Errors
-/// If a number is out of its bounds.
+/// If a number is out of bounds.
 pub fn simulate(
     capacity: &[f64],
     source: &mut dyn Source,
@@ -142,36 +144,37 @@ pub fn simulate(
     Ok(fluid.outcome(end, false))
 }
 
-/// A flow under way.
+/// An active flow.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     flow: u32,
-    /// Bits left at time `since`.
+    /// Number of bits left at time `since`.
     left: f64,
     rate: f64,
     since: f64,
-    /// When it ends at this rate; infinite for a slot without a flow.
+    /// Time at which the flow ends at this rate; infinite for a slot without a flow.
     due: f64,
 }
 
-/// (seconds, flow, slot), the soonest first. Not negative, so the bits of the seconds are in the same order.
+/// Tuples (seconds, flow, slot), the earliest first. Seconds are not negative, so comparing their bits
+/// compares the seconds.
 type Queue = BinaryHeap<Reverse<(u64, u32, u32)>>;
 
 #[derive(Debug)]
 struct Fluid {
     shares: Shares,
-    /// By slot of `shares`.
+    /// Progress of the flow in each slot of `shares`.
     progress: Vec<Progress>,
-    /// By flow.
+    /// Path of each flow.
     paths: Paths,
     sizes: Vec<Bytes>,
     finish: Vec<f64>,
     left: Vec<f64>,
-    /// How many flows have ended.
+    /// Number of flows that have ended.
     ended: u64,
-    /// Some may have ended before.
+    /// Stop times of flows; some flows may have ended before.
     stops: Queue,
-    /// Out of date where it is not the flow's due time any more.
+    /// End times of flows; an entry is outdated if it differs from the flow's `due`.
     ends: Queue,
     path: Vec<PortId>,
 }
@@ -287,7 +290,7 @@ impl Fluid {
         Ok(())
     }
 
-    /// Gives new rates to all flows that what started and ended changes.
+    /// Computes new rates for all flows that the started and ended flows affect.
     fn share_again(&mut self, now: f64) {
         let Fluid { shares, progress, ends, .. } = self;
         shares.settle(|slot, rate| {
@@ -314,7 +317,7 @@ impl Progress {
         }
     }
 
-    /// From `now` on at this rate; returns when the flow is due.
+    /// Sets the rate from `now` on; returns the time at which the flow ends.
     fn change_rate(&mut self, rate: f64, now: f64) -> f64 {
         self.drain_until(now);
         (self.rate, self.since) = (rate, now);

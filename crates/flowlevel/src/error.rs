@@ -1,52 +1,52 @@
-//! What can be wrong with flows and links.
+//! Errors in the properties of flows and links.
 
 use thiserror::Error;
 
-/// Why rates cannot be given.
+/// Reasons why rates cannot be computed.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum FlowError {
-    /// A path uses a port that has no capacity.
+    /// A path contains a port without a capacity.
     #[error("flow {flow} uses port {port}; there are only {ports}")]
     UnknownPort {
-        /// The flow.
+        /// Index of the flow.
         flow: usize,
-        /// The port.
+        /// Number of the port.
         port: u32,
-        /// How many ports have a capacity.
+        /// Number of ports that have a capacity.
         ports: usize,
     },
     /// A capacity is negative or not finite.
     #[error("the capacity of port {port} is {value}; it must be finite and not negative")]
     Capacity {
-        /// The port.
+        /// Number of the port.
         port: usize,
-        /// What was given, bits per second.
+        /// The capacity that was given, in bits per second.
         value: f64,
     },
     /// A weight is not a positive number.
     #[error("the weight of flow {flow} is {value}; it must be finite and more than zero")]
     Weight {
-        /// The flow.
+        /// Index of the flow.
         flow: usize,
-        /// What was given.
+        /// The weight that was given.
         value: f64,
     },
     /// A rate cap is negative or not a number.
     #[error("the rate cap of flow {flow} is {value}; it must not be negative")]
     Cap {
-        /// The flow.
+        /// Index of the flow.
         flow: usize,
-        /// What was given, bits per second.
+        /// The cap that was given, in bits per second.
         value: f64,
     },
-    /// A list does not have one entry for each flow.
+    /// The length of a list differs from the number of flows.
     #[error("there are {given} {what} for {flows} flows")]
     Length {
-        /// What the list holds.
+        /// The meaning of the list's entries.
         what: &'static str,
-        /// How many entries it has.
+        /// Number of entries in the list.
         given: usize,
-        /// How many flows there are.
+        /// Number of flows.
         flows: usize,
     },
 }

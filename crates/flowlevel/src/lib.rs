@@ -1,13 +1,13 @@
 //! Flow rates and completion times without packets.
 //!
-//! A [`demand`] says who sends to whom, [`routes`] give every flow its ports on a topology, [`MaxMin`] shares
-//! the links among flows that stay, [`Shares`] among flows that come and go, whose completion times
-//! [`completion_times`] finds.
-//! [`ConcurrentFlow`] bounds what any routing could do for the same demand, and [`Report`] sums up.
+//! A [`demand`] defines the pairs of hosts that communicate, and [`routes`] give every flow its ports on a
+//! topology. [`MaxMin`] shares the links among permanent flows, [`Shares`] among flows that arrive and end;
+//! [`completion_times`] finds the ends of such flows. [`ConcurrentFlow`] bounds the rates under any routing
+//! of the same demand, and [`Report`] summarises rates.
 //!
-//! A link is one direction here, named by its [`PortId`]: a host's uplink and
-//! downlink are links like all others. Rates are `f64` bits per second. Left out: queues, round-trip times,
-//! slow start, headers; every flow always has its fair share at once.
+//! In this crate a link is one direction, named by its [`PortId`]: a host's uplink and downlink are two
+//! ordinary links. Rates are `f64` in bits per second. Not modelled: queues, round-trip times, slow start,
+//! headers; every flow always has its fair share immediately.
 
 mod concurrent_flow;
 pub mod demand;
@@ -30,7 +30,7 @@ pub use shares::Shares;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Id, LinkId, PortId};
 
-/// What each port can send, in bits per second, by [`PortId`].
+/// The rate of each port in bits per second, indexed by [`PortId`].
 pub fn capacities(topology: &Topology) -> Vec<f64> {
     let port = |index: usize| PortId::of_link(LinkId::from_index(index / 2), index % 2);
     (0..topology.port_count()).map(|index| topology.channel(port(index)).rate.0 as f64).collect()

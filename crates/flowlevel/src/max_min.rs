@@ -1,32 +1,33 @@
 //! Max-min fair rates by water-filling (Bertsekas and Gallager, Data Networks, 1987, chapter 6).
 //!
 //! The rates of all flows rise together, each in proportion to its weight, until a link is full or a flow
-//! reaches its cap; what stopped stays, the others rise on. The link that fills next is the one with the
-//! smallest share, capacity left by the sum of the weights that still rise. Shares only grow while flows stop,
-//! so a heap may hold old ones: a link that comes out with an old share goes back with its new one.
+//! reaches its cap. The flows on that link, or the capped flow, keep their rates; the other rates rise on.
+//! The link that fills next has the smallest share: its remaining capacity divided by the sum of the weights
+//! of its rising flows. Shares only grow while flows stop, so the heap may contain outdated shares: a link
+//! with an outdated share is reinserted with its current share.
 //!
-//! Exact but for rounding: a link's share loses digits where weights of flows on it differ by more than about
-//! six powers of ten.
+//! The result is exact except for rounding: a link's share loses digits if the weights of its flows differ by
+//! a factor above 10^6.
 
 use crate::{FlowError, Paths};
 use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Flows that always have something to send.
+/// Flows that always have data to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Flows<'a> {
-    /// The ports of each flow. A flow that crosses a port twice loads it twice.
+    /// The ports of each flow. A flow that crosses a port twice loads the port twice.
     pub paths: &'a Paths,
-    /// The weight of each flow; all equal, where there is no list.
+    /// The weight of each flow; without a list, all weights are equal.
     pub weights: Option<&'a [f64]>,
-    /// The highest rate of each flow in bits per second, [`f64::INFINITY`] for none; no caps at all, where
-    /// there is no list.
+    /// The maximum rate of each flow in bits per second, [`f64::INFINITY`] for no cap; without a list, no
+    /// flow has a cap.
     pub caps: Option<&'a [f64]>,
 }
 
 impl<'a> Flows<'a> {
-    /// Flows of equal weight without caps.
+    /// Makes flows of equal weight without caps.
     pub fn equal(paths: &'a Paths) -> Flows<'a> {
         Flows { paths, weights: None, caps: None }
     }
@@ -67,49 +68,52 @@ impl<'a> Flows<'a> {
     }
 }
 
-/// What is still to be shared at a link.
+/// The state of a link while rates rise.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     left: f64,
-    /// The sum of the weights of the flows that still rise, and how many times they cross the link.
+    /// The sum of the weights of the link's rising flows, and the number of times that these flows cross the
+    /// link.
     weight: f64,
     rising: u32,
 }
 
 impl Link {
-    /// The water level at which the link is full.
+    /// The water level (rate divided by weight) at which the link is full.
     #[inline]
     fn share(&self) -> f64 {
         self.left.max(0.0) / self.weight
     }
 }
 
-/// The solver; it keeps its memory between calls.
+/// The solver; it reuses its memory between calls.
 #[derive(Clone, Debug, Default)]
 pub struct MaxMin {
     links: Vec<Link>,
-    /// The flows that cross link `l`: `flows[first[l]..first[l + 1]]`.
+    /// The flows that cross link `l` are `flows[first[l]..first[l + 1]]`.
     first: Vec<u32>,
     flows: Vec<u32>,
-    /// (share, link), the smallest first. Not negative, so their bits are in the same order.
+    /// Pairs (share, link), the smallest share first. Shares are not negative, so comparing their bits
+    /// compares the shares.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// (water level at which the cap is reached, flow), descending: the next one is the last.
+    /// Pairs (water level at which the cap is reached, flow), in descending order, so that the last pair
+    /// comes next.
     caps: Vec<(u64, u32)>,
     stopped: Vec<bool>,
 }
 
-/// What stops next; a link with the water level.
+/// The flow or link that stops next; a link with its water level.
 enum Stop {
     Link(u32, f64),
     Flow(u32),
 }
 
 impl MaxMin {
-    /// The rate of each flow in bits per second, given what each port can send. A flow that nothing limits has
-    /// [`f64::INFINITY`].
+    /// Computes the rate of each flow in bits per second for the given capacities of the ports. A flow
+    /// without any limit has the rate [`f64::INFINITY`].
     ///
     /// # Errors
-    /// If a number is out of its bounds or a path uses a port without a capacity.
+    /// If a number is out of bounds or a path uses a port without a capacity.
     pub fn solve(&mut self, capacity: &[f64], flows: Flows) -> Result<Vec<f64>, FlowError> {
         flows.check(capacity)?;
         self.index(capacity, flows);
@@ -131,7 +135,7 @@ impl MaxMin {
         Ok(rates)
     }
 
-    /// Prepares links, the flows of each link, caps and the heap.
+    /// Initialises the links, the flows of each link, the caps and the heap.
     fn index(&mut self, capacity: &[f64], flows: Flows) {
         self.links.clear();
         self.links.extend(capacity.iter().map(|left| Link { left: *left, weight: 0.0, rising: 0 }));
@@ -143,7 +147,8 @@ impl MaxMin {
                 link.rising += 1;
             }
         }
-        // Each row is filled from its end, so that `first` holds the starts when all is in place.
+        // Each row of flow indices is filled from its end, so that `first` finally contains the starts of the
+        // rows.
         self.first.clear();
         let ends = self.links.iter().scan(0, |end, link| {
             *end += link.rising;
@@ -166,12 +171,12 @@ impl MaxMin {
         self.stopped.resize(flows.paths.len(), false);
         self.caps.clear();
         let caps = flows.caps.unwrap_or(&[]).iter().enumerate().filter(|(_, cap)| cap.is_finite());
-        // Adding zero turns -0 into 0, whose bits are in order.
+        // Adding zero converts -0 to 0, whose bits compare correctly.
         self.caps.extend(caps.map(|(flow, cap)| ((cap / flows.weight(flow) + 0.0).to_bits(), flow as u32)));
         self.caps.sort_unstable_by_key(|cap| Reverse(*cap));
     }
 
-    /// The link or capped flow that stops at the lowest level; none when all have stopped.
+    /// The link or capped flow that stops at the lowest level; none if all flows have stopped.
     fn next_stop(&mut self) -> Option<Stop> {
         while self.caps.last().is_some_and(|(_, flow)| self.stopped[*flow as usize]) {
             self.caps.pop();
@@ -181,7 +186,7 @@ impl MaxMin {
                 return self.caps.pop().map(|(_, flow)| Stop::Flow(flow));
             };
             let Reverse((key, at)) = *top;
-            // The key is not above the link's share, so no link stops below it.
+            // The heap key does not exceed the link's share, so no link fills below the key.
             if let Some((_, flow)) = self.caps.pop_if(|(level, _)| *level <= key) {
                 return Some(Stop::Flow(flow));
             }

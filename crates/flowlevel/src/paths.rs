@@ -1,11 +1,11 @@
-//! The ports that flows take, all in one array (compressed sparse rows).
+//! The ports on the paths of all flows, in one array (compressed sparse rows).
 
 use pauseframe_units::PortId;
 
-/// A path for each flow. A path may be empty: that flow uses no link.
+/// The path of each flow. A path may be empty; its flow then uses no link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paths {
-    /// Flow `f` takes `ports[first[f]..first[f + 1]]`.
+    /// The ports of flow `f` are `ports[first[f]..first[f + 1]]`.
     first: Vec<u32>,
     ports: Vec<PortId>,
 }
@@ -17,7 +17,7 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// No flows.
+    /// Makes an empty list of paths.
     pub fn new() -> Paths {
         Paths::default()
     }
@@ -31,23 +31,23 @@ impl Paths {
         self.first.push(u32::try_from(self.ports.len()).expect("all paths together have below 2^32 ports"));
     }
 
-    /// Forgets all flows and keeps the memory.
+    /// Removes all flows and keeps the memory.
     pub fn clear(&mut self) {
         self.first.truncate(1);
         self.ports.clear();
     }
 
-    /// How many flows there are.
+    /// Number of flows.
     pub fn len(&self) -> usize {
         self.first.len() - 1
     }
 
-    /// Whether there are none.
+    /// True if there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The ports of a flow, in the order of its way.
+    /// The ports of a flow, in the order of its path.
     #[inline]
     pub fn of(&self, flow: usize) -> &[PortId] {
         &self.ports[self.first[flow] as usize..self.first[flow + 1] as usize]
@@ -58,7 +58,7 @@ impl Paths {
         (0..self.len()).map(|flow| self.of(flow))
     }
 
-    /// How many ports all paths have together.
+    /// Total number of ports on all paths.
     pub fn hops(&self) -> usize {
         self.ports.len()
     }

@@ -1,23 +1,23 @@
-//! What a set of rates amounts to.
+//! Summarises the rates of flows.
 
 use crate::Paths;
 
-/// Rates of flows and what they make of the links.
+/// Rates of flows and the resulting load of the links.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// The rate of each flow, bits per second.
+    /// The rate of each flow in bits per second.
     pub rates: Vec<f64>,
-    /// The part of each port's capacity that is used, by port; 0 where there is no capacity.
+    /// For each port, the fraction of its capacity in use; 0 for a port without capacity.
     pub utilisation: Vec<f64>,
-    /// The sum of all rates over the number of hosts, bits per second.
+    /// The sum of all rates divided by the number of hosts, in bits per second.
     pub throughput: f64,
 }
 
 impl Report {
-    /// Sums up `rates` of flows on `paths` for so many hosts.
+    /// Summarises `rates` of flows on `paths` for `hosts` hosts.
     ///
     /// # Panics
-    /// If there is not one rate for each path, or a path uses a port without a capacity.
+    /// If the number of rates differs from the number of paths, or a path uses a port without a capacity.
     pub fn new(capacity: &[f64], paths: &Paths, rates: Vec<f64>, hosts: usize) -> Report {
         assert!(rates.len() == paths.len(), "{} rates for {} paths", rates.len(), paths.len());
         let mut used = vec![0.0; capacity.len()];
@@ -32,14 +32,14 @@ impl Report {
         Report { rates, utilisation, throughput }
     }
 
-    /// The rate that `p` percent of the flows do not exceed; none without flows.
+    /// The rate that `p` percent of the flows do not exceed; none if there are no flows.
     pub fn rate_percentile(&self, p: f64) -> Option<f64> {
         percentile(&self.rates, p)
     }
 }
 
-/// The smallest value that at least `p` percent of all values do not exceed (nearest rank, no interpolation);
-/// the smallest of all for `p` = 0. None without values.
+/// The smallest value such that at least `p` percent of all values do not exceed it (nearest rank, no
+/// interpolation); the minimum for `p` = 0; none if there are no values.
 pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

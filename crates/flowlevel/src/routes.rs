@@ -1,4 +1,4 @@
-//! Which path each flow takes on a topology: by equal-cost multi-path, or by the VLANs of a plan.
+//! Assigns a path on a topology to each flow: by equal-cost multi-path, or by the VLANs of a plan.
 
 use crate::Paths;
 use crate::demand::Pair;
@@ -10,24 +10,25 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use thiserror::Error;
 
-/// How a flow's VLAN is chosen among those that [`Routes`] offer to its pair of hosts.
+/// The rule that chooses a flow's VLAN among the VLANs that [`Routes`] offer to its pair of hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VlanChoice {
-    /// Any, with equal probability.
+    /// A random VLAN, with equal probability.
     Random,
-    /// Two are drawn and the less loaded one is taken, flow by flow.
+    /// The less loaded of two random VLANs, flow by flow.
     BestOfTwo,
-    /// The least loaded of all, flow by flow; in each further pass every flow chooses again, given all others.
+    /// The least loaded VLAN, flow by flow; in each further pass every flow chooses again, given the choices
+    /// of all other flows.
     LeastLoaded {
-        /// How many times each flow chooses, at least once.
+        /// Number of passes, at least one.
         passes: usize,
     },
 }
 
-/// Why a flow has no path.
+/// Reasons why a flow has no path.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PathError {
-    /// No VLAN serves the pair.
+    /// No VLAN serves the pair of hosts.
     #[error("no VLAN of the plan serves packets from {from:?} to {to:?}")]
     NoVlan {
         /// The name of the source.
@@ -35,13 +36,13 @@ pub enum PathError {
         /// The name of the destination.
         to: String,
     },
-    /// The tables lead nowhere.
+    /// The tables do not deliver the packets.
     #[error(transparent)]
     Route(#[from] RouteError),
 }
 
-/// One shortest path for each flow, with a random next hop at every switch, as a perfect hash of its headers
-/// would choose (RFC 2992).
+/// Assigns one shortest path to each flow, with a random next hop at every switch, as a perfect hash of the
+/// flow's headers would choose (RFC 2992).
 ///
 /// # Panics
 /// If a pair names a node that is not a host.
@@ -55,15 +56,15 @@ pub fn ecmp(topology: &Topology, hops: &NextHops, demand: &[Pair], seed: u64) ->
     paths
 }
 
-/// VLANs to choose from, and where they lead.
+/// The VLANs that flows can choose, with their routes.
 pub trait Routes: std::fmt::Debug {
-    /// The VLANs (by position) offered to packets from one host to another, into `out`.
+    /// Writes the VLANs (by index) offered to packets from one host to another into `out`.
     fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>);
 
-    /// The ports of the route in one of them, into `out`.
+    /// Writes the ports of the route in one of these VLANs into `out`.
     ///
     /// # Errors
-    /// If it leads nowhere.
+    /// If the route does not reach the destination.
     fn route(
         &self,
         topology: &Topology,
@@ -89,12 +90,12 @@ impl<R: Routes + ?Sized> Routes for &R {
     }
 }
 
-/// A plan, and what it offers.
+/// A plan with the VLANs that it offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned<'a> {
     /// The tables.
     pub tables: &'a ForwardingTables,
-    /// The VLANs of each pair.
+    /// The VLANs offered to each pair of hosts.
     pub sets: &'a VlanSets,
 }
 
@@ -115,7 +116,7 @@ impl Routes for Planned<'_> {
     }
 }
 
-/// Tables from a file; they offer the VLANs of the shortest routes, and those with some links more.
+/// Tables from a file, which offer the VLANs with the shortest routes and with slightly longer routes.
 #[derive(Debug)]
 pub struct Imported<'a> {
     tables: &'a Tables,
@@ -124,7 +125,7 @@ pub struct Imported<'a> {
 }
 
 impl<'a> Imported<'a> {
-    /// Routes may have `slack` links more than the shortest of any VLAN.
+    /// Offers routes with up to `slack` links more than the shortest route of any VLAN.
     pub fn new(tables: &'a Tables, slack: usize) -> Imported<'a> {
         let slack = u16::try_from(slack).unwrap_or(u16::MAX);
         Imported { tables, lengths: RouteLengths::new(tables), slack }
@@ -155,7 +156,7 @@ fn no_vlan(topology: &Topology, pair: Pair) -> PathError {
     PathError::NoVlan { from, to }
 }
 
-/// The path of each flow and the VLAN (by position) that it took.
+/// The path of each flow, and the VLAN (by index) of the path.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// The paths.
@@ -164,10 +165,11 @@ pub struct Chosen {
     pub vlans: Vec<u16>,
 }
 
-/// One path for each flow through the tables of a plan, in a VLAN that `sets` offers to its pair.
+/// Assigns one path through the tables of a plan to each flow, in a VLAN that `sets` offers to the flow's
+/// pair.
 ///
 /// # Errors
-/// If no VLAN serves a pair or the tables lead nowhere.
+/// If no VLAN serves a pair or the tables do not deliver its packets.
 ///
 /// # Panics
 /// If a pair names a node that is not a host.
@@ -182,10 +184,10 @@ pub fn planned(
     Ok(chosen(topology, &Planned { tables, sets }, demand, choice, seed)?.paths)
 }
 
-/// One path for each flow, in a VLAN that `routes` offer to its pair.
+/// Assigns one path to each flow, in a VLAN that `routes` offer to the flow's pair.
 ///
 /// # Errors
-/// If no VLAN serves a pair or the tables lead nowhere.
+/// If no VLAN serves a pair or the tables do not deliver its packets.
 ///
 /// # Panics
 /// If a pair names a node that is not a host.
@@ -213,27 +215,29 @@ pub fn chosen(
     Ok(chosen)
 }
 
-/// Chooses flow by flow and remembers the load.
+/// Chooses VLANs flow by flow and keeps track of the load.
 ///
-/// The load of a port is the number of flows on it over its rate; a path is as loaded as its worst port
-/// between switches, and of two alike the one with the smaller sum is better.
+/// The load of a port is its number of flows divided by its rate. The load of a path is the largest load of
+/// its ports between switches; of two paths with equal load, the path with the smaller sum of loads is
+/// preferred.
 #[derive(Debug)]
 pub struct Chooser<'a, R> {
     topology: &'a Topology,
     routes: R,
     choice: VlanChoice,
     rng: Pcg64,
-    /// What one flow adds to the load of each port.
+    /// The load that one flow adds to each port.
     per_flow: Vec<f64>,
     load: Vec<f64>,
     offered: Vec<u16>,
-    /// The path chosen last, and one to compare it with.
+    /// The path chosen last, and a path to compare with it.
     best: Vec<PortId>,
     path: Vec<PortId>,
 }
 
 impl<'a, R: Routes> Chooser<'a, R> {
-    /// Without any load yet. Of `choice`, passes after the first are for those who call [`Chooser::leave`].
+    /// Makes a chooser without load. Passes of `choice` after the first pass require calls of
+    /// [`Chooser::leave`].
     pub fn new(topology: &'a Topology, routes: R, choice: VlanChoice, seed: u64) -> Chooser<'a, R> {
         Chooser {
             topology,
@@ -248,10 +252,10 @@ impl<'a, R: Routes> Chooser<'a, R> {
         }
     }
 
-    /// VLAN and path of a new flow, which loads that path from now on.
+    /// Chooses VLAN and path of a new flow, and adds the flow to the load of the path.
     ///
     /// # Errors
-    /// If no VLAN serves the pair or the tables lead nowhere.
+    /// If no VLAN serves the pair or the tables do not deliver its packets.
     pub fn choose(&mut self, pair: Pair) -> Result<(u16, &[PortId]), PathError> {
         self.routes.offered(pair.from, pair.to, &mut self.offered);
         if self.offered.is_empty() {
@@ -259,7 +263,7 @@ impl<'a, R: Routes> Chooser<'a, R> {
         }
         let count = self.offered.len();
         let drawn = self.rng.random_range(0..count);
-        // The VLANs to compare, as places to go on from the one drawn.
+        // The VLANs to compare, as steps from the VLAN that was drawn.
         let (tries, step) = match self.choice {
             VlanChoice::LeastLoaded { .. } => (count, 1),
             VlanChoice::BestOfTwo if count > 1 => (2, self.rng.random_range(1..count)),
@@ -274,7 +278,7 @@ impl<'a, R: Routes> Chooser<'a, R> {
                 least = Some((load, vlan));
                 std::mem::swap(&mut self.path, &mut self.best);
             }
-            // Within a switch all VLANs are alike.
+            // Between hosts at the same switch, all VLANs are equivalent.
             if self.best.len() <= 2 {
                 break;
             }
@@ -285,15 +289,15 @@ impl<'a, R: Routes> Chooser<'a, R> {
         Ok((least.map_or(0, |(_, vlan)| vlan), &self.best))
     }
 
-    /// A flow on `path` is over, or chooses again.
+    /// Removes a flow on `path` from the load, when the flow ends or chooses again.
     pub fn leave(&mut self, path: &[PortId]) {
         for port in path {
             self.load[port.0 as usize] -= self.per_flow[port.0 as usize];
         }
     }
 
-    /// The load of the worst port between switches with this flow added, and the sum of all of them. The links
-    /// at the hosts are the same in every VLAN.
+    /// The largest load of a port between switches if this flow is added, and the sum of these loads. The
+    /// links of the hosts are the same in every VLAN.
     fn load_of(&self, path: &[PortId]) -> (f64, f64) {
         let fabric = path.get(1..path.len().saturating_sub(1)).unwrap_or(&[]);
         let loads = fabric.iter().map(|port| {

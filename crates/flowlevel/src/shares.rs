@@ -1,53 +1,58 @@
-//! Max-min fair rates of flows that come and go, each change at the cost of what it changes.
+//! Max-min fair rates of flows that arrive and end; a change costs time only for the flows and ports that it
+//! affects.
 //!
-//! Rates are max-min fair if every flow has a bottleneck: a port that is full and where no flow has more for its weight,
-//! or its own cap (Bertsekas and Gallager, Data Networks, 1987, chapter 6). So between changes every port has a level, the rate
-//! over weight of the flows that it holds, infinite where it is not full; a flow is at the lowest level of its path.
+//! Rates are max-min fair if every flow has a bottleneck: its own cap, or a full port on which no other flow
+//! has a larger ratio of rate to weight (Bertsekas and Gallager, Data Networks, 1987, chapter 6). So between
+//! changes every port has a level: the ratio of rate to weight of the flows that it limits, infinite if the
+//! port is not full. The level of a flow is the lowest level on its path.
 //!
-//! A change opens the ports of what came or went, and the water rises once more, but only in open ports; all others keep
-//! their level. A flow that stops below its former level opens the ports that were full with it. A flow whose
-//! bottleneck is not full at the former level any more rises on, and opens its path. Both ports and flows beyond can change
-//! above the present water only, so one pass from the bottom up is enough, and it reaches no further than the change does
-//! (the bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
+//! A change opens the ports of the flows that arrived or ended. After a change the water level rises again
+//! from zero, but only in open ports; all other ports keep their level. A flow that stops below its former
+//! level opens the ports that were full with the flow. A flow whose bottleneck is no longer full at the
+//! former level rises on, and opens the ports of its path. Ports and flows that are reached later can change
+//! only above the present water level, so one pass with rising level is enough, and it visits only what
+//! changes (the bottleneck structure of Ros-Giralt et al., POMACS 3(3), 2019).
 //!
-//! Levels that differ by less than a part in 10^12 count as one: else rounding would pass through the whole network.
+//! Levels with a relative difference below 10^-12 count as equal; otherwise rounding errors would propagate
+//! through the whole network.
 
 use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Levels this near are one.
+/// Relative difference below which two levels count as equal.
 const TIE: f64 = 1e-12;
-/// A flow and its bottleneck are this near.
+/// Relative difference below which a flow counts as limited by a port.
 const NEAR: f64 = 4.0 * TIE;
 
-/// Flows under way on a network, and their rates.
+/// The active flows on a network, and their rates.
 ///
-/// Flows are named by slots, which are used again once a flow is gone.
+/// Slots identify flows; the slot of an ended flow is reused.
 #[derive(Debug)]
 pub struct Shares {
     ports: Vec<Port>,
     flows: Vec<Flow>,
     free: Vec<u32>,
-    /// Ports to look at, because of what came, went or began to rise.
+    /// Ports whose fill level must be recomputed, because a flow arrived, ended or began to rise.
     due: Vec<u32>,
-    /// Flows that are not `Kept`.
+    /// Flows whose state is not `Kept`.
     touched: Vec<u32>,
-    /// Ports that are not `Settled`.
+    /// Ports whose state is not `Settled`.
     opened: Vec<u32>,
-    /// What happens as the water rises, the lowest first.
+    /// Events while the water level rises, the lowest level first.
     events: Events,
 }
 
-/// By the bits of the levels, which are in order since no level is negative.
+/// Events sorted by the bits of their levels; levels are not negative, so comparing their bits compares the
+/// levels.
 type Events = BinaryHeap<Reverse<(u64, Event)>>;
 
-/// What happens at a level; at equal levels in this order.
+/// Events at a water level; at equal levels they occur in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// A port may be full.
+    /// A port may be full at this level.
     Fill(u32),
-    /// A rising flow is at its cap.
+    /// A rising flow has reached its cap.
     Cap(u32),
     /// An open port is not full at its former level.
     Release(u32),
@@ -56,25 +61,26 @@ enum Event {
 #[derive(Clone, Debug)]
 struct Port {
     capacity: f64,
-    /// Of the flows that it holds, [`f64::INFINITY`] where there are none.
+    /// The level of the flows that the port limits, [`f64::INFINITY`] if it limits no flow.
     level: f64,
     state: PortState,
     is_due: bool,
-    /// The level of its event, which is not above the one where it fills; other events are out of date.
+    /// The level of the port's valid `Fill` event, at most the level where the port fills; other events are
+    /// outdated.
     fill: u64,
-    /// The flows that cross it, each as often as it does.
+    /// The flows that cross the port; a flow that crosses it twice is listed twice.
     flows: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PortState {
-    /// As before.
+    /// The port has not changed.
     Settled,
-    /// It may fill at another level; its former one, if it had one, is above the water.
+    /// The port may fill at another level; its former level, if any, is above the water level.
     Open,
-    /// Open, and not full at its former level.
+    /// The port is open and not full at its former level.
     Released,
-    /// Full at its new level.
+    /// The port is full at its new level.
     Full,
 }
 
@@ -82,26 +88,26 @@ enum PortState {
 struct Flow {
     path: Vec<PortId>,
     weight: f64,
-    /// The level at its cap.
+    /// The level at which the flow reaches its cap.
     cap: f64,
     level: f64,
-    /// The level before this change, negative for a new flow.
+    /// The level before this change; negative for a new flow.
     before: f64,
     state: FlowState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlowState {
-    /// At its former level, for all that is known.
+    /// The flow keeps its former level, unless an event changes it.
     Kept,
-    /// Above the water.
+    /// The rate of the flow rises with the water level.
     Rising,
-    /// At its new level.
+    /// The flow has its new level.
     Fixed,
 }
 
 impl Shares {
-    /// A network without flows; `capacity` in bits per second by port.
+    /// Makes a network without flows; `capacity` is in bits per second, indexed by port.
     pub fn new(capacity: &[f64]) -> Shares {
         let port = |capacity: &f64| Port {
             capacity: *capacity,
@@ -122,8 +128,9 @@ impl Shares {
         }
     }
 
-    /// A new flow; its slot. A flow that crosses a port twice loads it twice. The weight is above 0, the cap, in bits per
-    /// second, [`f64::INFINITY`] for none. It has no rate until the next call of [`Shares::settle`].
+    /// Adds a flow and returns its slot. A flow that crosses a port twice loads the port twice. The weight
+    /// must be positive; the cap is in bits per second, [`f64::INFINITY`] for none. The flow has no rate
+    /// until the next call of [`Shares::settle`].
     ///
     /// # Panics
     /// If the path uses a port without a capacity.
@@ -136,7 +143,7 @@ impl Shares {
         }
         let flow = &mut self.flows[slot as usize];
         flow.path.extend_from_slice(path);
-        // Adding zero turns -0 into 0, whose bits are in order.
+        // Adding zero converts -0 to 0, whose bits compare correctly.
         (flow.weight, flow.cap, flow.before) = (weight, cap / weight + 0.0, -1.0);
         for port in path {
             self.ports[port.0 as usize].flows.push(slot);
@@ -151,12 +158,12 @@ impl Shares {
         slot
     }
 
-    /// How many ports there are.
+    /// Number of ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// A flow is gone. Its slot may be given to another one.
+    /// Removes a flow; the slot of the flow may be reused.
     pub fn remove(&mut self, slot: u32) {
         let state = std::mem::replace(&mut self.flows[slot as usize].state, FlowState::Kept);
         if state != FlowState::Kept {
@@ -174,8 +181,8 @@ impl Shares {
         self.free.push(slot);
     }
 
-    /// Shares again after what came and went; `changed(slot, rate)` hears of every flow that has a new rate, in bits per
-    /// second. A flow that nothing limits has [`f64::INFINITY`].
+    /// Recomputes the rates after flows arrived or ended; calls `changed(slot, rate)` for every flow with a
+    /// new rate, in bits per second. A flow without any limit has the rate [`f64::INFINITY`].
     pub fn settle(&mut self, mut changed: impl FnMut(u32, f64)) {
         self.look(0.0);
         while let Some(Reverse((level, event))) = self.events.pop() {
@@ -203,7 +210,7 @@ impl Shares {
         }
     }
 
-    /// A flow is above the water from now on.
+    /// Lets a flow rise with the water level.
     fn rise(&mut self, slot: u32) {
         let Shares { flows, ports, .. } = self;
         let flow = &mut flows[slot as usize];
@@ -223,7 +230,7 @@ impl Shares {
         }
     }
 
-    /// A port has room that it had not. Nothing follows if it was not full.
+    /// Opens a port that has gained free capacity; nothing changes if the port was not full.
     fn loosen(&mut self, port: PortId) {
         let entry = &mut self.ports[port.0 as usize];
         if entry.state == PortState::Settled && entry.level.is_finite() {
@@ -234,7 +241,7 @@ impl Shares {
         }
     }
 
-    /// Says of the ports that are due at which level they may fill.
+    /// For ports marked as due, computes the water level at which they may fill.
     fn look(&mut self, water: f64) {
         while let Some(port) = self.due.pop() {
             let entry = &mut self.ports[port as usize];
@@ -253,7 +260,7 @@ impl Shares {
         }
     }
 
-    /// The water is at the level where this port was expected to fill.
+    /// Handles the event that the water reaches the level at which this port was expected to fill.
     fn fill(&mut self, port: u32, key: u64) {
         let entry = &mut self.ports[port as usize];
         if entry.fill != key || entry.state == PortState::Full {
@@ -281,7 +288,7 @@ impl Shares {
         self.ports[port as usize].flows = here;
     }
 
-    /// The water is at the former level of an open port.
+    /// Handles the event that the water reaches the former level of an open port.
     fn release(&mut self, port: u32) {
         let entry = &mut self.ports[port as usize];
         if entry.state != PortState::Open {
@@ -299,7 +306,7 @@ impl Shares {
         self.ports[port as usize].flows = here;
     }
 
-    /// Whether a flow stays at its level because of its cap or a port that has not changed.
+    /// True if the flow's cap or an unchanged port keeps the flow at its level.
     fn is_held(&self, flow: &Flow) -> bool {
         let highest = flow.level * (1.0 + NEAR);
         let holds = |port: &PortId| {
@@ -310,7 +317,7 @@ impl Shares {
     }
 
     fn stop_at_cap(&mut self, slot: u32, cap: u64) {
-        // The flow may be gone, and another in its slot.
+        // The flow may have ended, and its slot may contain another flow.
         if self.flows[slot as usize].cap.to_bits() == cap {
             self.fix(slot, f64::from_bits(cap));
         }
@@ -324,7 +331,7 @@ impl Shares {
         }
     }
 
-    /// A flow is held below its former level.
+    /// Stops a flow at a level below its former level.
     fn lower(&mut self, slot: u32, level: f64) {
         let flow = &mut self.flows[slot as usize];
         (flow.state, flow.level) = (FlowState::Fixed, level);
@@ -335,22 +342,23 @@ impl Shares {
     }
 }
 
-/// From now on a port may fill at another level.
+/// Marks a port as open, so that it may fill at another level.
 fn open(port: &mut Port, number: u32, opened: &mut Vec<u32>, events: &mut Events) {
     port.state = PortState::Open;
     opened.push(number);
     if port.level.is_finite() {
-        // After all ports that fill at this level.
+        // This event comes after all ports that fill at this level.
         events.push(Reverse(((port.level * (1.0 + NEAR)).to_bits(), Event::Release(number))));
     }
 }
 
-/// The level at which a port is full if rising flows go on and others keep what they have; infinite if none rises.
-/// It is not below the water, and once a kept flow becomes slower, the port fills later.
+/// The level at which a port is full if rising flows continue to rise and other flows keep their rates;
+/// infinite if no flow rises. The result is at least the water level; if a kept flow becomes slower, the port
+/// fills later.
 fn fills_at(port: &Port, flows: &[Flow], water: f64) -> f64 {
     let mut level = water;
     loop {
-        // The lowest flow that the water would stop if it got so far.
+        // Level of the lowest flow with unchanged rate that the rising water would reach.
         let (mut left, mut weight, mut lowest) = (port.capacity, 0.0, f64::INFINITY);
         for slot in &port.flows {
             let flow = &flows[*slot as usize];

@@ -1,4 +1,4 @@
-//! Completion times against closed forms and a plain stepwise recomputation.
+//! Compares completion times with closed forms and with a plain stepwise recomputation.
 
 use pauseframe_flowlevel::{Arrival, Flows, MaxMin, Paths, Source, completion_times, simulate};
 use pauseframe_topology::watch::{Stopped, Unwatched, Watch};
@@ -33,7 +33,8 @@ fn assert_close(found: &[f64], expected: &[f64]) {
 
 #[test]
 fn alone_and_shared() {
-    // 8 bit/s, that is a byte a second. The second flow comes when half of the first is left.
+    // The capacity is 8 bit/s, that is a byte per second. The second flow arrives when half of the first is
+    // left.
     let ends = completion_times(&[8.0], &paths(&[&[0]]), &[flow(1.0, 10)]).unwrap();
     assert_close(&ends, &[11.0]);
     let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[flow(0.0, 10), flow(5.0, 10)]).unwrap();
@@ -42,7 +43,7 @@ fn alone_and_shared() {
 
 #[test]
 fn n_flows_of_growing_size_share_a_link() {
-    // Processor sharing: flow i of sizes 1..n ends at the sum over j <= i of (n - j + 1).
+    // Processor sharing with sizes 1..n: flow i ends at the sum over j <= i of (n - j + 1).
     let n = 50;
     let arrivals: Vec<Arrival> = (1..=n).map(|size| flow(0.0, size)).collect();
     let ends = completion_times(&[8.0], &arrivals.iter().map(|_| [PortId(0)]).collect(), &arrivals).unwrap();
@@ -60,7 +61,7 @@ fn n_flows_of_growing_size_share_a_link() {
 fn weights_caps_and_closed_ways() {
     let weighted = Arrival { weight: 3.0, ..flow(0.0, 6) };
     let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[flow(0.0, 6), weighted]).unwrap();
-    // Weight 3 sends 6 of the first 8 bytes, the other has 2 of its 6 by then.
+    // The flow of weight 3 sends 6 of the first 8 bytes; then the other flow has sent 2 of its 6 bytes.
     assert_close(&ends, &[12.0, 8.0]);
     let capped = Arrival { cap: Some(BitRate(2)), ..flow(0.0, 1) };
     let ends = completion_times(
@@ -73,14 +74,14 @@ fn weights_caps_and_closed_ways() {
 
 #[test]
 fn a_departure_reaches_flows_over_two_links() {
-    // Flow 1 is held to 1/2 by flow 0 on port 0, so flow 2 has 3/2 on port 1 (capacity 2) until flow 0 ends.
+    // Flow 0 limits flow 1 to 1/2 on port 0, so flow 2 has 3/2 on port 1 (capacity 2) until flow 0 ends.
     let arrivals = [flow(0.0, 2), flow(0.0, 8), flow(0.0, 12)];
     let ends = completion_times(&[8.0, 16.0], &paths(&[&[0], &[0, 1], &[1]]), &arrivals).unwrap();
-    // At 4 s: flow 1 has 6 left, flow 2 has 6; both at 1 byte a second from then.
+    // At 4 s both flow 1 and flow 2 have 6 bytes left; from then on both send 1 byte per second.
     assert_close(&ends, &[4.0, 10.0, 10.0]);
 }
 
-/// The same model without components, heaps or lazy updates: all flows solved again at every change.
+/// The same model without heaps, partial or lazy updates: all rates are computed again at every change.
 fn stepwise(capacity: &[f64], paths: &Paths, arrivals: &[Arrival]) -> Vec<f64> {
     let mut left: Vec<f64> = arrivals.iter().map(|a| a.size.0 as f64 * 8.0).collect();
     let mut ends = vec![f64::INFINITY; arrivals.len()];
@@ -134,16 +135,17 @@ proptest! {
 
 #[test]
 fn stopped_flows_leave_the_link_to_others() {
-    // A byte a second, shared until the stop at 4 s: 2 of 10 bytes each; then 8 bytes alone.
+    // At a byte per second, two flows send 2 of their 10 bytes each until the stop at 4 s; then one flow
+    // sends its other 8 bytes alone.
     let stopped = Arrival { stop: Some(Time(4 * SECOND)), ..flow(0.0, 10) };
     let ends = completion_times(&[8.0], &paths(&[&[0], &[0]]), &[stopped, flow(0.0, 10)]).unwrap();
     assert_close(&ends, &[4.0, 12.0]);
-    // A stop after the end changes nothing.
+    // A stop after the flow's end changes nothing.
     let late = Arrival { stop: Some(Time(99 * SECOND)), ..flow(0.0, 10) };
     assert_close(&completion_times(&[8.0], &paths(&[&[0]]), &[late]).unwrap(), &[10.0]);
 }
 
-/// One flow after the other, each of one byte more, until there are `most`.
+/// Flows in sequence, each one byte longer than the previous flow, until there are `most` flows.
 struct Chain {
     most: u64,
     started: u64,
@@ -174,7 +176,7 @@ fn closed_loops_and_the_end_of_the_run() {
     let whole = simulate(&[8.0], &mut chain(), None, &mut Unwatched).unwrap();
     assert_close(&whole.finish, &[2.0, 4.0, 7.0, 11.0, 16.0]);
     assert_eq!((whole.end, whole.stopped, whole.left), (16.0, false, vec![0.0; 5]));
-    // At 9 s the fourth flow, of 4 bytes since 7 s, has 2 left.
+    // The fourth flow has 4 bytes and starts at 7 s, so it has 2 bytes left at 9 s.
     let cut = simulate(&[8.0], &mut chain(), Some(Time(9 * SECOND)), &mut Unwatched).unwrap();
     assert_close(&cut.finish, &[2.0, 4.0, 7.0, f64::INFINITY]);
     assert_eq!((cut.end, cut.left), (9.0, vec![0.0, 0.0, 0.0, 16.0]));

@@ -1,4 +1,4 @@
-//! Demands, routes, bounds and reports on small fabrics.
+//! Tests of demands, routes, bounds and reports on small fabrics.
 
 use pauseframe_flowlevel::demand::{self, DemandError, Pair};
 use pauseframe_flowlevel::routes::{self, Imported, PathError, VlanChoice};
@@ -24,7 +24,7 @@ fn hosts(topology: &Topology) -> Vec<NodeId> {
     topology.hosts().collect()
 }
 
-/// Each path begins at its sender, ends at its receiver and has no gap.
+/// Checks that each path begins at its sender, ends at its receiver and has no gap.
 fn check_paths(topology: &Topology, demand: &[Pair], paths: &Paths) {
     assert_eq!(paths.len(), demand.len());
     for (pair, path) in demand.iter().zip(paths.iter()) {
@@ -79,8 +79,9 @@ fn a_skewed_demand_follows_zipf() {
             *most += all.iter().map(count).max().unwrap_or(0) as f64 / 200.0;
         }
     }
-    // Exponent one: the most popular host has 1 / H(120) = 0.1864 of 119 senders, 22.2 in the mean, which the
-    // draws that hit themselves raise a little; standard deviation of the mean 0.3.
+    // With exponent one, the most popular host receives from a fraction 1 / H(120) = 0.1864 of 119 senders,
+    // 22.2 on average; draws of the sender itself raise this number slightly; the standard deviation of the
+    // mean is 0.3.
     assert!((21.0..24.5).contains(&most[1]), "{most:?}");
     assert!((3.5..5.5).contains(&most[0]), "{most:?}");
 }
@@ -148,7 +149,8 @@ fn choosing_by_load_beats_chance() {
 
 #[test]
 fn the_lightest_of_two_parallel_spines_is_taken() {
-    // Two leaves, four spines, four hosts a leaf: by load, each of four flows gets a spine of its own.
+    // Two leaves, four spines and four hosts per leaf: choosing by load gives each of four flows a different
+    // spine.
     let topology = leaf_spine(2, 4, 4, gbps(1), gbps(1)).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
     let tables =
@@ -164,7 +166,8 @@ fn the_lightest_of_two_parallel_spines_is_taken() {
 
 #[test]
 fn bounds_of_a_ring_and_of_hosts() {
-    // Four switches in a ring; both hosts of switch 0 send to those of switch 2: each way round carries one.
+    // Four switches in a ring; both hosts of switch 0 send to the hosts of switch 2, one flow in each
+    // direction of the ring.
     let mut topology = Topology::new();
     let switches: Vec<NodeId> =
         (0..4).map(|i| topology.add_node(format!("s{i}"), NodeKind::Switch, None)).collect();
@@ -191,7 +194,7 @@ fn bounds_of_a_ring_and_of_hosts() {
         three.lower <= 0.6667e9 && three.upper >= 0.6666e9 && three.upper <= 1.02 * three.lower,
         "{three:?}"
     );
-    // The downlink of the slow host holds both to a half; within a switch nothing else counts.
+    // The downlink of the slow host limits both flows to one half; within a switch no other link matters.
     let hosts = solve(&[pair(a, slow), pair(b, slow)]);
     assert!((hosts.upper - 0.5e9).abs() < 1.0 && hosts.upper <= 1.02 * hosts.lower, "{hosts:?}");
     let near = solve(&[pair(a, b)]);

@@ -1,7 +1,7 @@
-//! Max-min rates against a method of another kind: a sequence of linear programs.
+//! Compares max-min rates with an independent method: a sequence of linear programs.
 //!
-//! Each maximises the level that all flows still open can have at once; then every open flow that could not
-//! have more than its share of that level, whatever the others give up above theirs, is settled there.
+//! Each linear program maximises the common level of all open flows. A flow whose rate cannot rise further,
+//! even if all other open flows stay at that level, is settled there.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths};
@@ -16,7 +16,8 @@ struct Case {
     caps: Vec<f64>,
 }
 
-/// A program over the rates of all flows, given those settled so far; `gains[f]` is what flow f's rate counts.
+/// Makes a linear program over the rates of all flows, with the settled flows fixed; `gains[f]` is the weight
+/// of flow f in the objective.
 fn program(case: &Case, settled: &[Option<f64>], gains: &[f64]) -> (Problem, Vec<Variable>) {
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let rates: Vec<Variable> = (0..settled.len())
@@ -53,7 +54,8 @@ fn by_linear_programs(case: &Case) -> Vec<f64> {
             gains[f] = 1.0;
             let (mut problem, rates) = program(case, &before, &gains);
             for g in &open {
-                // A little below the level, so that rounding does not make the program infeasible.
+                // The bound is slightly below the level, so that rounding does not make the program
+                // infeasible.
                 let floor = case.weights[*g] * level * (1.0 - 1e-12);
                 problem.add_constraint([(rates[*g], 1.0)], ComparisonOp::Ge, floor);
             }

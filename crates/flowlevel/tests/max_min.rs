@@ -1,4 +1,4 @@
-//! Max-min rates against closed forms, two independent methods and the definition.
+//! Compares max-min rates with closed forms, with two independent methods and with the definition.
 
 use pauseframe_flowlevel::{FlowError, Flows, MaxMin, Paths};
 use pauseframe_units::PortId;
@@ -23,15 +23,16 @@ fn equal_flows_share_a_link() {
 
 #[test]
 fn parking_lot() {
-    // One flow over three links, one flow on each: the link of capacity 2 gives 1 to the long flow.
+    // One flow crosses three links, and each link has one further flow: the link of capacity 2 gives 1 to the
+    // long flow.
     let rates = solve(&[10.0, 2.0, 6.0], &paths(&[&[0, 1, 2], &[0], &[1], &[2]]), None, None);
     assert_eq!(rates, [1.0, 9.0, 1.0, 5.0]);
 }
 
 #[test]
 fn what_one_link_leaves_another_gives() {
-    // Five flows, all links of capacity 1: three share a link, the fourth
-    // gets what the third leaves, the fifth a link of its own.
+    // Five flows, all links of capacity 1: three flows share a link, the fourth gets the capacity that the
+    // third leaves, and the fifth has its own link.
     let rates = solve(&[1.0; 4], &paths(&[&[0], &[0], &[0, 1], &[1], &[2]]), None, None);
     let expected = [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0, 1.0];
     assert!(rates.iter().zip(expected).all(|(a, b)| close(*a, b)), "{rates:?}");
@@ -48,7 +49,8 @@ fn weights_and_caps() {
 
 #[test]
 fn degenerate_flows() {
-    // No link, no link but a cap, a link without capacity, and a link crossed twice.
+    // Flows without a link, without a link but with a cap, on a link without capacity, and crossing a link
+    // twice.
     let rates = solve(
         &[0.0, 6.0],
         &paths(&[&[], &[], &[0, 1], &[1, 1], &[1]]),
@@ -73,8 +75,8 @@ fn mistakes_are_named() {
     assert_eq!(fail(&[1.0], Some(&[1.0, 1.0]), None), length);
 }
 
-/// Progressive filling by its definition: raise all flows that are neither capped nor on a full link by the
-/// largest step that fits; no heap, no index, sums taken anew each time.
+/// Progressive filling by its definition: raises all flows that are neither capped nor on a full link by the
+/// largest possible step, without a heap or an index, and with new sums for each step.
 fn progressive_filling(capacity: &[f64], paths: &Paths, weights: &[f64], caps: &[f64]) -> Vec<f64> {
     let mut rates = vec![0.0; paths.len()];
     let mut rising = vec![true; paths.len()];
@@ -108,8 +110,8 @@ fn progressive_filling(capacity: &[f64], paths: &Paths, weights: &[f64], caps: &
     rates
 }
 
-/// Every flow is at its cap or crosses a full link on which no other has a larger rate for its weight: true of
-/// the max-min fair rates and of no others (Bertsekas and Gallager, 1987, chapter 6).
+/// True if every flow is at its cap, or crosses a full link on which no other flow has a larger ratio of rate
+/// to weight. This property characterises max-min fair rates (Bertsekas and Gallager, 1987, chapter 6).
 fn is_max_min(capacity: &[f64], paths: &Paths, weights: &[f64], caps: &[f64], rates: &[f64]) -> bool {
     let mut used = vec![0.0; capacity.len()];
     let mut highest = vec![0.0_f64; capacity.len()];

@@ -1,4 +1,4 @@
-//! Rates of flows that come and go against those solved afresh after every change.
+//! Compares rates of flows that arrive and end with rates computed from scratch after every change.
 #![expect(clippy::float_cmp, reason = "these values are exact")]
 
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, Shares};
@@ -20,7 +20,7 @@ fn path(ports: &[u32]) -> Vec<PortId> {
     ports.iter().map(|port| PortId(*port)).collect()
 }
 
-/// The flows under way by slot, as their user sees them.
+/// The active flows by slot.
 struct Network {
     capacity: Vec<f64>,
     shares: Shares,
@@ -44,7 +44,7 @@ impl Network {
         self.flows.remove(&slot).expect("only flows under way are removed");
     }
 
-    /// How many flows have a new rate.
+    /// Settles the rates; returns the number of flows with a new rate.
     fn settle(&mut self) -> usize {
         let mut changed = 0;
         self.shares.settle(|slot, rate| {
@@ -54,7 +54,7 @@ impl Network {
         changed
     }
 
-    /// The largest relative difference from rates that are solved afresh.
+    /// The largest relative difference from rates computed from scratch.
     fn error(&self) -> f64 {
         let flows = || self.flows.values();
         let paths: Paths = flows().map(|flow| flow.path.iter().copied()).collect();
@@ -77,12 +77,12 @@ enum Change {
         weight: f64,
         cap: Option<f64>,
     },
-    /// The flow at this place among those under way, counted around.
+    /// Removes the flow at this index among the active flows, modulo their number.
     Remove(usize),
     Settle,
 }
 
-/// Equal numbers on purpose: then many ports fill at one level.
+/// Uses equal numbers on purpose, so that many ports fill at the same level.
 fn change() -> impl Strategy<Value = Change> {
     let weight = prop_oneof![4 => Just(1.0), 1 => Just(2.0), 1 => 0.1..10.0];
     let cap = prop_oneof![3 => Just(None), 1 => Just(Some(1.0)), 1 => (0.0..4.0).prop_map(Some)];
@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// Hosts on leaves with spines between, all flows of a few sizes of path, hundreds under way: deep chains of
+/// Hosts, leaves and spines with hundreds of active flows on short and long paths: this causes deep chains of
 /// bottlenecks, and rounding over ten thousand changes.
 #[test]
 fn nothing_drifts_over_many_changes() {
@@ -161,7 +161,7 @@ fn nothing_drifts_over_many_changes() {
 
 #[test]
 fn a_change_reaches_no_further_than_its_bottlenecks() {
-    // Ten flows share port 0 and go on over the wide port 2, by which ten others leave port 1.
+    // Ten flows share port 0 and continue over the wide port 2; ten other flows reach port 2 over port 1.
     let mut network = Network::new(vec![10.0, 10.0, 1000.0]);
     for _ in 0..10 {
         network.add(&[0, 2], 1.0, f64::INFINITY);
@@ -172,7 +172,8 @@ fn a_change_reaches_no_further_than_its_bottlenecks() {
     assert_eq!(network.settle(), 11);
     network.remove(one);
     assert_eq!(network.settle(), 10);
-    // One that has less than its share anyway takes from all or from nobody, as there is room.
+    // A flow with a cap below its share takes rate from all flows or from none, depending on the free
+    // capacity.
     network.add(&[2], 1.0, 5.0);
     assert_eq!(network.settle(), 1);
     network.add(&[0], 1.0, 0.5);

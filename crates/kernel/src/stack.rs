@@ -4,7 +4,7 @@ use crate::control::{self, Command, Report};
 use crate::machine::{Machine, MachineError};
 use crate::setup::RunFolder;
 use pauseframe_fabric::{ExternalStack, StackFailure, StackFrame, StackOrder, StackReport};
-use pauseframe_transport::{Ecn, Failure};
+use pauseframe_transport::{ConnectionFailure, Ecn};
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
 
@@ -226,12 +226,12 @@ fn is_ready(machine: &mut Machine) -> Result<bool, MachineError> {
 }
 
 /// What an error number of a socket means for its flow.
-fn cause(error: u32) -> Failure {
+fn cause(error: u32) -> ConnectionFailure {
     match error as i32 {
-        libc::ECONNREFUSED => Failure::Refused,
-        libc::ECONNRESET | libc::EPIPE => Failure::Reset,
-        libc::ETIMEDOUT => Failure::DataTimeout,
-        _ => Failure::SynTimeout,
+        libc::ECONNREFUSED => ConnectionFailure::Refused,
+        libc::ECONNRESET | libc::EPIPE => ConnectionFailure::Reset,
+        libc::ETIMEDOUT => ConnectionFailure::DataTimeout,
+        _ => ConnectionFailure::SynTimeout,
     }
 }
 

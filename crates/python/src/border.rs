@@ -1,8 +1,10 @@
-//! The border to Python: a panic becomes an error that names its place, and Ctrl-C is heard within a second.
+//! The border to Python: a panic in Rust becomes a Python error that names the source line, and Ctrl-C takes
+//! effect within a second.
 //!
-//! What may take long is computed on a thread of its own while the caller's looks for signals. A computation that asks
-//! its [`Watch`] stops by itself; one that does not is left behind, and its result is dropped when it ends. One that gets
-//! better as it goes on is told at the first Ctrl-C that it is enough, and stopped at the second.
+//! A long computation runs on its own thread while the calling thread checks for signals. A computation that
+//! polls its [`Watch`] stops by itself; one that does not is abandoned, and its result is dropped when it
+//! ends. A search that improves its result over time returns its best result at the first Ctrl-C and is
+//! cancelled at the second.
 
 use crate::RunError;
 use pauseframe_scenario::panics::{Panic, caught};
@@ -15,14 +17,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two looks at Ctrl-C and calls of the progress display.
+/// Interval between two checks for Ctrl-C, and between two calls of the progress display.
 pub(crate) const DISPLAY_EVERY: Duration = Duration::from_millis(100);
-/// How long a computation has to stop by itself.
+/// Time that a computation has to stop by itself after Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// As much as a main thread has.
+/// Stack size of the computing thread in bytes, as large as that of a main thread.
 const STACK: usize = 8 << 20;
 
-/// Does `work`; a panic in it is an internal error.
+/// Runs `work`, and turns a panic in `work` into an internal error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     caught(work).unwrap_or_else(|panic| Err(internal(&panic)))
 }
@@ -34,10 +36,11 @@ fn internal(panic: &Panic) -> PyErr {
     ))
 }
 
-/// What a computation came to, and the exception that asked it to stop, if one did.
+/// The result of a computation, and the exception that stopped the computation early, if any.
 pub(crate) type Computed<T> = PyResult<(T, Option<PyErr>)>;
 
-/// Computes with the GIL released; `progress` is called about ten times a second with stage, done, of and best.
+/// Computes with the GIL released; calls `progress` about ten times a second with stage, steps done, total
+/// steps and best value.
 pub(crate) fn compute<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -46,7 +49,8 @@ pub(crate) fn compute<T: Send + 'static>(
     compute_while(py, progress, false, work)
 }
 
-/// The same; with `gets_better` the first Ctrl-C asks for what there is, and is no exception.
+/// Like [`compute`]; with `gets_better`, the first Ctrl-C asks for the best result so far and raises no
+/// exception.
 fn compute_while<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -56,7 +60,7 @@ fn compute_while<T: Send + 'static>(
     let state = Arc::new(State::default());
     let mut watch = Watched(Arc::clone(&state));
     let (send, receive) = mpsc::channel();
-    // Nobody may be there any more to take the result.
+    // The receiver may be gone already; the result is then dropped.
     let compute = move || drop(send.send(caught(|| work(&mut watch))));
     let thread = std::thread::Builder::new().name("pauseframe".to_owned()).stack_size(STACK);
     thread.spawn(compute)?;
@@ -84,7 +88,7 @@ fn compute_while<T: Send + 'static>(
     }
 }
 
-/// The same for what either has a result or is not wanted any more.
+/// Like [`compute`], for a computation whose partial result is useless: Ctrl-C discards the result.
 pub(crate) fn compute_or_stop<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -96,7 +100,7 @@ pub(crate) fn compute_or_stop<T: Send + 'static>(
     }
 }
 
-/// The same for what gets better as it goes on.
+/// Like [`compute`], for a search that improves its result over time: Ctrl-C returns the best result so far.
 pub(crate) fn compute_or_leave_it<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -108,12 +112,12 @@ pub(crate) fn compute_or_leave_it<T: Send + 'static>(
     }
 }
 
-/// What the two threads tell each other.
+/// State that the computing thread and the calling thread share.
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
     enough: AtomicBool,
-    /// Stage, done, of.
+    /// Stage, steps done, total steps.
     progress: Mutex<Option<(&'static str, u64, u64)>>,
     best: Mutex<Option<f64>>,
 }
@@ -135,7 +139,7 @@ impl Watch for Watched {
     }
 }
 
-/// Shows the progress and raises what a signal or the display raises.
+/// Calls the progress display, and raises the exception of a signal or of the display.
 fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, state: &State) -> PyResult<()> {
     let now = *lock(&state.progress);
     if let (Some(show), Some((stage, done, of))) = (progress, now) {
@@ -153,7 +157,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value that serialises, as plain Python values.
+/// Converts a serialisable value into plain Python values.
 pub(crate) fn plain<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))?;
     py.import("json")?.call_method1("loads", (text,))

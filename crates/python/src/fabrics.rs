@@ -27,7 +27,7 @@ pub(crate) fn wrong(error: impl Display) -> PyErr {
     FabricError::new_err(printable(&error.to_string()))
 }
 
-/// A fabric: hosts, switches, links.
+/// A fabric: its hosts, switches and links.
 #[pyclass(frozen, module = "pauseframe._core")]
 pub(crate) struct Topology {
     pub(crate) graph: Arc<Graph>,
@@ -169,7 +169,7 @@ impl Topology {
         let (mut graph, mut labels) = ((*self.graph).clone(), (*self.labels).clone());
         for switch in self.graph.switches() {
             let name = self.graph.nodes()[switch].name.clone();
-            // A further port shall not change what the others are called.
+            // A new port must not change the names of the other ports.
             for port in &self.graph.nodes()[switch].ports {
                 labels.name_port(*port, self.labels.port_or_default(&self.graph, *port));
             }
@@ -188,7 +188,7 @@ impl Topology {
     }
 }
 
-/// Families by name, with their parameters.
+/// Topology families by name, with their parameters.
 #[pyfunction]
 fn families() -> BTreeMap<&'static str, String> {
     generate::families().collect()

@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What came of a scenario at flow level.
+/// Result of a scenario at flow level.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct FlowRun {
     results: FlowResults,
@@ -45,7 +45,7 @@ impl FlowRun {
     }
 }
 
-/// How the VLANs of tables are chosen, if there are tables.
+/// The rule that chooses a flow's VLAN, for forwarding tables that have VLANs.
 fn choice_of(has_tables: bool, choice: &str, slack: usize) -> PyResult<VlanChoice> {
     let choice = match choice {
         "random" => VlanChoice::Random,
@@ -67,14 +67,14 @@ fn ways(tables: Option<&Tables>, choice: VlanChoice, slack: usize) -> Option<Way
     tables.map(|tables| Ways::Tables { tables, choice, slack })
 }
 
-/// Whether tables for `one` mean the same on `other`.
+/// True if forwarding tables for the graph `one` are valid on the graph `other`.
 fn is_same_fabric(one: &Graph, other: &Graph) -> bool {
     let names = |graph: &Graph| graph.nodes().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     let ends = |graph: &Graph| graph.links().iter().map(|link| link.ends).collect::<Vec<_>>();
     names(one) == names(other) && ends(one) == ends(other)
 }
 
-/// Runs a scenario at flow level.
+/// Runs a scenario at flow level, without packets.
 #[pyfunction]
 #[pyo3(signature = (
     scenario, *, routes=None, choice="random", slack=0, demand=None, bound=None, out=None, force=false, progress=None
@@ -111,7 +111,8 @@ fn run_flows(
     Ok(FlowRun { results })
 }
 
-/// Ctrl-C keeps what there is; other exceptions of the display go to the caller.
+/// After Ctrl-C the finished part of the result is kept; any other exception of the progress display goes to
+/// the caller.
 fn finish(
     py: Python<'_>,
     (results, raised): (Result<FlowResults, results::RunError>, Option<PyErr>),
@@ -133,7 +134,7 @@ fn check_bound(bound: Option<f64>) -> PyResult<()> {
     }
 }
 
-/// Rates of a static demand.
+/// Max-min fair rates of a static demand.
 #[pyfunction]
 #[pyo3(signature = (
     topology, demand="permutation", *, routes=None, choice="random", slack=0, seeds=vec![1], bound=None, progress=None

@@ -1,6 +1,7 @@
-//! The Python extension module `pauseframe._core`: convert, call, convert back. Documented in `_core.pyi`.
+//! The Python extension module `pauseframe._core`: each function converts its arguments, calls a crate and
+//! converts the result. Documented in `_core.pyi`.
 
-// PyO3's macros take what they are given by value, and generate items without documentation.
+// PyO3's macros require arguments by value, and generate items without documentation.
 #![expect(clippy::needless_pass_by_value, reason = "the shape of a PyO3 module")]
 
 mod border;
@@ -15,10 +16,10 @@ use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::RecordBatch;
 use pauseframe_scenario::resolve::{Explained, expanded, explained, stack_of};
 use pauseframe_scenario::results::{self, RunStatus};
-use pauseframe_scenario::{Control, presets as preset_table, printable};
 use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
+use pauseframe_scenario::{RunControl, presets as preset_table, printable};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -91,7 +92,7 @@ impl Table {
     }
 }
 
-/// A complete scenario.
+/// A resolved scenario: every key has a value.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct Resolved {
     inner: Arc<pauseframe_scenario::Resolved>,
@@ -152,7 +153,7 @@ impl Resolved {
     }
 }
 
-/// What came of a run.
+/// The results of a run.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct Run {
     results: pauseframe_scenario::RunResults,
@@ -265,7 +266,7 @@ fn problem_dict<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, 
     Ok(dict)
 }
 
-/// Parses and resolves a scenario.
+/// Parses a scenario and fills in every default.
 #[pyfunction]
 #[pyo3(signature = (text, *, base_dir=".", file_name="scenario", overrides=Vec::new(), seed=None))]
 fn resolve(
@@ -285,7 +286,7 @@ fn resolve(
     Ok(Resolved { inner })
 }
 
-/// Runs a scenario to its end, or until a signal.
+/// Runs a scenario to its end, or until a signal arrives.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, kernel=None, programs=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of Python")]
@@ -317,14 +318,14 @@ fn run(
             };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
-                    return Control::Continue;
+                    return RunControl::Continue;
                 }
                 last = Instant::now();
                 match Python::attach(|py| look_outside(py, progress.as_ref(), &now)) {
                     Ok(control) => control,
                     Err(error) => {
                         raised = Some(error);
-                        Control::Stop
+                        RunControl::Stop
                     }
                 }
             })
@@ -336,7 +337,7 @@ fn run(
     Ok(Run { results: results.map_err(|error| run_error(py, error))? })
 }
 
-/// What a run raises: the caller's mistake, or a failure on the way.
+/// The Python exception for an error of a run: the caller's mistake, or a failure during the run.
 pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     match error {
         results::RunError::TooLarge(problem) | results::RunError::Refused(problem) => {
@@ -350,12 +351,13 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
     }
 }
 
-/// Shows the progress, and says stop after Ctrl-C. Whatever else the display raises goes to the caller.
-fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<Control> {
+/// Calls the progress display, and stops the run after Ctrl-C. Any other exception of the display goes to the
+/// caller.
+fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<RunControl> {
     let shown = progress.map_or(Ok(()), |show| show.call1(py, (progress_dict(py, now)?,)).map(|_| ()));
     match shown.and_then(|()| py.check_signals()) {
-        Ok(()) => Ok(Control::Continue),
-        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(Control::Stop),
+        Ok(()) => Ok(RunControl::Continue),
+        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(RunControl::Stop),
         Err(error) => Err(error),
     }
 }
@@ -372,13 +374,13 @@ fn progress_dict<'py>(py: Python<'py>, now: &RunProgress) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// What to say of a term of the field that is none of `known`.
+/// The error message for a term that is not in the list `known`.
 #[pyfunction]
 fn term_hint(word: &str, known: Vec<String>) -> Option<String> {
     pauseframe_scenario::term_hint(word, &known.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Reads a Parquet file.
+/// Reads a Parquet file into a table.
 #[pyfunction]
 fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     let batch = compute_or_stop(py, None, move |_| results::read_table(&path))?;
@@ -386,7 +388,8 @@ fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     Ok(Table { batch })
 }
 
-/// Every column of the tables of a run and of a run at flow level: page, table, name, type, doc.
+/// Every column of every table of a packet-level and of a flow-level run: page, table, name, type,
+/// description.
 #[pyfunction]
 fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let pages =
@@ -407,7 +410,7 @@ fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     Ok(rows)
 }
 
-/// Every key of a scenario file: path, when, type, default, doc, source.
+/// Every key of a scenario file: path, condition, type, default, description, source.
 #[pyfunction]
 fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let row = |option: &pauseframe_scenario::resolve::OptionDoc| {
@@ -429,7 +432,7 @@ fn schema() -> String {
     serde_json::to_string_pretty(&pauseframe_scenario::resolve::schema()).unwrap_or_default()
 }
 
-/// Transport presets: name to its row of values.
+/// Transport presets: the name of each, with its keys and values.
 #[pyfunction]
 fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -443,7 +446,7 @@ fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// Transport presets: name to one line about it.
+/// Transport presets: the name of each, with a one-line description.
 #[pyfunction]
 fn preset_docs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -453,7 +456,8 @@ fn preset_docs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-/// Every value of a transport preset above a stack, its own if none is named: key, value, origin, source.
+/// Every key of a transport preset above the given stack, or above the preset's own stack: key, value,
+/// origin, source.
 #[pyfunction]
 #[pyo3(signature = (preset, stack = None))]
 fn explain_transport<'py>(
@@ -476,7 +480,7 @@ fn explain_transport<'py>(
     rows.into_iter().map(row).collect()
 }
 
-/// Stacks: name to one line about it.
+/// Stacks: the name of each, with a one-line description.
 #[pyfunction]
 fn stacks(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);

@@ -1,5 +1,5 @@
-//! What the linter asks of the core: the headroom of one link, and whether shortest paths can deadlock. Documented in
-//! `_core.pyi`.
+//! Functions that the linter calls in the core: the headroom of one link, and whether shortest paths can
+//! deadlock. Documented in `_core.pyi`.
 
 use crate::fabrics::{Topology, wrong};
 use pauseframe_fabric::{Headroom, Overhead};
@@ -24,7 +24,7 @@ fn link_headroom(
         return Err(wrong("a link has a rate and frames have a size: both above 0"));
     }
     let link = Channel { rate: BitRate(rate_bps), delay: Span(delay_ps) };
-    let terms = Headroom::of(link, link, max_frame, Overhead::ETHERNET, Span(reaction_ps), lossless);
+    let terms = Headroom::for_link(link, link, max_frame, Overhead::ETHERNET, Span(reaction_ps), lossless);
     let result = PyDict::new(py);
     let times = [
         ("frame_ahead_ps", terms.frame_ahead),
@@ -39,11 +39,11 @@ fn link_headroom(
     }
     result.set_item("arriving_bytes", terms.arriving.0)?;
     result.set_item("crossing_bytes", terms.crossing.0)?;
-    result.set_item("total_bytes", terms.total().0)?;
+    result.set_item("total_bytes", terms.total_bytes().0)?;
     Ok(result)
 }
 
-/// A shortest cycle of buffers that wait for each other if every packet may take every shortest path (ECMP).
+/// The shortest cyclic buffer dependency if every packet may take every shortest path (ECMP).
 #[pyfunction]
 fn shortest_path_cycle(
     py: Python<'_>,

@@ -1,15 +1,15 @@
-//! Congestion controls that are loaded when the program runs. Documented in `_core.pyi`.
+//! Congestion controls that are loaded at run time. Documented in `_core.pyi`.
 
 #![expect(unsafe_code, reason = "takes the address of a description")]
 
 use crate::InputError;
 use crate::border::guarded;
-use pauseframe_scenario::congestion_control::{CongestionControlConfig, RULES, Rule};
+use pauseframe_scenario::congestion_control::{CONTRACT_RULES, CongestionControlConfig, ContractRule};
 use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
 
-/// Adds the congestion control that the `pauseframe_cc` at `address` describes.
+/// Adds the congestion control described by the `pauseframe_cc` at `address`.
 #[pyfunction]
 #[pyo3(signature = (module, address, *, file, sha256, text=None, interpreted=false))]
 fn register_plugin(
@@ -23,21 +23,23 @@ fn register_plugin(
     guarded(|| {
         plugin::install_trap_handler();
         let source = PluginSource { file, sha256, text, interpreted };
-        // SAFETY: whoever loads a plug-in trusts it to keep to `pauseframe_cc.h`, and `pauseframe.plugins` keeps it loaded.
-        let code = unsafe { plugin::register(module, address, source) };
+        // SAFETY: a user who loads a plug-in trusts its code to follow `pauseframe_cc.h`, and
+        // `pauseframe.plugins` never unloads it.
+        let code = unsafe { plugin::register_plugin(module, address, source) };
         let code = code.map_err(InputError::new_err)?;
         pauseframe_scenario::resolve::explore_again();
         Ok(code.name)
     })
 }
 
-/// The loaded plug-ins: name, documentation.
+/// The loaded plug-ins: the name and the documentation of each.
 #[pyfunction]
 fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
-    plugin::loaded().into_iter().map(|code| (code.name, code.doc)).collect()
+    plugin::loaded_plugins().into_iter().map(|code| (code.name, code.doc)).collect()
 }
 
-/// The contract of congestion controls, judged for one: rule, what it demands, and how it was broken, if it was.
+/// Checks one congestion control against the contract of congestion controls; returns each rule, its
+/// requirement, and the violation or `None`.
 #[pyfunction]
 fn congestion_control_contract(
     py: Python<'_>,
@@ -46,16 +48,20 @@ fn congestion_control_contract(
     let all = CongestionControlConfig::all();
     let config = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
     let config = config.ok_or_else(|| InputError::new_err(format!("{name:?} is no congestion control")))?;
-    let _watchdog = plugin::Watchdog::start()?;
-    Ok(py.detach(|| RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()))
+    let _watchdog = plugin::PluginWatchdog::start()?;
+    Ok(py.detach(|| {
+        CONTRACT_RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()
+    }))
 }
 
-/// A plug-in that fails panics; the other rules are judged all the same.
-fn violation(rule: &Rule, config: &CongestionControlConfig) -> Option<String> {
+/// A faulty plug-in panics; the check then goes on with the other rules.
+fn violation(rule: &ContractRule, config: &CongestionControlConfig) -> Option<String> {
     match caught(|| (rule.check)(config)) {
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(broken),
-        Err(panic) => Some(plugin::failure(&panic.message).map_or_else(|| panic.to_string(), str::to_owned)),
+        Err(panic) => {
+            Some(plugin::plugin_failure(&panic.message).map_or_else(|| panic.to_string(), str::to_owned))
+        }
     }
 }
 

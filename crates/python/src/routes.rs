@@ -1,4 +1,4 @@
-//! Forwarding tables for Python: planned, read, checked and changed. Documented in `_core.pyi`.
+//! Forwarding tables for Python: functions that plan, read, check and change them. Documented in `_core.pyi`.
 
 use crate::border::{compute_or_leave_it, compute_or_stop, guarded, plain};
 use crate::fabrics::{Topology, wrong};
@@ -148,7 +148,7 @@ fn table_format(name: &str) -> PyResult<TableFormat> {
     }
 }
 
-/// Plans tables.
+/// Plans forwarding tables with a routing engine.
 #[pyfunction]
 #[pyo3(signature = (
     topology, engine_name="auto", *, lanes=None, vlans=None, sampled_vlans=None, sample_percent=None,
@@ -220,7 +220,7 @@ fn plan_routes(
     Ok(Routes { graph, labels, tables: Arc::new(tables), notes, steps, interrupted })
 }
 
-/// Reads tables.
+/// Reads forwarding tables from a file.
 #[pyfunction]
 #[pyo3(signature = (path, topology, *, format=None, addresses=None, lanes=None))]
 fn read_routes(
@@ -256,7 +256,7 @@ fn read_routes(
     })
 }
 
-/// Plans an update.
+/// Plans the update from one set of forwarding tables to another.
 #[pyfunction]
 #[pyo3(signature = (routes, topology, *, lanes=None, failed=false, progress=None))]
 fn update_routes<'py>(
@@ -321,7 +321,7 @@ fn update_routes<'py>(
     Ok(result)
 }
 
-/// Engines by name.
+/// Routing engines by name.
 #[pyfunction]
 fn engines() -> BTreeMap<&'static str, &'static str> {
     ENGINES.into_iter().collect()

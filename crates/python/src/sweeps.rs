@@ -1,4 +1,5 @@
-//! The tables of many runs for Python: as parts of one file, and as one table. Documented in `_core.pyi`.
+//! Tables of many runs for Python: the parts of a shared file, and the joined table. Documented in
+//! `_core.pyi`.
 
 use crate::border::guarded;
 use crate::{RunError, Table};
@@ -21,7 +22,7 @@ use std::iter::repeat_n;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A column: the first kind that all its values are.
+/// The values of a column; the type is the first variant that fits all values.
 #[derive(FromPyObject)]
 enum Values {
     Bool(Vec<Option<bool>>),
@@ -42,7 +43,8 @@ impl Values {
         }
     }
 
-    /// The column with each value as often as `counts` say. A column of missing values only is one of missing numbers.
+    /// The column with value i repeated `counts[i]` times. A column without any value becomes a column of
+    /// null numbers.
     fn repeated(&self, counts: &[usize]) -> ArrayRef {
         match self {
             Values::Bool(values) if values.iter().all(Option::is_none) => {
@@ -61,7 +63,7 @@ fn repeated<T: Copy>(values: &[T], counts: &[usize]) -> impl Iterator<Item = T> 
     values.iter().zip(counts).flat_map(|(value, count)| repeat_n(*value, *count))
 }
 
-/// A dictionary-encoded column: texts repeat.
+/// A dictionary-encoded text column, because the same texts occur many times.
 fn names(values: &[Option<String>], counts: &[usize]) -> ArrayRef {
     let mut numbers: BTreeMap<&str, i32> = BTreeMap::new();
     let mut in_order: Vec<&str> = Vec::new();
@@ -82,7 +84,7 @@ fn names(values: &[Option<String>], counts: &[usize]) -> ArrayRef {
 
 type Columns = Vec<(String, Values)>;
 
-/// `batch` with further columns, whose values stand for as many rows as `counts` say.
+/// Appends the columns `more` to `batch`, each value repeated as `counts` says.
 fn with_columns(batch: Option<&RecordBatch>, more: &Columns, counts: &[usize]) -> PyResult<RecordBatch> {
     let mut fields: Vec<Arc<Field>> = Vec::new();
     let mut columns: Vec<ArrayRef> = Vec::new();
@@ -102,13 +104,13 @@ fn with_columns(batch: Option<&RecordBatch>, more: &Columns, counts: &[usize]) -
         .map_err(|error| RunError::new_err(error.to_string()))
 }
 
-/// What a results folder would say of the run.
+/// The manifest that a results folder of this run would hold, as JSON.
 pub(crate) fn manifest_json(run: &RunResults) -> PyResult<String> {
     serde_json::to_string(&Manifest::ended(&run.summary).with_plugins(&run.plugins))
         .map_err(|error| RunError::new_err(error.to_string()))
 }
 
-/// The tables of a run that have rows, as bytes.
+/// The non-empty tables of a run, each packed as bytes.
 pub(crate) fn packed<'py>(
     py: Python<'py>,
     run: &RunResults,
@@ -122,7 +124,7 @@ pub(crate) fn packed<'py>(
     Ok(packed.into_iter().map(|(name, bytes)| (name, PyBytes::new(py, &bytes))).collect())
 }
 
-/// The rows of several packed tables, and further columns.
+/// The rows of several packed tables, with additional columns.
 #[pyfunction]
 fn unpack_tables(py: Python<'_>, name: &str, parts: Vec<PyBackedBytes>, columns: Columns) -> PyResult<Table> {
     let (batch, counts) =
@@ -132,14 +134,14 @@ fn unpack_tables(py: Python<'_>, name: &str, parts: Vec<PyBackedBytes>, columns:
     Ok(Table { batch: with_columns(Some(&batch), &columns, &counts)? })
 }
 
-/// A table of these columns.
+/// Builds a table from the given columns.
 #[pyfunction]
 fn table_of(columns: Columns) -> PyResult<Table> {
     let counts = vec![1; columns.first().map_or(0, |column| column.1.len())];
     Ok(Table { batch: with_columns(None, &columns, &counts)? })
 }
 
-/// A Parquet file that is written in parts.
+/// A Parquet file that is written one batch of rows at a time.
 #[pyclass(frozen, module = "pauseframe._core")]
 struct ParquetWriter {
     path: PathBuf,

@@ -1,7 +1,7 @@
 //! Sans-IO `RoCEv2`: a queue pair of type RC and its congestion controls (docs/models/rdma.md).
 //!
-//! Packets go into a [`QueuePair`] by `on_packet`, time by `on_timeout`, and what it sends comes out by `poll_transmit`; nothing here
-//! knows of links, switches or event queues.
+//! Packets enter a [`QueuePair`] by `on_packet`, time by `on_timeout`, and its output leaves by `poll_transmit`; it
+//! knows no links, switches or event queues.
 
 pub mod cc;
 mod packet;

@@ -1,4 +1,4 @@
-//! Packets of `RoCEv2` (InfiniBand Architecture Specification, annex A17) as far as the simulation needs their fields.
+//! Packets of `RoCEv2` (InfiniBand Architecture Specification, annex A17) with the fields that the simulation needs.
 
 use pauseframe_units::Span;
 
@@ -29,7 +29,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// Of a packet at this place of its message.
+    /// The operation code for a packet at this position of its message.
     pub(crate) fn of_write(is_first: bool, is_last: bool) -> Opcode {
         match (is_first, is_last) {
             (true, true) => Opcode::WriteOnly,
@@ -39,7 +39,7 @@ impl Opcode {
         }
     }
 
-    /// The same of a message for a posted receive.
+    /// The same for a message that takes a posted receive.
     pub(crate) fn of_send(is_first: bool, is_last: bool) -> Opcode {
         match (is_first, is_last) {
             (true, true) => Opcode::SendOnly,
@@ -54,7 +54,7 @@ impl Opcode {
         !matches!(self, Opcode::Acknowledge | Opcode::Cnp)
     }
 
-    /// Whether it takes a receive that the application has posted.
+    /// Whether it takes a posted receive.
     pub(crate) fn begins_send(self) -> bool {
         matches!(self, Opcode::SendFirst | Opcode::SendOnly)
     }
@@ -82,7 +82,7 @@ pub enum Syndrome {
     SequenceError = 0x60,
 }
 
-/// Delay that an RNR NAK asks for, by its timer code (Linux `rxe_comp.c`).
+/// Delay requested by an RNR NAK, by its timer code (Linux `rxe_comp.c`).
 pub fn rnr_delay(code: u8) -> Span {
     const TEN_US: [u64; 32] = [
         65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
@@ -96,15 +96,16 @@ pub fn rnr_delay(code: u8) -> Span {
 pub struct Packet {
     /// What it is.
     pub opcode: Opcode,
-    /// Sequence number; of an acknowledgement the last packet that it acknowledges, of a NAK the packet that is expected.
+    /// Sequence number; in an acknowledgement that of the last acknowledged packet, in a NAK that of the expected
+    /// packet.
     pub psn: u32,
     /// Bytes of the message.
     pub payload: u16,
-    /// The responder acknowledges at once.
+    /// Requests an acknowledgement at once.
     pub ack_request: bool,
-    /// What an acknowledgement says.
+    /// The content of an acknowledgement.
     pub syndrome: Syndrome,
-    /// With selective repeat, of a NAK: the packet that came out of order.
+    /// With selective repeat, in a NAK: the packet that arrived out of order.
     pub selective: Option<u32>,
 }
 
@@ -120,7 +121,7 @@ pub(crate) fn psn(number: u64) -> u32 {
     (number & ((1 << PSN_BITS) - 1)) as u32
 }
 
-/// The packet number next to `near` that has this PSN.
+/// The packet number closest to `near` with this PSN.
 pub(crate) fn unwrap_psn(psn: u32, near: u64) -> u64 {
     let wrap = 1i64 << PSN_BITS;
     let ahead = (i64::from(psn) - (near as i64 & (wrap - 1)) + wrap / 2).rem_euclid(wrap) - wrap / 2;

@@ -1,4 +1,4 @@
-//! A queue pair: a requester and a responder that share a congestion control, with the verbs of a sans-IO endpoint.
+//! A queue pair: a requester and a responder with a common congestion control, as a sans-IO endpoint.
 
 use crate::cc::hpcc::Telemetry;
 use crate::cc::{Control, Controller};
@@ -14,15 +14,15 @@ pub struct QueuePairSettings {
     pub mtu: u32,
     /// Messages are SENDs, not WRITEs.
     pub uses_send: bool,
-    /// In-order packets for one acknowledgement.
+    /// In-order packets per acknowledgement.
     pub ack_every: u32,
-    /// The requester asks for an acknowledgement at least every so many packets.
+    /// The requester requests an acknowledgement at least every this many packets.
     pub ack_request_every: u32,
     /// Retransmission timeout.
     pub timeout: Span,
     /// Timeouts in a row before the queue pair fails.
     pub retry_count: u32,
-    /// RNR NAKs in a row before it fails; 7: for ever.
+    /// RNR NAKs in a row before it fails; 7: unlimited.
     pub rnr_retry: u32,
     /// Timer code of an RNR NAK ([`crate::rnr_delay`]).
     pub rnr_timer: u8,
@@ -47,7 +47,7 @@ impl QueuePairSettings {
         packet.ip_size() + telemetry
     }
 
-    /// The packets of a message of so many bytes in the order of sending: how many, and bytes of each IP packet.
+    /// The packets of a message of this size in sending order: their number, and the bytes of each IP packet.
     pub fn train(&self, bytes: u64) -> Vec<(u64, u32)> {
         let packets = bytes.div_ceil(u64::from(self.mtu)).max(1);
         let of = if self.uses_send { Opcode::of_send } else { Opcode::of_write };
@@ -68,20 +68,20 @@ impl QueuePairSettings {
     }
 }
 
-/// What a queue pair counts.
+/// Counters of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Packets sent again.
+    /// Retransmitted packets.
     pub retransmits: u32,
-    /// Packets that a NAK took back.
+    /// Packets retransmitted after a NAK.
     pub retransmits_by_nak: u64,
-    /// Packets that a timeout took back.
+    /// Packets retransmitted after a timeout.
     pub retransmits_by_timeout: u64,
     /// Retransmission timeouts.
     pub timeouts: u32,
     /// Sequence errors reported.
     pub naks_sent: u64,
-    /// Sequence errors heard of.
+    /// Sequence errors received.
     pub naks_received: u64,
     /// RNR NAKs sent.
     pub rnr_naks_sent: u64,
@@ -93,7 +93,7 @@ pub struct Stats {
     pub cnps_received: u64,
     /// Data packets that came with CE.
     pub marked_received: u64,
-    /// Data packets that had come before.
+    /// Duplicate data packets.
     pub duplicates: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct QueuePair {
     receiver: Receiver,
     control: Controller,
     stats: Stats,
-    /// Of the last data packet: what acknowledgements bring back.
+    /// Data of the last data packet that acknowledgements return.
     echo: Telemetry,
 }
 
@@ -122,17 +122,17 @@ impl QueuePair {
         }
     }
 
-    /// Posts a message of so many bytes.
+    /// Posts a message of this size.
     pub fn send(&mut self, bytes: u64) {
         self.sender.post(bytes, self.settings.uses_send, self.settings.mtu);
     }
 
-    /// Nothing is sent that was not sent before.
+    /// Only retransmissions are sent.
     pub fn stop_sending(&mut self) {
         self.sender.stop(self.settings.mtu);
     }
 
-    /// Lets SENDs take so many receives and no more; without this call there are always enough.
+    /// Limits the receives for SENDs; without this call they are unlimited.
     pub fn post_receives(&mut self, count: u64) {
         *self.receiver.receives.get_or_insert_default() += count;
     }
@@ -142,7 +142,7 @@ impl QueuePair {
         self.echo
     }
 
-    /// A packet has come; `is_marked`: with CE.
+    /// Handles a packet; `is_marked`: with CE.
     pub fn on_packet(&mut self, packet: &Packet, is_marked: bool, now: Time) {
         self.on_packet_with(packet, &Telemetry::default(), is_marked, now);
     }
@@ -186,14 +186,14 @@ impl QueuePair {
         self.sender.poll(&mut self.control, &self.settings, &mut self.stats, now)
     }
 
-    /// The next time at which [`Self::on_timeout`] and [`Self::poll_transmit`] may have something to do; `Time::MAX`: none.
+    /// The next time at which [`Self::on_timeout`] and [`Self::poll_transmit`] may have work; `Time::MAX`: none.
     pub fn deadline(&self, now: Time) -> Time {
         let cnp = self.receiver.cnps.front().copied().unwrap_or(Time::MAX);
         let control = if self.sender.is_idle() { Time::MAX } else { self.control.deadline() };
         self.sender.deadline(&self.control, &self.settings, now).min(cnp).min(control)
     }
 
-    /// Timers that have expired by `now`.
+    /// Handles timers that have expired by `now`.
     pub fn on_timeout(&mut self, now: Time) {
         self.control.on_timeout(now);
         self.sender.on_timeout(&mut self.control, &self.settings, &mut self.stats, now);
@@ -214,7 +214,7 @@ impl QueuePair {
         self.sender.sent_bytes()
     }
 
-    /// Nothing is left to send, to be acknowledged or to be answered.
+    /// Whether nothing is left to send, to acknowledge or to answer.
     pub fn is_quiescent(&self) -> bool {
         self.sender.is_idle() && self.receiver.replies.is_empty() && self.receiver.cnps.is_empty()
     }
@@ -224,7 +224,7 @@ impl QueuePair {
         self.control.rate()
     }
 
-    /// Bytes that may be under way; `None` without a window.
+    /// Maximum bytes in flight; `None` without a window.
     pub fn window(&self) -> Option<u64> {
         self.control.window()
     }
@@ -234,7 +234,7 @@ impl QueuePair {
         self.sender.failure
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }

@@ -23,7 +23,8 @@ fn settings() -> QueuePairSettings {
     }
 }
 
-/// Runs both ends with a delay of 1 us each way; `fate` tells for each data packet (by its turn) whether it is lost or marked.
+/// Runs both ends with a delay of 1 us each way; `fate` decides for each data packet (by its number) whether it is lost
+/// or marked.
 fn run(settings: QueuePairSettings, bytes: u64, mut fate: impl FnMut(u64) -> (bool, bool)) -> [QueuePair; 2] {
     let mut ends = [QueuePair::new(settings), QueuePair::new(settings)];
     ends[0].send(bytes);
@@ -70,7 +71,7 @@ fn a_message_arrives_whole() {
 fn a_gap_is_reported_once_and_sent_again_from_there() {
     let [source, sink] = run(settings(), 100 * 1024, |turn| (turn == 10, false));
     assert_eq!((sink.delivered(), sink.stats().naks_sent, source.stats().timeouts), (100 * 1024, 1, 0));
-    // Packets on their way when the NAK arrived were sent in vain: a round trip of 2 us at 11.2 packets a microsecond.
+    // Packets in flight when the NAK arrived are wasted: a round trip of 2 us at 11.2 packets per microsecond.
     assert!((20..=26).contains(&source.stats().retransmits), "{}", source.stats().retransmits);
 }
 

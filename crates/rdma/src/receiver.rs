@@ -6,12 +6,12 @@ use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
-/// When marked packets are answered with a CNP.
+/// Parameters of CNPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotificationPoint {
-    /// Shortest time between two CNPs of a queue pair; zero: one for each marked packet.
+    /// Minimum time between two CNPs of a queue pair; zero: one per marked packet.
     pub interval: Span,
-    /// From the marked packet to its CNP.
+    /// Time from the marked packet to its CNP.
     pub delay: Span,
 }
 
@@ -20,12 +20,12 @@ pub struct NotificationPoint {
 pub(crate) struct Receiver {
     expected: u64,
     delivered: u64,
-    /// A NAK for the packet that is expected has been sent.
+    /// Whether a NAK for the expected packet has been sent.
     nak_sent: bool,
     unacknowledged: u32,
     /// With selective repeat: packets beyond the gap, and their payload.
     early: BTreeMap<u64, u16>,
-    /// Receives that SENDs can take; `None`: always enough.
+    /// Receives available to SENDs; `None`: unlimited.
     pub(crate) receives: Option<u64>,
     last_cnp: Option<Time>,
     /// CNPs that wait for their delay.
@@ -38,7 +38,7 @@ impl Receiver {
         self.delivered
     }
 
-    /// A data packet has come.
+    /// Handles a data packet.
     pub(crate) fn on_data(
         &mut self,
         packet: &Packet,
@@ -54,7 +54,7 @@ impl Receiver {
         let number = unwrap_psn(packet.psn, self.expected);
         match number.cmp(&self.expected) {
             Ordering::Less => {
-                // A duplicate is acknowledged again: its acknowledgement may be what was lost.
+                // A duplicate is acknowledged again, because its acknowledgement may have been lost.
                 stats.duplicates += 1;
                 self.reply(Syndrome::Ack, None);
             }
@@ -70,7 +70,7 @@ impl Receiver {
         }
     }
 
-    /// The packet that is expected.
+    /// Handles the expected packet.
     fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats) {
         if packet.opcode.begins_send()
             && let Some(receives) = &mut self.receives

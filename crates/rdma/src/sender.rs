@@ -1,4 +1,4 @@
-//! The requester of a queue pair: messages cut into packets, go-back-N or selective repeat, timer and retry counts.
+//! The requester of a queue pair: cuts messages into packets; go-back-N or selective repeat, timer and retry counts.
 
 use crate::cc::hpcc::Telemetry;
 use crate::cc::{Acknowledgement, Controller};
@@ -7,7 +7,7 @@ use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{BitRate, Bytes, Time};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Why a queue pair has gone into the error state.
+/// Why a queue pair has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// No acknowledgement after `retry_count` timeouts in a row.
@@ -16,10 +16,10 @@ pub enum Failure {
     RnrRetriesExhausted,
 }
 
-/// A message that is not acknowledged as a whole.
+/// A message that is not completely acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Message {
-    /// Number of its first packet, and of the one behind its last.
+    /// Number of its first packet, and one past its last.
     first: u64,
     end: u64,
     bytes: u64,
@@ -30,7 +30,7 @@ struct Message {
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     messages: VecDeque<Message>,
-    /// The first packet that is not acknowledged, the next to send, the one behind the last that was ever sent, and behind all messages.
+    /// The first unacknowledged packet, the next to send, one past the last ever sent, and one past all messages.
     unacknowledged: u64,
     next: u64,
     highest: u64,
@@ -38,9 +38,9 @@ pub(crate) struct Sender {
     /// Bytes acknowledged; bytes sent at least once.
     acked_bytes: u64,
     sent_bytes: u64,
-    /// Of packets from `unacknowledged` on: when each was sent last.
+    /// For packets from `unacknowledged` on: the time of their last transmission.
     sent_at: VecDeque<Time>,
-    /// When pacing lets the next packet go.
+    /// When pacing releases the next packet.
     pace_at: Time,
     /// When the retransmission timer expires; `Time::MAX` if it does not run.
     timer_at: Time,
@@ -86,7 +86,7 @@ impl Sender {
         self.end = self.end.saturating_add(packets);
     }
 
-    /// Drops what was not sent yet; the message under way ends with the last packet that was.
+    /// Drops unsent packets; the current message ends with the last packet sent.
     pub(crate) fn stop(&mut self, mtu: u32) {
         let highest = self.highest;
         self.messages.retain(|message| message.first < highest);
@@ -104,7 +104,7 @@ impl Sender {
         self.sent_bytes
     }
 
-    /// Nothing is left to send or to be acknowledged.
+    /// Whether nothing is left to send or to acknowledge.
     pub(crate) fn is_idle(&self) -> bool {
         self.unacknowledged >= self.end
     }
@@ -120,7 +120,7 @@ impl Sender {
         (bytes - (number - first) * mtu).min(mtu)
     }
 
-    /// The next packet to send now, and the earliest time of the one after it.
+    /// The next packet to send now, and the earliest time of the following one.
     pub(crate) fn poll(
         &mut self,
         cc: &mut Controller,
@@ -138,7 +138,8 @@ impl Sender {
         if number == self.next && cc.window().is_some_and(|window| flight > 0 && flight >= window) {
             return None;
         }
-        // A window opens with acknowledgements alone, and may shrink below what is under way: none may be held back.
+        // A window opens with acknowledgements only and may shrink below the data in flight, so every packet requests
+        // one.
         let has_window = cc.window().is_some();
         let message = self.message(number);
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
@@ -157,7 +158,7 @@ impl Sender {
         let bytes = u64::from(settings.ip_size(&packet) + settings.link_overhead);
         cc.on_sent(bytes, now);
         self.pace_at = self.pace_at.max(now) + BitRate(cc.rate().max(1)).serialise(Bytes(bytes));
-        // A rate that has been rounded must not fall behind its link for ever.
+        // A rounded rate must not fall behind its link for ever.
         self.pace_at.0 = self.pace_at.0.saturating_sub(1);
         Some(packet)
     }
@@ -207,7 +208,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement or a NAK has come.
+    /// Handles an acknowledgement or a NAK.
     pub(crate) fn on_ack(
         &mut self,
         (packet, telemetry): (&Packet, &Telemetry),
@@ -216,7 +217,7 @@ impl Sender {
         stats: &mut Stats,
         now: Time,
     ) {
-        // An ACK names the last packet that has arrived, a NAK the first that has not.
+        // An ACK names the last packet that has arrived, a NAK the first missing one.
         let named = unwrap_psn(packet.psn, self.unacknowledged);
         let reached = if packet.syndrome == Syndrome::Ack {
             unwrap_psn(packet.psn, self.unacknowledged.max(1)) + 1
@@ -307,7 +308,7 @@ impl Sender {
         }
     }
 
-    /// The earliest time at which there is something to do.
+    /// The earliest time with work to do.
     pub(crate) fn deadline(&self, cc: &Controller, settings: &QueuePairSettings, now: Time) -> Time {
         let flight = (self.next - self.unacknowledged) * u64::from(settings.mtu);
         let open = self.next < self.end && cc.window().is_none_or(|window| flight == 0 || flight < window);

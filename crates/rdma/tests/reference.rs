@@ -1,6 +1,7 @@
-//! The reactions replay logs of other implementations, decision by decision (tests/reference/README.md; docs/models/rdma.md).
+//! The reactions reproduce logs of other implementations, decision by decision (tests/reference/README.md;
+//! docs/models/rdma.md).
 //!
-//! The logs in `tests/reference` are a part of those that were made; `PAUSEFRAME_RDMA_LOGS` names a folder with others.
+//! The logs in `tests/reference` are a subset; `PAUSEFRAME_RDMA_LOGS` names a folder with others.
 
 use flate2::read::GzDecoder;
 use pauseframe_rdma::cc::dcqcn::{ClampTarget, Dcqcn, DcqcnSettings, Preset, Reaction, Timer};
@@ -15,7 +16,7 @@ const LINE: u64 = 100_000_000_000;
 
 type Row = BTreeMap<String, String>;
 
-/// Logs whose names begin so, by name without the ending.
+/// Logs whose names begin with this prefix, by name without the extension.
 fn logs(prefix: &str, ending: &str) -> Vec<(String, PathBuf)> {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
     let folder = std::env::var_os("PAUSEFRAME_RDMA_LOGS").map_or(committed, PathBuf::from);
@@ -61,7 +62,7 @@ fn is_close(ours: f64, theirs: f64) -> bool {
     (ours - theirs).abs() <= 1e-8 * theirs.abs().max(1e-3)
 }
 
-/// What the reference calls `dcqcn_paper`: the timers of the paper, all else as in `dcqcn`.
+/// The reference's `dcqcn_paper`: the timers of the paper, everything else as in `dcqcn`.
 fn dcqcn_settings(run: &str) -> DcqcnSettings {
     let hpcc = DcqcnSettings::of(Preset::Hpcc, LINE);
     if !run.starts_with("dcqcn_paper") {
@@ -81,7 +82,7 @@ fn dcqcn_decides_as_the_hpcc_simulator_does() {
     let mut compared = 0;
     for (run, path) in logs("dcqcn", ".decisions.csv.gz") {
         let cnps = by_pair(rows(&path.with_file_name(format!("{run}.cnp.csv.gz"))));
-        // A CNP was scheduled one link delay and 3 ns before it arrives: that decides ties.
+        // A CNP was scheduled one link delay and 3 ns before it arrives, which decides ties.
         let flight = Span::from_ns(if run.ends_with("_5us") { 5003 } else { 1003 });
         for (pair, expected) in by_pair(rows(&path)) {
             let mut state = Dcqcn::new(dcqcn_settings(&run), LINE);
@@ -152,7 +153,7 @@ fn timely_decides_as_the_hpcc_simulator_does() {
     println!("{compared} decisions of TIMELY are equal");
 }
 
-/// `hpcc_long2` leaves out a part of the run: replay goes on from the state that the log shows.
+/// `hpcc_long2` omits a part of the run: the replay continues from the state in the log.
 const GAP_NS: u64 = 1_000_000;
 
 #[test]
@@ -189,7 +190,7 @@ fn hpcc_decides_as_its_simulator_does() {
                     continue;
                 }
                 last = now;
-                // Until the first update of the second part the log itself says when that is.
+                // Until the first update of the second part, the log itself gives its time.
                 if !knows_update && row["event"] == "update" {
                     knows_update = true;
                     state.resume_updates();

@@ -1,7 +1,7 @@
-//! Columns: what a table says is declared once, where the table is made ([`columns!`](crate::columns)); from the declaration come the
-//! table in Arrow's memory layout and its part of the reference.
+//! Columns: each column of a table is declared once with [`columns!`](crate::columns), where the code builds
+//! the table. The declaration gives the column in Arrow's memory layout and its row in the reference.
 //!
-//! Names are dictionary-encoded, in the order of their first row.
+//! Text columns are dictionary-encoded; the dictionary lists the texts in the order of their first row.
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
@@ -15,21 +15,22 @@ use std::sync::Arc;
 /// A column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// What it is called, its unit last.
+    /// Name of the column, with the unit as its last part ("start_us").
     pub name: &'static str,
-    /// A value a row.
+    /// The values of the column, one for each row.
     pub values: ArrayRef,
-    /// Whether a row may have none.
+    /// True if a row may hold null instead of a value.
     pub nullable: bool,
-    /// What it means, in one line; the space that the comment begins with is still there.
+    /// One-line description of the column; it still starts with the space that follows `///`.
     pub doc: &'static str,
 }
 
-/// The columns of a table.
+/// The columns of a table, in their order.
 #[derive(Debug)]
 pub struct Columns(pub Vec<Column>);
 
-/// Declares the columns of a table in their order: what one means, its name, whether a row may have none, and its values.
+/// Declares the columns of a table in their order: the description, the name, `or null` if a row may lack a
+/// value, and the values.
 ///
 /// ```
 /// use pauseframe_results::column::{optional, u64s};
@@ -59,25 +60,25 @@ macro_rules! columns {
     (@nullable null) => { true };
 }
 
-/// What the reference says of a column.
+/// The reference's entry for a column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnDoc {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// Its type in Arrow's words, such as "uint64" and "float64, null".
+    /// Type of the column in Arrow's terms, such as "uint64" or "float64, null".
     pub kind: String,
-    /// What it means, in one line.
+    /// One-line description of the column.
     pub doc: &'static str,
 }
 
 impl Columns {
-    /// The table.
+    /// Converts the columns into an Arrow record batch.
     pub fn batch(self) -> RecordBatch {
         let columns = self.0.into_iter().map(|column| (column.name, column.values, column.nullable));
         RecordBatch::try_from_iter_with_nullable(columns).expect("all columns come from the same rows")
     }
 
-    /// What the reference says of them.
+    /// The reference's entries for the columns of this table.
     pub fn reference(&self) -> Vec<ColumnDoc> {
         let doc = |column: &Column| {
             let null = if column.nullable { ", null" } else { "" };
@@ -97,32 +98,32 @@ fn type_name(kind: &DataType) -> String {
     }
 }
 
-/// A column of small whole numbers.
+/// A column of 8-bit integers.
 pub fn u8s(values: impl Iterator<Item = u8>) -> ArrayRef {
     Arc::new(UInt8Array::from_iter_values(values))
 }
 
-/// A column of counts.
+/// A column of 32-bit counts.
 pub fn u32s(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
-/// A column of large counts.
+/// A column of 64-bit counts.
 pub fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-/// A column of numbers.
+/// A column of floating-point numbers.
 pub fn f64s(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-/// A column of numbers with gaps.
+/// A column of floating-point numbers, null where a value is missing.
 pub fn optional(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     Arc::new(values.collect::<Float64Array>())
 }
 
-/// A dictionary-encoded column of texts: each thing is named once.
+/// A dictionary-encoded text column; `name` is called once for each distinct key.
 pub fn dictionary<R, K: Ord + Copy>(
     rows: &[R],
     key: impl Fn(&R) -> K,
@@ -131,7 +132,7 @@ pub fn dictionary<R, K: Ord + Copy>(
     dictionary_of(rows.iter().map(key), name)
 }
 
-/// The same of the things themselves.
+/// Like [`dictionary`], with the keys given directly.
 pub fn dictionary_of<K: Ord + Copy>(keys: impl Iterator<Item = K>, name: impl Fn(K) -> String) -> ArrayRef {
     let mut numbers = BTreeMap::new();
     let mut names = Vec::new();

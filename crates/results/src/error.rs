@@ -1,55 +1,55 @@
-//! What can go wrong with a run that its scenario is not to blame for.
+//! Errors of a run that the scenario did not cause.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The run could not be carried out, or its results not kept.
+/// The run failed, or its results could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The folder for the results has something in it, and nobody asked to replace it.
+    /// The output folder is not empty, and the caller did not allow overwriting.
     #[error("the results folder {} is not empty: name another one, or replace its results with --force", .path.display())]
     OutputExists {
-        /// The folder.
+        /// Path of the output folder.
         path: PathBuf,
     },
-    /// Replacing was asked for, but what is there is not ours.
+    /// Overwriting is allowed, but the folder holds files of another program.
     #[error(
         "the folder {} holds files but no manifest of pauseframe: it is left as it is, name another one",
         .path.display()
     )]
     ForeignFolder {
-        /// The folder.
+        /// Path of the output folder.
         path: PathBuf,
     },
-    /// Another process is writing there.
+    /// Another process is writing to the output folder.
     #[error("{holder} is writing results to the folder {}: wait for its end, or name another folder", .path.display())]
     InUse {
-        /// The folder.
+        /// Path of the output folder.
         path: PathBuf,
-        /// Who is writing, as far as it is known.
+        /// The process that holds the lock on the folder, as far as that process is known.
         holder: String,
     },
-    /// What is to be recorded is more than anybody is likely to want.
+    /// The scenario would record more data than the limit allows.
     #[error("{0}")]
     TooLarge(Box<pauseframe_schema::error::Problem>),
-    /// An application cannot be carried out.
+    /// An application of the scenario cannot run.
     #[error("{0}")]
     Refused(Box<pauseframe_schema::error::Problem>),
-    /// Somebody did not want to wait until the results were written.
+    /// The user interrupted the writing of the results.
     #[error("interrupted while the results were written. {left}")]
     Interrupted {
-        /// What has been written before and stays.
+        /// The files that are complete and stay in the folder.
         left: String,
     },
-    /// A file or folder could not be written.
+    /// The system could not write a file or folder.
     #[error("cannot write {}: {cause}. {left}", .path.display())]
     Write {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         cause: io::Error,
-        /// What has been written before and stays.
+        /// The files that are complete and stay in the folder.
         left: String,
     },
     /// The Linux kernel of the hosts failed.
@@ -57,14 +57,14 @@ pub enum RunError {
     Kernel {
         /// Name of the scenario.
         scenario: String,
-        /// Its seed.
+        /// Master seed of the run.
         seed: u64,
-        /// When it happened.
+        /// Simulated time of the failure.
         time: pauseframe_units::Time,
-        /// What the kernel said.
+        /// The last lines of the kernel.
         message: String,
     },
-    /// An assertion of ours failed: the results would be wrong.
+    /// An internal assertion failed, so the results would be wrong.
     #[error(
         "internal error in scenario {scenario:?}, seed {seed}, at simulated time {time}: {message}. This is a bug of \
          pauseframe; reproduce it with: pauseframe run scenario.resolved.toml --seed {seed}"
@@ -72,46 +72,46 @@ pub enum RunError {
     Internal {
         /// Name of the scenario.
         scenario: String,
-        /// Its seed.
+        /// Master seed of the run.
         seed: u64,
-        /// When it happened.
+        /// Simulated time of the failed assertion.
         time: pauseframe_units::Time,
-        /// What was violated, and where.
+        /// The violated invariant, and its place in the network.
         message: String,
     },
-    /// A plug-in returned what makes no sense.
+    /// A plug-in returned an invalid value.
     #[error("{message}. The run of scenario {scenario:?} with seed {seed} ended at simulated time {time}")]
     Plugin {
         /// Name of the scenario.
         scenario: String,
-        /// Its seed.
+        /// Master seed of the run.
         seed: u64,
-        /// When it happened.
+        /// Simulated time of the invalid value.
         time: pauseframe_units::Time,
-        /// Which plug-in, which flow, and what it did.
+        /// The plug-in, the flow, and the invalid value.
         message: String,
     },
     /// The network could not be built.
     #[error("cannot build the network: {0}")]
     Build(String),
-    /// A table of a sweep could not be packed or unpacked.
+    /// A table of a sweep could not be compressed or decompressed.
     #[error("a table of a sweep cannot be read or written: {cause}")]
     Packed {
-        /// What is wrong with it.
+        /// The error message of the decoder.
         cause: String,
     },
-    /// A file could not be read.
+    /// A results file could not be read.
     #[error("cannot read {}: {cause}", .path.display())]
     Read {
-        /// The file.
+        /// Path of the file that could not be read.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the decoder or of the system.
         cause: String,
     },
 }
 
 impl RunError {
-    /// A failure to read `path`.
+    /// The error for a failure to read `path`.
     pub(super) fn read(path: &Path, cause: &dyn std::fmt::Display) -> RunError {
         RunError::Read { path: path.to_path_buf(), cause: cause.to_string() }
     }

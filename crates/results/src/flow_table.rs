@@ -1,4 +1,5 @@
-//! The `flows` table of a run, made when somebody reads it: its rows take three times the memory of the records.
+//! The `flows` table of a run, built only when a caller reads it, because the table takes three times the
+//! memory of the flow records.
 
 use super::rows::Names;
 use super::tables::flows;
@@ -8,7 +9,7 @@ use pauseframe_topology::Topology;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What came of each flow, and the names that the table shows.
+/// The records of all flows, and the names for the text columns.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
     records: Arc<FlowRecords>,
@@ -18,7 +19,7 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// The table of `records`.
+    /// Makes the `flows` table of `records`.
     pub fn new(
         records: FlowRecords,
         topology: &Arc<Topology>,
@@ -33,20 +34,20 @@ impl FlowTable {
         }
     }
 
-    /// How many flows there are.
+    /// Number of flows.
     pub fn num_rows(&self) -> usize {
         self.records.len()
     }
 
-    /// All rows.
+    /// The table with all rows.
     pub fn batch(&self) -> RecordBatch {
         self.part(0..self.num_rows())
     }
 
-    /// Some rows.
+    /// The rows of the table in the given range.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If the table has fewer rows.
     pub fn part(&self, rows: Range<usize>) -> RecordBatch {
         let FlowTable { records, topology, workloads, transports } = self;
         flows(records, rows, &Names { topology, workloads, transports }).batch()

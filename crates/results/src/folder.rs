@@ -1,9 +1,11 @@
-//! The results folder: created, filled and closed such that a reader never takes half a result for a whole.
+//! Creates, fills and closes the results folder such that a reader never mistakes a partial result for a
+//! complete one.
 //!
 //! Every file is written under a temporary name in the folder, synced, and renamed. The manifest is the first
-//! file to be written (`running`) and the last (`complete`, `interrupted`), so a process that is killed at any
-//! moment leaves a folder that is complete or says that it is not, with whole tables only. Meanwhile the folder is
-//! locked, and every file in it is made anew: nothing is written through a link that somebody has put there.
+//! file (status `running`) and the last (`complete` or `interrupted`). A process that is killed at any moment
+//! therefore leaves a folder that is either complete or marked as incomplete, and every table in the folder
+//! is whole. Meanwhile the folder is locked, and every file is newly created, so no write follows a symbolic
+//! link that another user placed in the folder.
 
 use super::lock::{self, FolderLock};
 use super::parquet_file::io_error;
@@ -23,11 +25,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
-/// Rows between two looks at whether to go on: some milliseconds.
+/// Number of rows that are written between two checks for an interrupt, which takes some milliseconds.
 const PART: usize = 1 << 16;
 
-/// All that a results folder may hold, and all that replacing one removes. `pauseframe report`, `view` and `export` write
-/// the last three.
+/// All file names that a results folder may hold; overwriting a folder removes these files. `pauseframe
+/// report`, `view` and `export` write the last three.
 const FILES: [&str; 18] = [
     MANIFEST,
     "scenario.resolved.toml",
@@ -49,37 +51,37 @@ const FILES: [&str; 18] = [
     "trace.perfetto-trace",
 ];
 
-/// What `manifest.json` says.
+/// The contents of `manifest.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Manifest {
-    /// Always "pauseframe": tells our folders from others.
+    /// Always "pauseframe", which tells results folders of this program from other folders.
     program: &'static str,
     version: String,
     name: String,
     seed: u64,
     fingerprint: Option<String>,
     status: RunStatus,
-    /// None for a run with built-in congestion controls only.
+    /// Empty for a run that uses only built-in congestion controls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     plugins: Vec<PluginRecord>,
     summary: Option<Summary>,
 }
 
-/// A congestion control that was loaded for a run.
+/// A congestion control that a plug-in added to the run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PluginRecord {
-    /// As scenarios name it: "mine:swift".
+    /// Name of the congestion control in scenarios, such as "mine:swift".
     pub name: String,
-    /// The name of its file.
+    /// File name of the plug-in.
     pub file: String,
-    /// SHA-256 of the file.
+    /// SHA-256 digest of the plug-in's file.
     pub sha256: String,
-    /// The text of a Python file; `None` for a shared library.
+    /// Source text of a Python plug-in; `None` for a shared library.
     pub source: Option<String>,
 }
 
 impl Manifest {
-    /// Of a run that has yet to end.
+    /// The manifest of a run that has not ended.
     pub fn running(name: &str, seed: u64) -> Manifest {
         Manifest {
             program: "pauseframe",
@@ -93,13 +95,13 @@ impl Manifest {
         }
     }
 
-    /// The same, with the plug-ins of the run.
+    /// Adds the plug-ins of the run to the manifest.
     #[must_use]
     pub fn with_plugins(self, plugins: &[PluginRecord]) -> Manifest {
         Manifest { plugins: plugins.to_vec(), ..self }
     }
 
-    /// Of the run that `summary` is about.
+    /// The manifest of the ended run that `summary` describes.
     pub fn ended(summary: &Summary) -> Manifest {
         Manifest {
             fingerprint: Some(summary.fingerprint.clone()),
@@ -110,14 +112,14 @@ impl Manifest {
     }
 }
 
-/// Size and digest of a file, so that a reader notices damage before it decodes anything.
+/// Size and digest of a file, so that a reader detects damage before decoding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Seal {
     bytes: u64,
     sha256: String,
 }
 
-/// A manifest and the seals of the files that it is about.
+/// A manifest with the seals of the files that it lists.
 #[derive(Serialize)]
 struct Sealed<'a, M> {
     #[serde(flatten)]
@@ -126,29 +128,29 @@ struct Sealed<'a, M> {
     files: &'a BTreeMap<String, Seal>,
 }
 
-/// A folder that results are being written to.
+/// An open results folder that a run writes to.
 #[derive(Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
-    /// Files in place, for messages.
+    /// Names of the complete files, for error messages.
     written: Vec<String>,
-    /// The same without the manifest, with what the manifest says of each.
+    /// The seals of the complete files, without the manifest.
     seals: BTreeMap<String, Seal>,
     _lock: FolderLock,
 }
 
 impl ResultsFolder {
-    /// Creates the folder, or takes an empty one, and marks it with `manifest`. With `force` the results in
-    /// it are replaced, a report about them included; files that are not ours stay.
+    /// Creates the folder, or opens an empty one, and writes `manifest`. With `force`, removes earlier
+    /// results and their report from the folder; files of other programs stay.
     ///
     /// # Errors
-    /// [`RunError::OutputExists`], [`RunError::ForeignFolder`] and [`RunError::InUse`] before anything is changed;
-    /// [`RunError::Write`] if the system refuses.
+    /// [`RunError::OutputExists`], [`RunError::ForeignFolder`] and [`RunError::InUse`] before anything is
+    /// changed; [`RunError::Write`] if the system reports an error.
     pub fn create(path: &Path, force: bool, manifest: &impl Serialize) -> Result<ResultsFolder, RunError> {
         fs::create_dir_all(path).map_err(|cause| failure(path, "", cause, &[]))?;
         check_free(path, force)?;
         let lock = FolderLock::take(path)?;
-        // Another process may have been at work until the lock was ours.
+        // Another process may have written to the folder before this process obtained the lock.
         check_free(path, force)?;
         let mut folder = ResultsFolder {
             path: path.to_path_buf(),
@@ -158,7 +160,7 @@ impl ResultsFolder {
         };
         let temporary = path.join(temporary_name(MANIFEST));
         remove_if_there(&temporary).map_err(|cause| folder.failure(MANIFEST, cause))?;
-        // The mark first: the old tables are never without it.
+        // The manifest comes first, so that the old tables never lack a manifest.
         folder.write_manifest(manifest)?;
         for name in FILES {
             let old = (name != MANIFEST).then(|| path.join(name));
@@ -169,15 +171,16 @@ impl ResultsFolder {
         Ok(folder)
     }
 
-    /// Where the folder is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a table, `name` being "flows.parquet" or the like. `go_on` is asked a few times a second.
+    /// Writes a table under `name`, such as "flows.parquet". Calls `go_on` a few times a second, and stops
+    /// when `go_on` returns false.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then; [`RunError::Interrupted`].
+    /// [`RunError::Write`], with a list of the complete files; [`RunError::Interrupted`].
     pub fn write_table(
         &mut self,
         name: &str,
@@ -188,10 +191,10 @@ impl ResultsFolder {
         self.fill(file, table.num_rows(), &|rows| table.slice(rows.start, rows.len()), go_on)
     }
 
-    /// Writes the table of flows, of which only a part is in memory at a time.
+    /// Writes the table of flows, with only a part of the table in memory at a time.
     ///
     /// # Errors
-    /// As [`ResultsFolder::write_table`].
+    /// The errors of [`ResultsFolder::write_table`].
     pub fn write_flows(
         &mut self,
         flows: &FlowTable,
@@ -218,18 +221,19 @@ impl ResultsFolder {
         self.commit_table(file)
     }
 
-    /// Begins a table that is written in parts; it appears in the folder by [`ResultsFolder::commit_table`].
+    /// Opens a table that is written in parts. The table appears in the folder when
+    /// [`ResultsFolder::commit_table`] is called.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with a list of the complete files.
     pub fn begin_table(&self, name: &str, schema: SchemaRef) -> Result<TableWriter, RunError> {
         TableWriter::new(self.begin(name)?, schema).map_err(|cause| self.failure(name, cause))
     }
 
-    /// Puts a finished table in its place.
+    /// Renames a finished table to its final name.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with a list of the complete files.
     pub fn commit_table(&mut self, table: TableWriter) -> Result<(), RunError> {
         let TableWriter { name, writer } = table;
         let file = writer.into_inner().map_err(|error| self.failure(&name, io_error(error)))?;
@@ -239,34 +243,35 @@ impl ResultsFolder {
     /// Writes a text file.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with a list of the complete files.
     pub fn write_text(&mut self, name: &str, text: &str) -> Result<(), RunError> {
         self.write_bytes(name, text.as_bytes())
     }
 
-    /// Writes a file of our own making.
+    /// Writes a binary file.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with a list of the complete files.
     pub fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         let mut file = self.begin(name)?;
         file.write_all(bytes).map_err(|cause| self.failure(name, cause))?;
         self.commit(file)
     }
 
-    /// Begins a file that is written bit by bit; it appears in the folder by [`ResultsFolder::commit`].
+    /// Opens a file that is written in parts. The file appears in the folder when [`ResultsFolder::commit`]
+    /// is called.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with a list of the complete files.
     pub fn begin(&self, name: &str) -> Result<PendingFile, RunError> {
         assert!(FILES.contains(&name), "{name} is not a file of the results folder");
         PendingFile::create(&self.path, name).map_err(|cause| self.failure(name, cause))
     }
 
-    /// Puts a finished file in its place.
+    /// Renames a finished file to its final name.
     ///
     /// # Errors
-    /// [`RunError::Write`], with what the folder holds then.
+    /// [`RunError::Write`], with a list of the complete files.
     pub fn commit(&mut self, file: PendingFile) -> Result<(), RunError> {
         let name = file.name.clone();
         let seal = file.commit().map_err(|cause| self.failure(&name, cause))?;
@@ -277,15 +282,15 @@ impl ResultsFolder {
         Ok(())
     }
 
-    /// Closes the folder: from here on it is what `manifest` says, with the size and digest of every file.
+    /// Closes the folder: writes the final `manifest` with the size and digest of every file.
     ///
     /// # Errors
-    /// [`RunError::Write`]; the folder then still says `running`.
+    /// [`RunError::Write`]; the folder then remains `running`.
     pub fn finish(mut self, manifest: &impl Serialize) -> Result<(), RunError> {
         self.write_manifest(manifest)
     }
 
-    /// The error for a failure to write `name`.
+    /// The error for a failed write of the file `name`.
     pub fn failure(&self, name: &str, cause: io::Error) -> RunError {
         failure(&self.path, name, cause, &self.written)
     }
@@ -302,7 +307,7 @@ fn failure(folder: &Path, name: &str, cause: io::Error, written: &[String]) -> R
     RunError::Write { path: folder.join(name), cause, left: left(written) }
 }
 
-/// What a folder with these files holds.
+/// The sentence of an error message that lists the complete files of the folder.
 fn left(written: &[String]) -> String {
     let tables: Vec<&str> = written.iter().map(String::as_str).filter(|name| *name != MANIFEST).collect();
     match (written.is_empty(), tables.is_empty()) {
@@ -312,7 +317,8 @@ fn left(written: &[String]) -> String {
     }
 }
 
-/// A file of the results that is not in place yet. Dropped before that, it leaves nothing.
+/// A results file under its temporary name. If a `PendingFile` is dropped before it is committed, the
+/// temporary file is deleted.
 #[derive(Debug)]
 pub struct PendingFile {
     name: String,
@@ -326,7 +332,8 @@ pub struct PendingFile {
 impl PendingFile {
     fn create(folder: &Path, name: &str) -> io::Result<PendingFile> {
         let path = folder.join(temporary_name(name));
-        // The folder is ours alone: what is there was put there by nobody who should.
+        // The lock gives this process the only right to write in the folder, so a file under the temporary
+        // name does not belong there.
         remove_if_there(&path)?;
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let file = BufWriter::with_capacity(1 << 18, file);
@@ -363,7 +370,7 @@ impl Write for PendingFile {
 impl Drop for PendingFile {
     fn drop(&mut self) {
         if !self.committed {
-            // Nothing can be done about a second failure; the name marks the file as partial.
+            // A second failure cannot be handled; the temporary name marks the file as partial.
             let _ = fs::remove_file(self.folder.join(temporary_name(&self.name)));
         }
     }
@@ -373,7 +380,7 @@ fn temporary_name(name: &str) -> String {
     format!(".{name}.partial")
 }
 
-/// Whether results may be written here.
+/// Checks that results may be written to the folder.
 fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
     match is_blank(path).map_err(|cause| RunError::read(path, &cause))? {
         false if !force => Err(RunError::OutputExists { path: path.to_path_buf() }),
@@ -382,7 +389,8 @@ fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
     }
 }
 
-/// Whether the folder holds nothing, or only what a process left that was killed before its first file.
+/// True if the folder is empty, or holds only the leftovers of a process that was killed before it wrote its
+/// first file.
 fn is_blank(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
@@ -407,12 +415,13 @@ fn remove_if_there(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a rename in `folder` last (POSIX: a directory is synced like a file; elsewhere the system sees to it).
+/// Makes a rename in `folder` durable. POSIX systems sync a directory like a file; other systems do so by
+/// themselves.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// A Parquet file of the results that is being written.
+/// A Parquet file of the results that is open for writing.
 pub struct TableWriter {
     name: String,
     writer: ArrowWriter<PendingFile>,
@@ -424,10 +433,10 @@ impl TableWriter {
         Ok(TableWriter { name, writer: parquet_file::begin(file, schema)? })
     }
 
-    /// Appends rows.
+    /// Appends rows to the table.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write(&mut self, rows: &RecordBatch) -> io::Result<()> {
         self.writer.write(rows).map_err(io_error)
     }

@@ -1,4 +1,4 @@
-//! The results folder: what stays, what goes, and what a failure leaves.
+//! Tests of the results folder: which files stay, which are removed, and what a failed write leaves.
 
 use super::*;
 use crate::{RunFacts, read_table};
@@ -85,7 +85,7 @@ fn results_are_marked_from_the_start_and_complete_at_the_end() {
 fn tables_read_back_as_they_were_whatever_their_length() {
     let home = tempfile::tempdir().unwrap();
     let mut folder = create(home.path(), false).unwrap();
-    // 1,048,576 rows make a row group: the last table has two.
+    // A row group holds 1,048,576 rows, so the table of 1.2 million rows has two row groups.
     for rows in [0, 1, 1_200_000] {
         folder.write_table("series.parquet", &table(rows), &mut || true).unwrap();
         let back = read_table(&home.path().join("series.parquet")).unwrap();
@@ -210,7 +210,7 @@ fn nothing_is_written_through_a_link() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
 }
 
-/// The old run's report is about the old run.
+/// The report in the folder describes the old run, so overwriting removes the report.
 #[test]
 fn force_leaves_nothing_of_the_old_run() {
     let home = tempfile::tempdir().unwrap();
@@ -238,7 +238,7 @@ fn one_writes_at_a_time() {
     create(path, true).unwrap();
 }
 
-/// As after a kill: the file is there, nobody holds it.
+/// After a kill the lock file is there, but no process holds the lock.
 #[test]
 fn a_lock_without_a_holder_is_in_nobodys_way() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The tables `jobs`, `ranks` and `timeline`: applications, what their ranks did, and when.
+//! The tables `jobs`, `ranks` and `timeline`: applications, and the activities of their ranks over time.
 
 use super::column::{Columns, dictionary, f64s, optional, u32s, u64s};
 use super::rows::Names;
@@ -10,63 +10,63 @@ use pauseframe_apps::{Application, Fault, Program, Stretch, Totals};
 use pauseframe_units::{NodeId, Span, Time};
 use std::sync::Arc;
 
-/// What came of an application.
+/// The result of an application.
 #[derive(Clone, Debug)]
 pub struct JobResult {
-    /// Position of its workload.
+    /// Index of the application's workload.
     pub workload: u16,
-    /// What it did.
+    /// The program of each rank.
     pub application: Arc<Application>,
-    /// When it began.
+    /// Start of the application.
     pub start: Time,
-    /// When its last rank was through.
+    /// End of the last rank; `None` if a rank did not finish.
     pub finish: Option<Time>,
-    /// On ideal hardware: lossless, no stacks, NICs that share nothing with others (cee §IV-D).
+    /// Run time on ideal hardware: lossless, without stacks, with NICs that share nothing (cee §IV-D).
     pub ideal: Option<Span>,
-    /// In the same network without the other workloads, if that was asked for.
+    /// Run time in the same network without the other workloads, if the scenario sets `alone = true`.
     pub alone: Option<Span>,
-    /// Messages over connections.
+    /// Number of messages sent over connections.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of the messages sent over connections.
     pub bytes: u64,
-    /// Connections that were opened.
+    /// Number of connections that were opened.
     pub connections: u32,
-    /// What the ranks that are not through wait for.
+    /// The message or operation that each unfinished rank waits for.
     pub waits_for: Vec<Fault>,
-    /// One for each rank.
+    /// The results of the ranks, one for each.
     pub ranks: Vec<RankResult>,
 }
 
-/// What came of a rank.
+/// The result of a rank.
 #[derive(Clone, Debug)]
 pub struct RankResult {
-    /// Node number of its host.
+    /// Node number of the rank's host.
     pub host: u32,
-    /// When it was through.
+    /// Time at which the rank finished.
     pub finished: Option<Time>,
-    /// Its time by activity, up to the end of the run.
+    /// Time that the rank spent on each activity until the run ended.
     pub totals: Totals,
 }
 
-/// What the ranks of an application did when.
+/// The activities of an application's ranks over time.
 #[derive(Debug)]
 pub struct JobTimeline<'a> {
-    /// Position of its workload.
+    /// Index of the application's workload.
     pub workload: u16,
-    /// What it did.
+    /// The program of each rank.
     pub application: &'a Application,
-    /// For each rank its stretches, and the one that the end of the run cut off.
+    /// For each rank its completed activities, and the activity that the end of the run cut off.
     pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,
 }
 
 impl JobResult {
-    /// How long it took.
+    /// Run time of the application.
     pub fn time(&self) -> Option<Span> {
         self.finish.map(|finish| finish - self.start)
     }
 }
 
-/// The `jobs` table: a row an application.
+/// The `jobs` table, with one row for each application.
 pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
     let us = |value: fn(&JobResult) -> Option<Span>| {
         optional(jobs.iter().map(move |job| value(job).map(Span::as_us_f64)))
@@ -84,35 +84,35 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
         job = dictionary(jobs, |job| job.workload, |w| names.workloads[w as usize].clone());
         /// Its trace or pattern
         application = text(|job| job.application.name.clone());
-        /// How many ranks it has
+        /// Number of ranks
         ranks = u32s(jobs.iter().map(|job| job.ranks.len() as u32));
-        /// When it began
+        /// Start time
         start_us = f64s(jobs.iter().map(|job| job.start.as_us_f64()));
-        /// When its last rank was through
+        /// When its last rank finished
         finish_us or null = optional(jobs.iter().map(|job| job.finish.map(Time::as_us_f64)));
         /// finish - start
         time_us or null = us(JobResult::time);
-        /// On ideal hardware (docs/models/applications.md)
+        /// Time on ideal hardware (docs/models/applications.md)
         ideal_us or null = us(|job| job.ideal);
         /// time / ideal
         slowdown or null = optional(jobs.iter().map(|job| ratio(job.time(), job.ideal)));
-        /// In this network without the other workloads, with `alone = true`
+        /// Time in this network without the other workloads, with `alone = true`
         alone_us or null = us(|job| job.alone);
         /// time / alone
         interference or null = optional(jobs.iter().map(|job| ratio(job.time(), job.alone)));
-        /// How long a rank was at work, the mean over the ranks
+        /// Compute time, mean over the ranks
         compute_us = mean(|totals| totals.compute);
-        /// How long it waited for others, the mean
+        /// Time spent waiting for other ranks, mean over the ranks
         waiting_us = mean(|totals| totals.waiting);
-        /// How long it waited for its own messages to be on their way, the mean
+        /// Time spent waiting for its own messages to leave, mean over the ranks
         sending_us = mean(|totals| totals.sending);
-        /// Messages over connections, announcements and envelopes included
+        /// Messages over connections, including announcements
         messages = u64s(jobs.iter().map(|job| job.messages));
-        /// Their bytes
+        /// Bytes of these packets or messages
         message_bytes = u64s(jobs.iter().map(|job| job.bytes));
-        /// Pairs of ranks that talked
+        /// Pairs of ranks that communicated
         connections = u32s(jobs.iter().map(|job| job.connections));
-        /// Of a job that did not finish: ranks, lines, and what they wait for. A trace that can finish nowhere is refused before the run
+        /// What the ranks of an unfinished job wait for, with lines of the trace
         waits_for = text(|job| job.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
     }
 }
@@ -122,13 +122,13 @@ fn ratio(time: Option<Span>, reference: Option<Span>) -> Option<f64> {
     Some(time.0 as f64 / reference.0 as f64)
 }
 
-/// A rank of a job.
+/// A rank and its job.
 struct Row<'a> {
     job: &'a JobResult,
     rank: u32,
 }
 
-/// The `ranks` table: a row a rank of each application.
+/// The `ranks` table, with one row for each rank of each application.
 pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     let rows: Vec<Row> =
         jobs.iter().flat_map(|job| (0..job.ranks.len() as u32).map(move |rank| Row { job, rank })).collect();
@@ -141,20 +141,20 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
         job = dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone());
         /// Number of the rank
         rank = u32s(rows.iter().map(|row| row.rank));
-        /// Where it ran
+        /// Host of the rank
         host = dictionary(&rows, |row| NodeId(of(row).host), |node| names.node(node));
-        /// When it was through
+        /// When the rank finished
         finish_us or null = optional(rows.iter().map(|row| of(row).finished.map(Time::as_us_f64)));
-        /// How long it was at work; of a rank that is not through, times go to the end of the run
+        /// Compute time; times of an unfinished rank end with the run
         compute_us = us(|totals| totals.compute);
-        /// How long it waited for others
+        /// Time spent waiting for other ranks
         waiting_us = us(|totals| totals.waiting);
-        /// How long it waited for its own messages to be on their way
+        /// Time spent waiting for its own messages to leave
         sending_us = us(|totals| totals.sending);
     }
 }
 
-/// A rank did one thing for a while.
+/// One activity of one rank.
 struct Slice<'a> {
     workload: u16,
     program: &'a Program,
@@ -162,7 +162,7 @@ struct Slice<'a> {
     stretch: Stretch,
 }
 
-/// The `timeline` table: a row for each stretch of time that a rank spent on one thing, rank by rank.
+/// The `timeline` table, with one row for each activity of each rank, sorted by rank.
 pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
     let rows: Vec<Slice> = jobs.iter().flat_map(slices).collect();
     let lines = rows.iter().map(|row| row.program.line(row.stretch.step as usize));
@@ -172,15 +172,15 @@ pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
         job = dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone());
         /// Number of the rank
         rank = u32s(rows.iter().map(|row| row.rank));
-        /// compute, waiting (for others), sending (until its own messages are on their way)
+        /// compute, waiting (for other ranks), sending (until its own messages have left)
         activity = dictionary(&rows, |row| row.stretch.activity, |it| it.name().to_owned());
-        /// When it began with it
+        /// Start of the activity
         start_us = f64s(rows.iter().map(|row| row.stretch.start.as_us_f64()));
-        /// Until when; the last stretch of a rank that is not through goes to the end of the run
+        /// End of the activity; the last one of an unfinished rank ends with the run
         end_us = f64s(rows.iter().map(|row| row.stretch.end.as_us_f64()));
-        /// What its program says there, such as "receive from 3"
+        /// Step of its program, such as "receive from 3"
         step = steps(&rows);
-        /// Where that stands in its trace
+        /// Line of the trace
         line or null = Arc::new(lines);
     }
 }
@@ -194,7 +194,7 @@ fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {
     })
 }
 
-/// Steps in words; most occur many times.
+/// The text column of program steps; it is dictionary-encoded because most steps occur many times.
 fn steps(rows: &[Slice]) -> ArrayRef {
     let mut steps = StringDictionaryBuilder::<Int32Type>::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! What a run leaves behind: names, tables, the summary, and the results folder (docs/reference/results.md).
+//! The results of a run: names, tables, the summary, and the results folder (docs/reference/results.md).
 
 pub mod column;
 mod error;
@@ -30,5 +30,5 @@ pub use series::Series;
 pub use summary::percentile;
 pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
 
-/// The version that results are marked with.
+/// The version of pauseframe that results record.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

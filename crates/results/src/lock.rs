@@ -1,24 +1,25 @@
-//! One process at a time writes to a results folder.
+//! A lock that lets only one process at a time write to a results folder.
 //!
-//! The lock is the operating system's (`flock`, `LockFileEx`) on a file in the folder: it goes when the process does,
-//! however that ends, so a killed run is in nobody's way. Only the holder removes the file, and who has locked a file
-//! that is not in its place any more begins anew. Where a file system has no locks, there is none.
+//! The lock is a lock of the operating system (`flock`, `LockFileEx`) on a file in the folder. The system
+//! releases the lock when the process ends, even by a kill, so a killed run blocks nobody. Only the holder of
+//! the lock removes the file; a process that has locked a file which was removed meanwhile tries again. On a
+//! file system without file locks, the folder is not locked.
 
 use super::RunError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// The file, while results are being written.
+/// Name of the lock file, which exists while results are being written.
 pub(super) const NAME: &str = ".lock";
-/// So often another process can have removed the file between opening and locking it.
+/// Number of attempts; another process may remove the file between the opening and the locking.
 const TRIES: u32 = 100;
 
-/// Held while results are being written.
+/// The lock on a results folder, held while results are being written.
 #[derive(Debug)]
 pub(super) struct FolderLock {
     path: PathBuf,
-    /// Holds the lock until it is closed.
+    /// The open lock file; closing it releases the lock.
     file: File,
 }
 
@@ -26,7 +27,7 @@ impl FolderLock {
     /// Locks `folder`.
     ///
     /// # Errors
-    /// [`RunError::InUse`] with the holder; [`RunError::Write`] if the system refuses.
+    /// [`RunError::InUse`] with the holder; [`RunError::Write`] if the system reports an error.
     pub(super) fn take(folder: &Path) -> Result<FolderLock, RunError> {
         let path = folder.join(NAME);
         let refused = |cause| {
@@ -59,16 +60,17 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Elsewhere it stays: without file numbers nobody could tell that it is not in its place any more.
+        // On other systems the file stays: without inode numbers, a process that waits for the lock could not
+        // tell that the file was removed.
         if cfg!(unix) {
-            // A file that stays is taken for what a killed run has left.
+            // If the removal fails, the next run treats the file as the leftover of a killed run.
             let _ = fs::remove_file(&self.path);
         }
         let _ = self.file.unlock();
     }
 }
 
-/// The file, new or as another process has left it; never what a link in its place leads to.
+/// Opens the lock file, or creates it; never follows a symbolic link.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -85,7 +87,8 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether `file` is what stands at `path`: not removed meanwhile, and not reached by a link.
+/// True if `file` is still the file at `path`: not removed meanwhile, and not reached through a symbolic
+/// link.
 #[cfg(unix)]
 fn is_in_place(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -110,7 +113,7 @@ fn sign(file: &mut File) -> io::Result<()> {
     file.write_all(format!("process {}{on}", std::process::id()).as_bytes())
 }
 
-/// Who holds the lock, as it has signed.
+/// The holder of the lock, as the holder wrote it into the file.
 fn holder(file: File) -> Option<String> {
     let mut text = String::new();
     file.take(300).read_to_string(&mut text).ok()?;

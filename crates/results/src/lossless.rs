@@ -1,4 +1,5 @@
-//! The tables of pauses and deadlocks: who pauses whom and why, and who waits for whom for good.
+//! The tables of pauses and deadlocks: which port pauses which and why, and which queues wait for each other
+//! for ever.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s, u32s, u64s};
 use super::rows::Names;
@@ -9,37 +10,37 @@ use pauseframe_fabric::{Deadlock, DeadlockedQueue, PauseInterval};
 use pauseframe_units::Time;
 use std::sync::Arc;
 
-/// The `pause_tree` table: a row a pause, its number being its position in `intervals`.
+/// The `pause_tree` table, with one row for each pause; a pause's number is its index in `intervals`.
 pub fn pause_tree(intervals: &[PauseInterval], names: &Names) -> Columns {
     let topology = names.topology;
     let times = |value: fn(&PauseInterval) -> Time| f64s(intervals.iter().map(|i| value(i).as_us_f64()));
     columns! {
-        /// Number, in the order of starts
+        /// Number, in order of start
         interval = u32s(0..intervals.len() as u32);
-        /// The port that may not send
+        /// The paused port
         port = dictionary(intervals, |i| i.port, |port| topology.port_name(port));
-        /// Its node
+        /// Node of the port
         node = dictionary(intervals, |i| topology.owner(i.port), |node| names.node(node));
-        /// The port that asked for it
+        /// The pausing port
         by_port = dictionary(intervals, |i| i.port.reverse(), |port| topology.port_name(port));
-        /// Its node
+        /// Node of the port
         by_node = dictionary(intervals, |i| topology.peer(i.port), |node| names.node(node));
-        /// The priority that may not send
+        /// The paused priority
         priority = u8s(intervals.iter().map(|i| i.priority.code_point()));
-        /// When it was first asked for
+        /// When the first pause frame was requested
         asked_us = times(|i| i.asked);
-        /// When it took effect
+        /// When the pause took effect
         start_us = times(|i| i.start);
-        /// When the port might send again; null if the run ended before
+        /// When the port could send again; null if the run ended before
         end_us or null = optional(intervals.iter().map(|i| i.end.map(Time::as_us_f64)));
-        /// 0 for a pause without a parent, else one more than the largest of its parents
+        /// 0 without a parent, else one more than the largest depth of its parents
         depth = u32s(intervals.iter().map(|i| i.depth));
-        /// Intervals that caused it; they began before it was asked for
+        /// Pauses that caused it; they began before its request
         parents = lists(intervals.iter().map(|i| i.parents.as_slice()));
     }
 }
 
-/// The `deadlocks` table: a row a queue of each cycle.
+/// The `deadlocks` table, with one row for each queue of each cycle.
 pub fn deadlocks(found: &[Deadlock], names: &Names) -> Columns {
     let topology = names.topology;
     let rows: Vec<(u32, u32, &Deadlock, &DeadlockedQueue)> = found
@@ -55,30 +56,30 @@ pub fn deadlocks(found: &[Deadlock], names: &Names) -> Columns {
         deadlock = u32s(rows.iter().map(|r| r.0));
         /// Place in the cycle: each queue waits for the next, the last for the first
         position = u32s(rows.iter().map(|r| r.1));
-        /// When it was found
+        /// When the detector found it
         found_us = f64s(rows.iter().map(|r| r.2.found.as_us_f64()));
-        /// Further queues that wait for it
+        /// Number of further queues that wait for the cycle
         victims = u64s(rows.iter().map(|r| r.2.victims));
         /// The port of the egress queue
         port = dictionary(&rows, |r| r.3.port, |port| topology.port_name(port));
-        /// Its node
+        /// Node of the port
         node = dictionary(&rows, |r| topology.owner(r.3.port), |node| names.node(node));
-        /// Who has paused it
+        /// Node that paused it
         peer = dictionary(&rows, |r| topology.peer(r.3.port), |node| names.node(node));
         /// The priority of the queue
         priority = u8s(rows.iter().map(|r| r.3.priority.code_point()));
-        /// Since when it has not been allowed to send
+        /// Start of its current pause
         paused_since_us = f64s(rows.iter().map(|r| r.3.since.as_us_f64()));
-        /// Packets that wait in the queue
+        /// Waiting packets
         packets = u64s(rows.iter().map(|r| r.3.packets));
-        /// Their bytes
+        /// Bytes of these packets or messages
         bytes = u64s(rows.iter().map(|r| r.3.bytes));
-        /// The flows that they belong to
+        /// Flows of these packets
         flows = lists(rows.iter().map(|r| r.3.flows.as_slice()));
     }
 }
 
-/// A deadlock in a sentence: who waits for whom, and who holds it.
+/// A sentence about a deadlock: which queue waits for which, and which host holds the cycle if one does.
 pub fn describe(deadlock: &Deadlock, names: &Names, ends_run: bool) -> String {
     let queue = |q: &DeadlockedQueue| format!("{}/p{}", names.topology.port_name(q.port), q.priority);
     let around: Vec<String> = deadlock.cycle.iter().chain(deadlock.cycle.first()).map(queue).collect();

@@ -1,7 +1,8 @@
-//! Tables as bytes, for sweeps: many runs share a file, and a run's tables are parts of it.
+//! Tables as bytes, for sweeps: many runs share a file, and each run's tables are parts of that file.
 //!
-//! A packed table is an Arrow IPC stream of one batch, compressed with Zstandard. Level 1 costs less than the simulation of
-//! a small run; higher levels gain a few per cent on tables of repeated names and times.
+//! A packed table is an Arrow IPC stream of one batch, compressed with Zstandard. Compression at level 1
+//! costs less time than the simulation of a small run; higher levels save only a few per cent on tables of
+//! repeated names and times.
 
 use super::RunError;
 use super::column::Columns;
@@ -18,7 +19,7 @@ use zstd::bulk::Compressor;
 
 const LEVEL: i32 = 1;
 
-/// The table as bytes.
+/// Compresses the table into bytes.
 ///
 /// # Errors
 /// If the table is too large for the format, or memory is short.
@@ -35,15 +36,16 @@ pub fn pack(table: &RecordBatch) -> Result<Vec<u8>, RunError> {
 }
 
 thread_local! {
-    /// Reused for all tables of a thread: to make and clear its working memory costs more than to compress a small table.
+    /// Each thread reuses its compressor, because allocating and clearing the compressor's memory costs more
+    /// than compressing a small table.
     static COMPRESSOR: Cell<Option<Compressor<'static>>> = const { Cell::new(None) };
     static STREAM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Of a large table the memory is not kept for the next one.
+/// Largest buffer, in bytes, that is kept for the next table.
 const KEPT: usize = 1 << 22;
 
-/// The stream, written into a vector that may hold another one.
+/// The Arrow IPC stream of a table, written into a vector that may already have contents.
 fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError> {
     into.clear();
     let mut writer = StreamWriter::try_new(into, &table.schema())?;
@@ -51,13 +53,13 @@ fn stream(table: &RecordBatch, mut into: Vec<u8>) -> Result<Vec<u8>, ArrowError>
     writer.into_inner()
 }
 
-/// The rows of several packed tables of one kind, one after another, and how many rows each has. Of no tables, the empty
-/// table `name`.
+/// Joins the rows of several packed tables with the same columns, and returns the row count of each table.
+/// Without any packed table, the result is the empty table `name`.
 ///
 /// # Errors
-/// [`RunError::Packed`] if there is no such table, or a part is damaged.
+/// [`RunError::Packed`] if no table has this name, or a part is damaged.
 pub fn unpack(name: &str, parts: &[impl AsRef<[u8]>]) -> Result<(RecordBatch, Vec<usize>), RunError> {
-    // The decoder asserts what damaged bytes do not keep.
+    // The Arrow decoder panics on damaged bytes, so the panic is caught.
     let read = caught(|| {
         let batches = parts.iter().map(|part| batch(part.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let Some(first) = batches.first() else { return Ok(None) };
@@ -134,7 +136,8 @@ mod tests {
         for byte in 0..packed.len() {
             let mut damaged = packed.clone();
             damaged[byte] ^= 0x55;
-            // Some flips only change a value: the digest of the record finds those. None may panic.
+            // A flipped bit may only change a value, which the digest of the record detects. No flipped bit
+            // may cause a panic.
             let _ = unpack("flows", &[damaged]);
         }
         assert!(unpack("flows", &[&packed[..packed.len() / 2]]).is_err());

@@ -1,4 +1,4 @@
-//! Parquet files as all tables are written: Zstandard, with the types of Arrow.
+//! Parquet files with the settings of all tables: Zstandard compression and Arrow's types.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -17,31 +17,32 @@ pub(super) fn begin<W: Write + Send>(file: W, schema: SchemaRef) -> io::Result<A
     ArrowWriter::try_new(file, schema, Some(properties)).map_err(io_error)
 }
 
-/// A Parquet file that is written in parts, outside of a results folder. The caller sees to it that it appears whole.
+/// A Parquet file outside of a results folder, written in parts. The caller must make sure that readers see
+/// only the finished file.
 pub struct ParquetFile(ArrowWriter<BufWriter<File>>);
 
 impl ParquetFile {
-    /// Creates the file, which must not be there.
+    /// Creates the file, which must not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn create(path: &Path, schema: SchemaRef) -> io::Result<ParquetFile> {
         let file = File::options().write(true).create_new(true).open(path)?;
         Ok(ParquetFile(begin(BufWriter::with_capacity(1 << 18, file), schema)?))
     }
 
-    /// Appends rows.
+    /// Appends rows to the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write(&mut self, rows: &RecordBatch) -> io::Result<()> {
         self.0.write(rows).map_err(io_error)
     }
 
-    /// Writes what is left, to the disk.
+    /// Writes the remaining rows and the footer, and syncs the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn finish(self) -> io::Result<()> {
         let file = self.0.into_inner().map_err(io_error)?;
         file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
@@ -54,7 +55,7 @@ impl fmt::Debug for ParquetFile {
     }
 }
 
-/// What the system said, out of what the Parquet library made of it.
+/// The system's error, extracted from the error of the Parquet library.
 pub(super) fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -1,12 +1,14 @@
-//! Captured frames as real packets in a pcapng file, for Wireshark and its like: Ethernet, IEEE 802.1Q tag on
-//! priorities above 0 and in VLANs, IPv4, TCP with its options, UDP, PFC frames (IEEE 802.1Qbb), PAUSE (IEEE 802.3
-//! Annex 31B) and CNMs (IEEE 802.1Qau). One interface a port.
+//! Writes captured frames as real packets into a pcapng file, which Wireshark and similar programs read:
+//! Ethernet, IEEE 802.1Q tag on priorities above 0 and in VLANs, IPv4, TCP with its options, UDP, PFC frames
+//! (IEEE 802.1Qbb), PAUSE (IEEE 802.3 Annex 31B) and CNMs (IEEE 802.1Qau). Each port is one capture
+//! interface.
 //!
-//! Frames are captured at their transmitter, cut after the headers (payload is all zeros, its length is kept)
-//! and without their FCS; times are nanoseconds since the start of the run. Node n has the MAC address
-//! 02:00:00 and n, and the IPv4 address 10 and n, in their last three bytes; a name resolution block names the hosts.
-//! Not simulated, so not there: TTL changes, IP identification (RFC 6864: 0 is right with DF), and the values of
-//! the timestamps option (in milliseconds, with the real echo).
+//! Frames are captured at their transmitter, cut after the headers (the payload is all zeros; the file keeps
+//! its length) and without their FCS; times are nanoseconds since the start of the run. The last three bytes
+//! of a node's MAC address (02:00:00:...) and of its IPv4 address (10...) are the node number; a name
+//! resolution block names the hosts. The simulator has no TTL changes and no IP identification (RFC 6864
+//! allows 0 with DF), so the file has none. The timestamps option counts milliseconds of simulated time, and
+//! echoes are exact.
 
 use crate::roce;
 use etherparse::{
@@ -15,7 +17,7 @@ use etherparse::{
 };
 use pauseframe_fabric::{CapturedFrame, FrameContent};
 use pauseframe_topology::Topology;
-use pauseframe_transport::{Config, Ecn, Flags, Options, ReceiveBuffer, Segment};
+use pauseframe_transport::{Ecn, ReceiveBuffer, Segment, TcpConfig, TcpFlags, TcpOptions};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -32,39 +34,40 @@ use std::time::Duration;
 
 /// Smallest Ethernet frame without its FCS, bytes.
 const MIN_FRAME: usize = 60;
-/// Longest that a frame can be: far above every MTU.
+/// Snap length, the largest length of a captured frame in bytes: far above every MTU.
 const SNAP_LENGTH: u32 = 65_535;
 const NANOSECONDS: u8 = 9;
-/// `epb_flags`: the interface sent it. (A frame that comes in is one that the port at the other end sends.)
+/// `epb_flags`: outbound, because each frame is captured at the port that sends it.
 const OUTBOUND: u32 = 0b10;
-/// IEEE 802.1Qbb: destination, type and opcode of a PFC frame.
+/// IEEE 802.1Qbb: destination address, EtherType and opcode of a PFC frame.
 const PFC_DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 const MAC_CONTROL: EtherType = EtherType(0x8808);
 const PFC_OPCODE: u16 = 0x0101;
 /// IEEE 802.3 Annex 31B: opcode of PAUSE, for the whole link.
 const PAUSE_OPCODE: u16 = 0x0001;
-/// IEEE 802.1Q clause 33.4: the type of a CNM PDU. (0x22E9 is that of the CN-TAG, which is not simulated.)
+/// IEEE 802.1Q clause 33.4: EtherType of a CNM PDU. (0x22E9 is the EtherType of the CN-TAG, which is not
+/// simulated.)
 const CNM: EtherType = EtherType(0x22e7);
-/// Zeros to compute checksums over.
+/// A payload of zeros for checksums.
 static PAYLOAD: [u8; SNAP_LENGTH as usize] = [0; SNAP_LENGTH as usize];
 
-/// What the two ends of a connection have agreed on, as far as it shapes headers.
+/// Parameters that the two ends of a connection negotiated and that affect packet headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agreement {
     /// Every segment carries the timestamps option.
     pub timestamps: bool,
-    /// The window field is in units of 2^this (RFC 7323 §2.3), except on a SYN.
+    /// Window scale: the window field is in units of 2^`window_scale` bytes (RFC 7323 §2.3), except on a SYN.
     pub window_scale: u8,
     /// Differentiated services code point of every packet (RFC 2474).
     pub dscp: u8,
-    /// The same of congestion notifications.
+    /// Differentiated services code point of congestion notification packets.
     pub cnp_dscp: u8,
 }
 
 impl Agreement {
-    /// What connections with these settings agree on.
-    pub fn of(config: &Config, dscp: u8) -> Agreement {
-        // RFC 7323 §2.3: the smallest shift that lets the window be written in 16 bits, at most 14.
+    /// The parameters that connections negotiate with the settings `config`.
+    pub fn of(config: &TcpConfig, dscp: u8) -> Agreement {
+        // RFC 7323 §2.3: the smallest shift with which the window fits in 16 bits, at most 14.
         let largest = match config.receive_buffer {
             ReceiveBuffer::Fixed => config.receive_window,
             ReceiveBuffer::Linux { max, .. } | ReceiveBuffer::Freebsd { max, .. } => max,
@@ -82,10 +85,10 @@ pub struct PacketWriter<'a, W: Write> {
 }
 
 impl<'a, W: Write> PacketWriter<'a, W> {
-    /// Begins a file with an interface for each of `ports`.
+    /// Begins a file with one capture interface for each of `ports`.
     ///
     /// # Errors
-    /// What `out` says.
+    /// The error of `out`.
     pub fn new(out: W, topology: &'a Topology, ports: &[PortId]) -> io::Result<PacketWriter<'a, W>> {
         let program = Cow::Owned(format!("pauseframe {}", super::VERSION));
         let section = SectionHeaderBlock {
@@ -115,13 +118,14 @@ impl<'a, W: Write> PacketWriter<'a, W> {
         Ok(PacketWriter { out, topology, interfaces })
     }
 
-    /// Appends a frame; frames come in the order of their times. `agreement` is asked for the flow of a segment.
+    /// Appends a frame; the caller passes frames in the order of their times. `agreement` returns the
+    /// negotiated parameters of a segment's flow.
     ///
     /// # Errors
-    /// What the output says.
+    /// The error of the output.
     ///
     /// # Panics
-    /// If the frame's port is none of the file's.
+    /// If the file has no interface for the frame's port.
     pub fn write(
         &mut self,
         frame: &CapturedFrame,
@@ -148,7 +152,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
         self.append(frame.port, frame.time, &bytes, length)
     }
 
-    /// Ends the file and gives the output back.
+    /// Finishes the file and returns the output.
     pub fn into_inner(self) -> W {
         self.out.into_inner()
     }
@@ -165,7 +169,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
     }
 }
 
-/// The names of the hosts beside their addresses, so that readers need no resolver.
+/// A block with the names and addresses of the hosts, so that Wireshark needs no resolver.
 fn host_names(topology: &Topology) -> NameResolutionBlock<'_> {
     let record = |host: NodeId| {
         let names = vec![Cow::Borrowed(topology.nodes()[host].name.as_str())];
@@ -174,7 +178,7 @@ fn host_names(topology: &Topology) -> NameResolutionBlock<'_> {
     NameResolutionBlock { records: topology.hosts().map(record).collect(), options: Vec::new() }
 }
 
-/// A frame of which nothing is left out, and its length.
+/// A frame that is not cut, and its length.
 fn whole(bytes: Vec<u8>) -> (Vec<u8>, usize) {
     let length = bytes.len();
     (bytes, length)
@@ -201,13 +205,14 @@ fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, us
     bytes.extend(tcp.to_bytes());
     let length = (bytes.len() + segment.len as usize).max(MIN_FRAME);
     if segment.len == 0 {
-        // Nothing to leave out: the frame with its padding.
+        // A frame without payload is not cut: the file holds it with its padding.
         bytes.resize(length, 0);
     }
     (bytes, length)
 }
 
-/// Ethernet header, with a tag where the packet has a VLAN, or where the priority is not 0 (VLAN 0: a priority tag).
+/// Ethernet header, with an 802.1Q tag if the packet has a VLAN or a priority above 0 (a priority tag has
+/// VLAN 0).
 pub(super) fn link_header(
     source: NodeId,
     destination: NodeId,
@@ -249,22 +254,22 @@ fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement)
     let (from, to) = if forward { (client, server) } else { (server, client) };
     let has = |flag| segment.flags.has(flag);
     // RFC 7323 §2.2: the window of a SYN is never scaled.
-    let shift = if has(Flags::SYN) { 0 } else { agreement.window_scale };
+    let shift = if has(TcpFlags::SYN) { 0 } else { agreement.window_scale };
     let window = (segment.window >> shift).min(u32::from(u16::MAX)) as u16;
     let mut header = TcpHeader::new(from, to, segment.seq, window);
-    header.acknowledgment_number = if has(Flags::ACK) { segment.ack } else { 0 };
-    header.fin = has(Flags::FIN);
-    header.syn = has(Flags::SYN);
-    header.rst = has(Flags::RST);
-    header.psh = has(Flags::PSH);
-    header.ack = has(Flags::ACK);
-    header.ece = has(Flags::ECE);
-    header.cwr = has(Flags::CWR);
+    header.acknowledgment_number = if has(TcpFlags::ACK) { segment.ack } else { 0 };
+    header.fin = has(TcpFlags::FIN);
+    header.syn = has(TcpFlags::SYN);
+    header.rst = has(TcpFlags::RST);
+    header.psh = has(TcpFlags::PSH);
+    header.ack = has(TcpFlags::ACK);
+    header.ece = has(TcpFlags::ECE);
+    header.cwr = has(TcpFlags::CWR);
     header.set_options(&tcp_options(segment, agreement)).expect("TCP options are at most 40 bytes long");
     header
 }
 
-/// The options in the order and with the padding that common stacks use.
+/// TCP options in the order and with the padding of common stacks.
 fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement> {
     use TcpOptionElement::{
         MaximumSegmentSize, Noop, SelectiveAcknowledgement, SelectiveAcknowledgementPermitted, Timestamp,
@@ -272,7 +277,7 @@ fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement>
     };
     let stamp = Timestamp(segment.stamps.value, segment.stamps.echo);
     let mut options = Vec::new();
-    if let Options::Syn(syn) = segment.options {
+    if let TcpOptions::Syn(syn) = segment.options {
         options.push(MaximumSegmentSize(syn.mss));
         options.extend(syn.sack.then_some(SelectiveAcknowledgementPermitted));
         options.extend(syn.timestamps.then_some(stamp));
@@ -282,7 +287,7 @@ fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement>
     if agreement.timestamps {
         options.extend([Noop, Noop, stamp]);
     }
-    if let Options::Sack(sack) = segment.options {
+    if let TcpOptions::Sack(sack) = segment.options {
         let block = |i: usize| (i < usize::from(sack.count)).then(|| sack.blocks[i]);
         if let Some(first) = block(0) {
             options.extend([Noop, Noop, SelectiveAcknowledgement(first, [block(1), block(2), block(3)])]);
@@ -291,7 +296,7 @@ fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement>
     options
 }
 
-/// A PFC frame without its FCS (IEEE 802.1Qbb; with FCS 64 bytes): the pause time of one priority.
+/// A PFC frame without its FCS (IEEE 802.1Qbb; 64 bytes with FCS), with the pause time of one priority.
 fn pause_frame(sender: NodeId, priority: Priority, quanta: u16) -> Vec<u8> {
     let ethernet =
         Ethernet2Header { source: mac(sender), destination: PFC_DESTINATION, ether_type: MAC_CONTROL };
@@ -317,8 +322,9 @@ fn link_pause_frame(sender: NodeId, quanta: u16) -> Vec<u8> {
     bytes
 }
 
-/// A CNM without its FCS (IEEE 802.1Q clause 33.4): version and feedback (6 bits), CPID, `cnmQOffset` and `cnmQDelta` in
-/// units of 64 octets, priority and destination of the sampled frame, and none of its octets.
+/// A CNM without its FCS (IEEE 802.1Q clause 33.4): version, feedback (6 bits), CPID, `cnmQOffset` and
+/// `cnmQDelta` in units of 64 octets, priority and destination of the sampled frame, but none of that frame's
+/// octets.
 fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
     let FrameContent::Cnm {
         congestion_point,
@@ -383,8 +389,8 @@ fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
     (bytes, length)
 }
 
-/// Ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other one; no two of
-/// the first 270 million flows have the same pair.
+/// TCP ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other side; the first
+/// 270 million flows have different pairs.
 pub(super) fn tcp_ports(flow: u32) -> (u16, u16) {
     let client = 49_152 + (flow & 0x3fff);
     let server = 20_000 + ((flow >> 14) & 0x3fff);

@@ -1,8 +1,8 @@
-//! The files are judged by tshark, where it is installed.
+//! Tests that check capture files with tshark, where it is installed.
 
 use super::*;
 use pauseframe_topology::{Channel, NodeKind};
-use pauseframe_transport::{Ecn, SackBlocks, Stamps, SynOptions};
+use pauseframe_transport::{Ecn, SackBlocks, SynOptions, Timestamps};
 use pauseframe_units::{BitRate, Span};
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn topology() -> Topology {
 }
 
 const AGREED: Agreement = Agreement { timestamps: true, window_scale: 7, dscp: 10, cnp_dscp: 48 };
-/// Host a towards the switch, and the switch towards host a.
+/// The port of host a towards the switch, and the port of the switch towards host a.
 const UP: PortId = PortId(0);
 const DOWN: PortId = PortId(1);
 
@@ -49,14 +49,14 @@ fn pause(ns: u64, priority: u8, quanta: u16) -> CapturedFrame {
     }
 }
 
-/// A connection from the SYN to a SACK and the FIN, with pause frames between.
+/// A connection from its SYN to a SACK and the FIN, with pause frames in between.
 fn conversation() -> Vec<CapturedFrame> {
     let syn = SynOptions { mss: 1448, sack: true, timestamps: true, window_scale: 7 };
-    let plain = Segment { window: 1 << 20, flags: Flags::ACK, seq: 101, ack: 501, ..Segment::default() };
+    let plain = Segment { window: 1 << 20, flags: TcpFlags::ACK, seq: 101, ack: 501, ..Segment::default() };
     let sack = SackBlocks { count: 3, blocks: [(8000, 9448), (5000, 6448), (2000, 3448), (0, 0)] };
-    let open = Segment { options: Options::Syn(syn), seq: 100, ack: 0, ..plain };
-    let syn_flags = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
-    let accept_flags = Flags::SYN.with(Flags::ACK).with(Flags::ECE);
+    let open = Segment { options: TcpOptions::Syn(syn), seq: 100, ack: 0, ..plain };
+    let syn_flags = TcpFlags::SYN.with(TcpFlags::ECE).with(TcpFlags::CWR);
+    let accept_flags = TcpFlags::SYN.with(TcpFlags::ACK).with(TcpFlags::ECE);
     let back = Segment { seq: 501, ack: 1549, ..plain };
     vec![
         segment_frame(100, true, 0, Ecn::NotEct, Segment { flags: syn_flags, ..open }),
@@ -75,14 +75,18 @@ fn conversation() -> Vec<CapturedFrame> {
             false,
             3,
             Ecn::Ce,
-            Segment { flags: Flags::ACK.with(Flags::ECE), ..back },
+            Segment { flags: TcpFlags::ACK.with(TcpFlags::ECE), ..back },
         ),
         segment_frame(
             2_000_000_600,
             false,
             3,
             Ecn::Ect1,
-            Segment { options: Options::Sack(sack), stamps: Stamps { value: 2000, echo: 1999 }, ..back },
+            Segment {
+                options: TcpOptions::Sack(sack),
+                stamps: Timestamps { value: 2000, echo: 1999 },
+                ..back
+            },
         ),
         pause(2_000_000_700, 3, 0),
         pause(2_000_000_800, 0, 7),
@@ -91,12 +95,18 @@ fn conversation() -> Vec<CapturedFrame> {
             true,
             7,
             Ecn::Ect0,
-            Segment { seq: 1549, len: 9, flags: Flags::ACK.with(Flags::FIN).with(Flags::CWR), ..plain },
+            Segment {
+                seq: 1549,
+                len: 9,
+                flags: TcpFlags::ACK.with(TcpFlags::FIN).with(TcpFlags::CWR),
+                ..plain
+            },
         ),
     ]
 }
 
-/// Writes `frames` to a file; `whole`: with their payload instead of cut after the headers.
+/// Writes `frames` to a capture file; with `whole`, frames keep their payload instead of being cut after the
+/// headers.
 pub(crate) fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.pcapng");
@@ -114,8 +124,8 @@ pub(crate) fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempD
     (folder, path)
 }
 
-/// What tshark says about the frames that `filter` lets through: their `fields`, separated by commas, a line
-/// a frame. `None` without tshark.
+/// Asks tshark for `fields` of the frames that match `filter`: one line for each frame, fields separated by
+/// commas. `None` without tshark.
 pub(crate) fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(path).args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
@@ -157,14 +167,14 @@ fn every_packet_carries_the_dscp_of_its_transport() {
 fn tshark_finds_nothing_malformed() {
     for whole in [false, true] {
         let (_folder, path) = written(&conversation(), whole);
-        // Severity 0x00800000 is "error".
+        // Severity 0x00800000 of tshark means "error".
         let filter = "_ws.malformed || _ws.unreassembled || _ws.expert.severity >= 0x00800000";
         let Some(bad) = tshark(&path, filter, &["frame.number", "_ws.expert.message"]) else { return };
         assert_eq!(bad, [""; 0]);
         let all = tshark(&path, "frame", &["frame.number"]).unwrap();
         assert_eq!(all.len(), conversation().len());
 
-        // The filter does catch what is wrong: the first 60 bytes of a SYN that says it has 74.
+        // Checks that the filter detects a fault: only the first 60 bytes of a SYN of 74 bytes.
         let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
         let mut writer = PacketWriter::new(file, &topology, &[UP]).unwrap();
         let syn = &conversation()[0];
@@ -178,7 +188,7 @@ fn tshark_finds_nothing_malformed() {
 fn tshark_finds_the_checksums_right() {
     let (_folder, path) = written(&conversation(), true);
     let Some(status) = tshark(&path, "tcp", &["ip.checksum.status", "tcp.checksum.status"]) else { return };
-    // 1 is "good".
+    // Checksum status 1 of tshark means "good".
     assert_eq!(status, vec!["1;1"; 7]);
     let (_folder, path) = written(&conversation(), false);
     assert_eq!(tshark(&path, "ip.checksum.status == 1", &["frame.number"]).unwrap().len(), 7);
@@ -210,7 +220,7 @@ fn tshark_reads_the_headers() {
     assert_eq!(
         frames,
         [
-            // SYN: 14 + 20 + 40.
+            // Length of the SYN frame: 14 + 20 + 40 bytes.
             "0.000000100;a:0;74;74;",
             "0.000000200;s:0;74;74;",
             "0.000000300;a:0;70;70;3",
@@ -248,16 +258,16 @@ fn tshark_reads_the_headers() {
 
 #[test]
 fn headers_are_as_long_as_the_simulator_counts_them() {
-    let syn = |sack, timestamps| Options::Syn(SynOptions { mss: 1460, sack, timestamps, window_scale: 3 });
-    let sack = |count| Options::Sack(SackBlocks { count, blocks: [(1, 2); 4] });
+    let syn = |sack, timestamps| TcpOptions::Syn(SynOptions { mss: 1460, sack, timestamps, window_scale: 3 });
+    let sack = |count| TcpOptions::Sack(SackBlocks { count, blocks: [(1, 2); 4] });
     let all = [
-        (Options::None, Flags::ACK),
-        (syn(true, true), Flags::SYN),
-        (syn(true, false), Flags::SYN),
-        (syn(false, true), Flags::SYN),
-        (syn(false, false), Flags::SYN),
-        (sack(1), Flags::ACK),
-        (sack(3), Flags::ACK),
+        (TcpOptions::None, TcpFlags::ACK),
+        (syn(true, true), TcpFlags::SYN),
+        (syn(true, false), TcpFlags::SYN),
+        (syn(false, true), TcpFlags::SYN),
+        (syn(false, false), TcpFlags::SYN),
+        (sack(1), TcpFlags::ACK),
+        (sack(3), TcpFlags::ACK),
     ];
     for timestamps in [false, true] {
         for (options, flags) in all {
@@ -280,7 +290,7 @@ fn flows_have_ports_of_their_own() {
     assert!(seen.iter().all(|(client, server)| *client >= 49_152 && (20_000..49_152).contains(server)));
 }
 
-/// IEEE 802.1Q: the tag of a VLAN is there whatever the priority; without a VLAN only above priority 0.
+/// IEEE 802.1Q: a packet in a VLAN always has a tag; a packet without a VLAN has one only above priority 0.
 #[test]
 fn frames_in_vlans_carry_their_number() {
     let header = |priority, vlan| {
@@ -293,7 +303,7 @@ fn frames_in_vlans_carry_their_number() {
     assert_eq!(header(4, Some(4094)), [0x81, 0x00, 0x8f, 0xfe, 0x08, 0x00]);
 }
 
-/// A PAUSE of the whole link, a CNM with and without a tag, and a datagram.
+/// A PAUSE of the whole link, a CNM with and one without a tag, and a datagram.
 fn lossless_frames() -> Vec<CapturedFrame> {
     let cnm = |priority| FrameContent::Cnm {
         congestion_point: PortId(3),
@@ -325,7 +335,8 @@ fn tshark_reads_pauses_of_links_cnms_and_datagrams() {
     let fields = ["frame.len", "eth.dst", "macc.opcode", "macc.pause_time"];
     let Some(pauses) = tshark(&path, "macc", &fields) else { return };
     assert_eq!(pauses, ["60;01:80:c2:00:00:01;0x0001;515"]);
-    // Wireshark has no dissector for CNMs: EtherType and octets. 20,000 / 64 = 312 = 0x138, -640 / 64 = -10.
+    // Wireshark has no dissector for CNMs, so the test compares EtherType and octets. 20,000 / 64 = 312 =
+    // 0x138, -640 / 64 = -10.
     let fields = ["frame.len", "eth.src", "eth.dst", "data.data"];
     let octets = "0025020000000002000301 38fff6600002000000000100 00".replace(' ', "");
     let padding = |bytes: usize| "00".repeat(bytes);

@@ -1,4 +1,4 @@
-//! Reading tables back.
+//! Reads result tables from Parquet files.
 
 use super::RunError;
 use arrow_array::RecordBatch;
@@ -9,15 +9,15 @@ use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 
-/// Rows that are decoded at a time, whatever the file says about itself.
+/// Maximum number of rows that are decoded at a time, whatever the file's header claims.
 const BATCH: usize = 1 << 20;
 
-/// Reads a Parquet file whole.
+/// Reads a whole Parquet file.
 ///
 /// # Errors
 /// [`RunError::Read`] if the file is missing, unreadable or not Parquet.
 pub fn read_table(path: &Path) -> Result<RecordBatch, RunError> {
-    // The decoder asserts what damaged files do not keep.
+    // The Parquet decoder panics on damaged files, so the panic is caught.
     let read = caught(|| decode(path));
     let read = read.unwrap_or_else(|panic| Err(format!("the file is damaged: {}", panic.message).into()));
     read.map_err(|error| RunError::read(path, error.as_ref()))

@@ -1,4 +1,4 @@
-//! The columns of all tables, for the reference: found by making each table of no rows.
+//! The columns of all tables for the reference, taken from an empty table of each kind.
 
 use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
@@ -10,12 +10,12 @@ use pauseframe_fabric::FlowRecords;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Span, Time};
 
-/// The tables of a run by their names, with their columns.
+/// The tables of a run by name, with the columns of each.
 pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
     empty_tables().into_iter().map(|(name, columns)| (name, columns.reference())).collect()
 }
 
-/// The table `name` without a row.
+/// The table `name` without any row.
 pub(super) fn empty_table(name: &str) -> Option<Columns> {
     empty_tables().into_iter().find(|(known, _)| *known == name).map(|(_, columns)| columns)
 }

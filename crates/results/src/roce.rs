@@ -1,6 +1,7 @@
-//! `RoCEv2` packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP and ICRC.
+//! `RoCEv2` packets in a pcapng file (InfiniBand Architecture Specification, annex A17): BTH, RETH, AETH, CNP
+//! and ICRC.
 //!
-//! These frames are whole, with a payload of zeros: the ICRC stands at their end.
+//! Captured RoCE frames are not cut and have a payload of zeros, because the ICRC is at the end of the frame.
 
 use super::pcapng::{ecn_field, ipv4, link_header, tcp_ports};
 use etherparse::{EtherType, IpDscp, IpNumber, Ipv4Header, UdpHeader};
@@ -11,14 +12,14 @@ use pauseframe_rdma::{Opcode, Packet};
 /// UDP destination port (IANA).
 const PORT: u16 = 4791;
 const DEFAULT_PARTITION: u16 = 0xffff;
-/// BECN, which a CNP has.
+/// The BECN bit, which is set in a CNP.
 const BECN: u8 = 0x40;
-/// Bytes of the invariant CRC.
+/// Size of the invariant CRC in bytes.
 const ICRC: usize = 4;
-/// The reserved bytes of a CNP.
+/// Number of reserved bytes in a CNP.
 const CNP_RESERVED: usize = 16;
 
-/// A frame without its FCS; `dscp`: of the packet.
+/// A frame without its FCS; `dscp` is the code point of the packet.
 pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
     let &FrameContent::Rdma {
         source,
@@ -42,7 +43,7 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
     ip.dscp = IpDscp::try_new(dscp).expect("a DSCP has six bits");
     ip.ecn = ecn_field(ecn);
     ip.header_checksum = ip.calc_header_checksum();
-    // The source port is the flow's entropy; a checksum of 0 is none.
+    // The UDP source port serves as the flow's entropy for ECMP; a UDP checksum of 0 means none.
     let (from, _) = tcp_ports(flow);
     let udp = UdpHeader { source_port: from, destination_port: PORT, length: length as u16, checksum: 0 };
     let check = icrc(&ip, &udp, &transport);
@@ -54,12 +55,12 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
     frame
 }
 
-/// BTH, what follows it, payload and pad.
+/// BTH, extension headers, payload and padding.
 fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, telemetry: u16) -> Vec<u8> {
     let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
-    // Both ends of a flow have a number of their own.
+    // Each end of a flow has its own queue pair number.
     let destination = (flow * 2 + u32::from(forward)) & 0xff_ffff;
     let mut out = vec![opcode as u8, (padding as u8) << 4];
     out.extend(DEFAULT_PARTITION.to_be_bytes());
@@ -67,7 +68,7 @@ fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, te
     out.extend((u32::from(ack_request) << 31 | psn).to_be_bytes());
     match opcode {
         Opcode::WriteFirst | Opcode::WriteOnly => {
-            // Address and key are not simulated.
+            // Virtual address and key of the RETH are not simulated.
             out.extend([0; 12]);
             out.extend(u32::try_from(message).unwrap_or(u32::MAX).to_be_bytes());
         }
@@ -79,12 +80,12 @@ fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, te
     out
 }
 
-/// The invariant CRC (Linux `rxe_icrc.c`): fields that switches may change count as ones.
+/// The invariant CRC (Linux `rxe_icrc.c`), computed with ones in the fields that switches may change.
 fn icrc(ip: &Ipv4Header, udp: &UdpHeader, transport: &[u8]) -> u32 {
     let mut headers = vec![0xff; 8];
     let start = headers.len();
     headers.extend(ip.to_bytes());
-    // Type of service, time to live, header checksum.
+    // Offsets of type of service, time to live and header checksum.
     for place in [1, 8, 10, 11] {
         headers[start + place] = 0xff;
     }
@@ -95,7 +96,7 @@ fn icrc(ip: &Ipv4Header, udp: &UdpHeader, transport: &[u8]) -> u32 {
     }
     let start = headers.len();
     headers.extend(transport);
-    // FECN, BECN and reserved bits.
+    // FECN, BECN and reserved bits count as ones.
     headers[start + 4] = 0xff;
     let mut crc = Crc::new();
     crc.update(&headers);
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn frames_have_the_sizes_of_the_specification() {
-        // With the tag of priority 3, without FCS.
+        // The sizes include the tag of priority 3, but not the FCS.
         for (opcode, payload, size) in [
             (Opcode::WriteFirst, 1024, 1102),
             (Opcode::SendOnly, 5, 70),
@@ -160,7 +161,8 @@ mod tests {
             captured(Opcode::WriteFirst, 1, 1024, Syndrome::Ack),
             captured(Opcode::WriteMiddle, 2, 1024, Syndrome::Ack),
             captured(Opcode::WriteLast, 3, 949, Syndrome::Ack),
-            // Of a SEND of 10 zero bytes tshark guesses another protocol, and finds that malformed.
+            // For a SEND of 10 zero bytes, tshark guesses another payload protocol and reports it as
+            // malformed.
             captured(Opcode::SendOnly, 4, 101, Syndrome::Ack),
             captured(Opcode::Acknowledge, 5, 0, Syndrome::Ack),
             captured(Opcode::Acknowledge, 6, 0, Syndrome::SequenceError),

@@ -1,48 +1,49 @@
-//! What the tables need beyond the network's own reports: names, and drops by their names.
+//! Names and drop counters, which the tables need in addition to the network's own reports.
 
-use pauseframe_fabric::{DropReason, LossReason, Metric, PortReport};
+use pauseframe_fabric::{DropReason, LossReason, PortReport, SampledMetric};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
-/// Where the tables take names from.
+/// The names of nodes, ports, workloads and transports that tables show.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     /// Names of nodes and ports.
     pub topology: &'a Topology,
-    /// By [`pauseframe_fabric::FlowSpec::workload`].
+    /// Names of workloads, indexed by [`pauseframe_fabric::FlowSpec::workload`].
     pub workloads: &'a [String],
-    /// By [`pauseframe_fabric::FlowSpec::transport`].
+    /// Names of transports, indexed by [`pauseframe_fabric::FlowSpec::transport`].
     pub transports: &'a [String],
 }
 
-/// Packets dropped, by reason. (A destination that cannot be reached is refused at load, never dropped.)
+/// Numbers of dropped packets by reason. (The resolver refuses a destination that cannot be reached, so no
+/// packet is dropped for that.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DropsByReason {
-    /// A lossy packet found no room in the buffer.
+    /// Lossy packets that found no room in the buffer.
     pub buffer_full: u64,
-    /// A lossless packet found the headroom used up.
+    /// Number of lossless packets that exceeded the headroom.
     pub headroom_exceeded: u64,
-    /// A packet that is not ECN-capable met a queue above its marking threshold.
+    /// Packets that are not ECN-capable and met a queue above its marking threshold.
     pub not_ect: u64,
-    /// A lossless packet found the headroom used up that all (port, priority) of its switch share.
+    /// Lossless packets that exceeded the headroom pool, which all (port, priority) of a switch share.
     pub headroom_pool: u64,
-    /// A packet was on, waited for, or was bound for a link that was down.
+    /// Packets that were on, waited for, or were bound for a link that was down.
     pub link_down: u64,
-    /// A frame arrived damaged, pause frames included.
+    /// Frames that arrived damaged, pause frames included.
     pub corrupted: u64,
-    /// The PFC watchdog had taken the queue out of service.
+    /// Packets of a queue that the PFC watchdog had taken out of service.
     pub watchdog: u64,
 }
 
 impl DropsByReason {
-    /// The drops of one port and priority.
+    /// Numbers of drops of one port and priority.
     pub fn of(report: &PortReport) -> DropsByReason {
         let mut drops = DropsByReason::default();
         drops.add(report);
         drops
     }
 
-    /// Adds those of one port and priority.
+    /// Adds the drops of one port and priority.
     pub fn add(&mut self, report: &PortReport) {
         for (reason, count) in DropReason::ALL.into_iter().zip(report.drops) {
             *match reason {
@@ -61,7 +62,7 @@ impl DropsByReason {
         }
     }
 
-    /// All drops.
+    /// Sum of the drops over all reasons.
     pub fn total(&self) -> u64 {
         self.buffer_full
             + self.headroom_exceeded
@@ -73,24 +74,24 @@ impl DropsByReason {
     }
 }
 
-/// What the `metric` column says.
-pub(super) fn metric_name(metric: Metric) -> &'static str {
+/// The text of a metric in the `metric` column.
+pub(super) fn metric_name(metric: SampledMetric) -> &'static str {
     match metric {
-        Metric::Backlog => "backlog_bytes",
-        Metric::Throughput => "throughput_gbps",
-        Metric::PausedFraction => "paused_fraction",
-        Metric::Ingress => "ingress_bytes",
-        Metric::Goodput => "goodput_gbps",
-        Metric::Cwnd => "cwnd_bytes",
-        Metric::Ssthresh => "ssthresh_bytes",
-        Metric::Srtt => "srtt_us",
-        Metric::Alpha => "alpha",
-        Metric::QcnRate => "qcn_rate_gbps",
-        Metric::RdmaRate => "rdma_rate_gbps",
+        SampledMetric::Backlog => "backlog_bytes",
+        SampledMetric::Throughput => "throughput_gbps",
+        SampledMetric::PausedFraction => "paused_fraction",
+        SampledMetric::Ingress => "ingress_bytes",
+        SampledMetric::Goodput => "goodput_gbps",
+        SampledMetric::Cwnd => "cwnd_bytes",
+        SampledMetric::Ssthresh => "ssthresh_bytes",
+        SampledMetric::Srtt => "srtt_us",
+        SampledMetric::Alpha => "alpha",
+        SampledMetric::QcnRate => "qcn_rate_gbps",
+        SampledMetric::RdmaRate => "rdma_rate_gbps",
     }
 }
 
-/// A port and priority that did nothing, for tests to change.
+/// A port and priority without any traffic, which tests modify.
 #[cfg(test)]
 pub(super) fn idle_report(port: u32) -> PortReport {
     PortReport {

@@ -6,7 +6,7 @@ use super::{ResultsFolder, RunError, TableWriter};
 use crate::columns;
 use arrow_array::{ArrayRef, Float64Array, Int32Array, RecordBatch};
 use arrow_select::take::take;
-use pauseframe_fabric::{Entity, Metric, Sample};
+use pauseframe_fabric::{Sample, SampledEntity, SampledMetric};
 use pauseframe_units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const PART: usize = 1 << 20;
 const FILE: &str = "series.parquet";
 
 /// What a sample is of: a quantity, and a port or flow.
-type Subject = (Metric, Entity);
+type Subject = (SampledMetric, SampledEntity);
 
 /// Subjects, numbered in the order of their first rows.
 #[derive(Debug, Default)]
@@ -195,9 +195,12 @@ mod tests {
     }
 
     fn sample(row: u64) -> Sample {
-        let port = Entity::PortPriority(PortId(1), Priority::new(5).unwrap());
-        let (metric, entity) =
-            if row == 0 { (Metric::Backlog, port) } else { (Metric::Alpha, Entity::Flow(row as u32 % 3)) };
+        let port = SampledEntity::PortPriority(PortId(1), Priority::new(5).unwrap());
+        let (metric, entity) = if row == 0 {
+            (SampledMetric::Backlog, port)
+        } else {
+            (SampledMetric::Alpha, SampledEntity::Flow(row as u32 % 3))
+        };
         Sample { time: Time(row * 2_500_000), metric, entity, value: row as f64 }
     }
 

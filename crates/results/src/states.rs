@@ -1,43 +1,45 @@
-//! The `states` table: the log that a run is played back from.
+//! The `states` table: the log of state changes that the player replays.
 
 use super::column::{Columns, dictionary, f64s, optional, u8s};
 use super::rows::Names;
 use crate::columns;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, DictionaryArray, Int32Array, StringArray};
-use pauseframe_fabric::{State, StateChange};
+use pauseframe_fabric::{PortState, StateChange};
 use std::sync::Arc;
 
 /// The texts of the `kind` column, in the order of [`number`].
 const KINDS: [&str; 7] = ["backlog", "load", "marks", "drops", "asked", "paused", "resumed"];
 
-fn number(state: State) -> i32 {
+fn number(state: PortState) -> i32 {
     match state {
-        State::Backlog(_) => 0,
-        State::Load(_) => 1,
-        State::Marked(_) => 2,
-        State::Dropped(_) => 3,
-        State::Asked(_) => 4,
-        State::Paused => 5,
-        State::Resumed => 6,
+        PortState::Backlog(_) => 0,
+        PortState::Load(_) => 1,
+        PortState::Marked(_) => 2,
+        PortState::Dropped(_) => 3,
+        PortState::PauseRequested(_) => 4,
+        PortState::Paused => 5,
+        PortState::Resumed => 6,
     }
 }
 
-fn value(state: State) -> Option<f64> {
+fn value(state: PortState) -> Option<f64> {
     match state {
-        State::Backlog(count) | State::Marked(count) | State::Dropped(count) => Some(count as f64),
-        State::Load(share) => Some(share),
-        State::Asked(_) | State::Paused | State::Resumed => None,
+        PortState::Backlog(count) | PortState::Marked(count) | PortState::Dropped(count) => {
+            Some(count as f64)
+        }
+        PortState::Load(share) => Some(share),
+        PortState::PauseRequested(_) | PortState::Paused | PortState::Resumed => None,
     }
 }
 
-/// A row a change, in the order of time.
+/// The `states` table, with one row for each change, in the order of time.
 pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let topology = names.topology;
     let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));
     let kinds = DictionaryArray::<Int32Type>::try_new(kinds, Arc::new(StringArray::from(KINDS.to_vec())));
     let cause = |change: &StateChange| match change.state {
-        State::Asked(cause) => cause,
+        PortState::PauseRequested(cause) => cause,
         _ => None,
     };
     let causes: Vec<_> = changes.iter().filter_map(cause).collect();
@@ -47,17 +49,17 @@ pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let numbers: Int32Array = changes.iter().map(|change| cause(change).and_then(|_| next.next())).collect();
     let causes = DictionaryArray::<Int32Type>::try_new(numbers, Arc::clone(named.values()));
     columns! {
-        /// When; of backlog, load, marks and drops the end of the interval that they are about
+        /// Time of the change; for backlog, load, marks and drops the end of their interval
         time_us = f64s(changes.iter().map(|change| change.time.as_us_f64()));
-        /// See below
+        /// See the text
         kind = Arc::new(kinds.expect("every kind has a name"));
-        /// The egress port it is about
+        /// Egress port
         port = dictionary(changes, |change| change.port, |port| topology.port_name(port));
-        /// Its priority
+        /// Priority
         priority = u8s(changes.iter().map(|change| change.priority.code_point()));
-        /// See below; null for asked, paused and resumed
+        /// See the text; null for asked, paused and resumed
         value or null = optional(changes.iter().map(|change| value(change.state)));
-        /// For asked: the egress queue of the peer that holds most of what came from this port; null where a host asks
+        /// For asked: the egress queue of the peer that holds most packets from this port; null if a host asks
         because_of or null = Arc::new(causes.expect("every number is a position among the names"));
     }
 }
@@ -84,10 +86,10 @@ mod tests {
         };
         let batch = states(
             &[
-                change(1, State::Backlog(1500)),
-                change(2, State::Asked(Some(PortId(1)))),
-                change(2, State::Asked(None)),
-                change(3, State::Asked(Some(PortId(1)))),
+                change(1, PortState::Backlog(1500)),
+                change(2, PortState::PauseRequested(Some(PortId(1)))),
+                change(2, PortState::PauseRequested(None)),
+                change(3, PortState::PauseRequested(Some(PortId(1)))),
             ],
             &names,
         )

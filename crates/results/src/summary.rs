@@ -1,4 +1,4 @@
-//! The run in one object: what `--json` prints and the manifest keeps.
+//! The summary of a run, which `--json` prints and the manifest stores.
 
 use super::VERSION;
 use super::rows::DropsByReason;
@@ -8,56 +8,57 @@ use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// How far a run has come.
+/// The state of a run: its kind of end, or that it has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Not at its end: a folder that says so after the process is gone is partial.
+    /// The run has not ended. If a folder has this status but its process is gone, the folder is partial.
     Running,
-    /// At the end that the scenario asked for.
+    /// The run reached the end that the scenario sets.
     Complete,
-    /// Stopped by a signal: what was recorded until then is kept.
+    /// A signal stopped the run; the folder holds the results until then.
     Interrupted,
-    /// Ended by a deadlock before the end that the scenario asked for.
+    /// A deadlock ended the run before the end that the scenario sets.
     Deadlock,
 }
 
-/// What only the runner knows.
+/// Facts about a run that only the runner knows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunFacts {
     /// Name of the scenario.
     pub name: String,
     /// Master seed.
     pub seed: u64,
-    /// Fingerprint of the trajectory.
+    /// Fingerprint of the run: a sum over the hashes of all events.
     pub fingerprint: u64,
-    /// When the run ended.
+    /// Simulated time at which the run ended.
     pub sim_time: Time,
-    /// Seconds that it took.
+    /// Wall-clock time of the run in seconds.
     pub wall_s: f64,
-    /// Threads that it ran on.
+    /// Number of threads of the run.
     pub threads: usize,
-    /// Why so many.
+    /// Reason for the run's number of threads.
     pub threads_reason: String,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
-    /// Packets carried over a link, ACKs included, pause frames not.
+    /// Number of packet transmissions over links, ACKs included, pause frames not.
     pub packet_hops: u64,
-    /// Deadlocks found.
+    /// Number of deadlocks found.
     pub deadlocks: u64,
-    /// SYNs among the packets dropped for not being ECN-capable.
+    /// Number of SYNs among the packets dropped for not being ECN-capable.
     pub syn_drops_not_ect: u64,
-    /// The switch that held the most bytes at once, and how many.
+    /// The switch with the largest buffer occupancy at any time, and that occupancy in bytes.
     pub fullest_switch: Option<(String, u64)>,
-    /// How NICs queue what their host sends.
+    /// The queue discipline of the hosts' NICs.
     pub nic_queue: &'static str,
-    /// When the series met its row limit: later samples are missing. `None` if it is whole.
+    /// Time at which the series reached its row limit, so that later samples are missing; `None` if the
+    /// series is complete.
     pub series_full: Option<Time>,
-    /// How it ended.
+    /// The kind of end of the run.
     pub status: RunStatus,
-    /// What the user should look at before trusting the results.
+    /// Findings that the user should check before trusting the results.
     pub warnings: Vec<String>,
-    /// The results folder.
+    /// Path of the results folder.
     pub out: Option<PathBuf>,
 }
 
@@ -79,7 +80,7 @@ pub struct Slowdowns {
     pub p99: Option<f64>,
 }
 
-/// The summary; docs/reference/results.md says what each field means.
+/// The summary of a run; docs/reference/results.md defines each field.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/reference/results.md")]
 pub struct Summary {
@@ -94,7 +95,7 @@ pub struct Summary {
     pub events: u64,
     pub packet_hops: u64,
     pub packet_hops_per_s: f64,
-    /// Null where the system does not tell.
+    /// Null on systems that do not report the peak memory.
     pub peak_rss_bytes: Option<u64>,
     pub flows_total: u64,
     pub flows_finished: u64,
@@ -111,11 +112,11 @@ pub struct Summary {
     pub retransmits: u64,
     pub timeouts: u64,
     pub cnms: u64,
-    /// Null without a switch.
+    /// Null if the network has no switch.
     pub fullest_switch: Option<String>,
     pub switch_held_max_bytes: u64,
     pub nic_queue: &'static str,
-    /// Null if the series is whole.
+    /// Null if the series is complete.
     pub series_full_at_s: Option<f64>,
     pub datagrams_sent: u64,
     pub datagrams_lost: u64,
@@ -128,7 +129,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums up a run: all its flows, queries, ports and priorities, recorded as tables or not.
+    /// Summarises a run: all flows, queries, ports and priorities, even those without recorded tables.
     pub fn new(
         facts: RunFacts,
         flows: &FlowRecords,
@@ -199,18 +200,18 @@ fn slowdowns(flows: &FlowRecords) -> Slowdowns {
     Slowdowns { p50, p99 }
 }
 
-/// The quantile `p` of ascending values, linear between order statistics (Hyndman and Fan 1996, type 7), in
-/// the arithmetic of `numpy.percentile`: the two agree to the last bit.
+/// The quantile `p` of ascending values, interpolated linearly between order statistics (Hyndman and Fan
+/// 1996, type 7), in the arithmetic of `numpy.percentile`: the results are equal to the last bit.
 pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let position = (sorted.len().checked_sub(1)?) as f64 * p;
     let low = sorted[position.floor() as usize];
     let high = sorted[position.ceil() as usize];
     let weight = position - position.floor();
-    // From the nearer end, so that the result is monotone in p.
+    // Interpolates from the nearer end, so that the result is monotone in p.
     Some(if weight < 0.5 { low + (high - low) * weight } else { high - (high - low) * (1.0 - weight) })
 }
 
-/// The most memory that this process has held, where the system tells (Linux: `VmHWM` of proc(5)).
+/// The peak memory of this process, on systems that report it (Linux: `VmHWM` of proc(5)).
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -273,10 +274,10 @@ mod tests {
             retransmits: 1,
             timeouts: 2,
             loss_probes: 0,
-            of_reply: pauseframe_fabric::Repeats::default(),
+            of_reply: pauseframe_fabric::RetransmissionCounts::default(),
             undone: 0,
             ce_packets: 0,
-            datagrams: pauseframe_fabric::Datagrams::default(),
+            datagrams: pauseframe_fabric::DatagramCounts::default(),
             rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_numpy() {
-        // numpy.percentile([1, 2, 4, 8.5, 100], [0, 10, 50, 90, 99, 100]), NumPy 2.4.
+        // Expected values of numpy.percentile([1, 2, 4, 8.5, 100], [0, 10, 50, 90, 99, 100]), NumPy 2.4.
         let values = [1.0, 2.0, 4.0, 8.5, 100.0];
         let found = [0.0, 0.1, 0.5, 0.9, 0.99, 1.0].map(|p| percentile(&values, p).unwrap());
         assert_eq!(found, [1.0, 1.4, 4.0, 63.400_000_000_000_006, 96.34, 100.0]);

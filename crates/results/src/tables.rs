@@ -1,17 +1,17 @@
-//! The tables of flows, queries, ports and throughput, column by column.
+//! The tables `flows`, `queries`, `ports` and `throughput`, column by column.
 
 use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u8s, u32s, u64s};
 use super::rows::{DropsByReason, Names};
 use crate::columns;
 use arrow_array::{UInt32Array, UInt64Array};
-use pauseframe_fabric::{Entity, FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord, SampledEntity};
 use pauseframe_topology::NodeKind;
-use pauseframe_transport::Failure;
+use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The `flows` table: a row a flow, for the flows of some numbers.
+/// The `flows` table for the flows with the numbers `rows`, one row for each flow.
 pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
     let numbers = rows.start as u32..rows.end as u32;
     let all = || records.range(rows.clone());
@@ -20,17 +20,17 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
     let few = |value: fn(&FlowRecord) -> u32| u32s(all().map(|r| value(&r)));
     let node = |value: fn(&FlowRecord) -> NodeId| dictionary_of(all().map(|r| value(&r)), |n| names.node(n));
     columns! {
-        /// Number, in the order of starts
+        /// Number, in order of start
         flow = u32s(numbers);
         /// Name of the workload
         workload = dictionary_of(all().map(|r| r.spec.workload), |w| names.workloads[w as usize].clone());
         /// Name of the transport
         transport = dictionary_of(all().map(|r| r.spec.transport), |t| names.transports[t as usize].clone());
-        /// The query that it belongs to, by its number in `queries`
+        /// Number of its query in the table queries
         query or null = Arc::new(all().map(|r| r.spec.query).collect::<UInt32Array>());
-        /// Who opens the connection
+        /// Host that opens the connection
         src = node(|r| r.spec.source);
-        /// Who accepts it
+        /// Host that accepts it
         dst = node(|r| r.spec.destination);
         /// Application bytes from src to dst; null for a long flow
         size_bytes or null = Arc::new(all().map(|r| asked_size(&r)).collect::<UInt64Array>());
@@ -40,7 +40,7 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
         delivered_bytes = counts(|r| r.delivered);
         /// finished, running, stopped, failed
         status = dictionary_of(all().map(|r| status_name(r.status)), str::to_string);
-        /// When the source opened the connection
+        /// Start time: the source opens the connection
         start_us = f64s(all().map(|r| r.spec.start.as_us_f64()));
         /// When the last byte reached its application; null unless finished or stopped
         finish_us or null = us(finish_us);
@@ -50,25 +50,25 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
         ideal_fct_us = f64s(all().map(|r| r.ideal.as_us_f64()));
         /// fct / ideal
         slowdown or null = us(flow_slowdown);
-        /// Segments sent again; on a kept connection until its job is complete
+        /// Retransmitted segments; on a persistent connection until its job is complete
         retransmits = few(|r| r.retransmits);
-        /// Retransmission timeouts; on a kept connection until its job is complete
+        /// Retransmission timeouts; on a persistent connection until its job is complete
         timeouts = few(|r| r.timeouts);
-        /// Tail loss probes sent; on a kept connection until its job is complete
+        /// Tail loss probes; on a persistent connection until its job is complete
         loss_probes = few(|r| r.loss_probes);
-        /// Of the retransmits, those of the end that replies
+        /// Retransmits of the replying end (included in retransmits)
         reply_retransmits = few(|r| r.of_reply.retransmits);
-        /// Of the timeouts, those of the end that replies
+        /// Timeouts of the replying end (included in timeouts)
         reply_timeouts = few(|r| r.of_reply.timeouts);
-        /// Of the loss probes, those of the end that replies
+        /// Loss probes of the replying end (included in loss_probes)
         reply_loss_probes = few(|r| r.of_reply.loss_probes);
-        /// Window reductions taken back as needless (D-SACK, F-RTO)
+        /// Window reductions undone as unnecessary (D-SACK, F-RTO)
         undone = few(|r| r.undone);
         /// Data packets that arrived marked, datagrams included
         ce_packets = counts(|r| r.ce_packets);
         /// Datagrams that the application of a UDP flow sent; 0 for connections
         datagrams_sent = counts(|r| r.datagrams.sent);
-        /// Those of them that were dropped anywhere, at the sending host too
+        /// Sent datagrams that were dropped anywhere, also at the sending host
         datagrams_lost = counts(|r| r.datagrams.lost);
         /// Application bytes of the datagrams that were sent
         datagram_bytes_sent = counts(|r| r.datagrams.sent_bytes);
@@ -76,36 +76,36 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
         datagram_bytes_lost = counts(|r| r.datagrams.lost_bytes);
         /// Congestion notification packets that the queue pairs of the flow sent; 0 for other transports
         cnps_sent = counts(|r| r.rdma.cnps_sent);
-        /// Congestion notification packets that they received
+        /// Congestion notification packets that the queue pairs of the flow received
         cnps_received = counts(|r| r.rdma.cnps_received);
-        /// Packets of queue pairs that a NAK had sent again
+        /// Packets of queue pairs retransmitted after a NAK
         repeats_by_nak = counts(|r| r.rdma.repeats_by_nak);
-        /// Packets of queue pairs that a timeout had sent again
+        /// Packets of queue pairs retransmitted after a timeout
         repeats_by_timeout = counts(|r| r.rdma.repeats_by_timeout);
-        /// From the start to the SYN-ACK at the source; null without a handshake of its own
+        /// Time from the start to the SYN-ACK at the source; null without a handshake
         connect_us or null = us(connect_us);
-        /// Why it failed: syn_timeout, data_timeout, refused, reset, retries_exhausted, rnr_retries_exhausted; else ""
+        /// Cause of failure (syn_timeout, data_timeout, refused, reset, retries_exhausted, rnr_retries_exhausted), or ""
         failure = dictionary_of(all().map(|r| failure_name(&r)), str::to_string);
     }
 }
 
-/// The `queries` table: a row a partition-aggregate job.
+/// The `queries` table, with one row for each partition-aggregate job.
 pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     let us = |value: fn(&QueryRecord) -> Option<f64>| optional(records.iter().map(value));
     columns! {
-        /// Number among the queries of all workloads, in the order in which they begin: it stands for one query of the run
+        /// Number among all queries of the run, in order of start
         query = u32s(records.iter().map(|r| r.query));
         /// Name of the workload
         workload = dictionary(records, |r| r.workload, |w| names.workloads[w as usize].clone());
-        /// The host that asks and collects
+        /// Host that sends the requests and collects the responses
         aggregator = dictionary(records, |r| r.aggregator, |node| names.node(node));
-        /// How many servers it asks
+        /// Number of servers
         fan_in = u32s(records.iter().map(|r| r.fan_in));
         /// Size of each response
         response_bytes = u64s(records.iter().map(|r| r.response));
-        /// When it began
+        /// Start time
         start_us = f64s(records.iter().map(|r| r.start.as_us_f64()));
-        /// When the last byte of the last response was there
+        /// When the last byte of the last response arrived
         finish_us or null = us(|r| r.finish.map(Time::as_us_f64));
         /// Completion time: finish - start
         fct_us or null = us(|r| query_time(r).map(Span::as_us_f64));
@@ -118,7 +118,8 @@ pub fn queries(records: &[QueryRecord], names: &Names) -> Columns {
     }
 }
 
-/// The `throughput` table of a run that ended at `end`: a row an interval of length `every` and workload.
+/// The `throughput` table of a run that ended at `end`, with one row for each workload and interval of length
+/// `every`.
 pub fn throughput<'a>(
     every: Span,
     intervals: impl Iterator<Item = &'a [u64]>,
@@ -133,67 +134,66 @@ pub fn throughput<'a>(
         })
         .collect();
     columns! {
-        /// Begin of the interval
+        /// Start of the interval
         start_us = f64s(rows.iter().map(|row| us(row.0)));
-        /// Its end; the last one ends with the run
+        /// End of the interval; the last one ends with the run
         end_us = f64s(rows.iter().map(|row| us(row.0 + 1)));
         /// Name of the workload
         workload = dictionary(&rows, |row| row.1, |workload| names.workloads[workload].clone());
-        /// Application bytes, of both directions, that reached their hosts in it for the first time; bytes above a gap count when they
-        /// come, so that no interval has more than the links could carry
+        /// Application bytes of both directions that arrived for the first time; bytes above a gap count when they
+        /// arrive
         received_bytes = u64s(rows.iter().map(|row| row.2));
     }
 }
 
-/// The `ports` table after a run of length `run`: a row a report.
+/// The `ports` table after a run of length `run`, with one row for each report.
 pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
     let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
     let drops = |value: fn(DropsByReason) -> u64| u64s(reports.iter().map(|r| value(DropsByReason::of(r))));
     let topology = names.topology;
-    // Of a run of no length every share is 0.
+    // In a run of zero length every share is 0.
     let share = |part: Span| if run == Span::ZERO { 0.0 } else { part.0 as f64 / run.0 as f64 };
     columns! {
         /// "edge0:3": node, colon, port number at the node
         port = dictionary(reports, |r| r.port, |port| topology.port_name(port));
-        /// Who transmits
+        /// Node that transmits
         node = dictionary(reports, |r| topology.owner(r.port), |node| names.node(node));
-        /// Who receives
+        /// Node that receives
         peer = dictionary(reports, |r| topology.peer(r.port), |node| names.node(node));
         /// "host", "switch-host", "switch-switch": what the port connects
         tier = dictionary(reports, |r| names.tier(r.port), str::to_string);
-        /// The priority that the row is about
+        /// Priority of the row
         priority = u8s(reports.iter().map(|r| r.priority.code_point()));
-        /// Rate of the link, this way
+        /// Rate of the link in this direction
         rate_bps = u64s(reports.iter().map(|r| topology.channel(r.port).rate.0));
         /// Packets sent on the wire, pause frames not included
         tx_packets = counts(|r| r.tx_packets);
-        /// Their bytes
+        /// Bytes of these packets or messages
         tx_bytes = counts(|r| r.tx_bytes);
-        /// Share of the run in which the port was sending this priority, preambles and gaps included; of a frame in service at the end
-        /// what has passed, so never above 1
+        /// Share of the run during which the port sent this priority, including preambles and gaps
         utilisation = f64s(reports.iter().map(|r| share(r.busy)));
-        /// Lossy packets that found no room in the egress queue or the shared pool; at a host: datagrams that found no room in the NIC,
-        /// and what its full receive buffer dropped (docs/models/slow-receivers.md)
+        /// Lossy packets without room in the egress queue or the shared pool; at a host: datagrams without room in the
+        /// NIC, and drops of a full receive buffer (docs/models/slow-receivers.md)
         drops_buffer_full = drops(|drops| drops.buffer_full);
-        /// Lossless packets that came after XOFF and found the headroom used up
+        /// Lossless packets that arrived after XOFF without room in the headroom
         drops_headroom_exceeded = drops(|drops| drops.headroom_exceeded);
-        /// Packets that are not ECN-capable and met a queue above its marking threshold
+        /// Packets without ECN at a queue above its marking threshold
         drops_not_ect = drops(|drops| drops.not_ect);
-        /// Lossless packets that came after XOFF and found the headroom used up that all (port, priority) of the switch share
+        /// Lossless packets that arrived after XOFF without room in the headroom pool of the switch
         drops_headroom_pool = drops(|drops| drops.headroom_pool);
-        /// Packets on the wire, in the queue or bound for it while the link was or went down
+        /// Packets on the wire, in the queue, or arriving for it, when the link failed or was down
         drops_link_down = drops(|drops| drops.link_down);
-        /// Frames from here that arrived damaged, pause frames included
+        /// Frames of this port that arrived damaged, including pause frames
         drops_corrupted = drops(|drops| drops.corrupted);
         /// Packets that the PFC watchdog dropped
         drops_watchdog = drops(|drops| drops.watchdog);
-        /// Packets marked CE here
+        /// Packets marked CE at this port
         ecn_marks = counts(|r| r.ecn_marks);
-        /// Largest egress backlog; a packet that meets an idle port never waits and is not in it
+        /// Largest egress backlog; packets that meet an idle port do not count
         backlog_max_bytes = counts(|r| r.backlog_max);
-        /// Time-weighted mean egress backlog over the run, packets that still wait at its end included
+        /// Time-weighted mean egress backlog over the run
         backlog_mean_bytes = f64s(reports.iter().map(|r| r.backlog_mean));
-        /// Largest ingress account at the peer for what this port sent (PFC)
+        /// Largest ingress account of the peer for this port (PFC)
         ingress_max_bytes = counts(|r| r.ingress_max);
         /// Pause frames with non-zero quanta that the peer sent to stop this port
         pauses_sent = counts(|r| r.pauses_sent);
@@ -201,33 +201,35 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
         pauses_received = counts(|r| r.pauses_received);
         /// Pause frames with zero quanta
         resumes_received = counts(|r| r.resumes_received);
-        /// How long this priority was not allowed to send, in all
+        /// Total time during which this priority was paused
         paused_us = f64s(reports.iter().map(|r| r.paused.as_us_f64()));
-        /// The longest time at a stretch
+        /// Longest pause
         paused_longest_us = f64s(reports.iter().map(|r| r.paused_longest.as_us_f64()));
-        /// CNMs that the congestion point of this queue has sent (QCN)
+        /// CNMs sent by the congestion point of this queue (QCN)
         cnms_sent = counts(|r| r.cnms_sent);
-        /// CNMs about this priority that came to the host of this port
+        /// CNMs for this priority received by the host of this port
         cnms_received = counts(|r| r.cnms_received);
-        /// How often the PFC watchdog took this queue out of flow control
+        /// Number of storms in which the PFC watchdog acted on this queue
         watchdog_storms = counts(|r| r.watchdog_storms);
     }
 }
 
 impl Names<'_> {
-    /// Its name.
+    /// Name of the node `node`.
     pub fn node(&self, node: NodeId) -> String {
         self.topology.nodes()[node].name.clone()
     }
 
-    pub(super) fn entity(&self, entity: Entity) -> String {
+    pub(super) fn entity(&self, entity: SampledEntity) -> String {
         match entity {
-            Entity::PortPriority(port, priority) => format!("{}/p{priority}", self.topology.port_name(port)),
-            Entity::Flow(flow) => format!("flow {flow}"),
+            SampledEntity::PortPriority(port, priority) => {
+                format!("{}/p{priority}", self.topology.port_name(port))
+            }
+            SampledEntity::Flow(flow) => format!("flow {flow}"),
         }
     }
 
-    /// What a port connects, as its transmitter sees it.
+    /// What a port connects, seen from its transmitter: "host", "switch-host" or "switch-switch".
     pub fn tier(&self, port: PortId) -> &'static str {
         let kind = |node| self.topology.nodes()[node].kind;
         match (kind(self.topology.owner(port)), kind(self.topology.peer(port))) {
@@ -238,24 +240,24 @@ impl Names<'_> {
     }
 }
 
-/// How long a finished flow took. Connections of applications have no time of their own, and no ideal one: they are
-/// open as long as their application.
+/// Completion time of a finished flow. Connections of applications stay open as long as their application, so
+/// they have neither a completion time nor an ideal one.
 pub(super) fn completion_time(record: &FlowRecord) -> Option<Span> {
     let has_one = record.status == FlowStatus::Finished && record.ideal > Span::ZERO;
     has_one.then(|| record.end - record.spec.start)
 }
 
-/// How long the handshake took, from the SYN to the SYN-ACK at the source.
+/// Duration of the handshake in microseconds, from the SYN to the SYN-ACK at the source.
 fn connect_us(record: &FlowRecord) -> Option<f64> {
     record.connected.map(|time| (time - record.spec.start).as_us_f64())
 }
 
-/// Completion time over ideal completion time of a finished flow.
+/// Completion time of a finished flow, divided by its ideal completion time.
 pub(super) fn flow_slowdown(record: &FlowRecord) -> Option<f64> {
     completion_time(record).and_then(|time| ratio(time, record.ideal))
 }
 
-/// How long a finished job took.
+/// Completion time of a finished query.
 pub(super) fn query_time(record: &QueryRecord) -> Option<Span> {
     record.finish.map(|finish| finish - record.start)
 }
@@ -268,12 +270,12 @@ fn finish_us(record: &FlowRecord) -> Option<f64> {
     matches!(record.status, FlowStatus::Finished | FlowStatus::Stopped).then(|| record.end.as_us_f64())
 }
 
-/// A long flow has no size of its own.
+/// Application bytes of the flow; `None` for a long flow, which has no size.
 fn asked_size(record: &FlowRecord) -> Option<u64> {
     (record.spec.size != u64::MAX).then_some(record.spec.size)
 }
 
-/// What the tables call a status.
+/// Name of a flow's status in the tables.
 pub fn status_name(status: FlowStatus) -> &'static str {
     match status {
         FlowStatus::Finished => "finished",
@@ -283,16 +285,16 @@ pub fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
-/// Why a flow failed, or "".
+/// Reason why a flow failed, or "".
 fn failure_name(record: &FlowRecord) -> &'static str {
     match record.failure {
         None => "",
-        Some(Failure::SynTimeout) => "syn_timeout",
-        Some(Failure::DataTimeout) => "data_timeout",
-        Some(Failure::Refused) => "refused",
-        Some(Failure::Reset) => "reset",
-        Some(Failure::RetriesExhausted) => "retries_exhausted",
-        Some(Failure::RnrRetriesExhausted) => "rnr_retries_exhausted",
+        Some(ConnectionFailure::SynTimeout) => "syn_timeout",
+        Some(ConnectionFailure::DataTimeout) => "data_timeout",
+        Some(ConnectionFailure::Refused) => "refused",
+        Some(ConnectionFailure::Reset) => "reset",
+        Some(ConnectionFailure::RetriesExhausted) => "retries_exhausted",
+        Some(ConnectionFailure::RnrRetriesExhausted) => "rnr_retries_exhausted",
     }
 }
 
@@ -325,7 +327,7 @@ mod tests {
         vec!["zero".into(), "one".into()]
     }
 
-    /// Column `name` as texts.
+    /// The column `name` as a list of texts.
     fn texts(batch: &RecordBatch, name: &str) -> Vec<String> {
         let column = batch.column_by_name(name).unwrap().as_dictionary::<Int32Type>();
         let column = column.downcast_dict::<StringArray>().unwrap();
@@ -358,10 +360,10 @@ mod tests {
             retransmits: 3,
             timeouts: 2,
             loss_probes: 1,
-            of_reply: pauseframe_fabric::Repeats { retransmits: 2, timeouts: 1, loss_probes: 0 },
+            of_reply: pauseframe_fabric::RetransmissionCounts { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
-            datagrams: pauseframe_fabric::Datagrams::default(),
+            datagrams: pauseframe_fabric::DatagramCounts::default(),
             rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,

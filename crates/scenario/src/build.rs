@@ -1,4 +1,4 @@
-//! From a complete scenario to an idle network: the spec's words in the terms of the fabric.
+//! Builds an idle network from a resolved scenario: converts the scenario's keys into settings of the fabric.
 
 mod rdma;
 mod switches;
@@ -14,54 +14,56 @@ use crate::spec::{
     WorkloadSpec,
 };
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, HeadroomPool, IdealTime, Jitter, Network, Obeys, Overhead, PauseRule,
-    PfcSettings, QcnSettings, ReceiverSettings, Settings, Transport, VlanChoice, VlanRoutes, WireJitter,
+    BufferPolicy, DatagramSettings, HeadroomPool, HostLinkJitter, IdealCompletionTime, Jitter, Network,
+    ObeyedPauses, Overhead, PauseRule, PfcSettings, QcnSettings, ReceiverSettings, Settings,
+    TransportSettings, VlanChoice, VlanRoutes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
-    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
-    RtoForm, SendBuffer, SmallSegments, Without,
+    CachePolicy, DelayedAckConfig, DelayedAckForm, DisabledMechanisms, EcnMode, OffloadConfig, ReceiveBuffer,
+    RtoConfig, RtoForm, SendBuffer, SmallSegments, TcpConfig,
 };
 use pauseframe_units::{BitRate, NodeId, PortId, Priority, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// IPv4 and TCP headers without options, bytes.
+/// Size of the IPv4 and TCP headers without options, in bytes.
 const HEADERS: u64 = 40;
-/// The timestamps option with its padding, bytes (RFC 7323).
+/// Size of the timestamps option with its padding, in bytes (RFC 7323).
 const TIMESTAMPS: u64 = 12;
 
-/// A scenario turned into its running parts.
+/// The network of a scenario with the objects that it was built from.
 #[derive(Debug)]
 pub(crate) struct Built {
-    /// The graph, for names.
+    /// The topology, for names of nodes and ports.
     pub(crate) topology: Arc<Topology>,
-    /// The shortest paths in it.
+    /// The shortest paths in the topology.
     pub(crate) routes: Arc<NextHops>,
     /// The idle network.
     pub(crate) network: Network,
-    /// What was told to it.
+    /// The settings of the network.
     pub(crate) settings: Arc<Settings>,
-    /// Times in the idle network.
-    pub(crate) ideal: IdealTime,
-    /// Names of the transports by index: "default" and those of `[transports]`.
+    /// Ideal completion times in the idle network.
+    pub(crate) ideal: IdealCompletionTime,
+    /// Names of the transports by index: "default", then the names in `[transports]`.
     pub(crate) transports: Vec<String>,
 }
 
-/// Builds the network of a scenario, on the graph that it was checked with.
+/// Builds the network of a scenario on the topology graph that `resolve` checked.
 ///
 /// # Errors
-/// A text that says what is wrong, if hosts cannot reach each other (`resolve` refuses such scenarios before).
+/// A message if some hosts cannot reach each other; `resolve` already refuses such scenarios.
 pub(crate) fn build(resolved: &Resolved) -> Result<Built, String> {
     let topology = resolved.topology();
     let routes = Arc::new(NextHops::shortest(topology).map_err(|error| error.to_string())?);
     build_on(&resolved.scenario, topology, &routes, None)
 }
 
-/// A network like one that is there, with one workload at work: the others keep their places and do nothing.
+/// Builds a network like `like` in which only the workload `only` is active; the other workloads keep their
+/// indices but start no flow.
 pub(crate) fn build_only(scenario: &Scenario, like: &Built, only: usize) -> Result<Built, String> {
     build_on(scenario, &like.topology, &like.routes, Some(only))
 }
@@ -82,16 +84,17 @@ fn build_on(
         config.initial_window = window;
     }
     let longest = longest_pair(&topology, &routes, settings.vlans.as_deref());
-    let idle = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::new(settings.clone()));
+    let idle =
+        IdealCompletionTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::new(settings.clone()));
     for index in 0..connected {
         let base_rtt = || longest.map_or(Span(1), |(a, b)| idle.base_rtt(a, b, index as u16));
         if let Some(rdma) = &mut settings.transports[index].rdma {
-            let links = || longest.map_or(1, |(a, b)| idle.links(a, b));
+            let links = || longest.map_or(1, |(a, b)| idle.link_count(a, b));
             rdma::set_longest_path(rdma, base_rtt, links);
         }
     }
     let settings = Arc::new(settings);
-    let ideal = IdealTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
+    let ideal = IdealCompletionTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
     let mut transports = vec!["default".to_owned()];
     transports.extend(scenario.transports.iter().map(|(name, _)| name.clone()));
     let sources: Vec<&WorkloadSpec> = udp_workloads(scenario).map(|(spec, _)| spec).collect();
@@ -107,7 +110,7 @@ fn build_on(
         topology: &topology,
         placed,
         seed: scenario.seed,
-        ideal_of_query: Arc::new(move |flows| of_query.of_query(flows)),
+        ideal_of_query: Arc::new(move |flows| of_query.query_completion_time(flows)),
         query_numbers: QueryNumbers::default(),
     };
     let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
@@ -130,20 +133,20 @@ fn build_on(
     Ok(Built { topology, routes, network, settings, ideal, transports })
 }
 
-/// All transports, without their initial windows, which follow from the network.
-pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
+/// All transports, without their initial windows, which depend on the network.
+pub(crate) fn transports(scenario: &Scenario) -> Vec<TransportSettings> {
     scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
 }
 
-/// The same, with those of datagrams behind them.
-pub(crate) fn all_transports(scenario: &Scenario) -> Vec<Transport> {
+/// All transports, followed by one transport for each datagram workload.
+pub(crate) fn all_transports(scenario: &Scenario) -> Vec<TransportSettings> {
     let mut all = transports(scenario);
     let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
     all.extend(of_datagrams);
     all
 }
 
-/// The workloads without connections; each has a transport of its own in the network.
+/// The datagram workloads; each has its own transport in the network.
 fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &UdpSpec)> {
     scenario.workload.iter().filter_map(|spec| match &spec.kind {
         WorkloadKind::Udp(udp) => Some((spec, udp)),
@@ -151,14 +154,14 @@ fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&WorkloadSpec, &U
     })
 }
 
-/// The TCP settings of `like` stand there without a use.
-fn datagrams(spec: &UdpSpec, like: &Transport) -> Transport {
+/// The TCP settings copied from `like` are placeholders; a datagram transport ignores them.
+fn datagrams(spec: &UdpSpec, like: &TransportSettings) -> TransportSettings {
     let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
+    TransportSettings { config: Arc::clone(&like.config), priority, datagrams: Some(datagrams), rdma: None }
 }
 
-/// What packets cost on the wire; where they travel in VLANs, each has a tag.
+/// Header overhead of packets on the wire; in VLANs, each packet has an 802.1Q tag.
 pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
     let plain = match scenario.host.wire_overhead {
         WireOverhead::Ethernet => Overhead::ETHERNET,
@@ -167,7 +170,11 @@ pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
     if scenario.routing.vlans.is_some() { plain.tagged() } else { plain }
 }
 
-pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec<Transport>) -> Settings {
+pub(crate) fn settings(
+    scenario: &Scenario,
+    topology: &Topology,
+    transports: Vec<TransportSettings>,
+) -> Settings {
     let host = &scenario.host;
     let vlans = vlan_routes(scenario, topology).map(Arc::new);
     let receivers = host.slow_hosts().iter().filter_map(|receiver| {
@@ -221,7 +228,8 @@ pub(crate) fn settings(scenario: &Scenario, topology: &Topology, transports: Vec
     }
 }
 
-/// The tables, with a priority for each lane. Without PFC lanes mean nothing: every packet keeps its priority.
+/// The forwarding tables, with one priority for each lane. Without PFC, lanes have no effect: every packet
+/// keeps its priority.
 fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
     let spec = scenario.routing.vlans.as_ref()?;
     let tables = Tables::clone(&spec.tables.0);
@@ -273,9 +281,9 @@ fn pfc(spec: &PfcSpec, topology: &Topology) -> PfcSettings {
 
 fn pause_rules(row: &PfcPortsSpec, topology: &Topology) -> Vec<(PortId, PauseRule)> {
     let obeys = match row.obeys {
-        ObeysName::Lossless => Obeys::Lossless,
-        ObeysName::All => Obeys::All,
-        ObeysName::None => Obeys::None,
+        ObeysName::Lossless => ObeyedPauses::Lossless,
+        ObeysName::All => ObeyedPauses::All,
+        ObeysName::None => ObeyedPauses::None,
     };
     let rule = PauseRule { sends: row.sends, obeys };
     ports_matching(&row.ports, topology).into_iter().map(|port| (port, rule)).collect()
@@ -305,9 +313,9 @@ fn qcn(spec: &QcnSpec) -> QcnSettings {
     }
 }
 
-fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
+fn transport(spec: &TransportSpec, host: &HostSpec) -> TransportSettings {
     let options = if spec.timestamps { TIMESTAMPS } else { 0 };
-    let config = Config {
+    let config = TcpConfig {
         congestion_control: spec.congestion_control,
         mss: (host.mtu.0 - HEADERS - options) as u32,
         initial_window: 0,
@@ -364,7 +372,7 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
             SmallSegmentsName::Cork => SmallSegments::Cork,
         },
         small_queues: spec.small_queues,
-        offload: Offload {
+        offload: OffloadConfig {
             tso: if host.tso { host.tso_size.0 as u32 } else { 0 },
             gro: if host.gro { host.gro_timeout } else { Span::ZERO },
         },
@@ -381,10 +389,10 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> Transport {
         },
         syn_retries: spec.syn_retries,
         retries: spec.retries,
-        without: Without::NOTHING,
+        without: DisabledMechanisms::NOTHING,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    Transport { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
+    TransportSettings { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
 }
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
@@ -400,7 +408,8 @@ fn jitter(spec: JitterSpec, auto: bool) -> Jitter {
     }
 }
 
-/// Whether any workload sends in a lossy class: without, the headroom needs no room for automatic jitter.
+/// True if any workload sends in a lossy class; otherwise the headroom needs no allowance for automatic
+/// jitter.
 fn sends_lossy(scenario: &Scenario) -> bool {
     let Some(pfc) = &scenario.switch.pfc else { return true };
     let priority = |workload: &WorkloadSpec| {
@@ -413,9 +422,9 @@ fn sends_lossy(scenario: &Scenario) -> bool {
     !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
 }
 
-fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<WireJitter> {
+fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<HostLinkJitter> {
     let host = topology.find(&own.host)?;
-    Some(WireJitter { host, to_switch: own.to_switch, to_host: own.to_host })
+    Some(HostLinkJitter { host, to_switch: own.to_switch, to_host: own.to_host })
 }
 
 fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
@@ -429,9 +438,9 @@ fn receive_buffer(spec: &TransportSpec) -> ReceiveBuffer {
     }
 }
 
-/// The initial window in bytes. A BDP is the rate of the slowest host link times the base RTT of the longest
-/// shortest path, in whole packets on the wire, rounded up. With forwarding tables it is the longest of the shortest
-/// routes that they have.
+/// The initial window in bytes. One BDP is the rate of the slowest host link times the base RTT of the
+/// longest shortest path, rounded up to whole packets on the wire. With forwarding tables, the longest
+/// shortest route of the tables replaces the longest shortest path.
 fn initial_window(
     spec: &TransportSpec,
     index: u16,
@@ -445,7 +454,11 @@ fn initial_window(
         InitialWindow::Segments(n) => u64::from(n) * mss,
         InitialWindow::Bytes(bytes) => bytes.0,
         InitialWindow::Bdp => {
-            let ideal = IdealTime::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
+            let ideal = IdealCompletionTime::new(
+                Arc::clone(topology),
+                Arc::clone(routes),
+                Arc::new(settings.clone()),
+            );
             let rtt = longest_pair(topology, routes, settings.vlans.as_deref())
                 .map_or(Span::ZERO, |(a, b)| ideal.base_rtt(a, b, index));
             let packet =
@@ -461,7 +474,8 @@ fn slowest_host_link(topology: &Topology) -> BitRate {
     rates.min().unwrap_or_default()
 }
 
-/// Two hosts that are as far apart as any: the first of each switch stands for all of its hosts.
+/// Two hosts with the largest distance in the network; the first host of each switch stands for all hosts of
+/// that switch.
 fn longest_pair(
     topology: &Topology,
     routes: &NextHops,
@@ -473,6 +487,6 @@ fn longest_pair(
     let first_two = by_switch.chunk_by(|a, b| a.0 == b.0).flat_map(|hosts| hosts.iter().take(2));
     let hosts: Vec<NodeId> = first_two.map(|(_, host)| *host).collect();
     let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.distance(a, b));
+    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.hop_distance(a, b));
     pairs.max_by_key(|(a, b)| (distance(*a, *b), std::cmp::Reverse((*a, *b))))
 }

@@ -1,36 +1,39 @@
-//! From the words of a scenario to failures, bad wires, the watchdog and the deadlock detector of the network.
+//! Converts a scenario's fault keys into link failures, bit errors, the PFC watchdog and the deadlock
+//! detector of the network.
 
 use crate::spec::lookup::ports_matching;
 use crate::spec::{CorruptionSpec, PauseStormSpec, PfcSpec, Scenario, WatchdogActionName, WatchdogSpec};
-use pauseframe_fabric::{ErrorModel, Failure, Network, PauseStorm, Watchdog, WatchdogAction};
+use pauseframe_fabric::{ErrorModel, LinkFailure, Network, PauseStorm, PfcWatchdogSettings, WatchdogAction};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span, Time};
 
-/// Tells the network what will go wrong, and who looks out for it.
+/// Installs the failures, the watchdog and the deadlock detector in the network.
 pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
     let mut plan = Vec::new();
     for failure in &scenario.failure {
-        // `resolve` has refused what cannot be found.
+        // `resolve` has already refused links that do not exist.
         let what = failure.links(topology).unwrap_or_default();
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
-        plan.extend(what.into_iter().map(|what| Failure { what, down: down.unwrap_or_default(), up }));
+        plan.extend(what.into_iter().map(|what| LinkFailure { what, down: down.unwrap_or_default(), up }));
     }
-    network.fail(plan, scenario.routing.convergence);
+    network.schedule_failures(plan, scenario.routing.convergence);
     for CorruptionSpec { ports, ber, fer, stop } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
-        network.corrupt(&bad, stop.map(|stop| Time::ZERO + stop));
+        network.corrupt_frames(&bad, stop.map(|stop| Time::ZERO + stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
-    network.storm(scenario.pause_storm.iter().flat_map(|storm| storms(storm, pfc, topology)).collect());
+    network.add_pause_storms(
+        scenario.pause_storm.iter().flat_map(|storm| storms(storm, pfc, topology)).collect(),
+    );
     if let Some(WatchdogSpec { detection, action, restoration, poll }) = pfc.watchdog {
         let action = match action {
             WatchdogActionName::Drop => WatchdogAction::Drop,
             WatchdogActionName::Forward => WatchdogAction::Forward,
             WatchdogActionName::Alert => WatchdogAction::Alert,
         };
-        network.guard(Watchdog { detection, action, restoration, poll });
+        network.enable_watchdog(PfcWatchdogSettings { detection, action, restoration, poll });
     }
     network.detect_deadlocks(scenario.record.deadlock_after, ends_at_deadlock(scenario));
     if let Some(spec) = &scenario.record.pause_tree {
@@ -38,7 +41,7 @@ pub(crate) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     }
 }
 
-/// A storm of each port that sends.
+/// A pause storm for each port that sends one.
 fn storms<'a>(
     spec: &'a PauseStormSpec,
     pfc: &'a PfcSpec,
@@ -56,7 +59,8 @@ fn storms<'a>(
     })
 }
 
-/// What `stop.on_deadlock` comes to: a watchdog is there to break deadlocks, so it gets the time.
+/// True if a deadlock ends the run. By default a deadlock ends the run, unless a PFC watchdog, which needs
+/// time, can break the deadlock.
 pub(crate) fn ends_at_deadlock(scenario: &Scenario) -> bool {
     let guarded = scenario.switch.pfc.as_ref().is_some_and(|pfc| pfc.watchdog.is_some());
     scenario.stop.on_deadlock.unwrap_or(!guarded)

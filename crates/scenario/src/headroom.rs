@@ -1,4 +1,4 @@
-//! The headroom of every link of a scenario, with the terms of its arithmetic, before anything runs.
+//! Computes the headroom of every link of a scenario, with the terms of the sum, before the run.
 
 use crate::build;
 use crate::resolve::Resolved;
@@ -10,59 +10,60 @@ use pauseframe_units::Bytes;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Links that are alike: same rates and delays, so the same headroom. Sizes are in bytes, times in nanoseconds.
+/// A group of links with equal rates and delays, hence equal headroom. Sizes are in bytes, times in
+/// nanoseconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HeadroomRow {
-    /// The first such port, by name: it sends to a switch.
+    /// Name of the group's first port, which sends to a switch.
     pub port: String,
-    /// How many such ports there are.
+    /// Number of ports in the group.
     pub ports: u64,
     /// The lossless priority.
     pub priority: u8,
-    /// Rate of the data, bits per second.
+    /// Rate in the direction of the data, in bits per second.
     pub rate_bps: u64,
-    /// Rate of the pause frames' way back, bits per second.
+    /// Rate in the direction of the pause frames, in bits per second.
     pub rate_back_bps: u64,
-    /// A full frame in service on the way back.
+    /// Transmission time of a full frame that the pause frame waits for.
     pub frame_ahead_ns: f64,
-    /// Pause frames: this one and one of each other lossless class.
+    /// Transmission time of the pause frames, one for each lossless class.
     pub pause_frames_ns: f64,
-    /// Propagation of the pause frame.
+    /// Propagation delay of the pause frame.
     pub delay_back_ns: f64,
-    /// Reaction time.
+    /// Response time of the paused port.
     pub reaction_ns: f64,
-    /// A full frame that began just before the pause took effect.
+    /// Transmission time of a full frame that began just before the pause took effect.
     pub last_frame_ns: f64,
-    /// Propagation of the data.
+    /// Propagation delay of the data.
     pub delay_ns: f64,
-    /// The most by which jitter makes the pause frame late.
+    /// Largest delay that jitter adds to the pause frame.
     pub jitter_back_ns: f64,
-    /// The most by which jitter makes data late.
+    /// Largest delay that jitter adds to data.
     pub jitter_ns: f64,
-    /// What arrives in the sum of these times.
+    /// Bytes that arrive during the sum of the delays above.
     pub arriving_bytes: u64,
-    /// The frame that crosses XOFF, but for a byte.
+    /// Size of the frame that crosses XOFF, less one byte.
     pub crossing_bytes: u64,
-    /// Arriving and crossing bytes: what the link needs.
+    /// Arriving plus crossing bytes: the headroom that the link needs.
     pub needed_bytes: u64,
-    /// What the switch gives.
+    /// Headroom that the switch reserves for the link.
     pub given_bytes: u64,
-    /// The pool that the headroom of a switch comes from; 0 where each (port, priority) has its own. Of several switches the first.
+    /// Headroom pool of the first switch in the group; 0 if each (port, priority) has its own headroom.
     pub pool_bytes: u64,
-    /// For how many (port, priority) of the switch the pool suffices at once.
+    /// Number of (port, priority) of the switch that the pool can serve at once.
     pub pool_suffices_for: u64,
-    /// Pause above; with a shared buffer at the latest.
+    /// Pause threshold (XOFF); with a shared buffer, the largest value that it can take.
     pub xoff_bytes: u64,
-    /// Resume at or below.
+    /// Resume threshold (XON): the switch resumes traffic at or below this account.
     pub xon_bytes: u64,
 }
 
-/// The headroom of all links with lossless classes, links that are alike together.
+/// Headroom of all links with lossless classes, one row for each group of equal links.
 pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     let topology = resolved.topology();
     let Some(plan) = plan(&resolved.scenario, topology) else { return Vec::new() };
     let mut kinds: Vec<(HeadroomReport, [Channel; 2], u64)> = Vec::new();
-    for report in plan.headrooms() {
+    for report in plan.headroom_reports() {
         let channels = [topology.channel(report.port), topology.channel(report.port.reverse())];
         let alike = kinds.iter_mut().find(|(known, links, _)| {
             let same = HeadroomReport { port: report.port, ..*known };
@@ -80,15 +81,14 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     kinds.iter().map(|(report, links, count)| row(topology, report, *links, (*count, pool(report)))).collect()
 }
 
-/// What is to be said about the headroom before the run; an error if it leaves nothing of a shared buffer: whatever then
-/// goes on would be no shared buffer.
+/// Warnings about the headroom; an error if the headroom leaves no bytes of a shared buffer to share.
 pub(crate) fn warnings(
     scenario: &Scenario,
     topology: &Arc<Topology>,
     file_name: &str,
 ) -> Result<Vec<String>, Box<Problem>> {
     let Some(plan) = plan(scenario, topology) else { return Ok(Vec::new()) };
-    let Some((switch, taken)) = plan.overcommitted() else { return Ok(plan.warnings().to_vec()) };
+    let Some((switch, taken)) = plan.overcommitted_switch() else { return Ok(plan.warnings().to_vec()) };
     let size = crate::resolve::buffer_size(&scenario.switch.buffer);
     let name = &topology.nodes()[switch].name;
     Err(Box::new(Problem {
@@ -103,7 +103,7 @@ pub(crate) fn warnings(
     }))
 }
 
-/// The plan of a scenario with PFC.
+/// The fabric's plan of a scenario with PFC.
 fn plan(scenario: &Scenario, topology: &Arc<Topology>) -> Option<Plan> {
     scenario.switch.pfc.as_ref()?;
     let settings = Arc::new(build::settings(scenario, topology, build::all_transports(scenario)));
@@ -134,7 +134,7 @@ fn row(
         jitter_ns: ns(needed.jitter),
         arriving_bytes: needed.arriving.0,
         crossing_bytes: needed.crossing.0,
-        needed_bytes: needed.total().0,
+        needed_bytes: needed.total_bytes().0,
         given_bytes: report.limits.headroom,
         pool_bytes: pool.map_or(0, |pool| pool.size),
         pool_suffices_for: pool.map_or(0, |pool| pool.suffices_for as u64),

@@ -1,4 +1,5 @@
-//! The applications of a run beside their references: the ideal network, before it, and the same network alone, after it.
+//! The applications of a run and their reference times: on ideal hardware, computed before the run, and alone
+//! in the same network, computed after the run.
 
 use crate::build::{Built, build_only};
 use crate::faults;
@@ -6,7 +7,7 @@ use crate::run::WATCH_EVERY;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
 use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
 use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
-use pauseframe_engine::{Control, Limits};
+use pauseframe_engine::{RunControl, RunLimits};
 use pauseframe_fabric::Network;
 use pauseframe_results::{JobResult, JobTimeline, RankResult};
 use pauseframe_schema::error::Problem;
@@ -17,10 +18,10 @@ use pauseframe_workload::application::{ApplicationWorkload, options};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The time of applications on ideal hardware, by position of the workload.
+/// Run times of applications on ideal hardware, by index of the workload.
 pub(crate) type References = BTreeMap<usize, Span>;
 
-/// So many ranks of a trace that is refused are told.
+/// Maximum number of ranks that the error about a refused trace lists.
 const TOLD: usize = 10;
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
@@ -35,11 +36,12 @@ fn job(network: &Network, index: usize) -> Option<&Job> {
     Some(&workload.job)
 }
 
-/// The time of each application on ideal hardware, by workload. A trace that cannot finish there finishes nowhere, and is refused
-/// before the run; one that takes messages from anybody is given the benefit of the doubt, as it may go otherwise in another network.
+/// Computes the run time of each application on ideal hardware, by workload. A trace that cannot finish on
+/// ideal hardware finishes on no network, so it is refused before the run. A trace with wildcard receives is
+/// accepted, because messages may match differently on another network.
 ///
 /// # Errors
-/// File, line and what its ranks wait for, of the first application that cannot finish or breaks the rules of MPI.
+/// File, line and awaited messages of the first application that cannot finish or violates the rules of MPI.
 pub(crate) fn references(
     scenario: &Scenario,
     built: &Built,
@@ -68,7 +70,7 @@ pub(crate) fn references(
     Ok(references)
 }
 
-/// What is told of a trace that is refused: every rank up to a limit.
+/// The error about a refused trace: the unfinished ranks, up to `TOLD` of them.
 fn refusal(scenario: &Scenario, index: usize, application: &Application, error: &ReplayError) -> Problem {
     let faults = error.faults();
     let mut told: Vec<String> = faults.iter().take(TOLD).map(|fault| application.describe(fault)).collect();
@@ -92,7 +94,8 @@ fn refusal(scenario: &Scenario, index: usize, application: &Application, error: 
     }
 }
 
-/// The applications of a run that is over by `now`. Those that ask for it are run again, alone, as long as `go_on` says so.
+/// Results of the applications at the end of the run, `now`. Applications with `alone = true` are simulated
+/// once more without other workloads, as long as `go_on` returns true.
 pub(crate) fn results(
     scenario: &Scenario,
     built: &Built,
@@ -126,7 +129,7 @@ pub(crate) fn results(
     specs(scenario).filter_map(result).collect()
 }
 
-/// A rank that is not through still does something.
+/// Time by activity of a rank up to `now`; an unfinished rank still has a current activity.
 fn totals(report: &RankReport, now: Time) -> Totals {
     let mut totals = report.totals;
     if let Some(last) = report.last {
@@ -135,14 +138,16 @@ fn totals(report: &RankReport, now: Time) -> Totals {
     totals
 }
 
-/// Ideal hardware: the NICs of the hosts at their rate; the latency of links and switches comes with each pair.
+/// Ideal hardware: the hosts' NICs at full rate; each pair of hosts has the latency of its links and
+/// switches.
 fn ideal_hardware(hosts: &[u32], built: &Built) -> Option<IdealNetwork> {
     let topology: &Topology = &built.topology;
     let rate = |&host: &u32| topology.channel(topology.nodes()[NodeId(host)].ports[0]).rate;
     Some(IdealNetwork { latency: Span::ZERO, rate: hosts.iter().map(rate).min()?, sharing: Sharing::Nics })
 }
 
-/// How long the application takes when nothing else happens; its ranks are where they were. Nothing, if it is stopped.
+/// Run time of the application without any other traffic, with its ranks on the same hosts; `None` if the
+/// simulation was stopped.
 fn alone(scenario: &Scenario, like: &Built, index: usize, go_on: &mut dyn FnMut() -> bool) -> Option<Span> {
     if !go_on() {
         return None;
@@ -151,14 +156,14 @@ fn alone(scenario: &Scenario, like: &Built, index: usize, go_on: &mut dyn FnMut(
     let topology = Arc::clone(&built.topology);
     faults::install(scenario, &topology, &mut built.network);
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
-    let limits = Limits { time, watch_every: WATCH_EVERY };
-    let watch = |_: &mut Network, _| if go_on() { Control::Continue } else { Control::Stop };
+    let limits = RunLimits { time, watch_every: WATCH_EVERY };
+    let watch = |_: &mut Network, _| if go_on() { RunControl::Continue } else { RunControl::Stop };
     built.network.run(limits, shield, watch).ok()?;
     let job = job(&built.network, index)?;
     job.replay().finish().map(|finish| finish - job.start())
 }
 
-/// What a person should know about applications that did not come to their end, or broke a rule.
+/// Warnings about applications that did not finish or violated a rule of MPI.
 pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, _) in specs(scenario) {
@@ -179,7 +184,7 @@ pub(crate) fn warnings(scenario: &Scenario, built: &Built) -> Vec<String> {
     warnings
 }
 
-/// The time lines of all applications that keep one, up to `now`.
+/// The activities over time, until `now`, of all applications that record them.
 pub(crate) fn timelines<'a>(scenario: &'a Scenario, network: &'a Network, now: Time) -> Vec<JobTimeline<'a>> {
     let timeline = |(index, spec): (usize, &'a ApplicationSpec)| {
         let ranks = job(network, index)?.replay().ranks();

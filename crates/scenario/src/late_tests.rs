@@ -1,11 +1,11 @@
-//! Scenarios found from outside in which packets outlived their flows, each with what went wrong.
+//! Scenarios from users in which packets outlived their flows; each test names the fault that it caused.
 
 use crate::build::{Built, build};
-use crate::{Control, Input, RunOptions, RunResults, resolve, run};
+use crate::{Input, RunControl, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
-use pauseframe_engine::{Control as Go, Limits};
+use pauseframe_engine::{RunControl as Go, RunLimits};
 use pauseframe_fabric::FrameContent;
 use pauseframe_results::RunError;
 use pauseframe_topology::NodeKind;
@@ -18,16 +18,17 @@ fn read(text: &str) -> crate::Resolved {
 }
 
 fn go(text: &str) -> Result<RunResults, RunError> {
-    run(&read(text), RunOptions::default(), |_| Control::Continue)
+    run(&read(text), RunOptions::default(), |_| RunControl::Continue)
 }
 
-/// Segments that came to a host, and those of them that were for another one.
+/// Number of segments that reached a host, and number of segments among them that were addressed to another
+/// host.
 fn misrouted(text: &str) -> (usize, usize) {
     let resolved = read(text);
     let Built { topology, mut network, .. } = build(&resolved).unwrap();
-    network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
+    network.capture_frames(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     let stop = Time::ZERO + resolved.scenario.stop.time.unwrap();
-    let limits = Limits { time: stop, watch_every: u64::MAX };
+    let limits = RunLimits { time: stop, watch_every: u64::MAX };
     network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
     let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
         FrameContent::Segment { destination, .. } => Some((topology.peer(frame.port), destination)),
@@ -37,7 +38,8 @@ fn misrouted(text: &str) -> (usize, usize) {
     (to_host.len(), to_host.iter().filter(|(to, destination)| to != destination).count())
 }
 
-/// A quarter of all packets came to the wrong host: SYNs and ACKs that were repeated long before they could be answered.
+/// A quarter of all packets reached the wrong host: the SYNs and ACKs were retransmitted long before a reply
+/// could arrive.
 #[test]
 fn repeated_syns_come_to_their_own_host() {
     let text = r#"
@@ -55,7 +57,7 @@ response = "1 B"
     assert!(packets >= 70 && wrong == 0, "{wrong} of {packets}");
 }
 
-/// Among half a million packets of a loaded fabric one took a way of another flow.
+/// In a loaded fabric, one of half a million packets took the path of another flow.
 #[test]
 fn duplicates_under_load_come_to_their_own_host() {
     let text = r#"
@@ -74,8 +76,8 @@ kind = "incast"
     assert!(packets > 100_000 && wrong == 0, "{wrong} of {packets}");
 }
 
-/// 302 drops in shared buffers of 16 MB in which no queue was longer than 3.6 KB: packets that left a switch which had never
-/// held them took its account below zero.
+/// Shared buffers of 16 MB dropped 302 packets although no queue exceeded 3.6 KB: packets that left a switch
+/// which had never held them made the switch's buffer account negative.
 #[test]
 fn a_shared_pool_gets_back_what_it_gave() {
     let text = r#"
@@ -90,8 +92,8 @@ workload = [{ kind = "incast", rate = 13557.483731019522, fan_in = 4 }]
     assert!(results.summary.packet_hops > 3_000);
 }
 
-/// Misrouted lossless packets went back where they came from, with the resume frame that they caused on the same wire at the
-/// same time: an event in the past.
+/// Misrouted lossless packets returned over the link on which they had arrived. The resume frame for them
+/// left on the same link at the same time, which scheduled an event in the past.
 #[test]
 fn nothing_is_scheduled_in_the_past() {
     let text = r#"
@@ -107,8 +109,9 @@ arrivals = { kind = "concurrency", per_host = 2 }
     assert!(go(text).unwrap().summary.events > 1_000);
 }
 
-/// The byte arrives after a millisecond and the ACK would after two more: the sender gives up at three, and the flow is
-/// finished all the same. One that is given up before its data are in has failed.
+/// The only byte of the flow arrives after 1 ms, and its ACK would arrive after 3 ms. The sender gives up at
+/// 3 ms, but the flow counts as finished because its data have arrived. A flow whose sender gives up before
+/// its data arrive has failed.
 #[test]
 fn a_flow_is_finished_or_has_a_failure() {
     let text = |rto: &str| {
@@ -133,7 +136,7 @@ workload = {{ kind = "flows", flows = [{{ src = "host0", dst = "host1", size = "
     }
 }
 
-/// A petabyte at a megabit per second takes 250 years; the clock holds 213 days.
+/// A petabyte at 1 Mb/s takes 250 years, but the clock holds only 213 days.
 #[test]
 fn an_ideal_time_that_the_clock_cannot_hold_is_its_end() {
     let text = r#"

@@ -1,4 +1,4 @@
-//! From a scenario file to results on disk.
+//! Resolves a scenario file, runs the scenario, and writes the results.
 
 mod build;
 mod faults;
@@ -18,17 +18,17 @@ mod volume;
 
 pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use headroom::{HeadroomRow, headroom};
-pub use pauseframe_engine::Control;
+pub use pauseframe_engine::RunControl;
 pub use pauseframe_results as results;
 pub use pauseframe_schema::error::{self, Problem, ScenarioError};
 pub use pauseframe_schema::panics;
 pub use pauseframe_schema::printable::printable;
 pub use pauseframe_schema::terms::hint as term_hint;
 pub use pauseframe_transport::plugin;
-/// The registry of congestion controls, and the contract that they keep.
+/// The registry of congestion controls, and the contract that every congestion control must keep.
 pub mod congestion_control {
     pub use pauseframe_transport::CongestionControlConfig;
-    pub use pauseframe_transport::contract::{RULES, Rule};
+    pub use pauseframe_transport::contract::{CONTRACT_RULES, ContractRule};
 }
 pub use pauseframe_units::Time;
 pub use pauseframe_workload as workload;

@@ -1,13 +1,14 @@
-//! Transport presets: a variant is a row of values below the file's own, never a copy of code.
+//! Transport presets: a preset is a row of values that the file's own values override, never a copy of code.
 //!
-//! What a row does not name comes from the stack below it (`stacks.rs`): that of Linux, unless the file or the row itself
-//! names another one.
+//! The stack below a preset (`stacks.rs`) supplies every value that the preset does not set. The default
+//! stack is Linux; the file or the preset may name another stack.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
 const BOLT_WINDOW: RowValue = set("initial_window", "bdp", "bolt §III: no slow start, at least one BDP");
 const BOLT_CLASS: RowValue = set("lossless", "true", "bolt §III: a PFC class (802.1Qbb)");
-// Linux announces 64 KB at first and keeps little unsent data, which would cut such a start short.
+// Linux first advertises a window of 64 KB and keeps little unsent data, which would limit the initial window
+// of Bolt.
 const BOLT_RECEIVER: RowValue = set("receive_buffer", "fixed", "bolt §III: the receiver takes a BDP at once");
 const BOLT_SENDER: RowValue = set("send_buffer", "unlimited", "bolt §III: the sender has a BDP at once");
 const RENO: RowValue = set("congestion_control", "newreno", "RFC 5681, RFC 6582");
@@ -16,10 +17,10 @@ const DCTCP_ECN: RowValue = set("ecn", "dctcp", "RFC 8257 §3.1 and §3.2");
 const DCTCP_ACKS: RowValue =
     set("ect_on_ack", "true", "Linux: a DCTCP socket sends ACKs and retransmissions as ECT(0)");
 
-/// bolt §IV-A2 (claim B-P09); the paper has 45 us with its 15 us round trip.
+/// bolt §IV-A2 (claim B-P09); the paper has an RTO of 45 us with its round trip of 15 us.
 const PFABRIC_RTO: &str = "600 us";
 
-/// The presets that there are; the first is the default.
+/// All transport presets; the first is the default.
 pub const PRESETS: &[Row] = &[
     Row {
         name: "cubic",
@@ -110,9 +111,10 @@ pub const PRESETS: &[Row] = &[
 
 const QCN_MIN_RATE: RowValue = set("min_rate", "100 Kbps", "cee Table I");
 
-/// The presets of `[qcn]`: below its keys as those above are below the keys of `[transport]`. What cee Table I has beyond
-/// these values is as in the standard: w 2, samples and byte counter 150 KB, timer 15 ms, five cycles, 5 and 50 Mb/s,
-/// factor 0.5, extra fast recovery. Its "Gd 0.5" is read as the largest cut, `g_d` times 63 (docs/models/qcn.md).
+/// The presets of `[qcn]`, which the file's own values override. Values that cee Table I does not give follow
+/// the standard: w 2, samples and byte counter 150 KB, timer 15 ms, five cycles, 5 and 50 Mb/s, factor 0.5,
+/// extra fast recovery. "Gd 0.5" in the table is read as the largest rate cut, `g_d` times 63
+/// (docs/models/qcn.md).
 pub const QCN_PRESETS: &[Row] = &[
     Row { name: "standard", doc: "Defaults of IEEE 802.1Q", row: &[] },
     Row {
@@ -127,7 +129,7 @@ pub const QCN_PRESETS: &[Row] = &[
     },
 ];
 
-/// The preset of this name.
+/// Finds the preset with the given name.
 pub(crate) fn find(name: &str) -> Option<&'static Row> {
     PRESETS.iter().find(|preset| preset.name == name)
 }

@@ -1,9 +1,10 @@
-//! The keys of `[transport]` for loss recovery beyond RFC 5681, 6582 and 6675 as settings of the transport.
+//! Converts the keys of `[transport]` for loss recovery beyond RFC 5681, 6582 and 6675 into settings of the
+//! transport.
 
 use crate::spec::{IdleRestartName, RtoGrowthName, TransportSpec};
 use pauseframe_transport::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
-/// The settings of the transport.
+/// The loss-recovery settings of a transport.
 pub(crate) fn recovery(spec: &TransportSpec) -> RecoveryConfig {
     RecoveryConfig {
         rack: spec.rack,

@@ -1,4 +1,4 @@
-//! From a complete scenario to results: build, run, record, write.
+//! Runs a resolved scenario: builds the network, simulates, and records and writes the results.
 
 mod kernel;
 mod outcome;
@@ -16,7 +16,7 @@ use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{HostStack, PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
-use pauseframe_engine::{Control, Ending, Limits};
+use pauseframe_engine::{RunControl, RunEnding, RunLimits};
 use pauseframe_fabric::{Network, RunFailed, SamplePlan};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
@@ -29,21 +29,22 @@ use pauseframe_units::{PortId, Time};
 use std::path::Path;
 use std::time::Instant;
 
-/// The watcher is called after so many events: a few milliseconds.
+/// Number of events between two calls of the progress callback: a few milliseconds.
 pub(crate) const WATCH_EVERY: u64 = 1 << 15;
 
-/// Where the results go.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions<'a> {
-    /// The folder, or none: the tables stay in memory.
+    /// The output folder; `None` keeps the tables in memory.
     pub out: Option<&'a Path>,
-    /// Replace results that are there.
+    /// Overwrite existing results.
     pub force: bool,
-    /// Record whatever is asked for, however large it is ([`Resolved::large`]).
+    /// Record all requested data, even if they exceed the limit ([`Resolved::large`]).
     pub force_large: bool,
-    /// Maximum number of threads; 0: one for each idle core. Uses fewer if more would not help. Results do not depend on it.
+    /// Maximum number of threads; 0 means one for each idle core. Uses fewer if more would not help. The
+    /// results do not depend on this number.
     pub threads: usize,
-    /// Take so many threads even where they do not pay off.
+    /// Use exactly `threads` threads, even if that is slower.
     pub divide: bool,
     /// The folder with the Linux kernel, for scenarios whose hosts have one.
     pub kernel: Option<&'a Path>,
@@ -51,56 +52,56 @@ pub struct RunOptions<'a> {
     pub programs: &'a [(String, String)],
 }
 
-/// How far a run has come, for people.
+/// Progress of a run, for the display.
 #[derive(Clone, Copy, Debug)]
 pub struct RunProgress {
-    /// Simulated time.
+    /// Current simulated time.
     pub now: Time,
     /// Simulated time at which the run ends at the latest.
     pub stop: Option<Time>,
-    /// Since the start, in seconds.
+    /// Wall-clock time since the start, in seconds.
     pub wall_s: f64,
-    /// Events so far.
+    /// Number of events so far.
     pub events: u64,
-    /// Packet hops so far.
+    /// Number of packet hops so far.
     pub packet_hops: u64,
-    /// Flows that have started, and those that have finished.
+    /// Numbers of started and of finished flows.
     pub flows: (u64, u64),
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct RunResults {
-    /// The run in one object.
+    /// The summary of the run.
     pub summary: Summary,
-    /// The congestion controls that were loaded for it.
+    /// The plug-ins that the run loaded.
     pub plugins: Vec<PluginRecord>,
-    /// The tables of docs/reference/results.md.
+    /// The `flows` table (docs/reference/results.md).
     pub flows: FlowTable,
-    /// See there.
+    /// The `queries` table.
     pub queries: RecordBatch,
-    /// See there.
+    /// The `ports` table.
     pub ports: RecordBatch,
-    /// See there.
+    /// The `series` table.
     pub series: RecordBatch,
-    /// See there.
+    /// The `throughput` table.
     pub throughput: RecordBatch,
-    /// See there.
+    /// The `pause_tree` table.
     pub pause_tree: RecordBatch,
-    /// See there.
+    /// The `states` table.
     pub states: RecordBatch,
-    /// See there.
+    /// The `deadlocks` table.
     pub deadlocks: RecordBatch,
-    /// See there.
+    /// The `jobs` table.
     pub jobs: RecordBatch,
-    /// See there.
+    /// The `ranks` table.
     pub ranks: RecordBatch,
-    /// See there.
+    /// The `timeline` table.
     pub timeline: RecordBatch,
 }
 
 impl RunResults {
-    /// The tables by their names.
+    /// All tables with their names.
     pub fn tables(&self) -> [(&'static str, RecordBatch); 11] {
         [
             ("flows", self.flows.batch()),
@@ -118,15 +119,17 @@ impl RunResults {
     }
 }
 
-/// Runs a scenario. `watch` is called every few milliseconds and may stop the run: what was recorded is kept. Stopped
-/// while the results are written, it leaves whole tables and a folder that says that the run is not complete.
+/// Runs a scenario. Calls `watch` every few milliseconds; `watch` may stop the run, and the results until
+/// then are kept. A stop while the results are being written leaves complete tables, and a manifest that
+/// marks the run as incomplete.
 ///
 /// # Errors
-/// If more is to be recorded than `options` allow, the results cannot be written, or an assertion of ours fails.
+/// If the scenario records more data than `options` allow, the results cannot be written, or an internal
+/// assertion fails.
 pub fn run(
     resolved: &Resolved,
     options: RunOptions,
-    mut watch: impl FnMut(RunProgress) -> Control,
+    mut watch: impl FnMut(RunProgress) -> RunControl,
 ) -> Result<RunResults, RunError> {
     let scenario = &resolved.scenario;
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
@@ -162,28 +165,28 @@ pub fn run(
     Ok(results)
 }
 
-/// Who watches a run, through all that belongs to it: whoever has said stop is not asked to go on with the next part.
+/// The progress callback across all phases of a run; after a stop no further phase starts.
 struct Watch<'a> {
-    ask: &'a mut dyn FnMut(RunProgress) -> Control,
+    ask: &'a mut dyn FnMut(RunProgress) -> RunControl,
     last: RunProgress,
     stopped: bool,
 }
 
 impl Watch<'_> {
-    fn ask(&mut self, now: RunProgress) -> Control {
+    fn ask(&mut self, now: RunProgress) -> RunControl {
         self.last = now;
-        self.stopped |= (self.ask)(now) == Control::Stop;
-        if self.stopped { Control::Stop } else { Control::Continue }
+        self.stopped |= (self.ask)(now) == RunControl::Stop;
+        if self.stopped { RunControl::Stop } else { RunControl::Continue }
     }
 
-    /// Asked where no simulated time passes.
+    /// Calls the progress callback during a phase in which no simulated time passes.
     fn goes_on(&mut self) -> bool {
-        !self.stopped && self.ask(self.last) == Control::Continue
+        !self.stopped && self.ask(self.last) == RunControl::Continue
     }
 
-    /// What was recorded is to be kept: only who says stop once more does not want to wait until it is written.
+    /// The results of a stopped run are still written; only a second stop interrupts the writing.
     fn is_patient(&mut self) -> bool {
-        (self.ask)(self.last) == Control::Continue
+        (self.ask)(self.last) == RunControl::Continue
     }
 }
 
@@ -194,14 +197,14 @@ impl RunProgress {
     }
 }
 
-/// The network in as many partitions as there are threads, and how that number was chosen.
+/// Divides the network into one partition for each thread; returns the reason for the number of threads.
 fn divided(
     scenario: &Scenario,
     mut built: Built,
     RunOptions { threads, divide, .. }: RunOptions,
 ) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
-    let choice = match (threads, built.network.reacts_before()) {
+    let choice = match (threads, built.network.min_reaction_to_divide()) {
         _ if scenario.host.stack == HostStack::Kernel => threads::one_kernel(),
         (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
         (0, None) if divide => {
@@ -212,15 +215,15 @@ fn divided(
     };
     if choice.threads > 1 {
         let partition_of = plan.assign_partitions(choice.threads);
-        built.network.divide(&partition_of);
+        built.network.divide_into_partitions(&partition_of);
     }
     (built, choice)
 }
 
-/// A run that is over.
+/// A run that has ended.
 struct Finished {
     built: Built,
-    ending: Ending,
+    ending: RunEnding,
     series: Series,
     wall_s: f64,
 }
@@ -230,7 +233,7 @@ fn simulate(
     mut built: Built,
     folder: Option<&ResultsFolder>,
     series_limit: usize,
-    watch: &mut dyn FnMut(RunProgress) -> Control,
+    watch: &mut dyn FnMut(RunProgress) -> RunControl,
 ) -> Result<(Finished, Option<PendingFile>), RunError> {
     let topology = std::sync::Arc::clone(&built.topology);
     let names = Names { topology: &topology, workloads: &[], transports: &[] };
@@ -242,7 +245,7 @@ fn simulate(
         .collect();
     faults::install(scenario, &topology, &mut built.network);
     if let Some(spec) = &scenario.record.series {
-        built.network.sample(sample_plan(spec, scenario, &topology));
+        built.network.enable_sampling(sample_plan(spec, scenario, &topology));
     }
     if let Some(spec) = &scenario.record.states {
         built.network.record_states(spec.every, spec.limit as usize);
@@ -253,7 +256,7 @@ fn simulate(
         _ => None,
     };
     let stop = scenario.stop.time.map(|stop| Time::ZERO + stop);
-    let limits = Limits { time: stop.unwrap_or(Time::MAX), watch_every: WATCH_EVERY };
+    let limits = RunLimits { time: stop.unwrap_or(Time::MAX), watch_every: WATCH_EVERY };
     let begin = Instant::now();
     let mut failure = None;
     let mut drain = |network: &mut Network| {
@@ -271,7 +274,7 @@ fn simulate(
         network.run(limits, shield, |network, progress| {
             if let Err(error) = drain(network) {
                 failure = Some(error);
-                return Control::Stop;
+                return RunControl::Stop;
             }
             watch(RunProgress {
                 now: progress.now,
@@ -296,12 +299,12 @@ fn simulate(
     Ok((Finished { built, ending, series, wall_s }, packets.map(PacketWriter::into_inner)))
 }
 
-/// Turns a failed assertion into an error that names scenario, seed and simulated time.
+/// Turns a failed assertion into an error with scenario, seed and simulated time.
 fn guarded(
     scenario: &Scenario,
     network: &mut Network,
-    work: impl FnOnce(&mut Network) -> Result<Ending, RunFailed>,
-) -> Result<Ending, RunError> {
+    work: impl FnOnce(&mut Network) -> Result<RunEnding, RunFailed>,
+) -> Result<RunEnding, RunError> {
     let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
     let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
     let ran = match ran {
@@ -311,19 +314,19 @@ fn guarded(
         ran => ran,
     };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
-        match plugin::failure(&message) {
+        match plugin::plugin_failure(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },
         }
     })
 }
 
-/// A plug-in that does not return would hold the run for ever.
-fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::Watchdog>, RunError> {
+/// Starts a watchdog for plug-ins, because a plug-in call that never returns would block the run.
+fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::PluginWatchdog>, RunError> {
     if scenario.plugins().is_empty() {
         return Ok(None);
     }
-    let started = plugin::Watchdog::start();
+    let started = plugin::PluginWatchdog::start();
     started
         .map(Some)
         .map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
@@ -338,7 +341,7 @@ fn sample_plan(spec: &SeriesSpec, scenario: &Scenario, topology: &Topology) -> S
     }
 }
 
-/// Both directions of the links of the ports that a glob names.
+/// Captures both directions of the links whose ports match a glob.
 fn begin_capture<'a>(
     spec: &PacketsSpec,
     topology: &'a Topology,
@@ -349,9 +352,9 @@ fn begin_capture<'a>(
     ports.extend(ports.clone().into_iter().map(PortId::reverse));
     ports.sort_unstable();
     ports.dedup();
-    network.capture(&ports, spec.limit);
+    network.capture_frames(&ports, spec.limit);
     if !spec.every_hop {
-        network.capture_once();
+        network.capture_first_hop_only();
     }
     let file = folder.begin("packets.pcapng")?;
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))

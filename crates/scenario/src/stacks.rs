@@ -1,14 +1,16 @@
-//! Stacks: what an operating system (or a simulator) sets beneath any transport preset and congestion control.
+//! Stacks: the values that an operating system (or a simulator) sets beneath any transport preset and
+//! congestion control.
 //!
-//! The order is: the file's own value, the preset's, the stack's, the default. A stack says how TCP behaves, a preset which
-//! TCP it is. Left out: `freebsd9` gives up a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive
-//! buffer of 128 KiB, which no paper here can have kept (bolt's windows are 300 KB).
+//! The file's own value takes precedence over the preset's, the preset's over the stack's, and the stack's
+//! over the default. A stack describes how TCP behaves, a preset which TCP is used. Left out: `freebsd9`
+//! limits the retransmissions of a SYN by a timer of 75 s and not by a count; `ns3` does not set its receive
+//! buffer of 128 KiB, which the papers cannot have used (the windows of bolt are 300 KB).
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
 const RFC_SACK: RowValue = set("sack", "true", "RFC 2018; tcp_sack = 1");
 
-/// The stacks that there are; the first is the default.
+/// All stacks; the first is the default.
 pub const STACKS: &[Row] = &[
     Row {
         name: "linux",

@@ -1,7 +1,8 @@
-//! Real switches: rows of published figures below the file's own values, as presets are for transports.
+//! Models of real switches: rows of published figures, which the file's own values override, like transport
+//! presets.
 //!
-//! Only what the named source says is set; everything else has its ordinary default. Left out: how real chips cut
-//! their buffer into cells and banks, and thresholds that vendors do not publish.
+//! A row sets only values that its source publishes; every other key keeps its default. Left out: how real
+//! switch chips divide their buffer into cells and banks, and thresholds that vendors do not publish.
 
 use pauseframe_schema::row::{Row, RowValue, set};
 
@@ -9,7 +10,7 @@ const SHARED: RowValue = set("buffer.policy", "shared", "dynamic thresholds over
 const DCTCP_TABLE: &str = "DCTCP, SIGCOMM 2010, Table 1";
 const SONIC: &str = "pg_profile_lookup.ini of SONiC: alpha is 2 to the power of `threshold`";
 
-/// The switches that there are.
+/// All switch models.
 pub const MODELS: &[Row] = &[
     Row {
         name: "g8264",

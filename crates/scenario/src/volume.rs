@@ -1,5 +1,5 @@
-//! How much a scenario asks to be recorded, before it is run: a slip of the unit in `record.series.every` fills memory
-//! and disk otherwise.
+//! Estimates before the run how much data a scenario records, because a wrong unit in `record.series.every`
+//! would fill memory and disk.
 
 use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
@@ -8,33 +8,33 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span};
 use std::collections::BTreeSet;
 
-/// Rows of the series that a run keeps unless told otherwise.
+/// Default maximum number of rows in the series of a run.
 pub(crate) const SERIES_ROWS_MAX: u64 = 20_000_000;
-/// Packets that a run captures unless told otherwise.
+/// Default maximum number of packets that a run captures.
 const PACKETS_MAX: u64 = 20_000_000;
-/// Memory of a row of the series: time, value, and the numbers of metric and entity.
+/// Memory of a row of the series in bytes: time, value, and the indices of metric and entity.
 const ROW_BYTES: u64 = 24;
-/// Bytes of a packet in the file: headers, options and the block around them.
+/// Bytes of a packet in the capture file: headers, options and the surrounding pcapng block.
 const PACKET_BYTES: u64 = 120;
-/// Goodput, cwnd, ssthresh, srtt, alpha.
+/// Number of metrics of a flow: goodput, cwnd, ssthresh, srtt, alpha.
 const METRICS_OF_FLOW: u64 = 5;
-/// The shortest Ethernet frame with preamble and gap, bits.
+/// Size of the shortest Ethernet frame with preamble and gap, in bits.
 const SHORTEST_FRAME: f64 = 84.0 * 8.0;
 
-/// What the estimate needs of a scenario.
+/// The parts of a scenario that the estimate needs.
 pub(crate) struct Asked<'a> {
     pub(crate) record: &'a RecordSpec,
     pub(crate) stop: Option<Span>,
     pub(crate) workloads: &'a [WorkloadSpec],
-    /// Those that packets can have, and those of them that are lossless.
+    /// All priorities that packets can have, and the lossless ones among them.
     pub(crate) priorities: &'a BTreeSet<u8>,
     pub(crate) lossless: &'a [u8],
     pub(crate) topology: &'a Topology,
 }
 
 impl Asked<'_> {
-    /// The first record that is too large, for the file `place`. Without a stop time nobody knows how long the run will
-    /// be: the series is then cut when it is full.
+    /// The first recording in the file `place` that is too large. Without a stop time the length of the run
+    /// is unknown; the series then ends at its row limit.
     pub(crate) fn too_large(&self, place: &str) -> Option<Problem> {
         let series = self.record.series.as_ref().and_then(|spec| self.series(spec));
         let (path, value, message, hint) =
@@ -76,22 +76,23 @@ impl Asked<'_> {
         ))
     }
 
-    /// The flows of a workload and the samples of them.
+    /// Number of flows of a workload, and number of their samples.
     fn flows(&self, kind: &WorkloadKind, every: Span) -> Flows {
         let Some(end) = self.stop else { return Flows::default() };
         let every = every.as_secs_f64().max(1e-12);
         if let Some(open) = kind.open_loop(self.topology, end) {
-            // In an idle network, stretched by the queue of its own link (M/G/1 processor sharing: 1 / (1 - load)).
+            // Transfer time in an idle network, stretched by the queue of the flow's own link (M/G/1
+            // processor sharing: 1 / (1 - load)).
             let transfer = open.serialisation / (1.0 - open.load.min(LOAD_MAX));
             let lifetime = (ROUND_TRIPS * self.round_trip() + transfer).min(end.as_secs_f64());
-            // A flow that begins and ends between two samples has one all the same.
+            // Even a flow that begins and ends between two samples is counted with one sample.
             return Flows { count: open.flows, samples: open.flows * (lifetime / every).max(1.0) };
         }
         let at_once = kind.at_once(self.topology.hosts().count() as u64) as f64;
         Flows { count: at_once, samples: at_once * end.as_secs_f64() / every }
     }
 
-    /// Of a way through three switches and back, seconds, without queues.
+    /// Round-trip time in seconds of a path through three switches, without queues.
     fn round_trip(&self) -> f64 {
         let delays = self.topology.links().iter().map(|link| link.channels[0].delay.as_secs_f64());
         8.0 * delays.fold(0.0, f64::max)
@@ -100,7 +101,7 @@ impl Asked<'_> {
     fn packets(&self, spec: &PacketsSpec) -> Option<Flaw> {
         let ports = ports_matching(&spec.ports, self.topology);
         let rate = |port| self.topology.channel(port).rate.0 as f64;
-        // Both directions of the links.
+        // Rates of both directions of the links.
         let bits: f64 = ports.iter().map(|port| rate(*port) + rate(port.reverse())).sum();
         let possible = self.stop.map_or(f64::INFINITY, |stop| bits * stop.0 as f64 * 1e-12 / SHORTEST_FRAME);
         let packets = spec.limit.min(possible as u64);
@@ -117,22 +118,22 @@ impl Asked<'_> {
     }
 }
 
-/// How many flows there are, and samples of them.
+/// Number of flows, and number of their samples.
 #[derive(Clone, Copy, Default)]
 struct Flows {
     count: f64,
     samples: f64,
 }
 
-/// Queues are taken to be no longer than at this load.
+/// Largest load for which the queueing time is computed.
 const LOAD_MAX: f64 = 0.95;
-/// From the SYN to the last FIN, beside the bytes themselves.
+/// Round-trip times from the SYN to the last FIN, in addition to the transmission of the data.
 const ROUND_TRIPS: f64 = 4.0;
 
-/// Path, value, message, hint.
+/// Path, value, message and hint of a mistake.
 type Flaw = (&'static str, String, String, &'static str);
 
-/// The 802.1p priorities that packets can have; every one has samples of its own.
+/// The 802.1p priorities that packets can have; each priority has its own samples.
 pub(crate) fn priorities(
     transports: impl Iterator<Item = u8>,
     workloads: &[WorkloadSpec],

@@ -1,4 +1,5 @@
-//! Applications in the packet network: times worked out by hand, jobs side by side, flows that wait for others.
+//! Applications in the packet network: run times computed by hand, concurrent jobs, flows that wait for
+//! others.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use arrow_array::cast::AsArray;
@@ -6,10 +7,11 @@ use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::results::{RunError, RunStatus};
-use pauseframe_scenario::{Control, RunOptions, RunResults, run};
+use pauseframe_scenario::{RunControl, RunOptions, RunResults, run};
 use std::path::Path;
 
-/// Four hosts at a switch; no handshake, no window in the way, nothing but payload and headers of 40 bytes.
+/// Four hosts at one switch, without handshake and without a limiting window; frames hold only payload and
+/// headers of 40 bytes.
 const NETWORK: &str = r#"
 name = "test"
 clocks = "ideal"
@@ -54,20 +56,20 @@ fn resolved_text(text: &str) -> Resolved {
 
 fn packets(workloads: &str) -> RunResults {
     let resolved = resolved(workloads);
-    // What is kept with the results stands alone.
+    // The resolved scenario in the results folder needs no other file.
     let again = resolved.to_toml();
     let input =
         Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
     let again = resolve(&input).unwrap_or_else(|error| panic!("{error}\nin\n{again}"));
     assert_eq!(again.scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
     table.column_by_name(column).unwrap().as_primitive::<Float64Type>().iter().collect()
 }
 
-/// To the picosecond, as far as floats go.
+/// Compares up to a picosecond, the precision of the floats.
 fn assert_near(table: &RecordBatch, column: &str, expected: &[f64]) {
     let found = floats(table, column);
     let near =
@@ -85,12 +87,13 @@ fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
     table.column_by_name(column).unwrap().as_primitive::<UInt64Type>().iter().flatten().collect()
 }
 
-/// A full packet of 1500 bytes is stored and forwarded once: twice 1.2 us, and two links of 1 us.
+/// A full packet of 1500 bytes is stored and forwarded once: two transmissions of 1.2 us and two links of 1
+/// us.
 const ONE: f64 = 2.0 * 1.2 + 2.0;
 
 #[test]
 fn a_message_between_two_ranks_takes_the_time_of_its_packets() {
-    // One full packet of 1460 bytes with the envelope: 1.2 us on each of two links of 1 us.
+    // One full packet (1460 bytes with the envelope) takes 1.2 us on each of two links of 1 us.
     let program = r#"
 [[workload]]
 kind = "application"
@@ -110,7 +113,7 @@ timeline = true
     assert_near(&results.ranks, "finish_us", &[5.0, time]);
     assert_near(&results.ranks, "compute_us", &[5.0, 1.0]);
     assert_near(&results.ranks, "waiting_us", &[0.0, time - 1.0]);
-    // Ideal hardware: 1460 bytes at 10 Gb/s and two links, no headers and no store and forward.
+    // On ideal hardware: 1460 bytes at 10 Gb/s and two links, without headers and without store and forward.
     let ideal = 5.0 + 1460.0 * 0.8e-3 + 2.0 + 1.0;
     assert_near(&results.jobs, "ideal_us", &[ideal]);
     assert_near(&results.jobs, "slowdown", &[time / ideal]);
@@ -128,7 +131,8 @@ timeline = true
 
 #[test]
 fn ideal_hardware_has_the_way_between_the_ranks_that_talk() {
-    // Ranks 0 and 1 are at one leaf, two links of 1 us apart; rank 2, at another, is four links away and says nothing.
+    // Ranks 0 and 1 are at the same leaf, two links of 1 us apart; rank 2 is at another leaf, four links
+    // away, and sends nothing.
     let program = r#"
 [[workload]]
 kind = "application"
@@ -148,7 +152,7 @@ end 0
     let input =
         Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
-    let results = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap();
+    let results = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap();
     assert_near(&results.jobs, "ideal_us", &[1460.0 * 0.8e-3 + 2.0]);
     assert!(floats(&results.jobs, "slowdown")[0] > Some(1.0));
 }
@@ -158,20 +162,21 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
     let results = packets(
         "[[workload]]\nkind = \"application\"\npattern = \"all_reduce\"\nranks = 4\nsize = \"5712 B\"\nalgorithm = \"ring\"\n",
     );
-    // Six rounds of a packet each: a quarter of 5712 bytes and the envelope.
-    // An ACK of 40 bytes may be before it on the way.
+    // The operation takes six rounds of one packet each; a packet holds a quarter of 5712 bytes and the
+    // envelope. An ACK of 40 bytes may precede the packet on the link.
     let time = floats(&results.jobs, "time_us")[0].unwrap();
     assert!((6.0 * ONE..6.0 * (ONE + 0.07)).contains(&(time + 1e-6)), "{time}");
     assert_eq!(counts(&results.jobs, "messages"), [24]);
-    // One connection for each pair of neighbours.
+    // The job has one connection for each pair of neighbours.
     assert_eq!(results.flows.num_rows(), 4);
     assert_eq!(results.summary.flows_finished, 4);
-    // They are open as long as the application: nobody waits for a connection.
+    // Connections stay open as long as the application, so they have no completion time.
     assert_eq!(floats(&results.flows.batch(), "fct_us"), [None; 4]);
     assert_eq!(results.summary.fct_us.p99, None);
 }
 
-/// A scenario with these links and stacks, no headers but 40 bytes, and ACKs that wait for data to travel with.
+/// A scenario with the given links and stacks, headers of 40 bytes only, and ACKs that wait to travel with
+/// data.
 fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) -> RunResults {
     let text = format!(
         "name = \"exact\"\nstop = \"100 ms\"\n[topology]\n{topology}\nlink = {{ rate = \"{rate}\", delay = \"{delay}\" }}\n\
@@ -180,10 +185,10 @@ fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) ->
          receive_window = \"100 KB\"\ndelayed_ack_form = \"fixed\"\ndelayed_ack_segments = 1000\ndelayed_ack_timeout = \"40 ms\"\n\
          [[workload]]\n{workload}\n"
     );
-    run(&resolved_text(&text), RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved_text(&text), RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
-/// Rank 0 sends, rank 1 answers, so often.
+/// Rank 0 sends and rank 1 answers, `rounds` times.
 fn ping_pong(rounds: usize) -> String {
     let (ping, pong) = ("0 send 1 1000 7\n0 recv 1 1000 7\n", "0 recv 0 1000 7\n0 send 0 1000 7\n");
     let (ping, pong) = (ping.repeat(rounds), pong.repeat(rounds));
@@ -192,8 +197,8 @@ fn ping_pong(rounds: usize) -> String {
     )
 }
 
-/// Ranks answer at the time at which a message is there: each takes what its frame of 1072 bytes takes on every link, the delay of the
-/// links, and the stacks.
+/// A rank answers at the time at which a message arrives. A message takes the transmission time of its frame
+/// of 1072 bytes on every link, the delays of the links, and the stacks.
 #[test]
 fn a_ping_pong_takes_the_sum_of_its_frames_links_and_stacks() {
     let star = ("kind = \"star\"\nhosts = 2", 2);
@@ -216,7 +221,7 @@ fn a_ping_pong_takes_the_sum_of_its_frames_links_and_stacks() {
     }
 }
 
-/// What a host's application takes to answer comes on top, for each message.
+/// The host's reaction time adds to the run time for each message.
 #[test]
 fn the_reaction_of_a_host_is_part_of_every_answer() {
     let results =
@@ -225,7 +230,7 @@ fn the_reaction_of_a_host_is_part_of_every_answer() {
     assert_near(&results.jobs, "time_us", &[message * 100.0]);
 }
 
-/// 2 (n - 1) rounds of a frame each.
+/// The algorithm takes 2 (n - 1) rounds of one frame each.
 #[test]
 fn a_ring_of_small_messages_takes_its_closed_form() {
     for ranks in [2_u64, 4, 7] {
@@ -239,7 +244,7 @@ fn a_ring_of_small_messages_takes_its_closed_form() {
     }
 }
 
-/// Each request leaves when the response before is in.
+/// Each request leaves when the previous response has arrived.
 #[test]
 fn requests_on_a_kept_connection_follow_each_other_at_once() {
     let workload = "kind = \"requests\"\nclient = \"host0\"\nserver = \"host1\"\nrequest = \"500 B\"\nresponse = \"1000 B\"\n\
@@ -259,18 +264,18 @@ fn jobs_share_the_network_and_are_compared_with_themselves_alone() {
              iterations = 3\nalone = true\nhosts = {hosts}\n"
         )
     };
-    // Both send to the same host: its link is shared.
+    // Both jobs send to the same host, so they share its link.
     let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host2\"]")));
     let interference = floats(&results.jobs, "interference");
     assert!(interference.iter().all(|factor| (1.5..2.5).contains(&factor.unwrap())), "{interference:?}");
     let alone = floats(&results.jobs, "alone_us");
     assert_eq!(alone[0], alone[1]);
-    // Apart, they do not meet.
+    // With separate receivers, the jobs share no link.
     let results = packets(&(job("one", "[\"host0\", \"host2\"]") + &job("two", "[\"host1\", \"host3\"]")));
     assert_eq!(floats(&results.jobs, "interference"), [Some(1.0), Some(1.0)]);
 }
 
-/// One full packet from `from` to host2, some time after the start.
+/// A job that sends one full packet from `from` to host2, at a time after the start.
 fn one_packet(name: &str, from: &str, keys: &str) -> String {
     format!(
         "[[workload]]\nname = \"{name}\"\nkind = \"application\"\nalone = true\nhosts = [\"{from}\", \"host2\"]\n{keys}\n\
@@ -280,15 +285,15 @@ fn one_packet(name: &str, from: &str, keys: &str) -> String {
 
 #[test]
 fn interference_is_the_time_beside_others_over_that_alone() {
-    // The packets of both jobs need the link to host2. That of the second comes 0.5 us after that of the first and waits
-    // for the rest of its 1.2 us.
+    // The packets of both jobs need the link to host2. The packet of the second job arrives 0.5 us after that
+    // of the first, and waits for the rest of the first packet's 1.2 us.
     let second = one_packet("second", "host1", "start = \"0.5 us\"");
     let results = packets(&(one_packet("first", "host0", "") + &second));
     assert_near(&results.jobs, "start_us", &[0.0, 0.5]);
     assert_near(&results.jobs, "alone_us", &[ONE, ONE]);
     assert_near(&results.jobs, "time_us", &[ONE, ONE + 0.7]);
     assert_near(&results.jobs, "interference", &[1.0, (ONE + 0.7) / ONE]);
-    // When the link is free again, nobody waits.
+    // If the link is idle again, the packet does not wait.
     let second = one_packet("second", "host1", "start = \"1.2 us\"");
     let results = packets(&(one_packet("first", "host0", "") + &second));
     assert_near(&results.jobs, "start_us", &[0.0, 1.2]);
@@ -309,13 +314,13 @@ fn the_time_of_a_rank_that_never_finishes_goes_to_the_end_of_the_run() {
     assert_near(&results.timeline, "end_us", &[3.0, end, end]);
 }
 
-/// Hosts 0 to 2, 3 to 5, 6 to 8 are at a leaf each.
+/// Hosts 0 to 2, 3 to 5 and 6 to 8 are at one leaf each.
 fn leaves() -> String {
     let topology = "kind = \"leaf_spine\"\nleaves = 3\nspines = 1\nhosts_per_leaf = 3\n";
     NETWORK.replace("kind = \"star\"\nhosts = 4\n", topology)
 }
 
-/// The hosts that jobs get among these leaves.
+/// The hosts that the placement assigns to jobs on these leaves.
 fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -333,7 +338,7 @@ fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> 
         seed: Some(seed),
     };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
-    let results = run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap();
+    let results = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap();
     assert!(floats(&results.jobs, "finish_us").iter().all(Option::is_some));
     let mut jobs: Vec<(String, Vec<String>)> = Vec::new();
     for (job, host) in texts(&results.ranks, "job").into_iter().zip(texts(&results.ranks, "host")) {
@@ -374,12 +379,13 @@ fn ranks_placed_by_lot_share_no_host_and_follow_the_seed() {
         assert_eq!(all, hosts(&[0, 1, 2, 3, 4, 5, 6, 7, 8]));
     }
     assert_eq!(draws[3], placed(&jobs, &[], 4));
-    // Twenty fair draws among nine give fewer than five different ones once in ten thousand times.
+    // Twenty fair draws from nine hosts have fewer than five different results with a probability of 1 in
+    // 10,000.
     let firsts: std::collections::BTreeSet<&String> = draws.iter().map(|draw| &draw[0][0]).collect();
     assert!(firsts.len() >= 5, "{firsts:?}");
 }
 
-/// Two ranks that each wait for the other; `from` says whom the first receive names.
+/// Two ranks that each wait for the other; `from` is the sender that the first receive names.
 fn waiting(from: &str) -> String {
     format!(
         "[[workload]]\nname = \"mpi\"\nkind = \"application\"\nprogram = \"\"\"\nrank 0 of 2\n0 recv {from} 8 1\nend 0\n\
@@ -389,7 +395,7 @@ fn waiting(from: &str) -> String {
 
 #[test]
 fn a_trace_that_cannot_finish_is_refused_with_ranks_and_what_they_wait_for() {
-    let error = run(&resolved(&waiting("1")), RunOptions::default(), |_| Control::Continue).unwrap_err();
+    let error = run(&resolved(&waiting("1")), RunOptions::default(), |_| RunControl::Continue).unwrap_err();
     assert!(matches!(error, RunError::Refused(_)), "{error}");
     assert_eq!(
         error.to_string(),
@@ -419,7 +425,7 @@ fn whoever_stops_while_a_job_runs_alone_is_heard_and_keeps_the_rest() {
         let mut asked = 0;
         let results = run(resolved, RunOptions::default(), |_| {
             asked += 1;
-            if asked < most { Control::Continue } else { Control::Stop }
+            if asked < most { RunControl::Continue } else { RunControl::Stop }
         });
         (asked, results.unwrap())
     };
@@ -447,7 +453,7 @@ flows = [
 ]
 "#,
     );
-    // The compute time begins with the delivery.
+    // The compute time begins when the message is delivered.
     assert_near(&results.flows.batch(), "start_us", &[0.0, ONE + 10.0, 100.0]);
 }
 
@@ -487,7 +493,7 @@ fn jobs_have_the_ranks_they_were_given() {
     );
     let ranks = results.jobs.column_by_name("ranks").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!((ranks, results.ranks.num_rows()), (8, 8));
-    // Ranks on the same host do not use the network: 4 of 28 pairs.
+    // Ranks on the same host do not use the network: 4 of the 28 pairs of ranks share a host.
     let connections =
         results.jobs.column_by_name("connections").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!(connections, 24);

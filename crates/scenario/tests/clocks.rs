@@ -1,4 +1,5 @@
-//! `clocks`, automatic jitter and the headroom, and warnings about shares and timeouts, from the scenario file on.
+//! Tests of `clocks`, of automatic jitter and its headroom, and of the warnings about shares and timeouts,
+//! each with a scenario file.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,19 +12,19 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use common::read;
-use pauseframe_scenario::{Control, RunOptions, RunResults, headroom, run};
+use pauseframe_scenario::{RunControl, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
     assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 fn said<'a>(warnings: &'a [String], what: &str) -> Vec<&'a String> {
     warnings.iter().filter(|text| text.contains(what)).collect()
 }
 
-/// Two flows of one rate into one port (`NewReno` without noise: 9.49 and 0.00 Gb/s).
+/// Two flows of equal rate into one port (`NewReno` without jitter: 9.49 and 0.00 Gb/s).
 const TWO: &str = r#"
 stop = "1500 ms"
 topology = { kind = "star", hosts = 3, link = { rate = "1 Gbps", delay = "5 us" } }
@@ -44,7 +45,7 @@ fn a_starved_flow_is_a_warning_and_real_clocks_starve_none() {
     assert!(real.summary.warnings.is_empty(), "{:?}", real.summary.warnings);
 }
 
-/// Bolt's preset under PFC beside a lossy one.
+/// A lossless class with Bolt's preset, and a lossy class.
 const MIXED: &str = r#"
 stop = "2 ms"
 topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
@@ -64,7 +65,7 @@ fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
     let row = |text: &str, overrides: &[(&str, &str)]| headroom(&read(text, overrides).unwrap()).remove(0);
     let (pure, both) = (row(MIXED, &[]), row(&mixed, &[]));
     assert_eq!((pure.jitter_ns, pure.jitter_back_ns), (0.0, 0.0));
-    // Eight frames of 1538 bytes at 10 Gb/s.
+    // Eight frames of 1538 bytes at 10 Gb/s take 9843.2 ns.
     assert!((both.jitter_ns - 9843.2).abs() < 1e-6 && both.jitter_back_ns == 0.0, "{both:?}");
     assert!((both.needed_bytes - pure.needed_bytes).abs_diff(12_304 * 1522 / 1542) <= 2);
     assert_eq!(row(&mixed, &[("clocks", "\"ideal\"")]).jitter_ns, 0.0);
@@ -85,7 +86,7 @@ fn wrong_jitter_gets_an_error_that_says_what_to_write() {
     assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
 }
 
-/// Transfers whose first segment, alone, waits for a delayed ACK.
+/// Transfers of which the first, single segment waits for a delayed ACK.
 const HELD: &str = r#"
 stop = "300 ms"
 topology = { kind = "star", hosts = 2, link = { rate = "10 Gbps", delay = "1 us" } }
@@ -108,12 +109,12 @@ fn an_ack_that_is_held_longer_than_the_rto_is_a_warning() {
         let results = go(HELD, &[good]);
         assert!(results.summary.warnings.is_empty(), "{:?}", results.summary.warnings);
     }
-    // FreeBSD's RTO is never below its slop.
+    // FreeBSD's RTO is never smaller than its slop.
     let freebsd = [("transport.rto_form", "\"freebsd\""), ("transport.rto_slop", "\"200 ms\"")];
     assert!(read(HELD, &freebsd).unwrap().warnings.is_empty());
 }
 
-/// A long flow beside datagrams that leave nothing of the link has no share to miss.
+/// A long flow beside datagrams that fill the link has no fair share, so no warning appears.
 #[test]
 fn a_flow_that_has_no_share_is_not_starved() {
     let udp = "\n[[workload]]\nkind = \"udp\"\nname = \"udp\"\nsources = [\"host1\"]\ndestinations = [\"host2\"]\nrate = \"1 Gbps\"\n";

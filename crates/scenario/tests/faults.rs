@@ -1,4 +1,5 @@
-//! Failures, bad wires, the watchdog, the deadlock detector and the pause tree from the scenario file to the tables.
+//! Tests of failures, bit errors, the watchdog, the deadlock detector and the pause tree, from the scenario
+//! file to the tables.
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
@@ -7,16 +8,17 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use common::read;
-use pauseframe_scenario::{Control, RunOptions, RunResults, headroom, run};
+use pauseframe_scenario::{RunControl, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
-    // What is written down reads back the same.
+    // Resolving the written scenario again gives the same scenario.
     assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
-/// Five switches in a ring, each host sending two on: cyclic routes (claim B-M06 with shortest paths).
+/// Five switches in a ring; each host sends to the host two switches away, so the routes are cyclic (claim
+/// B-M06 with shortest paths).
 const RING: &str = r#"
 stop = "20 ms"
 topology = { kind = "ring", switches = 5, hosts_per_switch = 1 }
@@ -94,7 +96,7 @@ fn failures_cost_packets_and_flows_go_round_them() {
         assert_eq!(run.summary.flows_finished, run.summary.flows_total, "{what}");
         assert_eq!(run.summary.drops, run.summary.drops_by_reason.total());
     }
-    // Both spines at once: one of them carries something.
+    // The failure hits both spines at once, and at least one of them carries traffic.
     let text = format!(
         "{LEAF_SPINE}\nfailure = [{{ node = \"spine0\", down = \"2 ms\", up = \"5 ms\" }}, {{ node = \"spine1\", \
          down = \"2 ms\", up = \"5 ms\" }}]\n"
@@ -134,7 +136,8 @@ fn mistakes_are_named() {
     }
 }
 
-/// The term "arriving" by hand: 10 Gb/s is 0.8 ns a byte, 1542 bytes a full frame, 84 a pause frame.
+/// The term "arriving" computed by hand: 0.8 ns a byte at 10 Gb/s, 1542 bytes for a full frame, 84 bytes for
+/// a pause frame.
 #[test]
 fn the_headroom_is_shown_with_its_terms_and_checked_at_load() {
     let text = r#"
@@ -156,14 +159,15 @@ workload = { kind = "permutation", size = "1 MB" }
         + far.last_frame_ns
         + far.delay_ns;
     assert!((sum - (1233.6 + 67.2 + 10_000.0 + 1000.0 + 1233.6 + 10_000.0)).abs() < 1e-9);
-    // 23534.4 ns carry 29418 bytes and a begun one; of 1542 on the wire 1522 are frame.
+    // In 23534.4 ns, 29418 bytes and a part of one more byte arrive; of the 1542 bytes of a frame on the
+    // wire, buffers count 1522.
     assert_eq!(far.arriving_bytes, (29_419_u64 * 1522).div_ceil(1542));
     assert_eq!((far.crossing_bytes, far.needed_bytes), (1521, far.arriving_bytes + 1521));
     assert_eq!(far.given_bytes, far.needed_bytes);
 
     let short = read(text, &[("switch.pfc.headroom", "\"10 KB\"")]).unwrap();
     assert!(short.warnings.iter().any(|text| text.contains("its link needs")), "{:?}", short.warnings);
-    let run = run(&short, RunOptions::default(), |_| Control::Continue).unwrap();
+    let run = run(&short, RunOptions::default(), |_| RunControl::Continue).unwrap();
     let said = run.summary.warnings.iter().filter(|text| text.contains("its link needs")).count();
     assert_eq!(said, 1, "once, not at load and at the end");
 }

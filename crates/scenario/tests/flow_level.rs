@@ -1,4 +1,4 @@
-//! Scenarios at flow level, against closed forms.
+//! Tests of the flow level against closed-form results.
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
@@ -37,14 +37,14 @@ fn n_to_one_shares_the_last_link() {
         &format!("{STAR}[[workload]]\nkind = \"n_to_1\"\nsenders = 4\nsize = \"250 KB\"\nstart = \"1 ms\""),
         PLAIN,
     );
-    // Four times 250 KB at 1 GB/s: 1 ms for each; alone a quarter of that.
+    // Four flows of 250 KB share 1 GB/s: each takes 1 ms, and alone it would take a quarter of that.
     assert_eq!(floats(&results, "fct_us"), [1000.0; 4]);
     assert_eq!(floats(&results, "finish_us"), [2000.0; 4]);
     assert_eq!(floats(&results, "slowdown"), [4.0; 4]);
     let summary = &results.summary;
     assert_eq!((summary.flows_total, summary.flows_finished), (4, 4));
     assert_eq!(summary.fct_us.mean, Some(1000.0));
-    // 1 MB within 2 ms, over five hosts.
+    // Throughput: 1 MB in 2 ms, divided by five hosts.
     assert!((summary.throughput_bps - 8e6 / 2e-3 / 5.0).abs() < 1.0);
     let use_of_last = results.links.column_by_name("utilisation").unwrap().as_primitive::<Float64Type>();
     assert!((use_of_last.iter().flatten().fold(0.0, f64::max) - 0.5).abs() < 1e-9);
@@ -57,7 +57,8 @@ fn long_flows_stop_and_give_way() {
                  { src = \"host1\", dst = \"host4\", start = \"1 ms\" }]";
     let results = run(&format!("{STAR}{flows}"), PLAIN);
     let delivered = results.flows.column_by_name("delivered_bytes").unwrap().as_primitive::<UInt64Type>();
-    // 1 ms alone and 1 ms shared; 1 ms shared and 8 ms alone, at 1 MB/ms.
+    // At 1 MB/ms: the first flow has the link 1 ms alone and 1 ms shared, the second 1 ms shared and 8 ms
+    // alone.
     assert_eq!(delivered.values(), &[1_500_000, 8_500_000]);
     let status = results.flows.column_by_name("status").unwrap();
     let texts = arrow_array::cast::as_string_array(
@@ -78,7 +79,7 @@ fn a_reply_follows_its_request() {
     let results = run(&format!("{STAR}{jobs}"), PLAIN);
     let (fct, ideal) = (floats(&results, "fct_us"), floats(&results, "ideal_fct_us"));
     assert!(!fct.is_empty());
-    // 0.1 ms there and 0.4 ms back, if nobody else is on the way; never less.
+    // In the idle network the request takes 0.1 ms and the reply 0.4 ms.
     assert!(ideal.iter().all(|ideal| (ideal - 500.0).abs() < 1e-9), "{ideal:?}");
     assert!(fct.iter().all(|fct| fct.is_nan() || *fct > 500.0 - 1e-3), "{fct:?}");
     assert!(fct.iter().any(|fct| (fct - 500.0).abs() < 1e-3), "{fct:?}");
@@ -89,7 +90,7 @@ fn closed_loops_go_on() {
     let loops = "[[workload]]\nkind = \"background\"\nsizes = { kind = \"fixed\", size = \"100 KB\" }\n\
                  arrivals = { kind = \"concurrency\", per_host = 1 }\nstop = \"5 ms\"";
     let summary = run(&format!("{STAR}{loops}"), PLAIN).summary;
-    // Alone, a host would send 50 of 0.1 ms in 5 ms; five hosts share receivers, so fewer.
+    // A host alone would send 50 flows of 0.1 ms in 5 ms; five hosts share receivers, so each sends fewer.
     assert!((100..=250).contains(&summary.flows_total), "{}", summary.flows_total);
     assert_eq!(summary.flows_finished, summary.flows_total);
 }
@@ -105,7 +106,8 @@ fn static_demands_have_rates_and_bounds() {
     let bound = results.summary.bound.unwrap();
     assert!(bound.upper_bps >= 2e9 && bound.lower_bps <= 2e9 * 1.000_001 && bound.gap <= 0.02, "{bound:?}");
 
-    // Two spines carry what two hosts a leaf send: line rate is possible, and a load-aware choice finds it.
+    // Two spines can carry the traffic of two hosts at each leaf, so line rate is possible, and a load-aware
+    // choice achieves it.
     let resolved = scenario(LEAF_SPINE);
     let topology = resolved.topology();
     let graph = SwitchGraph::new(topology).unwrap();

@@ -1,4 +1,5 @@
-//! A process that is killed while it writes results leaves whole tables, and a manifest that tells.
+//! A process that is killed while it writes results leaves only complete tables, and a manifest that marks
+//! the run as incomplete.
 #![expect(clippy::unwrap_used, reason = "helpers of a test")]
 
 use arrow_array::{Float64Array, RecordBatch};
@@ -13,9 +14,9 @@ const FOLDER: &str = "PAUSEFRAME_KILLED_RUN_FOLDER";
 const TABLES: [&str; 4] = ["flows.parquet", "queries.parquet", "ports.parquet", "series.parquet"];
 const ROWS: usize = 30_000;
 
-/// Writes the same results over and over until it is killed.
+/// Writes the same results again and again until the process is killed.
 fn write_for_ever(path: &Path) -> ! {
-    // Values that do not compress: the writing takes most of the time.
+    // The values do not compress, so the process spends most of its time writing.
     let values = (0..ROWS as u64).map(|row| f64::from_bits(row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2));
     let column = Arc::new(Float64Array::from_iter_values(values));
     let table = RecordBatch::try_from_iter([("value", column as _)]).unwrap();
@@ -48,7 +49,7 @@ fn write_for_ever(path: &Path) -> ! {
     }
 }
 
-/// What the folder says about itself, after checking that every table in it is whole.
+/// The status in the folder's manifest, after a check that every table in the folder is complete.
 fn status(path: &Path) -> Option<String> {
     let mut tables = 0;
     for name in TABLES.iter().filter(|name| path.join(name).exists()) {
@@ -80,7 +81,7 @@ fn a_killed_process_leaves_results_that_are_whole_or_marked() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Moments that share no factor with the period of the writer.
+        // The times of the kills share no factor with the period of the writer.
         std::thread::sleep(Duration::from_millis(60 + 37 * kill));
         child.kill().unwrap();
         child.wait().unwrap();

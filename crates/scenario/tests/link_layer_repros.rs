@@ -1,4 +1,4 @@
-//! Scenarios with wrong results that were found from outside, each with what is right.
+//! Scenarios from users that had wrong results, each with the correct result.
 
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
@@ -7,18 +7,18 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
 use common::read;
-use pauseframe_scenario::{Control, RunOptions, RunResults, run};
+use pauseframe_scenario::{RunControl, RunOptions, RunResults, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
-    run(&resolved, RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 fn floats(batch: &arrow_array::RecordBatch, column: &str) -> Vec<f64> {
     batch.column_by_name(column).unwrap().as_primitive::<Float64Type>().values().to_vec()
 }
 
-/// The mean of the samples of a port's backlog, over the run.
+/// The mean of a port's sampled backlog over the run.
 fn sampled_backlog(results: &RunResults, entity: &str) -> f64 {
     let text = |column: &str| {
         let array = results.series.column_by_name(column).unwrap();
@@ -99,7 +99,7 @@ workload = { kind = "permutation", size = "10 KB" }
 
 #[test]
 fn a_frame_in_service_counts_for_the_time_that_has_passed() {
-    // The first frame takes 123 ms: the ports of the hosts have been busy all the time, at whatever time that is over.
+    // The first frame takes 123 ms, so the hosts' ports have been busy all the time, whenever the run ends.
     for stop in ["1 ms", "100 us", "122 ms", "200 ms", "777 ms"] {
         let results = go(SLOW, &[("stop", &format!("\"{stop}\""))]);
         let used = floats(&results.ports, "utilisation");
@@ -140,7 +140,7 @@ fn a_backlog_of_six_gigabytes_is_one() {
     let ports = arrow_cast_to_strings(results.ports.column_by_name("port").unwrap());
     let most = results.ports.column_by_name("backlog_max_bytes").unwrap().as_primitive::<UInt64Type>();
     let row = ports.iter().position(|port| port == "S:0").unwrap();
-    // Six windows of 1 GB in packets of 9176 bytes, each with 58 bytes of headers.
+    // Six windows of 1 GB in packets of 9176 bytes, each with headers of 58 bytes.
     assert!(most.value(row) > 6_000_000_000, "{}", most.value(row));
     assert_eq!(results.summary.drops_by_reason.buffer_full, 0);
     assert!(floats(&results.ports, "backlog_mean_bytes")[row] > 2e9);
@@ -172,7 +172,8 @@ size = "300 KB"
 
 #[test]
 fn a_shared_pool_tells_all_who_wait_for_it() {
-    // The routes of both are cyclic: either all flows finish, or the circle that holds them up is reported.
+    // The routes of both scenarios are cyclic: either all flows finish, or the run reports the cycle that
+    // blocks them.
     for (text, flows) in [(STALL, 40), (MISSED, 18)] {
         let results = go(text, &[]);
         assert_eq!(results.summary.flows_finished < flows, results.summary.deadlocks > 0);
@@ -198,18 +199,20 @@ fn lanes_that_a_pause_stops_together_prove_nothing() {
         let routing = format!("{{ kind = \"{kind}\" }}");
         assert!(read(WHOLE_LINK, &[("routing", &routing)]).unwrap_err().contains("whole_link"), "{kind}");
     }
-    // One lane was never proved safe by lanes: a warning, as without whole_link.
+    // With a single lane, lanes cannot prevent a deadlock, so the resolver warns, as it does without
+    // `whole_link`.
     let warned = read(WHOLE_LINK, &[("routing", "{ kind = \"shortest_path\" }")]).unwrap();
     assert!(warned.warnings.iter().any(|text| text.contains("can deadlock")), "{:?}", warned.warnings);
-    // One lane that is safe stays so, and PFC pauses lane by lane.
+    // Routes that are deadlock-free in a single lane stay so if PFC pauses lane by lane.
     assert!(read(WHOLE_LINK, &[("routing", "{ kind = \"up_down\" }")]).unwrap().warnings.is_empty());
     assert!(read(WHOLE_LINK, &[("switch.pfc.whole_link", "false")]).is_ok());
-    // What waits for a whole link is found when it stops.
+    // The detector finds queues that wait for a whole link when the link stops.
     let stuck = go(WHOLE_LINK, &[("routing", "{ kind = \"shortest_path\" }")]);
     assert_eq!(stuck.summary.flows_finished < 18, stuck.summary.deadlocks > 0);
 }
 
-/// Clockwise routes, three of whose switches send in another lane: packets come in one class and go in another.
+/// Clockwise routes; three of the switches forward in another lane, so packets arrive in one class and leave
+/// in another.
 #[test]
 fn a_circle_through_two_lanes_is_found() {
     let rows = (0..5).flat_map(|switch| (0..5).filter(move |to| *to != switch).map(move |to| (switch, to)));
@@ -230,7 +233,7 @@ fn a_circle_through_two_lanes_is_found() {
     assert!(priorities.iter().any(|p| *p != priorities[0]), "both lanes are in the circle: {priorities:?}");
 }
 
-/// A link that never comes back: its flow stands still, which is said, and is no deadlock.
+/// A link that never recovers stops its flow. The run reports the link as down, but reports no deadlock.
 #[test]
 fn a_dead_link_is_named_and_is_no_deadlock() {
     let text = r#"

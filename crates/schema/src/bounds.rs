@@ -1,4 +1,4 @@
-//! The values that a key may have, of all that its type has.
+//! Bounds: the valid values of a key within its type.
 
 use crate::docs::Range;
 use crate::value::Setting;
@@ -6,13 +6,13 @@ use std::ops::RangeInclusive;
 
 /// Bounds for values of type `T`.
 pub trait Bounds<T> {
-    /// What is wrong with a value, or `None`.
+    /// The problem of a value, or `None`.
     fn complaint(&self, value: &T) -> Option<String>;
-    /// What to do then, or "".
+    /// The remedy, or "".
     fn hint(&self, value: &T) -> String;
-    /// For the reference: "0 s to 1 s".
+    /// The bounds as text for the reference: "0 s to 1 s".
     fn text(&self) -> String;
-    /// For checkers.
+    /// The bounds for validators such as the JSON Schema.
     fn range(&self) -> Range;
 }
 
@@ -33,7 +33,7 @@ impl<T: Setting + PartialOrd> Bounds<T> for RangeInclusive<T> {
     }
 }
 
-/// Above the first number, and at most the second.
+/// Bounds that exclude the first number and include the second; the third field is a hint.
 #[derive(Clone, Copy, Debug)]
 pub struct Above(pub f64, pub f64, pub &'static str);
 
@@ -56,8 +56,8 @@ impl Bounds<f64> for Above {
     }
 }
 
-/// The share that somebody may have meant who wrote a percentage: "" where no more than 1 is allowed and `value` is none.
-/// 1.5 is taken for a wrong share, not for 1.5 %.
+/// A suggestion for a value that looks like a percentage: "" unless at most 1 is allowed and `value` is a plausible
+/// percentage. 1.5 counts as a wrong fraction, not as 1.5 %.
 fn percentage(value: Option<f64>, most: Option<f64>) -> String {
     match (value, most) {
         (Some(value), Some(1.0)) if (2.0..=100.0).contains(&value) => {
@@ -67,7 +67,7 @@ fn percentage(value: Option<f64>, most: Option<f64>) -> String {
     }
 }
 
-/// "1e9", "0.5".
+/// Formats a number in its shortest form: "1e9", "0.5".
 fn short(number: f64) -> String {
     if number >= 1e4 { format!("{number:e}") } else { number.to_string() }
 }

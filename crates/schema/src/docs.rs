@@ -1,72 +1,73 @@
-//! What a documentation run writes down: every key, every choice of kind, every table.
+//! The result of a documentation run: every key, every choice of kind, every table.
 
 use crate::shape::Shape;
 
-/// A key that a document can have.
+/// Documentation of a key that a document can have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OptionDoc {
-    /// "switch.pfc.xoff"; elements of lists without their number ("workload.size", "topology.links[].ends").
+    /// The path of the key, such as "switch.pfc.xoff"; paths omit the indices of list elements
+    /// ("workload.size", "topology.links[].ends").
     pub path: String,
-    /// The choices under which it exists ("topology.kind = xgft"), or "".
+    /// The choices of kinds under which the key exists ("topology.kind = xgft"), or "".
     pub when: String,
-    /// Its type, in words.
+    /// The type of the key in words.
     pub kind: String,
-    /// Its default as TOML, or in words; "required" if it has none.
+    /// The default as TOML or in words; "required" if there is no default.
     pub default: String,
-    /// What it means, in one line.
+    /// Its meaning in one line.
     pub doc: String,
-    /// The document that it comes from, or "".
+    /// Its source, or "".
     pub source: &'static str,
-    /// Its type.
+    /// The type of the key for validators.
     pub shape: Shape,
-    /// The values that it may have, where they are fewer than its type has.
+    /// Its valid values, if they are fewer than its type has.
     pub range: Option<Range>,
 }
 
 /// Bounds of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// The least, as TOML.
+    /// The smallest, as TOML.
     pub low: String,
-    /// The largest, as TOML.
+    /// The highest value, as TOML.
     pub high: String,
-    /// The value is above `low`, not equal to it.
+    /// True if the value must be above `low`, not equal to `low`.
     pub above: bool,
-    /// It is each element of a list that has them.
+    /// The bounds apply to each element of a list.
     pub each: bool,
 }
 
-/// A choice of kind.
+/// Documentation of a key that selects the kind of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Variants {
-    /// "topology.kind".
+    /// The path of the key, such as "topology.kind".
     pub path: String,
-    /// The names.
+    /// The names of the kinds.
     pub names: Vec<&'static str>,
-    /// Whether it may be left out.
+    /// Whether the choice may be omitted.
     pub has_default: bool,
 }
 
-/// A table: what it is called where tables have names (in Python, in the JSON Schema).
+/// A table with its name in Python and in the JSON Schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDoc {
-    /// "switch.pfc"; "" for the document.
+    /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
-    /// The choices under which it exists, or "".
+    /// The choices of kinds under which the table exists, or "".
     pub when: String,
-    /// "Pfc".
+    /// The name of the table, such as "Pfc".
     pub name: String,
-    /// What it is, in one line.
+    /// Its description in one line.
     pub doc: String,
 }
 
-/// What a documentation run found.
+/// The result of a documentation run.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Documentation {
-    /// The keys.
+    /// All keys.
     pub options: Vec<OptionDoc>,
-    /// The choices of kind.
+    /// All keys that select a kind.
     pub variants: Vec<Variants>,
-    /// The tables.
+    /// All tables.
     pub tables: Vec<TableDoc>,
 }

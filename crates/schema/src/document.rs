@@ -1,7 +1,7 @@
-//! A scenario text as a tree in which every value knows where it was written.
+//! A scenario text as a tree in which every value has its place in the file.
 //!
-//! TOML 1.1 with the limits of the parser (nesting 80 deep). Values that `--set` gives go into the same tree,
-//! so that the readers see one document. Left out: comments and layout.
+//! TOML 1.1 with the limits of the parser (nesting 80 deep). Values of `--set` are inserted into the same tree, so that
+//! readers see one document. Comments and layout are dropped.
 
 use crate::error::Problem;
 use crate::foreign;
@@ -10,83 +10,83 @@ use crate::value::quoted;
 use std::path::Path;
 use toml::de::{DeTable, DeValue, Error};
 
-/// Longer texts are refused before they are parsed.
+/// Maximum length of a text before parsing.
 const TEXT_MAX: usize = 16 << 20;
-/// How many syntax errors are reported: beyond a few, the later ones follow from the first.
+/// Maximum number of reported syntax errors: later ones usually follow from the first.
 const SYNTAX_ERRORS_MAX: usize = 5;
-/// No key of a scenario is deeper than five.
+/// Maximum depth of a key; scenarios need five.
 const OVERRIDE_DEPTH_MAX: usize = 8;
 
-/// Where a value was written.
+/// Place of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A line of the file, from 1.
     Line(u32),
-    /// `--set`.
+    /// The option `--set`.
     Set,
-    /// `--seed`.
+    /// The option `--seed`.
     Seed,
-    /// Nowhere: a preset or a documentation run.
+    /// No place: a preset or a documentation run.
     Nowhere,
 }
 
-/// A document as it was written, and what the command line adds.
+/// A document with the changes of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The TOML.
+    /// The document as TOML.
     pub text: &'a str,
-    /// What error messages call it; its stem is the default name of the scenario.
+    /// Its name in error messages; its stem is the default name of the scenario.
     pub file_name: &'a str,
-    /// Where relative names of files in it begin.
+    /// The folder of relative file names in it.
     pub base_dir: &'a Path,
-    /// `--set`: (path, TOML value or bare word). An element of a list has its number in the path
-    /// ("workload.0.size"), which may be left out where the list has one element.
+    /// `--set`: (path, TOML value or bare word). The path contains the number of a list's element ("workload.0.size"),
+    /// which may be omitted if the list has one element.
     pub overrides: &'a [(String, String)],
-    /// `--seed`.
+    /// The option `--seed`.
     pub seed: Option<u64>,
 }
 
-/// A value and its place.
+/// A value and the place where it was written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Item {
     /// The value.
     pub value: Value,
-    /// Where it was written.
+    /// Its place.
     pub place: Place,
 }
 
 /// A TOML value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// In quotes.
+    /// A text in quotes.
     Text(String),
-    /// Of any size.
+    /// An integer of any size.
     Integer(i128),
-    /// Infinity stands for an integer beyond 128 bits.
+    /// Infinity represents an integer beyond 128 bits.
     Float(f64),
-    /// true or false.
+    /// The value true or false.
     Bool(bool),
-    /// As written.
+    /// A date as written in the file.
     Date(String),
-    /// In brackets.
+    /// A list in brackets.
     Array(Vec<Item>),
-    /// In the order of the file.
+    /// A table, with its keys in the order of the file.
     Table(Vec<(String, Item)>),
 }
 
 impl Item {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn table(place: Place) -> Item {
         Item { value: Value::Table(Vec::new()), place }
     }
 
-    /// The value of `key`, if this is a table that has it.
+    /// The value of `key`, if this item is a table with that key.
     pub fn get(&self, key: &str) -> Option<&Item> {
         let Value::Table(pairs) = &self.value else { return None };
         pairs.iter().find(|(name, _)| name == key).map(|(_, item)| item)
     }
 
-    /// The same, to change.
+    /// Like [`Self::get`], but mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
         let Value::Table(pairs) = &mut self.value else { return None };
         pairs.iter_mut().find(|(name, _)| name == key).map(|(_, item)| item)
@@ -101,7 +101,7 @@ impl Item {
         }
     }
 
-    /// The item at `path`, and where that does not exist, the nearest table above it.
+    /// The item at `path`, or the nearest table above it if it does not exist.
     pub fn nearest(&self, path: &str) -> (&Item, bool) {
         let mut item = self;
         for segment in path.split('.') {
@@ -115,7 +115,7 @@ impl Item {
         (item, true)
     }
 
-    /// The value as TOML on one line, shortened to what fits an error message.
+    /// The value as TOML on one line, shortened for an error message.
     pub fn show(&self) -> String {
         match &self.value {
             Value::Text(text) if text.chars().count() > 60 => {
@@ -134,7 +134,7 @@ impl Item {
         }
     }
 
-    /// What sort of value this is, in words.
+    /// The kind of a value in words.
     pub fn sort(&self) -> &'static str {
         match self.value {
             Value::Text(_) => "text",
@@ -151,12 +151,12 @@ impl Item {
     }
 }
 
-/// The document of `input`: its text, with `--set` and `--seed` worked in and short forms written out.
+/// The document of `input`: its text with `--set` and `--seed` applied and short forms expanded.
 ///
-/// The problems beside it are overrides that no key can be found for.
+/// The problems are overrides without a matching key.
 ///
 /// # Errors
-/// What is not TOML; nothing else can be judged then.
+/// The syntax errors; nothing else can be checked then.
 pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Problem>), Vec<Problem>> {
     let mut root = parse(input.text, input.file_name)?;
     short::expand(&mut root, shorts);
@@ -174,7 +174,7 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
     Ok((root, problems))
 }
 
-/// A value as `--set` and presets write it: TOML if it parses, else the text itself.
+/// A value in the notation of `--set` and presets: TOML if it parses, else the text itself.
 pub fn parse_word(text: &str, place: Place) -> Item {
     match DeValue::parse(text) {
         Ok(value) => convert(value.get_ref(), place, &|_| place),
@@ -199,7 +199,7 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
                 let (path, place, value) = (String::new(), file_name.to_owned(), String::new());
                 return Err(vec![Problem { path, place, line: None, value, message, hint }]);
             }
-            // With recovery a long binary text would make an error for every byte.
+            // With error recovery, a long binary text would make an error per byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
                 errors.iter().map(|error| syntax(error, file_name, &line_of)).collect();
@@ -260,10 +260,10 @@ fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> 
     Item { value: Value::Table(pairs.into_iter().map(pair).collect()), place }
 }
 
-/// Puts `new` at `path`, making the tables on the way there. The error is a message and a hint.
+/// Puts `new` at `path` and creates the tables on the way. The error is a message and a hint.
 ///
 /// # Errors
-/// The path leads through what is no table.
+/// The path leads through a value that is not a table.
 pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String)> {
     let segments: Vec<&str> = path.split('.').map(str::trim).collect();
     if segments.len() > OVERRIDE_DEPTH_MAX || segments.iter().any(|segment| segment.is_empty()) {
@@ -280,7 +280,7 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
     Ok(())
 }
 
-/// The one element of a list, where a key follows and not a number: `workload.size`.
+/// The only element of a list, if a key follows instead of a number: `workload.size`.
 fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (String, String)> {
     if segment.parse::<usize>().is_ok() || !matches!(item.value, Value::Array(_)) {
         return Ok(item);
@@ -295,7 +295,7 @@ fn only_element<'i>(item: &'i mut Item, segment: &str) -> Result<&'i mut Item, (
     }
 }
 
-/// One step down, into a table that is made where there is none (or where `false` stood for one).
+/// One step down, into a table that is created if it is missing (or replaced by `false`).
 fn step<'i>(item: &'i mut Item, segment: &str, place: Place) -> Result<&'i mut Item, String> {
     if matches!(item.value, Value::Bool(_)) {
         *item = Item::table(place);

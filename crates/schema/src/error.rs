@@ -1,28 +1,28 @@
-//! What is wrong with a scenario: one problem for each mistake, never only the first.
+//! Problems of a scenario: all mistakes, not only the first.
 
 use std::fmt;
 
-/// A scenario that cannot be run, with everything that is wrong with it.
+/// An invalid scenario with all its mistakes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioError {
-    /// The mistakes in the order of the file, then those of `--set`. Never empty.
+    /// The mistakes in the order of the file, then the mistakes in `--set`. Never empty.
     pub problems: Vec<Problem>,
 }
 
 /// One mistake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The key ("switch.pfc.xon"), or "" where the text as a whole is at fault.
+    /// The key ("switch.pfc.xon"), or "" for the text as a whole.
     pub path: String,
-    /// Where it was written: "incast.toml:12", "--set", "--seed", or the file's name alone for a missing key.
+    /// Its place: "incast.toml:12", "--set", "--seed", or only the file's name for a missing key.
     pub place: String,
-    /// The line in the file, from 1.
+    /// The line in the file, counted from 1.
     pub line: Option<u32>,
-    /// The value as written, or "".
+    /// The value as written in the file, or "".
     pub value: String,
-    /// What is wrong and what is allowed.
+    /// The problem and the valid values.
     pub message: String,
-    /// What to do, or "".
+    /// The remedy, or "".
     pub hint: String,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Problem {
 }
 
 impl fmt::Display for ScenarioError {
-    /// One line a problem.
+    /// One line per problem.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, problem) in self.problems.iter().enumerate() {
             if number > 0 {

@@ -1,8 +1,8 @@
-//! A JSON Schema (draft 2020-12) of a language, from what its readers say of themselves.
+//! A JSON Schema (draft 2020-12) of a language, from the declarations of its readers.
 //!
-//! It knows types, units, ranges, names and which kind has which keys. Left out is what depends on several keys: that a
-//! host exists, that XON is below XOFF. Keys of its own: `x-order`, the keys of a table in the order of the reference;
-//! `x-source`, the document that a key comes from.
+//! It has types, units, ranges, names, and the keys of each kind, but no rules about several keys (a host exists, XON
+//! is below XOFF). Extensions: `x-order`, the keys of a table in the order of the reference; `x-source`, the source of
+//! a key.
 
 use crate::docs::{Documentation, OptionDoc, Range};
 use crate::language::Language;
@@ -11,7 +11,7 @@ use crate::short::Short;
 use crate::text::parent;
 use serde_json::{Map, Value, json};
 
-/// The schema, with its `$id`; the document itself is what stands at its top.
+/// The schema with its `$id`; the document itself is at its top.
 pub fn schema(language: &'static Language, id: &str) -> Value {
     let mut writer = Writer { language, found: language.documentation(), defs: Map::new() };
     let root = writer.table("", &[]);
@@ -23,7 +23,7 @@ pub fn schema(language: &'static Language, id: &str) -> Value {
     schema
 }
 
-/// Choices of kind: path and name.
+/// The selected kinds: path of the key and name of the kind.
 type Fixed = [(String, String)];
 
 struct Writer {
@@ -33,7 +33,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// The table at `path` where these choices hold.
+    /// The schema of the table at `path` if these kinds are selected.
     fn table(&mut self, path: &str, fixed: &Fixed) -> Value {
         let own = |variants: &&crate::docs::Variants| {
             parent(&variants.path) == path && self.options_at(&variants.path, fixed).next().is_some()
@@ -52,7 +52,7 @@ impl Writer {
         any_of(kinds)
     }
 
-    /// The options at exactly this path under these choices.
+    /// The options at exactly this path if these kinds are selected.
     fn options_at<'s>(
         &'s self,
         path: &'s str,
@@ -62,7 +62,7 @@ impl Writer {
         of_path.filter_map(move |option| Some((option, self.holds(&option.when, fixed)?)))
     }
 
-    /// Whether keys with this condition exist under these choices; if so, whether always.
+    /// Whether keys with this condition exist under these choices, and whether always.
     fn holds(&self, when: &str, fixed: &Fixed) -> Option<bool> {
         let mut always = true;
         for condition in when.split(" and ").filter(|condition| !condition.is_empty()) {
@@ -76,7 +76,7 @@ impl Writer {
         Some(always)
     }
 
-    /// One kind of table; `choice` is the key that says which, and whether it may be left out.
+    /// One kind of table; `choice` is the key that selects it, and whether that may be omitted.
     fn kind(&mut self, path: &str, fixed: &Fixed, choice: Option<(&str, bool)>) -> Value {
         let (mut properties, mut required, mut order) = (Map::new(), Vec::new(), Vec::new());
         for key in self.keys(path, fixed) {
@@ -117,7 +117,7 @@ impl Writer {
         self.define(&names, table)
     }
 
-    /// Puts a table among the definitions; those of one name that differ are told apart by their kinds or by their paths.
+    /// Adds a table to the definitions; different tables of one name are distinguished by their kinds or paths.
     fn define(&mut self, names: &[String; 3], table: Value) -> Value {
         let is_free = |name: &&String| self.defs.get(*name).is_none_or(|other| *other == table);
         let key = names.iter().find(is_free).cloned().unwrap_or_else(|| names.concat());
@@ -126,7 +126,7 @@ impl Writer {
         reference
     }
 
-    /// What a table is called, what it is, and whether that is said of its kind alone.
+    /// Name and description of a table, and whether the description applies only to its kind.
     fn name(&self, path: &str, fixed: &Fixed) -> (String, String, bool) {
         let of_path = self.found.tables.iter().filter(|table| table.path == path);
         let fitting = of_path.filter(|table| self.holds(&table.when, fixed).is_some());
@@ -159,7 +159,7 @@ impl Writer {
         keys
     }
 
-    /// Whether a key within a table below is there under some further choice.
+    /// Whether a key within a table below exists only under a further choice.
     fn reaches(option: &OptionDoc, fixed: &Fixed) -> bool {
         let conflicts = |condition: &str| {
             let Some((path, name)) = condition.split_once(" = ") else { return false };
@@ -168,7 +168,7 @@ impl Writer {
         !option.when.split(" and ").any(conflicts)
     }
 
-    /// A key, and whether it must be there.
+    /// A key, and whether it is required.
     fn key(&mut self, path: &str, fixed: &Fixed) -> (Value, bool) {
         let rows: Vec<(&OptionDoc, bool)> = self.options_at(path, fixed).collect();
         let Some(&(option, always)) = rows.first() else { return self.section(path, fixed) };
@@ -199,7 +199,7 @@ impl Writer {
         (described(value, option), needed)
     }
 
-    /// A table within a table.
+    /// The schema of a nested table, and whether the table is required.
     fn section(&mut self, path: &str, fixed: &Fixed) -> (Value, bool) {
         let table = self.table(path, fixed);
         let needed = self.needs_something(&table);
@@ -219,7 +219,7 @@ impl Writer {
         }
     }
 
-    /// The form that is short for the table at `path`.
+    /// The short form of the table at `path`.
     fn short(&self, path: &str, fixed: &Fixed) -> Option<Value> {
         let plain = path.replace(".NAME", "").replace("[]", "");
         let (_, short) = self.language.shorts.iter().find(|(of, _)| of.replace(".*", "") == plain)?;
@@ -259,7 +259,7 @@ fn any_of(mut forms: Vec<Value>) -> Value {
     if flat.len() == 1 { flat.swap_remove(0) } else { json!({ "anyOf": flat }) }
 }
 
-/// Adds what a key means, and its default where that is a value.
+/// Adds the meaning of a key, and its default if that is a value.
 fn described(mut value: Value, option: &OptionDoc) -> Value {
     let default = serde_json::from_str::<Value>(&option.default).ok();
     let doc = match (&default, option.default.as_str()) {
@@ -311,7 +311,7 @@ fn of_each(range: Option<&Range>) -> Option<Range> {
     range.filter(|range| range.each).map(|range| Range { each: false, ..range.clone() })
 }
 
-/// Numbers have bounds.
+/// Adds the bounds of a number.
 fn bounded(mut value: Value, range: Option<&Range>) -> Value {
     let Some(range) = range else { return value };
     let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);

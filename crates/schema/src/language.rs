@@ -1,4 +1,4 @@
-//! A kind of document: how it is read, and so which keys it can have.
+//! A kind of document, defined by its readers, and the keys that follow from them.
 
 use crate::docs::{Documentation, OptionDoc};
 use crate::ledger::{Ledger, last_segment};
@@ -7,20 +7,20 @@ use crate::short::Short;
 use crate::text::parent;
 use std::sync::{PoisonError, RwLock};
 
-/// The keys of a kind of document, known from its readers.
+/// The keys of a kind of document.
 #[derive(Debug)]
 pub struct Language {
     /// Reads all tables of a document.
     pub read: fn(&mut Ledger),
-    /// Short forms of tables: where, and what they stand for.
+    /// Short forms of tables: the path, and the full form.
     pub shorts: &'static [(&'static str, Short)],
-    /// The tables (and keys above them) in the order in which people read them.
+    /// The tables (and the keys above them) in the usual order.
     pub order: &'static [&'static str],
     found: RwLock<Option<&'static Documentation>>,
 }
 
 impl Language {
-    /// A language of which nothing is known yet but its readers.
+    /// A language that has not been explored yet.
     pub const fn new(
         read: fn(&mut Ledger),
         shorts: &'static [(&'static str, Short)],
@@ -29,7 +29,7 @@ impl Language {
         Language { read, shorts, order, found: RwLock::new(None) }
     }
 
-    /// What the readers say of themselves.
+    /// The declarations of the readers.
     pub fn documentation(&'static self) -> &'static Documentation {
         let known = *self.found.read().unwrap_or_else(PoisonError::into_inner);
         known.unwrap_or_else(|| {
@@ -39,7 +39,7 @@ impl Language {
         })
     }
 
-    /// The readers know further keys from now on.
+    /// Declares that the readers have further keys from now on.
     pub fn explore_again(&'static self) {
         *self.found.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -49,13 +49,13 @@ impl Language {
         &self.documentation().options
     }
 
-    /// The place of a path in the order of the file.
+    /// The position of a path in the order of the file.
     pub fn rank(&self, path: &str) -> usize {
         let section = path.split(['.', '[']).next().unwrap_or("");
         self.order.iter().position(|known| *known == section).unwrap_or(self.order.len())
     }
 
-    /// The choices under which the table at `path` has a key that it does not have as it stands, as a hint, or "".
+    /// The choices under which the table at `path` has a key that it lacks, as a hint, or "".
     pub fn kinds_with(&'static self, path: &str, key: &str) -> String {
         let here = format!("{path}.{key}");
         let mut choices: Vec<&str> = self
@@ -72,7 +72,7 @@ impl Language {
         }
     }
 
-    /// Where a key that is unknown here belongs, as a hint, or "".
+    /// The place of a key that is unknown here, as a hint, or "".
     pub fn home_of(&'static self, key: &str) -> String {
         let mut homes: Vec<&str> = self
             .options()
@@ -82,7 +82,7 @@ impl Language {
             .collect();
         homes.dedup();
         match homes[..] {
-            // A table that has a seed of its own is not what was meant.
+            // A table with its own seed is not what was meant.
             ["", ..] => format!("{key} stands above the first table"),
             [home] if !home.contains('[') => format!("it belongs in [{home}]"),
             [one, other] if !homes.concat().contains('[') => format!("it belongs in [{one}] or [{other}]"),
@@ -91,8 +91,8 @@ impl Language {
     }
 }
 
-/// Whether a path of the reference, such as "workload.size" or "transports.NAME.ecn", is about a path of a document, such as
-/// "workload.0.size".
+/// Whether a path of the reference, such as "workload.size" or "transports.NAME.ecn", matches a path of a document,
+/// such as "workload.0.size".
 fn is_place(documented: &str, path: &str) -> bool {
     let documented: Vec<&str> = documented.split('.').map(|segment| segment.trim_end_matches("[]")).collect();
     let is_number = |segment: &str| segment.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! What reading a scenario leaves behind: problems, warnings, where every value came from, and (on a
-//! documentation run) which keys there are.
+//! The result of reading a scenario: problems, warnings, origins of all values, and (on a documentation run) the
+//! existing keys.
 
 use crate::docs::Documentation;
 use crate::document::{Item, Place};
@@ -7,27 +7,27 @@ use crate::error::Problem;
 use crate::language::Language;
 use std::fmt;
 
-/// More mistakes than these are counted, not listed.
+/// Maximum number of listed mistakes; further ones are counted.
 const PROBLEMS_MAX: usize = 20;
-/// More mistakes at one key (or at one key of the elements of a list) are counted, not listed: they have one cause.
+/// Maximum number of listed mistakes at one key (or at one key of the elements of a list), because they have one cause.
 const PER_KEY_MAX: usize = 5;
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Written in the file.
+    /// The scenario file.
     File,
-    /// `--set`.
+    /// The option `--set`.
     Set,
-    /// `--seed`.
+    /// The option `--seed`.
     Seed,
-    /// The row of this preset.
+    /// The values of this preset.
     Preset(&'static str),
-    /// The row of this stack.
+    /// The values of this stack.
     Stack(&'static str),
-    /// The default.
+    /// The value is the default of the key.
     Default,
-    /// A default that depends on something else, and on what.
+    /// A computed default, and its basis.
     Computed(String),
 }
 
@@ -59,33 +59,33 @@ impl From<Place> for Origin {
 /// A key of a resolved scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// "switch.pfc.xoff", "workload.0.size".
+    /// The path, such as "switch.pfc.xoff" or "workload.0.size".
     pub path: String,
-    /// As TOML; where `automatic`, a description of what stands for it.
+    /// As TOML; if `automatic`, a description.
     pub value: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
-    /// The key has no value of its own and is left out of the TOML.
+    /// The key has no value and is omitted from the TOML.
     pub automatic: bool,
 }
 
-/// Collects while the tables are read.
+/// Collects results while tables are read.
 pub struct Ledger<'d> {
-    /// The document.
+    /// The document being read.
     pub root: &'d Item,
-    /// Which keys there are.
+    /// The existing keys.
     pub language: &'static Language,
     file_name: &'d str,
     problems: Vec<Problem>,
     unlisted: usize,
     warnings: Vec<String>,
     entries: Vec<Entry>,
-    /// `Some` on a documentation run, which visits every table whether it is in the document or not.
+    /// `Some` on a documentation run, which visits every table, even if it is not in the document.
     pub documentation: Option<Documentation>,
 }
 
 impl<'d> Ledger<'d> {
-    /// An empty one.
+    /// Makes an empty ledger.
     pub fn new(root: &'d Item, file_name: &'d str, language: &'static Language) -> Ledger<'d> {
         Ledger {
             root,
@@ -99,12 +99,12 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// What messages call the file.
+    /// The file's name in messages.
     pub fn file_name(&self) -> &'d str {
         self.file_name
     }
 
-    /// Records a mistake at `path`; the place and the value come from the document.
+    /// Records a mistake at `path`, with place and value from the document.
     pub fn problem(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (item, found) = self.root.nearest(path);
         self.problem_at(item.place, if found { item.show() } else { String::new() }, path, message, hint);
@@ -128,7 +128,7 @@ impl<'d> Ledger<'d> {
         self.list(Problem { path: path.to_owned(), place, line, value, message, hint });
     }
 
-    /// Lists a problem, or counts it where there are too many.
+    /// Lists a problem, or counts it if there are too many.
     fn list(&mut self, problem: Problem) {
         let like_it = |other: &&Problem| same_key(&other.path, &problem.path);
         if self.is_full() || self.problems.iter().filter(like_it).count() >= PER_KEY_MAX {
@@ -138,17 +138,17 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// A mistake at a key that has dots or quotes in it, so that its path would not be found.
+    /// Records a mistake at a key with dots or quotes, whose path cannot be looked up.
     pub fn problem_with(&mut self, item: &Item, path: &str, message: String, hint: String) {
         self.problem_at(item.place, item.show(), path, message, hint);
     }
 
-    /// Whether so much is wrong that further mistakes are only counted: hints need not be looked for.
+    /// Whether further mistakes are only counted, so that hints are not needed.
     pub fn is_full(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
     }
 
-    /// Whether a mistake at `path` or below it is known, so that what follows from it need not be said.
+    /// Whether a mistake at `path` or below it is recorded, so that consequences need not be reported.
     pub fn failed(&self, path: &str) -> bool {
         let at = |problem: &Problem| {
             problem.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -156,39 +156,39 @@ impl<'d> Ledger<'d> {
         self.problems.iter().any(at)
     }
 
-    /// What should be looked at before the results are trusted.
+    /// Records a warning.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(text.into());
     }
 
-    /// A key has this value, from there.
+    /// Records the value of a key with its origin.
     pub fn entry(&mut self, path: String, value: String, origin: Origin) {
         self.entries.push(Entry { path, value, origin, automatic: false });
     }
 
-    /// A key without a value of its own; `stand_in` says what holds instead.
+    /// Records a key without a value; `stand_in` describes what holds instead.
     pub fn automatic(&mut self, path: String, stand_in: &str, origin: Origin) {
         self.entries.push(Entry { path, value: stand_in.to_owned(), origin, automatic: true });
     }
 
-    /// Gives a value to an entry that was recorded as automatic.
+    /// Sets the value of an entry recorded as automatic.
     pub fn settle(&mut self, path: &str, value: String, origin: Origin) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.path == path) {
             *entry = Entry { path: path.to_owned(), value, origin, automatic: false };
         }
     }
 
-    /// Whether a key of this name has a value, in any table.
+    /// Whether a key with this name has a value in any table.
     pub fn has_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| last_segment(&entry.path) == key)
     }
 
-    /// How many entries there are, for [`Ledger::fold`].
+    /// Number of entries, for [`Ledger::fold`].
     pub fn mark(&self) -> usize {
         self.entries.len()
     }
 
-    /// Takes the entries since `mark` out again, as one inline table.
+    /// Replaces the entries since `mark` by one inline table.
     pub fn fold(&mut self, mark: usize) -> String {
         let pairs: Vec<String> = self
             .entries
@@ -199,15 +199,15 @@ impl<'d> Ledger<'d> {
         format!("{{ {} }}", pairs.join(", "))
     }
 
-    /// Further problems that were found before or after reading.
+    /// Adds problems found before or after reading.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         problems.into_iter().for_each(|problem| self.list(problem));
     }
 
-    /// The problems in the order of the file, or else entries and warnings.
+    /// Returns entries and warnings, or else the problems in the order of the file.
     ///
     /// # Errors
-    /// All problems.
+    /// All problems, if there are any.
     pub fn close(mut self) -> Result<(Vec<Entry>, Vec<String>), Vec<Problem>> {
         if self.problems.is_empty() {
             return Ok((self.entries, self.warnings));
@@ -230,13 +230,13 @@ impl<'d> Ledger<'d> {
     }
 }
 
-/// Whether two paths are the same but for the positions in lists: "flows.0.src" and "flows.7.src".
+/// Whether two paths are equal except for positions in lists: "flows.0.src" and "flows.7.src".
 fn same_key(one: &str, other: &str) -> bool {
     let plain = |segment: &&str| !segment.bytes().all(|byte| byte.is_ascii_digit());
     !one.is_empty() && one.split('.').filter(plain).eq(other.split('.').filter(plain))
 }
 
-/// "xoff" of "switch.pfc.xoff".
+/// The last segment of a path: "xoff" for "switch.pfc.xoff".
 pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

@@ -1,8 +1,8 @@
-//! Declarations of keys. One declaration of a key says its name, its type and unit, its default, its range and what it
-//! means; from it come the Rust value, the reader with its messages, the reference and the JSON Schema.
+//! Declarations of keys. One declaration has the name, type and unit, default, range and meaning of a key; the Rust
+//! value, the reader with its messages, the reference and the JSON Schema follow from it.
 //!
-//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables that are told apart by a key.
-//! Checks across keys are written by hand, beside the declarations.
+//! [`table!`] declares a table, [`choices!`] a type with a few names, [`kinds!`] tables selected by a key. Checks
+//! across keys are ordinary code beside the declarations.
 
 pub mod bounds;
 pub mod docs;

@@ -1,4 +1,4 @@
-//! Tables within a table: one, one that can be switched off, a list of them, a list of rows, tables by name.
+//! Tables within a table: one, one that can be switched off, a list of tables, a list of rows, tables by name.
 
 use crate::document::{Item, Value};
 use crate::ledger::Origin;
@@ -6,24 +6,24 @@ use crate::reader::Table;
 use crate::shape::Shape;
 use std::fmt::Display;
 
-/// More workloads or transports than these are a slip.
+/// Maximum number of elements, such as workloads or transports.
 const TABLES_MAX: usize = 4096;
 
-/// What an absent `key = false | table` means, and why.
+/// The meaning of an absent `key = false | table`, and the reason.
 pub enum Absent {
-    /// As `false`.
+    /// The absent key counts as `false`.
     Off(Origin),
-    /// As a table with all its defaults.
+    /// A table with all its defaults.
     On(Origin),
 }
 
 impl<'d> Table<'_, 'd> {
-    /// A table within this one; where it is absent, all its keys have their defaults.
+    /// A table within this one; if it is absent, all its keys have their defaults.
     pub fn section<R>(&mut self, key: &'static str, f: impl FnOnce(&mut Table<'_, 'd>) -> R) -> R {
         self.section_because(key, Origin::Default, f)
     }
 
-    /// The same, with the reason why it is read.
+    /// The same, with the reason for reading it.
     pub fn section_because<R>(
         &mut self,
         key: &'static str,
@@ -40,7 +40,7 @@ impl<'d> Table<'_, 'd> {
         result
     }
 
-    /// `false`, or a table: something that can be switched off.
+    /// `false`, or a table: a feature that can be switched off.
     pub fn switchable<R>(
         &mut self,
         key: &'static str,
@@ -68,7 +68,7 @@ impl<'d> Table<'_, 'd> {
         }
     }
 
-    /// An array of tables. On a documentation run one element is visited.
+    /// Reads an array of tables. A documentation run visits one element.
     pub fn tables<R>(
         &mut self,
         key: &'static str,
@@ -104,7 +104,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// A list of inline tables that is recorded as one value. `None` if the key is absent or a row is wrong.
+    /// A list of inline tables recorded as one value. `None` if the key is absent or a row is wrong.
     pub fn rows<R>(
         &mut self,
         key: &'static str,
@@ -138,7 +138,7 @@ impl<'d> Table<'_, 'd> {
         (rows.len() == items.len()).then_some(rows)
     }
 
-    /// Tables under names that the file chooses, with the keys of the table `like`.
+    /// Reads tables with names that the file chooses; the keys are those of the table `like`.
     pub fn named<R>(
         &mut self,
         key: &'static str,
@@ -170,7 +170,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// The same; on a documentation run one table is visited, under the name NAME.
+    /// Like [`Self::named`]; a documentation run visits one table with the name NAME.
     pub fn named_and_documented<R>(
         &mut self,
         key: &'static str,
@@ -186,7 +186,7 @@ impl<'d> Table<'_, 'd> {
         results
     }
 
-    /// As [`Table::rows`], empty where the key is absent, and recorded as that.
+    /// As [`Table::rows`], but empty if the key is absent, and recorded so.
     pub fn rows_or_empty<R>(
         &mut self,
         key: &'static str,
@@ -207,7 +207,7 @@ impl<'d> Table<'_, 'd> {
     }
 }
 
-/// Inline tables as a list, one a line.
+/// Inline tables as a list, one per line.
 pub fn list_of_rows<T: Display>(rows: &[T]) -> String {
     if rows.is_empty() {
         return "[]".to_owned();

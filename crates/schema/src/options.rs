@@ -1,5 +1,5 @@
-//! Every key that a document can have, for the reference: found by running the readers themselves over
-//! documents that hold nothing but one choice of kind after the other.
+//! Every key of a document, for the reference: found by running the readers over documents that contain only one choice
+//! of kind after the other.
 
 use crate::docs::{Documentation, OptionDoc};
 use crate::document::{Item, Place, Value, set};
@@ -7,10 +7,10 @@ use crate::language::Language;
 use crate::ledger::Ledger;
 use crate::text::parent;
 
-/// Kinds that were chosen: path and name.
+/// Chosen kinds: path and name.
 type Choices = Vec<(String, &'static str)>;
 
-/// Runs the readers of `language` over every choice.
+/// Runs the readers of `language` over every choice of kind.
 pub(crate) fn explore(language: &'static Language) -> Documentation {
     let mut found = Documentation::default();
     let mut waiting: Vec<(Choices, Vec<String>)> = vec![(Vec::new(), Vec::new())];
@@ -26,7 +26,7 @@ pub(crate) fn explore(language: &'static Language) -> Documentation {
                 found.tables.push(table);
             }
         }
-        // Only the choices that appeared with this one: others are explored on their own.
+        // Only the choices that appeared with this one: others are explored separately.
         let all: Vec<String> = run.variants.iter().map(|variants| variants.path.clone()).collect();
         for variants in run.variants.into_iter().filter(|variants| !explored.contains(&variants.path)) {
             for name in variants.names.iter().rev() {
@@ -52,13 +52,13 @@ pub(crate) fn explore(language: &'static Language) -> Documentation {
     found
 }
 
-/// Whether `known` says all that `option` would, under no more conditions.
+/// Whether `known` contains everything in `option` under no more conditions.
 fn covers(known: &OptionDoc, option: &OptionDoc) -> bool {
     let same = (&known.path, &known.default, &known.doc) == (&option.path, &option.default, &option.doc);
     same && option.when.starts_with(&known.when)
 }
 
-/// The keys and kinds that a document with these choices shows.
+/// The keys and kinds of a document with these choices.
 fn document(language: &'static Language, choices: &Choices) -> Documentation {
     let mut root = Item::table(Place::Nowhere);
     for (path, name) in choices {

@@ -1,4 +1,4 @@
-//! Panics as values: what was violated and where, and nothing on stderr.
+//! Panics as values with their place, without output on stderr.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,9 +9,9 @@ use std::sync::Once;
 /// A failed assertion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panic {
-    /// What was violated.
+    /// The violated assertion.
     pub message: String,
-    /// File, line and column, or "".
+    /// The file, line and column, or "".
     pub place: String,
 }
 
@@ -24,12 +24,12 @@ impl fmt::Display for Panic {
 impl std::error::Error for Panic {}
 
 thread_local! {
-    /// How many calls of [`caught`] this thread is in.
+    /// Depth of nested calls of [`caught`] in this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static PLACE: Cell<String> = const { Cell::new(String::new()) };
 }
 
-/// Does `work`; a panic in it is the error. What `work` was changing is not to be used after that.
+/// Runs `work`; a panic in it becomes the error. Data that `work` was changing must not be used afterwards.
 ///
 /// # Errors
 /// The panic.
@@ -42,15 +42,15 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic { message: message(payload.as_ref()), place: PLACE.take() })
 }
 
-/// The same for a partition on a thread of its own: what was violated, and where.
+/// The same for a partition on its own thread: the violated assertion and its place.
 ///
 /// # Errors
-/// What the panic said.
+/// The panic's message.
 pub fn shield(work: &mut dyn FnMut()) -> Result<(), String> {
     caught(work).map_err(|panic| panic.to_string())
 }
 
-/// Only the hook knows the place. Where nobody catches the panic, everything is as before.
+/// Only the hook knows the place. Uncaught panics behave as usual.
 fn keep_places() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
@@ -79,7 +79,7 @@ mod tests {
         let panic = caught(|| assert!(text.is_empty(), "{text} is not 0")).unwrap_err();
         assert_eq!(panic.message, "a count is not 0");
         assert!(panic.place.contains("panics.rs:"), "{}", panic.place);
-        // Of two in each other the inner one is caught first.
+        // Of two nested calls the inner one catches first.
         let inner = caught(|| caught(|| panic!("inner")).unwrap_err().message);
         assert_eq!(inner.as_deref(), Ok("inner"));
     }

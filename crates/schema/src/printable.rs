@@ -1,8 +1,8 @@
-//! Text that a message quotes from a file. Terminals obey control characters, so that a file could repaint the screen or
-//! hide a line: messages show them escaped. This is done where messages leave the core, once for all readers.
+//! Text that a message quotes from a file. Terminals interpret control characters, so a file could repaint the screen
+//! or hide a line; messages escape them. This happens where messages leave the core, once for all readers.
 
-/// `text` with control characters and characters that reorder or hide others (Unicode TR 36, section 2.5) as `\u{1b}`.
-/// Line breaks and tabs stay.
+/// Escapes control characters and characters that reorder or hide text (Unicode TR 36, section 2.5) as
+/// `\u{1b}`. Line breaks and tabs stay.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! Reads one table: each accessor takes a key, says what it means, records the value with its origin, and
-//! collects what is wrong. When a table is done, the keys that nobody asked for are mistakes too.
+//! Reads one table: each accessor takes a key, declares its meaning, records the value with its origin, and collects
+//! mistakes. At the end, unread keys are mistakes too.
 
 use crate::bounds::Bounds;
 use crate::docs::{OptionDoc, TableDoc, Variants};
@@ -10,39 +10,39 @@ use crate::shape::Shape;
 use crate::terms;
 use crate::value::{Setting, choose, did_you_mean, misspelt, names, quoted};
 
-/// A table that is being read.
+/// A table during reading.
 pub struct Table<'a, 'd> {
-    /// Where everything that is found goes.
+    /// Collects all results.
     pub ledger: &'a mut Ledger<'d>,
-    /// The table in the document, if it is there.
+    /// The table in the document, if it exists.
     pub item: Option<&'d Item>,
-    /// "switch.pfc"; "" for the document.
+    /// The path of the table, such as "switch.pfc"; "" for the document.
     pub path: String,
-    /// The rows below the file's own values: the preset's, with what its keys begin with for this table, and the
-    /// stack's below that.
+    /// Values below the file's own: the preset's, with the prefix of its keys for this table, and below them the
+    /// stack's.
     pub(crate) preset: Option<(&'static Row, String)>,
     stack: Option<&'static Row>,
-    /// Why this table is read, for the default of the key that shows it ([`Table::why`]).
+    /// Why this table is read, for the default of a key that depends on it ([`Table::why`]).
     origin: Origin,
     /// The choices under which the keys of this table exist, for the reference.
     pub(crate) when: String,
     pub(crate) known: Vec<&'static str>,
-    /// The key that [`Table::variant`] asked for, or "".
+    /// The key of the last [`Table::variant`], or "".
     selector: &'static str,
-    /// The kind that it found, or "".
+    /// The kind that it selected, or "".
     chosen: &'static str,
-    /// The document that the next key comes from, or "".
+    /// The source of the next key, or "".
     source: &'static str,
-    /// Unknown keys are not judged: the kind that would say which are known is missing, or names are free.
+    /// Unknown keys are accepted: the kind that defines them is missing, or names are free.
     lenient: bool,
 }
 
-/// What people write for the key that says which kind a table is.
+/// Common wrong names for the key that selects the kind.
 const SELECTORS: [&str; 3] = ["kind", "type", "policy"];
 
 #[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
 impl<'a, 'd> Table<'a, 'd> {
-    /// The document itself.
+    /// Makes a reader for the document itself.
     pub fn root(ledger: &'a mut Ledger<'d>) -> Table<'a, 'd> {
         let item = Some(ledger.root);
         Table::new(ledger, item, String::new(), Origin::Default, String::new())
@@ -77,17 +77,17 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Takes values that the file does not give from `preset`.
+    /// Uses `preset` for values that the file does not set.
     pub fn layer(&mut self, preset: &'static Row) {
         self.preset = Some((preset, String::new()));
     }
 
-    /// Takes values that neither the file nor the preset gives from `stack`.
+    /// Uses `stack` for values that neither the file nor the preset sets.
     pub fn layer_below(&mut self, stack: &'static Row) {
         self.stack = Some(stack);
     }
 
-    /// The path of `key`; of the table itself for "".
+    /// The path of `key`, or of the table itself for "".
     pub fn at(&self, key: &str) -> String {
         match (self.path.as_str(), key) {
             ("", key) => key.to_owned(),
@@ -96,33 +96,33 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Whether the file or an override has `key`.
+    /// True if the file or an override contains `key`.
     pub fn has(&self, key: &str) -> bool {
         self.item.is_some_and(|item| item.get(key).is_some())
     }
 
-    /// Whether the file or an override has the table `key`, and not `false` in its place.
+    /// Whether the file or an override has the table `key`, not `false`.
     pub fn is_on(&self, key: &str) -> bool {
         let item = self.item.and_then(|item| item.get(key));
         item.is_some_and(|item| !matches!(item.value, Value::Bool(false)))
     }
 
-    /// Where the value of `key` was written.
+    /// The place of the value of `key`.
     pub fn origin_of(&self, key: &str) -> Origin {
         self.item.and_then(|item| item.get(key)).map_or(Origin::Default, |item| Origin::from(item.place))
     }
 
-    /// Why this table is read although the file may not have it.
+    /// The reason for reading this table, although the file may not have it.
     pub fn why(&self) -> Origin {
         self.origin.clone()
     }
 
-    /// Whether this is a documentation run, which asks for what there is and not for values.
+    /// Whether this is a documentation run, which collects keys instead of values.
     pub fn is_documenting(&self) -> bool {
         self.ledger.documentation.is_some()
     }
 
-    /// What this table is called and what it is.
+    /// Declares name and description of this table.
     pub fn about(&mut self, name: &str, doc: &str) {
         let (path, when) = (self.path.clone(), self.when.clone());
         if let Some(found) = &mut self.ledger.documentation {
@@ -130,18 +130,18 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// The document that the next key comes from; `of_table` where it has none of its own.
+    /// Declares the source of the next key; `of_table` is the default.
     pub fn cite(&mut self, own: &'static str, of_table: &'static str) {
         self.source = if own.is_empty() { of_table } else { own };
     }
 
-    /// A key that must be there.
+    /// A required key.
     pub fn required<T: Setting>(&mut self, key: &'static str, doc: &str) -> Option<T> {
         self.describe::<T>(key, "required", doc, None);
         self.must(key)
     }
 
-    /// A key that must be there, with the values that it may have.
+    /// A required key with its valid values.
     pub fn required_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -163,13 +163,13 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(value)
     }
 
-    /// A key with a default.
+    /// Reads a key with a default.
     pub fn or<T: Setting>(&mut self, key: &'static str, default: T, doc: &str) -> T {
         self.describe::<T>(key, &default.toml(), doc, None);
         self.settled(key, default, Origin::Default)
     }
 
-    /// A key with a default, and the values that it may have.
+    /// A key with a default and its valid values.
     pub fn or_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -183,7 +183,7 @@ impl<'a, 'd> Table<'a, 'd> {
         value
     }
 
-    /// A key whose default follows from something else: `origin` says from what, `rule` how, for the reference.
+    /// A key with a computed default: `origin` is its basis, `rule` the computation, for the reference.
     pub fn or_because<T: Setting>(
         &mut self,
         key: &'static str,
@@ -196,7 +196,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.settled(key, default, origin)
     }
 
-    /// As [`Table::or_because`], with the values that it may have.
+    /// As [`Table::or_because`], with valid values.
     pub fn or_because_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -217,13 +217,13 @@ impl<'a, 'd> Table<'a, 'd> {
         value
     }
 
-    /// A key that may be left out; `stand_in` says what holds then.
+    /// An optional key; `stand_in` describes what holds without it.
     pub fn optional<T: Setting>(&mut self, key: &'static str, stand_in: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, stand_in, doc, None);
         self.may(key, stand_in)
     }
 
-    /// As [`Table::optional`], with the values that it may have.
+    /// As [`Table::optional`], with valid values.
     pub fn optional_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -237,7 +237,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(value)
     }
 
-    /// As [`Table::optional`], recorded only where it is given: a table that does without looks as if there were no such key.
+    /// As [`Table::optional`], but recorded only if it is set, so that other tables do not show the key.
     pub fn optional_if_given<T: Setting>(
         &mut self,
         key: &'static str,
@@ -248,13 +248,13 @@ impl<'a, 'd> Table<'a, 'd> {
         if self.has(key) { self.may(key, stand_in) } else { None }
     }
 
-    /// As [`Table::or`], recorded only where it is given.
+    /// As [`Table::or`], recorded only if it is set.
     pub fn or_if_given<T: Setting>(&mut self, key: &'static str, default: T, doc: &str) -> T {
         self.describe::<T>(key, &default.toml(), doc, None);
         if self.has(key) { self.settled(key, default, Origin::Default) } else { default }
     }
 
-    /// As [`Table::or_in`], recorded only where it is given.
+    /// As [`Table::or_in`], recorded only if it is set.
     pub fn or_if_given_in<T: Setting>(
         &mut self,
         key: &'static str,
@@ -269,7 +269,7 @@ impl<'a, 'd> Table<'a, 'd> {
         default
     }
 
-    /// A key that must be there in this case; `rule` says in which, for the reference.
+    /// A key required in this case; `rule` describes the case for the reference.
     pub fn needed_unless<T: Setting>(&mut self, key: &'static str, rule: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, rule, doc, None);
         self.must(key)
@@ -284,7 +284,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(value)
     }
 
-    /// A key that names one of `rows`, whose values then lie below the document's own, or `default`.
+    /// A key that names one of `rows`, whose values then apply below the document's own, or `default`.
     pub fn or_row(
         &mut self,
         key: &'static str,
@@ -299,7 +299,7 @@ impl<'a, 'd> Table<'a, 'd> {
         name
     }
 
-    /// The same; the values lie below those of [`Table::or_row`].
+    /// The same; the values apply below those of [`Table::or_row`].
     pub fn or_row_below(
         &mut self,
         key: &'static str,
@@ -333,13 +333,13 @@ impl<'a, 'd> Table<'a, 'd> {
         (name, row)
     }
 
-    /// A key that is read but not recorded: what it leads to is.
+    /// A key that is read but not recorded, because its consequences are.
     pub fn source<T: Setting>(&mut self, key: &'static str, stand_in: &str, doc: &str) -> Option<T> {
         self.describe::<T>(key, stand_in, doc, None);
         self.given::<T>(key).map(|(value, _)| value)
     }
 
-    /// A key that another choice would read: known and documented, but without a value here.
+    /// A key of another choice: known and documented, but without a value here.
     pub fn unused<T: Setting>(
         &mut self,
         key: &'static str,
@@ -350,7 +350,7 @@ impl<'a, 'd> Table<'a, 'd> {
         self.describe::<T>(key, &default.toml(), doc, bounds);
     }
 
-    /// Keys that begin so are no mistakes: what would read them is missing, and that is one already.
+    /// Accepts keys with this prefix, because a missing reader for them is reported already.
     pub fn excuse(&mut self, prefix: &str) {
         let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
         for (key, _) in pairs.iter().filter(|(key, _)| key.starts_with(prefix)) {
@@ -358,7 +358,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Reads keys that exist under a choice, in the words of the reference: "transport.ecn = off".
+    /// Reads keys that exist under a choice, in the notation of the reference: "transport.ecn = off".
     pub fn under(&mut self, choice: &str, f: impl FnOnce(&mut Self)) {
         let whole = self.when.clone();
         self.when = if whole.is_empty() { choice.to_owned() } else { format!("{whole} and {choice}") };
@@ -366,8 +366,8 @@ impl<'a, 'd> Table<'a, 'd> {
         self.when = whole;
     }
 
-    /// Which of several kinds this table is; each has its own further keys. The registry gives what belongs to
-    /// the name, commonly the function that reads those keys.
+    /// Selects one of several kinds of this table, each with further keys. The registry maps its name to a value,
+    /// usually the function that reads these keys.
     pub fn variant<R: Copy>(
         &mut self,
         key: &'static str,
@@ -402,7 +402,7 @@ impl<'a, 'd> Table<'a, 'd> {
             self.lenient = true;
             return None;
         };
-        // What the preset says is about its own kind.
+        // The preset's values apply to its own kind.
         if self.of_preset(key).is_some_and(|(of_preset, _)| of_preset != name) {
             self.preset = None;
         }
@@ -414,12 +414,12 @@ impl<'a, 'd> Table<'a, 'd> {
         Some(*value)
     }
 
-    /// The name of the kind that was chosen last, or "".
+    /// The name of the last selected kind, or "".
     pub fn chosen(&self) -> &'static str {
         self.chosen
     }
 
-    /// Records a mistake at `key` unless `ok`, or one is known there already.
+    /// Records a mistake at `key` unless `ok`, or one is recorded there already.
     pub fn check(&mut self, ok: bool, key: &str, message: impl FnOnce() -> String, hint: &str) {
         let path = self.at(key);
         if !ok && !self.ledger.failed(&path) {
@@ -433,7 +433,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// The value of the file or the preset.
+    /// The value from the file or the preset.
     fn given<T: Setting>(&mut self, key: &str) -> Option<(T, Origin)> {
         if let Some(item) = self.item.and_then(|item| item.get(key)) {
             return match T::read(item) {
@@ -448,7 +448,7 @@ impl<'a, 'd> Table<'a, 'd> {
         Some((T::read(&parse_word(value, Place::Nowhere)).ok()?, origin))
     }
 
-    /// What the preset says about `key`, or the stack below it.
+    /// The value of `key` in the preset, or in the stack below it.
     fn of_preset(&self, key: &str) -> Option<(&'static str, Origin)> {
         let preset = self.preset.as_ref().and_then(|(row, prefix)| {
             let value = row.value(&format!("{prefix}{key}"))?;
@@ -465,7 +465,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Where a key that is missing goes.
+    /// The place for a missing key.
     fn place_for(&self, key: &str) -> String {
         let segments =
             self.path.split('.').filter(|segment| !segment.bytes().all(|byte| byte.is_ascii_digit()));
@@ -507,7 +507,7 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// What a key may have been meant for.
+    /// Similar names for an unknown key.
     fn suggestion(&self, key: &str) -> String {
         if !self.selector.is_empty() && SELECTORS.contains(&key) {
             return format!("did you mean {:?}?", self.selector);
@@ -522,7 +522,7 @@ impl<'a, 'd> Table<'a, 'd> {
         if near.is_empty() { language.home_of(key) } else { near }
     }
 
-    /// Every key that was not asked for is a mistake.
+    /// Reports every unread key as a mistake.
     pub fn finish(self) {
         let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
         if self.lenient || self.ledger.documentation.is_some() {

@@ -1,39 +1,39 @@
-//! Rows of values below a document's own: presets, operating systems, models of switches.
+//! Sets of values below a document's own: presets, operating systems, models of switches.
 
-/// A named row of values.
+/// A named set of values.
 #[derive(Debug)]
 pub struct Row {
-    /// What a document calls it.
+    /// Its name in documents.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Its description in one line.
     pub doc: &'static str,
-    /// What it sets beyond the defaults.
+    /// Its values beyond the defaults.
     pub row: &'static [RowValue],
 }
 
-/// One value of a row.
+/// One value of the set.
 #[derive(Debug)]
 pub struct RowValue {
-    /// The key, with a dot where it is in a table within the table that the row is for.
+    /// The key, with a dot if it is in a table within the table of the set.
     pub key: &'static str,
-    /// The value, as `--set` takes it.
+    /// The value in the notation of `--set`.
     pub value: &'static str,
-    /// The document that it comes from.
+    /// Its source.
     pub source: &'static str,
 }
 
-/// A value of a row.
+/// A value of the set.
 pub const fn set(key: &'static str, value: &'static str, source: &'static str) -> RowValue {
     RowValue { key, value, source }
 }
 
 impl Row {
-    /// What this row says about `key`.
+    /// The value of `key` in this set.
     pub fn value(&self, key: &str) -> Option<&'static str> {
         self.row.iter().find(|value| value.key == key).map(|value| value.value)
     }
 
-    /// The document that says so.
+    /// Its source.
     pub fn source(&self, key: &str) -> Option<&'static str> {
         self.row.iter().find(|value| value.key == key).map(|value| value.source)
     }

@@ -1,4 +1,4 @@
-//! Types of values by their form in a document, for the reference and for checkers that do not run our readers.
+//! Forms of values in a document, for the reference and for external checkers.
 
 use pauseframe_units::parse::Units;
 
@@ -7,47 +7,47 @@ use pauseframe_units::parse::Units;
 pub enum Shape {
     /// Any text.
     Text,
-    /// true or false.
+    /// The value true or false.
     Truth,
-    /// A whole number from 0 on.
+    /// An integer of at least 0.
     Whole {
-        /// The largest of its type.
+        /// The maximum of its type.
         max: u64,
     },
-    /// A number.
+    /// Any number.
     Number,
-    /// A text of a number and one of these units.
+    /// A text that consists of a number and one of these units.
     Quantity {
-        /// "time".
+        /// The name of the quantity, such as "time".
         name: &'static str,
-        /// The units.
+        /// The units of the quantity.
         units: Units,
     },
-    /// One of a few names.
+    /// A value from a list of names.
     OneOf(Vec<&'static str>),
-    /// A text of this form (a regular expression of ECMA 262).
+    /// A text that matches this regular expression (ECMA 262).
     Pattern(&'static str),
-    /// Any of several forms, and what they are together.
+    /// Any of several forms, and their common name.
     Any(&'static str, Vec<Shape>),
     /// A list.
     List(Box<Shape>),
-    /// A table whose keys the file chooses, with values of one form.
+    /// A table with free keys and values of one form.
     Map(Box<Shape>),
-    /// Two values in a list.
+    /// A list of two values.
     Pair(Box<Shape>),
-    /// false, or a table with keys of its own.
+    /// false, or a table with its own keys.
     Switchable,
     /// A list of tables.
     Rows,
-    /// Tables by names that the file chooses.
+    /// Tables by free names.
     Named {
-        /// The path of the table whose keys they have, or "" if they are documented themselves.
+        /// The path of the table with the same keys, or "" if they are documented separately.
         like: &'static str,
     },
 }
 
 impl Shape {
-    /// What the reference calls it.
+    /// Its name in the reference.
     pub fn name(&self) -> String {
         match self {
             Shape::Text | Shape::Pattern(_) => "text".to_owned(),

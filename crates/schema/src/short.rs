@@ -1,26 +1,27 @@
-//! Short forms of a document, written out before anything is read, so that each table has one form: `buffer = "225 KB"`,
-//! `pfc = true`, one workload without the array, `sizes = "web_search"`. `false` (for "off") stays.
+//! Expands short forms of a document before it is read, so that each table has one form: `buffer = "225 KB"`, `pfc =
+//! true`, one workload without the array, `sizes = "web_search"`. `false` (for "off") stays.
 
 use crate::document::{Item, Value};
 
-/// What stands for a table.
+/// A short form of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Short {
-    /// Anything but a table is the value of this key.
+    /// Anything but a table becomes the value of this key.
     Key(&'static str),
-    /// A text is the value of this key, `true` an empty table.
+    /// A text becomes the value of this key, `true` an empty table.
     TextOrTrue(&'static str),
-    /// `true` is an empty table.
+    /// `true` stands for an empty table.
     True,
-    /// A list is the value of this key.
+    /// A list becomes the value of this key.
     List(&'static str),
-    /// One table is a list of one.
+    /// One table becomes a list of one.
     One,
-    /// A text is one kind of table where it is of a form, else another: (does it fit, kind and key if so, kind and key else).
+    /// A text becomes one kind of table if it matches a form, else another: (does it match, kind and key if so, kind
+    /// and key else).
     Text(fn(&str) -> bool, [&'static str; 2], [&'static str; 2]),
 }
 
-/// Writes out all short forms; what is written out already stays as it is. In a path `*` is every key or element.
+/// Expands all short forms; long forms stay. In a path `*` matches every key or element.
 pub fn expand(root: &mut Item, shorts: &[(&str, Short)]) {
     for (path, short) in shorts {
         let segments: Vec<&str> = path.split('.').collect();

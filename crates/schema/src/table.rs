@@ -1,9 +1,10 @@
-//! The macros that declare tables, named choices, and kinds of tables.
+//! Macros that declare tables, named choices and kinds of tables.
 
-/// Declares a table of a document: the struct and its reader, key by key, in the order in which they are read.
+/// Declares a table of a document: the struct and its reader, key by key, in the order of reading.
 ///
-/// The comment above a key is its documentation everywhere (reference, JSON Schema, Python, rustdoc). Behind its type
-/// stands how it is read: a method of [`Table`](crate::reader::Table) with the arguments between key and documentation.
+/// The comment above a key is its documentation everywhere (reference, JSON Schema, Python, rustdoc). After its type
+/// follows how it is read: a method of [`Table`](crate::reader::Table) with the arguments between key and
+/// documentation.
 ///
 /// | form | the key |
 /// |---|---|
@@ -12,17 +13,17 @@
 /// | `optional(stand_in)`, `optional_in(bounds, stand_in)` | may be left out; its type is an `Option` |
 /// | `required()`, `required_in(bounds)` | must be there |
 /// | `source(stand_in)` | is read and not recorded: what it leads to is |
-/// | `section(reader)`, `try_section(reader)` | is a table of its own; the second may fail |
+/// | `section(reader)`, `try_section(reader)` | is a nested table; the second may fail |
 /// | `switchable(absent, rule, reader)` | is `false` or a table; its type is an `Option` |
-/// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second must be there |
+/// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second form is required |
 /// | `by(function, arguments..)`, `try_by(..)` | is read by a function: (table, key, documentation, arguments..) |
-/// | `from(value)`, `try_from(value)` | is none: the value follows from what was read |
+/// | `from(value)`, `try_from(value)` | is not in the document: the value follows from earlier keys |
 ///
-/// `#[source = "RFC 3042"]` below the comment says from which document the key comes; above the struct it is that of all keys
-/// which do not say.
+/// `#[source = "RFC 3042"]` below the comment names the source of the key; above the struct, the default source of all
+/// keys.
 ///
-/// Earlier keys are in scope by their names (as an `Option` where they must be there and may be missing), and a block behind
-/// `=>` is run when its key was read: the place for checks across keys.
+/// Earlier keys are in scope by their names (as an `Option` if they are required and may be missing). A block after
+/// `=>` runs when its key has been read: the place for checks across keys.
 ///
 /// ```
 /// use pauseframe_schema::{reader::Table, table};
@@ -44,8 +45,8 @@
 /// }
 /// ```
 ///
-/// `pub struct HostSpec as "Machine"` gives the table another name than that of the type without "Spec" in Python and in the
-/// JSON Schema. With `pub fn try_read(..)` in the place of `pub fn read(..)` there may be no value: the keys that must be there can be
+/// `pub struct HostSpec as "Machine"` sets the table's name in Python and in the JSON Schema; the default is the type's
+/// name without "Spec". `pub fn try_read(..)` instead of `pub fn read(..)` returns no value if a required key is
 /// missing. Further arguments are for the readers of keys.
 #[macro_export]
 macro_rules! table {
@@ -80,7 +81,7 @@ macro_rules! table {
         { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
     ) => {
         impl $name {
-            /// Reads the table; what is wrong has its default.
+            /// Reads the table; wrong keys get their defaults.
             #[allow(clippy::allow_attributes, clippy::too_many_lines, clippy::pedantic, reason = "as many as there are keys")]
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Self {
                 $t.about($title, $about.trim_start());
@@ -98,7 +99,7 @@ macro_rules! table {
         { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
     ) => {
         impl $name {
-            /// Reads the table; `None` where a problem was recorded without which there is no value.
+            /// Reads the table; `None` if a problem was recorded that leaves no value.
             #[allow(clippy::allow_attributes, clippy::too_many_lines, clippy::pedantic, reason = "as many as there are keys")]
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Option<Self> {
                 $t.about($title, $about.trim_start());
@@ -173,8 +174,8 @@ macro_rules! choices {
     };
 }
 
-/// Declares the kinds of a table that is told apart by a key: its registry, a line each. A kind is a [`table!`]; a line has
-/// the name in documents and the type.
+/// Declares the kinds of a table selected by a key: its registry, one line each, with the name in documents and the
+/// type. A kind is a [`table!`].
 ///
 /// ```ignore
 /// kinds! {
@@ -187,8 +188,8 @@ macro_rules! choices {
 /// }
 /// ```
 ///
-/// `ArrivalsSpec::read(t, "kind", default, documentation)` reads the key and the table that it names; `choose` and `read_as`
-/// do one of them.
+/// `ArrivalsSpec::read(t, "kind", default, documentation)` reads the key and the selected table; `choose` and `read_as`
+/// do one of the two.
 #[macro_export]
 macro_rules! kinds {
     (@inner $name:ident [$($variant:ident)+]) => {};
@@ -196,7 +197,7 @@ macro_rules! kinds {
         impl std::ops::Deref for $name {
             type Target = dyn $interface;
 
-            /// What all kinds have to do.
+            /// The trait of all kinds.
             fn deref(&self) -> &Self::Target {
                 match self { $( Self::$variant(kind) => kind ),+ }
             }
@@ -226,15 +227,15 @@ macro_rules! kinds {
         [$t:ident: $table:ty $(, $arg:ident : $argty:ty)*] $args:tt
     ) => {
         impl $name {
-            /// The names.
+            /// The names of the kinds.
             pub const NAMES: &'static [(&'static str, &'static str)] = &[$( ($text, $text) ),+];
 
-            /// The name in documents.
+            /// The name of the kind in documents.
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$variant(_) => $text ),+ }
             }
 
-            /// Reads which kind it is.
+            /// Reads the kind.
             pub fn choose(
                 $t: &mut $crate::reader::Table<'_, '_>,
                 key: &'static str,
@@ -244,7 +245,7 @@ macro_rules! kinds {
                 $t.variant(key, default, Self::NAMES, doc)
             }
 
-            /// Reads the keys of the kind `chosen`; `None` where a problem was recorded.
+            /// Reads the keys of the kind `chosen`; `None` if a problem was recorded.
             pub fn read_as(chosen: &str, $t: $table $(, $arg: $argty)*) -> Option<Self> {
                 match chosen {
                     $( $text => Option::<$ty>::from(<$ty>::read $args).map(Self::$variant), )+
@@ -252,7 +253,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Reads which kind it is, and its keys.
+            /// Reads the kind and its keys.
             pub fn read(
                 $t: &mut $crate::reader::Table<'_, '_>,
                 key: &'static str,
@@ -267,8 +268,8 @@ macro_rules! kinds {
     };
 }
 
-/// Declares kinds as [`kinds!`] does, of which each has a file of its own. A line has the name in documents, the file, the variant and
-/// the type that the file declares; what all have to do is a trait:
+/// Declares kinds like [`kinds!`], each in its own file. A line has the name in documents, the file, the variant and
+/// the type that the file declares; the common trait is:
 ///
 /// ```ignore
 /// registry! {
@@ -297,7 +298,7 @@ macro_rules! registry {
     };
 }
 
-/// "Host" of "HostSpec": the name that other languages have for a table.
+/// "Host" of "HostSpec": the name of a table in other languages.
 pub fn plain_name(rust: &'static str) -> &'static str {
     rust.strip_suffix("Spec").unwrap_or(rust)
 }

@@ -1,7 +1,7 @@
-//! Terms of the field that no key or value of ours has. The nearest name of ours often means something else ("dcqcn" is not
-//! "dctcp"), so a term gets an answer of its own instead of a suggestion.
+//! Terms of the field without a key or value here. The nearest existing name often means something else ("dcqcn" is not
+//! "dctcp"), so a term gets an explanation instead of a suggestion.
 
-/// Terms that are not modelled, and what they are.
+/// Terms that are not modelled, with their meaning.
 const NOT_MODELLED: [(&str, &str); 30] = [
     ("dcqcn", "rate-based congestion control of RoCEv2 NICs"),
     ("timely", "delay-based congestion control for RDMA"),
@@ -35,7 +35,7 @@ const NOT_MODELLED: [(&str, &str); 30] = [
     ("pie", "active queue management by delay"),
 ];
 
-/// Terms with another name here.
+/// Terms that have another name here.
 const OTHER_NAMES: [(&str, &[&str]); 15] = [
     ("tcp", &["cubic", "newreno"]),
     ("reno", &["newreno"]),
@@ -54,7 +54,7 @@ const OTHER_NAMES: [(&str, &[&str]); 15] = [
     ("iperf", &["long_flows"]),
 ];
 
-/// What others call keys of ours.
+/// Names of keys in other tools.
 const KEYS: [(&str, &[&str]); 14] = [
     ("bandwidth", &["rate"]),
     ("speed", &["rate"]),
@@ -72,7 +72,7 @@ const KEYS: [(&str, &[&str]); 14] = [
     ("congestioncontrol", &["preset", "cc"]),
 ];
 
-/// The key of ours that a word stands for in the field, as a question, or "".
+/// The key for a term of the field, as a question, or "".
 pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
     let plain: String =
         word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
@@ -81,7 +81,7 @@ pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
     meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
-/// What to say of a word that is a term of the field; `None` for any other word.
+/// The explanation of a term of the field; `None` for any other word.
 pub fn hint(word: &str, known: &[&str]) -> Option<String> {
     let plain: String =
         word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();

@@ -3,12 +3,12 @@
 use crate::ledger::{Entry, last_segment};
 use std::collections::BTreeMap;
 
-/// "switch.pfc" of "switch.pfc.xoff".
+/// The parent of a path: "switch.pfc" for "switch.pfc.xoff".
 pub fn parent(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(parent, _)| parent)
 }
 
-/// Writes `entries`, which are in order. What is automatic becomes a comment.
+/// Writes `entries`, which are sorted. Automatic values become comments.
 pub fn to_toml(entries: &[Entry]) -> String {
     let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
     let mut groups: Vec<(&str, String)> = Vec::new();
@@ -27,7 +27,8 @@ pub fn to_toml(entries: &[Entry]) -> String {
     texts.join("\n")
 }
 
-/// "[switch.pfc]", "[[workload]]" for "workload.0", "[workload.sizes]" for "workload.0.sizes".
+/// The header of a table: "[switch.pfc]", "[[workload]]" for "workload.0", "[workload.sizes]" for
+/// "workload.0.sizes".
 fn header(table: &str) -> String {
     let is_number = |segment: &&str| segment.parse::<usize>().is_ok();
     let names: Vec<&str> =

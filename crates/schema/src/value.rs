@@ -1,4 +1,4 @@
-//! The types that a key can have: how each is read from TOML, what it is called, and how it is written.
+//! The types of keys: how each is read from TOML, named, and written.
 
 use crate::document::{Item, Value};
 use crate::shape::Shape;
@@ -6,46 +6,46 @@ use crate::terms;
 use pauseframe_units::parse::{BYTES_UNITS, Quantity, RATE_UNITS, SPAN_UNITS};
 use pauseframe_units::{BitRate, Bytes, Span};
 
-/// Why a value was refused.
+/// Why a value was rejected.
 #[derive(Debug)]
 pub struct Mistake {
-    /// What is wrong and what is allowed.
+    /// The problem and the valid values.
     pub message: String,
-    /// What to do, or "".
+    /// The remedy, or "".
     pub hint: String,
 }
 
-/// A type of value.
+/// A type that the value of a key can have.
 pub trait Setting: Sized {
-    /// Its form.
+    /// The form of the type.
     fn shape() -> Shape;
-    /// Its name in the reference: "size", "time", "one of ecmp, spray".
+    /// The name of the type in the reference: "size", "time", "one of ecmp, spray".
     fn type_name() -> String {
         Self::shape().name()
     }
-    /// Reads it.
+    /// Reads a value.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the item is not such a value.
     fn read(item: &Item) -> Result<Self, Mistake>;
-    /// Writes it as TOML on one line.
+    /// Writes the value as TOML on one line.
     fn toml(&self) -> String;
-    /// Its value, if it is a number without a unit.
+    /// The value as a number, if it is a number without a unit.
     fn number(&self) -> Option<f64> {
         None
     }
-    /// Writes it for people: as TOML, without quotes.
+    /// Writes it for readers: as TOML without quotes.
     fn plain(&self) -> String {
         self.toml().trim_matches('"').to_owned()
     }
 }
 
-/// A type with a few named values; [`choices!`](crate::choices) makes one.
+/// A type with a few named values, declared by [`choices!`](crate::choices).
 pub trait Choice: Copy + PartialEq + 'static {
-    /// The names in documents.
+    /// The names of the values in documents.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// Its name.
+    /// The name of this value.
     fn name(&self) -> &'static str {
         Self::NAMES.iter().find(|(_, value)| value == self).map_or("", |(name, _)| *name)
     }
@@ -68,10 +68,10 @@ pub fn names<R>(registry: &[(&'static str, R)]) -> String {
     registry.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Looks `item` up in a registry of names.
+/// Looks up `item` in a registry of names.
 ///
 /// # Errors
-/// It is none of them.
+/// It is not one of them.
 pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R, Mistake> {
     let mistake = |hint| {
         let message = format!("{} is not one of {}", item.show(), names(registry));
@@ -82,10 +82,10 @@ pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R,
     found.ok_or_else(|| mistake(did_you_mean(text, registry.iter().map(|(name, _)| *name))))
 }
 
-/// The one of `known` that a word is meant for, as a question: the nearest, or the shortest that contains it ("bolt");
-/// "" where there is none.
+/// A suggestion among `known`, as a question: the nearest, or the shortest that contains the word ("bolt"); "" if there
+/// is none.
 ///
-/// A term of the field that means something else than its nearest name gets no suggestion, but what it is.
+/// A term of the field with another meaning than its nearest name gets an explanation instead.
 pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     if let Some(hint) = terms::hint(word, &known.clone().collect::<Vec<_>>()) {
         return hint;
@@ -99,9 +99,9 @@ pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone
     around.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
-/// The nearest of `known` as a question, or "" where none is near.
+/// The nearest of `known` as a question, or "" if none is near.
 pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
-    // Beyond this a word is no misspelling, and the distance costs the product of the lengths.
+    // Maximum length of a misspelling: computing the distance costs the product of the lengths.
     if word.len() > 64 {
         return String::new();
     }
@@ -116,7 +116,7 @@ pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String 
     }
 }
 
-/// A text as a basic string of TOML.
+/// Formats a text as a basic string of TOML.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -134,7 +134,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// The complaint that a value is of another sort.
+/// The error about a value of another kind.
 ///
 /// # Errors
 /// Always.
@@ -143,7 +143,7 @@ pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
-/// How to write a number that has no unit.
+/// How to write a number without unit.
 fn with_unit<T: Quantity>(item: &Item) -> String {
     match item.value {
         Value::Integer(number) if number >= 0 => T::of_base_unit(number as f64),
@@ -180,7 +180,7 @@ quantity!(Span, "time", SPAN_UNITS, "a time such as \"240 us\"", span_text);
 quantity!(Bytes, "size", BYTES_UNITS, "a size such as \"96 KB\"", bytes_text);
 quantity!(BitRate, "rate", RATE_UNITS, "a rate such as \"10 Gbps\"", |rate: BitRate| rate.to_string());
 
-/// A time as people write it: "0 s", whole hours as such.
+/// A time for readers: "0 s", whole hours as such.
 fn span_text(span: Span) -> String {
     const HOUR: u64 = 3600 * 1_000_000_000_000;
     match span.0 {
@@ -190,7 +190,7 @@ fn span_text(span: Span) -> String {
     }
 }
 
-/// A size as people write it: packets in bytes ("1500 B", not "1.5 KB"), whole terabytes as such.
+/// A size for readers: packets in bytes ("1500 B", not "1.5 KB"), whole terabytes as such.
 fn bytes_text(size: Bytes) -> String {
     const TB: u64 = 1_000_000_000_000;
     match size.0 {
@@ -256,7 +256,7 @@ impl Setting for f64 {
     }
 }
 
-/// "30%" as a number without quotes, or "".
+/// Suggests the fraction for a percentage such as "30%", as a number without quotes; or "".
 fn share_of_percentage(text: &str) -> String {
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     number.map_or_else(String::new, |number| {
@@ -292,7 +292,7 @@ impl Setting for String {
     fn read(item: &Item) -> Result<String, Mistake> {
         match &item.value {
             Value::Text(text) => Ok(text.clone()),
-            // Such as the name of a host in an HPCC file.
+            // A number can be, for example, the name of a host in an HPCC file.
             Value::Integer(number) => Err(Mistake {
                 message: format!("{number} is a number; expected text in quotes"),
                 hint: format!("write \"{number}\""),

@@ -1,6 +1,7 @@
-//! What plans of twenty graphs of 10 to 2,000 switches cost and give, with `--effort fast` and the defaults, a line each: seconds of the
-//! clock for the plan and its proof, steps, and over all pairs of switches those without a route and the mean detour.
-//! Arguments: parts of the names of the graphs; `-v` for the time of each stage.
+//! Measures plans of twenty graphs of 10 to 2,000 switches, with `--effort fast` and the defaults. Prints a
+//! line for each plan: wall-clock seconds for the plan and its proof, steps, and over all pairs of switches
+//! the number of pairs without a route and the mean detour. Arguments: parts of the names of the graphs; `-v`
+//! for the time of each stage.
 
 use pauseframe_topology::generate;
 use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
@@ -32,7 +33,7 @@ const GRAPHS: [&str; 20] = [
     "jellyfish:switches=2000,network_ports=8,hosts_per_switch=8",
 ];
 
-/// Adds up the processor time of each stage.
+/// Sums the processor time of each stage.
 #[derive(Default)]
 struct Stages {
     seconds: Vec<(&'static str, f64)>,
@@ -58,7 +59,7 @@ impl Watch for Stages {
     }
 }
 
-/// Of this process (proc(5)), or of the clock where there is no such file.
+/// Processor seconds of this process (proc(5)), or wall-clock seconds if there is no such file.
 fn processor_seconds() -> f64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let clock = START.get_or_init(Instant::now).elapsed().as_secs_f64();
@@ -67,7 +68,7 @@ fn processor_seconds() -> f64 {
     nanoseconds.map_or(clock, |nanoseconds| nanoseconds / 1e9)
 }
 
-/// Pairs of switches without a route, and the mean detour of the others.
+/// Number of pairs of switches without a route, and the mean detour of the other pairs.
 fn detours(plan: &ForwardingTables) -> (u64, f64) {
     let graph = plan.graph();
     let (lengths, rows) = (plan.lengths(), graph.attachments().len());

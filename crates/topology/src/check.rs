@@ -1,7 +1,7 @@
-//! What is wrong with a graph that was written by hand: every mistake at once, each with the nodes it is about.
+//! Checks a topology that a user wrote by hand, and reports every mistake at once with the nodes concerned.
 //!
-//! The rules are those of the simulator: a host has one NIC port and never forwards. Two hosts may be linked
-//! back to back, which the one-port rule already confines to a fabric of just these two.
+//! The rules are those of the simulator: a host has one NIC port and never forwards. A fabric may also
+//! consist of two hosts linked back to back.
 
 use crate::{NodeKind, Topology};
 use pauseframe_units::{Id, IndexVec, NodeId};
@@ -16,7 +16,7 @@ pub enum TopologyError {
     DuplicateName {
         /// The name.
         name: String,
-        /// How many nodes have it.
+        /// Number of nodes with this name.
         count: usize,
     },
     /// A link has the same node at both ends.
@@ -47,22 +47,22 @@ pub enum TopologyError {
     HostWithSeveralLinks {
         /// The host.
         host: String,
-        /// How many links it has.
+        /// Number of links at the host.
         count: usize,
-        /// The nodes at the other ends, for the message.
+        /// The hosts' neighbours, for the error message.
         peers: String,
     },
-    /// The graph falls apart. `one` and `other` are hosts, or switches in a part that has no host.
+    /// The graph is not connected. `one` and `other` are hosts, or switches of a part that has no host.
     #[error("there is no path between {one:?} and {other:?}: add a link between their parts")]
     Disconnected {
-        /// A node of the first part.
+        /// A node of the first connected part.
         one: String,
-        /// A node of another part.
+        /// A node of another connected part.
         other: String,
     },
 }
 
-/// All that is wrong with `topology`; empty if it can be simulated.
+/// Returns all mistakes in `topology`; the list is empty if the topology can be simulated.
 pub fn check(topology: &Topology) -> Vec<TopologyError> {
     let mut errors = duplicate_names(topology);
     errors.extend(bad_links(topology));
@@ -118,7 +118,8 @@ fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {
     errors
 }
 
-/// One error for each part beyond the first. A host without a link is left to [`bad_hosts`].
+/// Returns one error for each connected part of the graph beyond the first; [`bad_hosts`] reports hosts
+/// without a link.
 fn parts(topology: &Topology) -> Vec<TopologyError> {
     let mut seen: IndexVec<NodeId, bool> = IndexVec::filled(false, topology.nodes().len());
     let mut representatives = Vec::new();
@@ -137,7 +138,8 @@ fn parts(topology: &Topology) -> Vec<TopologyError> {
     rest.iter().map(apart).collect()
 }
 
-/// Marks the part that `start` belongs to and returns its first host, or `start` if it has none.
+/// Marks all nodes that are connected to `start`; returns the first connected host, or `start` if there is
+/// none.
 fn explore(topology: &Topology, start: NodeId, seen: &mut IndexVec<NodeId, bool>) -> NodeId {
     let mut waiting = vec![start];
     let mut first_host: Option<NodeId> = None;

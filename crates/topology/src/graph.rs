@@ -1,33 +1,34 @@
-//! The plain graph of a fabric: named nodes, full-duplex links. No queues, no flows.
+//! The graph of a fabric: named nodes and full-duplex links, without queues and flows.
 
 use pauseframe_units::{BitRate, IndexVec, LinkId, NodeId, PortId, Span};
 
-/// What a node does.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
-    /// An end system: originates and consumes packets, never forwards.
+    /// An end system, which sends and receives packets and never forwards them.
     Host,
-    /// Forwards packets.
+    /// A switch, which forwards packets.
     Switch,
 }
 
 /// A host or a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Unique in its topology; what files, tables and error messages call it.
+    /// Name of the node in files, tables and error messages; unique in the topology.
     pub name: String,
     /// Host or switch.
     pub kind: NodeKind,
-    /// The level in a tree-like fabric (0 = hosts, Öhring 1995), where there is one.
+    /// Level of the node in a tree-like fabric (0 = hosts, Öhring 1995), if the fabric has levels.
     pub level: Option<u8>,
-    /// The links at this node, in the order they were added: local port number → (link, which end we are).
+    /// The ports of this node, in the order in which the links were added; the index is the local port
+    /// number.
     pub ports: Vec<PortId>,
 }
 
 /// Rate and propagation delay of one direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channel {
-    /// Bits per second; never zero.
+    /// Rate in bits per second; never zero.
     pub rate: BitRate,
     /// Propagation delay.
     pub delay: Span,
@@ -36,13 +37,14 @@ pub struct Channel {
 /// A full-duplex link between two nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// The two ends.
+    /// The nodes at both ends of the link.
     pub ends: [NodeId; 2],
-    /// The channel from each end to the other one.
+    /// The channels in both directions: from each end to the other.
     pub channels: [Channel; 2],
 }
 
-/// A graph of hosts and switches. Ids are given in the order of adding, so they are the same for the same file.
+/// A graph of hosts and switches. Ids count nodes and links in the order in which they were added, so the
+/// same file always gives the same ids.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topology {
     nodes: IndexVec<NodeId, Node>,
@@ -50,7 +52,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A graph without nodes.
+    /// Makes a graph without nodes.
     pub fn new() -> Topology {
         Topology::default()
     }
@@ -60,12 +62,12 @@ impl Topology {
         self.nodes.push(Node { name: name.into(), kind, level, ports: Vec::new() })
     }
 
-    /// Adds a link whose two directions are alike.
+    /// Adds a link with the same rate and delay in both directions.
     pub fn add_link(&mut self, a: NodeId, b: NodeId, channel: Channel) -> LinkId {
         self.add_asymmetric_link(a, b, [channel, channel])
     }
 
-    /// Adds a link; `channels[0]` carries from `a` to `b`.
+    /// Adds a link; `channels[0]` describes the direction from `a` to `b`.
     pub fn add_asymmetric_link(&mut self, a: NodeId, b: NodeId, channels: [Channel; 2]) -> LinkId {
         let link = self.links.push(Link { ends: [a, b], channels });
         self.nodes[a].ports.push(PortId::of_link(link, 0));
@@ -97,7 +99,7 @@ impl Topology {
         self.nodes.iter_enumerated().filter(move |(_, node)| node.kind == kind).map(|(id, _)| id)
     }
 
-    /// How many directed ports there are: two a link.
+    /// Number of directed ports, two for each link.
     pub fn port_count(&self) -> usize {
         self.links.len() * 2
     }
@@ -108,13 +110,13 @@ impl Topology {
         self.links[port.link()].ends[port.end()]
     }
 
-    /// The node that receives what `port` transmits.
+    /// The node at the far end of the link of `port`.
     #[inline]
     pub fn peer(&self, port: PortId) -> NodeId {
         self.links[port.link()].ends[1 - port.end()]
     }
 
-    /// Rate and delay of what `port` transmits.
+    /// Rate and delay of the direction in which `port` transmits.
     pub fn channel(&self, port: PortId) -> Channel {
         self.links[port.link()].channels[port.end()]
     }

@@ -1,8 +1,8 @@
 //! Graphs, generators and routing.
 //!
-//! A [`Topology`] is a plain graph; [`generate`] makes the usual families, [`check()`] says what is wrong
-//! with one that was written by hand, and [`routing`] turns it into next hops, forwarding tables and deadlock
-//! proofs. Nothing here knows queues, flows or time.
+//! A [`Topology`] is a plain graph; [`generate`] makes common topology families, [`check()`] reports mistakes
+//! in a graph that was written by hand, and [`routing`] computes next hops, forwarding tables and deadlock
+//! proofs. This crate contains no queues, no flows and no simulated time.
 
 mod check;
 pub mod files;

@@ -1,8 +1,8 @@
-//! What a topology is like: counts, rates, distances, and how wide it is in the middle.
+//! Computes statistics of a topology: counts, rates, distances and bisection bandwidth.
 //!
-//! The bisection is the capacity between two parts with half of the hosts each, in the worst case. Finding the
-//! worst is NP-hard; the cut found here by local search (Fiduccia and Mattheyses, DAC 1982, from a few starts)
-//! is an upper bound, and the exact figure on the usual trees and rings.
+//! The bisection bandwidth is the smallest capacity between two parts with half of the hosts each. Finding
+//! the smallest cut is NP-hard; the local search used here (Fiduccia and Mattheyses, DAC 1982, with a few
+//! starts) gives an upper bound, which is exact for common trees and rings.
 
 use crate::routing::SwitchGraph;
 use crate::{Topology, check};
@@ -13,61 +13,63 @@ use rand_pcg::Pcg64;
 use serde::Serialize;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Random starts of the search for a narrow cut, besides those grown from one switch.
+/// Number of random starts of the search for a narrow cut, besides the starts that grow a part from one
+/// switch.
 const STARTS: usize = 4;
-/// The most times that all switches are moved once.
+/// Maximum number of passes; a pass moves every switch once.
 const PASSES: usize = 20;
 
 /// Counts, rates, distances and bisection of a topology.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Statistics {
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Switches.
+    /// Number of switches.
     pub switches: usize,
-    /// Links between switches.
+    /// Number of links between switches.
     pub fabric_links: usize,
-    /// Links at hosts.
+    /// Number of links between hosts and switches.
     pub host_links: usize,
-    /// Rates and how many channels (two a link) have each, fastest first.
+    /// The rates, fastest first, and the number of channels (two per link) with each rate.
     pub rates: Vec<Rate>,
-    /// The fewest and the most links of a switch.
+    /// Smallest and largest number of links of a switch.
     pub switch_ports: Option<[usize; 2]>,
-    /// The fewest and the most hosts at a switch that has any.
+    /// Smallest and largest number of hosts at a switch that has hosts.
     pub hosts_per_switch: Option<[usize; 2]>,
-    /// Links between switches on the longest of all shortest paths between hosts; null if some pair has none.
+    /// Number of links between switches on the longest of all shortest paths between hosts; null if a pair of
+    /// hosts has no path.
     pub diameter: Option<u32>,
-    /// The mean over all pairs of different hosts; null if some pair has no path.
+    /// Mean distance over all pairs of different hosts; null if a pair has no path.
     pub distance_mean: Option<f64>,
-    /// The narrowest cut found through the middle; null with fewer than two switches that have hosts.
+    /// The narrowest bisection found; null if fewer than two switches have hosts.
     pub bisection: Option<Bisection>,
-    /// What [`check()`] has against it.
+    /// The mistakes that [`check()`] reports.
     pub problems: Vec<String>,
 }
 
-/// Channels of one rate.
+/// The channels with one rate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Rate {
-    /// Bits per second.
+    /// Rate in bits per second.
     pub bps: u64,
-    /// How many channels.
+    /// Number of channels with this rate.
     pub channels: usize,
 }
 
-/// A cut between two halves of the hosts.
+/// A cut that divides the hosts into two halves.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Bisection {
-    /// What crosses it each way, bits per second: not more than this is possible.
+    /// Capacity of the cut in each direction in bits per second; an upper bound of the bisection bandwidth.
     pub at_most_bps: u64,
-    /// Over what the hosts of the smaller part can send.
+    /// Capacity of the cut divided by the total rate of the hosts in the smaller part.
     pub per_host_rate: f64,
-    /// Hosts in the smaller part.
+    /// Number of hosts in the smaller part.
     pub hosts: usize,
 }
 
 impl Statistics {
-    /// Looks at all of `topology`. A graph that routing cannot take (a host with two links) has counts and
-    /// problems only.
+    /// Computes the statistics of `topology`. For a graph that routing cannot handle (a host with two links),
+    /// only counts and problems are set.
     pub fn of(topology: &Topology) -> Statistics {
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
         for channel in topology.links().iter().flat_map(|link| link.channels) {
@@ -123,7 +125,7 @@ fn range(values: impl Iterator<Item = usize>) -> Option<[usize; 2]> {
     })
 }
 
-/// The narrowest cut found from a few starts.
+/// The narrowest cut found from a few starts of the search.
 fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
     let first = *graph.attachments().first()?;
     if graph.attachments().len() < 2 {
@@ -156,7 +158,7 @@ fn bisection(topology: &Topology, graph: &SwitchGraph) -> Option<Bisection> {
     Some(Bisection { at_most_bps, per_host_rate: at_most_bps as f64 / rate as f64, hosts })
 }
 
-/// All switches, near ones first; those without a path last.
+/// All switches in breadth-first order from `root`; switches without a path come last.
 fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     let (mut distance, mut order) = (vec![0; graph.len()], Vec::new());
     graph.distances(root, &mut distance, &mut order);
@@ -164,20 +166,20 @@ fn breadth_first(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     order
 }
 
-/// A cut under improvement.
+/// A cut that the local search improves.
 struct Cut<'a> {
     graph: &'a SwitchGraph,
-    /// By port: the smaller of the two directions of its link.
+    /// For each port, the smaller of the rates of the two directions of its link.
     rate: Vec<u64>,
     side: Vec<u8>,
-    /// Hosts on each side.
+    /// Number of hosts on each side.
     weight: [usize; 2],
-    /// How far apart the weights may be at the end.
+    /// Maximum difference between the weights of both sides of the result.
     apart: usize,
 }
 
 impl<'a> Cut<'a> {
-    /// The switches of `order` go to side 0 until it has half of the hosts.
+    /// Makes a cut whose side 0 takes switches of `order` until it has half of the hosts.
     fn new(topology: &Topology, graph: &'a SwitchGraph, order: &[u32]) -> Cut<'a> {
         let rate = (0..graph.port_count() as u32).map(|port| {
             let port = PortId(port);
@@ -209,7 +211,7 @@ impl<'a> Cut<'a> {
         crossing.map(|edge| self.rate[PortId::of_link(edge.link, 0).0 as usize]).fold(0, u64::saturating_add)
     }
 
-    /// What the cut loses if `switch` changes sides.
+    /// The decrease of the cut's capacity if `switch` changes sides.
     fn gain(&self, switch: u32) -> i128 {
         let arcs = self.graph.arcs(switch).iter();
         arcs.map(|arc| {
@@ -226,7 +228,7 @@ impl<'a> Cut<'a> {
         self.weight[1 - from] += hosts;
     }
 
-    /// Passes until one brings nothing.
+    /// Repeats passes until a pass brings no improvement.
     fn improve(&mut self) {
         for _ in 0..PASSES {
             if self.pass() == 0 {
@@ -235,7 +237,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Moves every switch once, the best first, and goes back to the best balanced moment; returns what that won.
+    /// Moves every switch once, the move with the largest gain first, then returns to the best balanced cut
+    /// seen; returns the gain of the pass.
     fn pass(&mut self) -> i128 {
         let widest = self.graph.attachments().iter().map(|switch| self.hosts(*switch)).max().unwrap_or(0);
         let slack = self.apart + 2 * widest;
@@ -270,7 +273,8 @@ impl<'a> Cut<'a> {
         best
     }
 
-    /// The switch whose move wins most and leaves the sides within `slack` hosts. Out of date entries are dropped.
+    /// The switch whose move gains most and keeps the difference of the sides within `slack` hosts. Drops
+    /// outdated heap entries.
     fn next_move(
         &self,
         heaps: &mut [BinaryHeap<(i128, u32)>; 2],
@@ -292,7 +296,7 @@ impl<'a> Cut<'a> {
             [None, None] => return None,
             [Some(_), None] => 0,
             [None, Some(_)] => 1,
-            // Of equal gains the one that helps the balance.
+            // Among equal gains, choose the move that improves the balance.
             [Some(a), Some(b)] if a.0 == b.0 => usize::from(self.weight[1] > self.weight[0]),
             [Some(a), Some(b)] => usize::from(b.0 > a.0),
         };

@@ -1,30 +1,32 @@
-//! Long computations tell how far they are, and can be stopped there.
+//! Lets long computations report their progress, and lets a caller stop them.
 
 use thiserror::Error;
 
-/// Hears how far a computation is.
+/// Receives the progress of a computation.
 pub trait Watch {
-    /// `done` of `of` steps of `stage` are behind us. Called often: it should return at once most of the time.
+    /// Reports that `done` of `of` steps of `stage` are complete. The computation calls this method often, so
+    /// it should be fast.
     ///
     /// # Errors
-    /// [`Stopped`] ends the computation.
+    /// [`Stopped`] ends the computation early.
     fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped>;
 
-    /// Whether what there is by now is enough: a computation that gets better as it goes on leaves it at that.
+    /// True if the current result is good enough; a computation that improves its result step by step then
+    /// stops.
     fn enough(&self) -> bool {
         false
     }
 
-    /// The best orders that a planner has by now cost this mean detour, as a part of the mean distance.
+    /// Reports the mean detour of the best orders found up to now, as a fraction of the mean distance.
     fn best(&mut self, _detour: f64) {}
 }
 
-/// Somebody did not want to wait for the end.
+/// The caller stopped the computation before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("stopped before the end")]
 pub struct Stopped;
 
-/// Nobody looks, nobody stops.
+/// Ignores the progress and never stops a computation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

@@ -3,16 +3,16 @@
 //! refinements of recovery, the send buffer and small queues on.
 
 use pauseframe_transport::{
-    Config, CongestionControlConfig, Connection, DelayedAckConfig, Ecn, EcnMode, Flags, RecoveryConfig,
-    RtoConfig, RtoForm, Segment, SendBuffer,
+    CongestionControlConfig, Connection, DelayedAckConfig, Ecn, EcnMode, RecoveryConfig, RtoConfig, RtoForm,
+    Segment, SendBuffer, TcpConfig, TcpFlags,
 };
 use pauseframe_units::{Span, Time};
 use std::sync::Arc;
 
-fn config(name: &str, recovery: RecoveryConfig) -> Config {
+fn config(name: &str, recovery: RecoveryConfig) -> TcpConfig {
     let (_, congestion_control) =
         CongestionControlConfig::NAMES.iter().find(|cc| cc.0 == name).expect("a congestion control");
-    Config {
+    TcpConfig {
         congestion_control: *congestion_control,
         mss: 1448,
         initial_window: 14_480,
@@ -26,7 +26,7 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             max: Span::from_secs(120),
             granularity: Span::from_ms(1),
             form: RtoForm::Linux,
-            ..Config::PLAIN.rto
+            ..TcpConfig::PLAIN.rto
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
         receive_window: 1 << 30,
@@ -36,7 +36,7 @@ fn config(name: &str, recovery: RecoveryConfig) -> Config {
             SendBuffer::Unlimited
         },
         small_queues: recovery != RecoveryConfig::PLAIN,
-        ..Config::PLAIN
+        ..TcpConfig::PLAIN
     }
 }
 
@@ -59,9 +59,9 @@ fn main() {
         // A packet each 1.2 us, 100 us away.
         now = (now + Span::from_us(1)).max(at + Span::from_us(100));
         // One cut in two thousand ACKs keeps the window moving.
-        let flags = if i % 2000 == 0 { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        let flags = if i % 2000 == 0 { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK };
         let segment = Segment { ack: end, window: 1 << 30, flags, ..Segment::default() };
         sender.on_segment(&segment, Ecn::NotEct, now);
     }
-    println!("{name}: cwnd {} after {} bytes", sender.cwnd(), sender.acked());
+    println!("{name}: cwnd {} after {} bytes", sender.cwnd(), sender.acked_bytes());
 }

@@ -1,24 +1,23 @@
-//! The connection cache: what a connection leaves to the next one to the same peer.
+//! The connection cache: TCP metrics that a connection saves for the next one to the same peer.
 //!
-//! Linux 6.1 (`net/ipv4/tcp_metrics.c`): the RTT, which gives the RTO of the first flight; ssthresh only with
-//! `tcp_no_ssthresh_metrics_save` = 0. FreeBSD 9 (`tcp_hostcache.c`, `tcp_mss`): RTT, its deviation and ssthresh,
-//! averaged with what was known. cee §III-B says of its port that the congestion window is inherited as well: half of
-//! the last one, as that kernel has it under `TCP_METRICS_CWND`, but never less than without a cache (the kernel's comment
-//! wants it "bigger than RFC3390 suggests"; its code, disabled as broken, has a floor of one segment, and a lone segment waits for
-//! the delayed ACK of 100 ms, that is for the RTO). Left out: the reordering metric, expiry (an hour), FreeBSD's
-//! minimum of four RTT samples.
+//! Linux 6.1 (`net/ipv4/tcp_metrics.c`): the RTT, which gives the RTO of the first flight; ssthresh only with `tcp_no_ssthresh_metrics_save` = 0.
+//! FreeBSD 9 (`tcp_hostcache.c`, `tcp_mss`): RTT, its deviation and ssthresh, averaged with what was known. cee §III-B says of its port that the
+//! congestion window is inherited as well: half of the last one, as that kernel has it under `TCP_METRICS_CWND`, but never smaller than without a
+//! cache. (The kernel's comment asks for "bigger than RFC3390 suggests". Its code, disabled as broken, has a floor of one segment; a single segment
+//! would wait for the delayed ACK of 100 ms, and so for the RTO.) Left out: the reordering metric, expiry (an hour), FreeBSD's minimum of four RTT
+//! samples.
 
 use crate::config::CachePolicy;
 use crate::connection::Connection;
-use crate::recovery::Phase;
+use crate::recovery::RecoveryPhase;
 use pauseframe_units::Span;
 
-/// What is known of a peer. Windows in bytes; 0 or zero time: nothing yet.
+/// Cached metrics of a peer. Windows in bytes; 0 or zero time: not measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Metrics {
+pub struct CachedMetrics {
     /// Round-trip time.
     pub rtt: Span,
-    /// Its deviation.
+    /// RTT deviation.
     pub rttvar: Span,
     /// Slow start threshold.
     pub ssthresh: u64,
@@ -27,20 +26,19 @@ pub struct Metrics {
 }
 
 impl Connection {
-    /// Starts from what earlier connections to this peer left, once the handshake is over. Call it right after `open` or
-    /// `accept`.
-    pub fn inherit(&mut self, metrics: &Metrics) {
-        if self.config.cache == CachePolicy::Off || *metrics == Metrics::default() {
+    /// Applies the metrics of earlier connections to this peer after the handshake. Call it right after `open` or `accept`.
+    pub fn inherit_metrics(&mut self, metrics: &CachedMetrics) {
+        if self.config.cache == CachePolicy::Off || *metrics == CachedMetrics::default() {
             return;
         }
-        self.life_mut().inherited = Some(*metrics);
+        self.lifecycle_mut().inherited = Some(*metrics);
         if self.is_established() {
-            self.apply_inheritance();
+            self.apply_inherited_metrics();
         }
     }
 
     /// `tcp_init_metrics`; FreeBSD `cc_conn_init`.
-    pub(crate) fn apply_inheritance(&mut self) {
+    pub(crate) fn apply_inherited_metrics(&mut self) {
         let Some(metrics) = self.life.as_mut().and_then(|life| life.inherited.take()) else { return };
         let rto = &self.config.rto;
         let sender = &mut self.sender;
@@ -58,13 +56,13 @@ impl Connection {
             CachePolicy::Freebsd | CachePolicy::Cee => {
                 if metrics.rtt > Span::ZERO {
                     let rttvar = if metrics.rttvar > Span::ZERO { metrics.rttvar } else { metrics.rtt };
-                    sender.rtt.inherit(metrics.rtt, rttvar, rto);
+                    sender.rtt.inherit_rtt(metrics.rtt, rttvar, rto);
                 }
                 if metrics.ssthresh > 0 {
                     sender.window.ssthresh = metrics.ssthresh.max(2 * mss);
                 }
                 if self.config.cache == CachePolicy::Cee && metrics.cwnd > 0 {
-                    // What the handshake left is the initial window, or a segment after a lost SYN.
+                    // After the handshake the window is the initial window, or one segment after a lost SYN.
                     let floor = sender.window.cwnd.max(mss);
                     sender.window.cwnd = (metrics.cwnd / 2).min(u64::from(sender.snd_wnd)).max(floor);
                 }
@@ -72,19 +70,19 @@ impl Connection {
         }
     }
 
-    /// Adds what this connection has learnt to what is known of its peer.
-    pub fn remember(&self, metrics: &mut Metrics) {
+    /// Saves the metrics of this connection for its peer.
+    pub fn save_metrics(&self, metrics: &mut CachedMetrics) {
         match self.config.cache {
             CachePolicy::Off => {}
-            CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.remember_linux(metrics),
-            CachePolicy::Freebsd | CachePolicy::Cee => self.remember_freebsd(metrics),
+            CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.save_metrics_like_linux(metrics),
+            CachePolicy::Freebsd | CachePolicy::Cee => self.save_metrics_like_freebsd(metrics),
         }
     }
 
     /// `tcp_update_metrics`.
-    fn remember_linux(&self, metrics: &mut Metrics) {
+    fn save_metrics_like_linux(&self, metrics: &mut CachedMetrics) {
         let Some(srtt) = self.srtt() else { return };
-        // A longer time counts at once, a shorter one by an eighth.
+        // A longer RTT replaces the old one; a shorter one changes it by an eighth.
         let shorter = metrics.rtt.0.saturating_sub(srtt.0);
         metrics.rtt = if shorter == 0 { srtt } else { Span(metrics.rtt.0 - shorter / 8) };
         let deviation = Span(shorter / 2).max(self.sender.rtt.rttvar());
@@ -95,16 +93,16 @@ impl Connection {
         };
         let (cwnd, ssthresh) = (self.cwnd(), self.ssthresh());
         if ssthresh == u64::MAX {
-            // The first slow start is not over.
+            // The connection is still in its first slow start.
             if metrics.ssthresh > 0 {
                 metrics.ssthresh = metrics.ssthresh.max(cwnd / 2);
             }
             metrics.cwnd = metrics.cwnd.max(cwnd);
-        } else if cwnd >= ssthresh && self.sender.phase == Phase::Open {
+        } else if cwnd >= ssthresh && self.sender.phase == RecoveryPhase::Open {
             metrics.ssthresh = (cwnd / 2).max(ssthresh);
-            metrics.cwnd = average(metrics.cwnd, cwnd);
+            metrics.cwnd = average_or_new(metrics.cwnd, cwnd);
         } else {
-            metrics.cwnd = average(metrics.cwnd, ssthresh);
+            metrics.cwnd = average_or_new(metrics.cwnd, ssthresh);
             if metrics.ssthresh > 0 {
                 metrics.ssthresh = metrics.ssthresh.max(ssthresh);
             }
@@ -112,18 +110,18 @@ impl Connection {
     }
 
     /// `tcp_discardcb` and `tcp_hc_update`.
-    fn remember_freebsd(&self, metrics: &mut Metrics) {
+    fn save_metrics_like_freebsd(&self, metrics: &mut CachedMetrics) {
         let Some(srtt) = self.srtt() else { return };
-        metrics.rtt = Span(average(metrics.rtt.0, srtt.0));
-        metrics.rttvar = Span(average(metrics.rttvar.0, self.sender.rtt.rttvar().0));
+        metrics.rtt = Span(average_or_new(metrics.rtt.0, srtt.0));
+        metrics.rttvar = Span(average_or_new(metrics.rttvar.0, self.sender.rtt.rttvar().0));
         if self.ssthresh() != u64::MAX {
-            metrics.ssthresh = average(metrics.ssthresh, self.ssthresh());
+            metrics.ssthresh = average_or_new(metrics.ssthresh, self.ssthresh());
         }
-        metrics.cwnd = average(metrics.cwnd, self.cwnd());
+        metrics.cwnd = average_or_new(metrics.cwnd, self.cwnd());
     }
 }
 
-/// The mean of what was known and what is, or what is.
-fn average(known: u64, new: u64) -> u64 {
+/// The mean of the known and the new value, or the new value if none is known.
+fn average_or_new(known: u64, new: u64) -> u64 {
     if known == 0 { new } else { known / 2 + new / 2 }
 }

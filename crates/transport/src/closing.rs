@@ -1,131 +1,131 @@
 //! The end of a connection (RFC 9293 §3.6): FIN both ways, refusal and reset.
 //!
-//! A FIN is the byte after the last of the data: it goes out with the last segment that was not sent yet, or at once behind the data (Linux
-//! `tcp_send_fin`), whatever the congestion window says (`tcp_cwnd_test`), and is lost, reported and repeated as data are.
-//! Left out: TIME-WAIT (no pair of ports is used twice), urgent closing, SYN cookies.
+//! A FIN counts as one byte after the data. It leaves with the last unsent segment, or immediately after the data (Linux `tcp_send_fin`), regardless
+//! of the congestion window (`tcp_cwnd_test`). It can be lost, reported by SACK and retransmitted like data. Left out: TIME-WAIT (no pair of ports is used
+//! twice), urgent closing, SYN cookies.
 
-use crate::cache::Metrics;
-use crate::config::Config;
-use crate::connection::{Connection, Failure, State};
+use crate::cache::CachedMetrics;
+use crate::config::TcpConfig;
+use crate::connection::{Connection, ConnectionFailure, ConnectionState};
 use crate::mechanisms::Mechanism;
-use crate::segment::{Ecn, Flags, SackBlocks, Segment};
-use crate::sender::{Kind, Outgoing, Sender};
+use crate::segment::{Ecn, SackBlocks, Segment, TcpFlags};
+use crate::sender::{OutgoingSegment, SegmentKind, Sender};
 use pauseframe_units::Time;
 
-/// Where this side's FIN is.
+/// State of this side's FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Fin {
+pub(crate) enum FinState {
     /// The application has not closed.
     #[default]
     Open,
-    /// It has; the FIN follows what it has still to write.
+    /// The application has closed; the FIN follows the data that are still to be written.
     Due,
-    /// It is the last byte that waits or is in flight.
+    /// The FIN is the last byte that waits or is in flight.
     Queued,
     /// Acknowledged.
     Acked,
 }
 
-/// What only the beginning and the end of a connection need.
+/// State that only the beginning and the end of a connection need.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Life {
-    pub(crate) fin: Fin,
+pub(crate) struct ConnectionLifecycle {
+    pub(crate) fin: FinState,
     /// The peer has closed.
     pub(crate) peer_fin: bool,
-    /// The number of the peer's FIN, where it came above a gap.
+    /// Sequence number of the peer's FIN, if it arrived above a gap.
     peer_fin_at: Option<u32>,
-    /// For the end of the handshake.
-    pub(crate) inherited: Option<Metrics>,
+    /// Cached metrics to apply after the handshake.
+    pub(crate) inherited: Option<CachedMetrics>,
 }
 
 impl Connection {
-    pub(crate) fn life_mut(&mut self) -> &mut Life {
+    pub(crate) fn lifecycle_mut(&mut self) -> &mut ConnectionLifecycle {
         self.life.get_or_insert_default()
     }
 
-    /// The application has nothing more to send or to wait for: after its data the FIN goes out. Without `fin` in the settings an ACK that
-    /// is owed goes out at once, as it would beside the FIN (Linux `tcp_send_fin`), so no timer keeps the connection.
+    /// The application closes: the FIN follows its data. Without `fin` in the settings a pending ACK leaves at once, as it would with the FIN (Linux
+    /// `tcp_send_fin`), so no timer keeps the connection open.
     pub fn close(&mut self, _now: Time) {
-        if self.state != State::Established {
+        if self.state != ConnectionState::Established {
             return;
         }
         if self.config.fin {
-            self.state = State::Closing;
-            self.life_mut().fin = Fin::Due;
-        } else if self.receiver.is_behind() {
+            self.state = ConnectionState::Closing;
+            self.lifecycle_mut().fin = FinState::Due;
+        } else if self.receiver.has_unacked_data() {
             self.receiver.request_ack();
         }
     }
 
     /// No application listens here: a SYN is answered with RST (RFC 9293 §3.10.7.1).
     #[must_use]
-    pub fn refusing(mut self) -> Connection {
-        self.state = State::Refusing;
+    pub fn refusing_connections(mut self) -> Connection {
+        self.state = ConnectionState::Refusing;
         self.syn_due = false;
         self
     }
 
-    /// The host is down, or cut off: nothing is answered.
+    /// The host is down or unreachable: nothing is answered.
     #[must_use]
-    pub fn silent(mut self) -> Connection {
-        self.state = State::Silent;
+    pub fn answering_nothing(mut self) -> Connection {
+        self.state = ConnectionState::Silent;
         self.syn_due = false;
         self
     }
 
     /// Whether both directions have ended with an acknowledged FIN.
     pub fn is_closed(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.fin == Fin::Acked && life.peer_fin)
+        self.life.as_ref().is_some_and(|life| life.fin == FinState::Acked && life.peer_fin)
     }
 
-    /// A segment with SYN, FIN or RST, or one for a connection that is not plainly established.
+    /// Processes a segment with SYN, FIN or RST, or any segment outside the established state.
     #[cold]
     pub(crate) fn on_control_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
-        if segment.flags.has(Flags::RST) {
+        if segment.flags.has(TcpFlags::RST) {
             self.on_reset(segment);
             return;
         }
-        if segment.flags.has(Flags::SYN) || !self.is_open() {
+        if segment.flags.has(TcpFlags::SYN) || !self.is_open() {
             self.on_handshake_segment(segment, now);
         }
-        if segment.flags.has(Flags::SYN) || !self.is_open() {
+        if segment.flags.has(TcpFlags::SYN) || !self.is_open() {
             return;
         }
-        self.on_open_segment(segment, codepoint, now);
+        self.on_established_segment(segment, codepoint, now);
         if let Some(life) = &mut self.life
-            && life.fin == Fin::Queued
-            && self.sender.is_done()
+            && life.fin == FinState::Queued
+            && self.sender.is_all_acked()
         {
-            life.fin = Fin::Acked;
+            life.fin = FinState::Acked;
         }
-        if segment.flags.has(Flags::FIN) && segment.flags.has(Flags::ACK) {
+        if segment.flags.has(TcpFlags::FIN) && segment.flags.has(TcpFlags::ACK) {
             self.on_fin(segment.seq.wrapping_add(segment.len));
         }
     }
 
-    /// The peer's FIN has number `seq`; it counts once all before it has come (RFC 9293 §3.10.7.4).
+    /// Notes the peer's FIN with number `seq`; it takes effect when all data before it have arrived (RFC 9293 §3.10.7.4).
     fn on_fin(&mut self, seq: u32) {
         self.receiver.request_ack();
-        let life = self.life_mut();
+        let life = self.lifecycle_mut();
         if !life.peer_fin {
             life.peer_fin_at = Some(seq);
-            self.take_fin();
+            self.process_peer_fin();
         }
     }
 
-    /// The peer's FIN counts once nothing before it is missing.
+    /// Processes the peer's FIN when nothing before it is missing.
     #[cold]
-    pub(crate) fn take_fin(&mut self) {
+    pub(crate) fn process_peer_fin(&mut self) {
         let Some(life) = &mut self.life else { return };
-        if life.peer_fin_at.is_some_and(|seq| self.receiver.ahead(seq) == 0) {
+        if life.peer_fin_at.is_some_and(|seq| self.receiver.distance_from_rcv_nxt(seq) == 0) {
             (life.peer_fin, life.peer_fin_at) = (true, None);
             self.receiver.on_fin();
             self.receiver.request_ack();
         }
     }
 
-    /// A FIN that waits above a gap is part of what SACK reports.
-    pub(crate) fn report_fin(&self, blocks: &mut SackBlocks) {
+    /// Adds a FIN above a gap to the SACK blocks.
+    pub(crate) fn add_fin_to_sack_blocks(&self, blocks: &mut SackBlocks) {
         let Some(seq) = self.life.as_ref().and_then(|life| life.peer_fin_at) else { return };
         for (_, right) in blocks.blocks.iter_mut().take(usize::from(blocks.count)) {
             if *right == seq {
@@ -134,42 +134,47 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 §3.10.7.3; in a synchronised state only with exactly the next number (RFC 5961 §3.2).
+    /// Processes a RST (RFC 9293 §3.10.7.3); in a synchronised state only with exactly the next number (RFC 5961 §3.2).
     fn on_reset(&mut self, segment: &Segment) {
         match self.state {
-            State::SynSent => {
-                if segment.flags.has(Flags::ACK) && segment.ack == self.sender.space.wire(0) {
-                    self.fail(Failure::Refused);
+            ConnectionState::SynSent => {
+                if segment.flags.has(TcpFlags::ACK)
+                    && segment.ack == self.sender.space.wire_sequence_number(0)
+                {
+                    self.fail_connection(ConnectionFailure::Refused);
                 }
             }
-            State::SynReceived | State::Established | State::Closing => {
-                match self.receiver.ahead(segment.seq) {
-                    0 => self.fail(Failure::Reset),
+            ConnectionState::SynReceived | ConnectionState::Established | ConnectionState::Closing => {
+                match self.receiver.distance_from_rcv_nxt(segment.seq) {
+                    0 => self.fail_connection(ConnectionFailure::Reset),
                     _ => self.receiver.request_ack(),
                 }
             }
-            State::Listen | State::Refusing | State::Silent | State::Failed(_) => {}
+            ConnectionState::Listen
+            | ConnectionState::Refusing
+            | ConnectionState::Silent
+            | ConnectionState::Failed(_) => {}
         }
     }
 
-    /// What goes out while closing: data, the FIN with the last of them or behind them.
+    /// The next segment while closing: data, and the FIN with or after the last data.
     #[cold]
     pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, Ecn)> {
-        let due = self.life.as_ref().is_some_and(|life| life.fin == Fin::Due);
-        let may_go = self.config.has(Mechanism::FinWithData) || self.sender.is_done();
-        if due && may_go && self.sender.waiting() == 0 {
+        let due = self.life.as_ref().is_some_and(|life| life.fin == FinState::Due);
+        let may_go = self.config.has_mechanism(Mechanism::FinWithData) || self.sender.is_all_acked();
+        if due && may_go && self.sender.bytes_waiting_to_write() == 0 {
             self.sender.append_fin();
-            self.life_mut().fin = Fin::Queued;
+            self.lifecycle_mut().fin = FinState::Queued;
         }
         let unsent = self.sender.snd_nxt;
-        let polled = self.poll_open(now);
+        let polled = self.poll_established(now);
         if !self.sender.fin {
             return polled;
         }
         let sends_data = polled.is_some_and(|(segment, _)| segment.len > 0);
-        if sends_data && self.sender.snd_nxt > unsent && self.sender.extend_to_fin() {
+        if sends_data && self.sender.snd_nxt > unsent && self.sender.piggyback_fin() {
             return polled.map(|(segment, ecn)| {
-                let flags = segment.flags.with(Flags::FIN).with(Flags::PSH);
+                let flags = segment.flags.with(TcpFlags::FIN).with(TcpFlags::PSH);
                 (Segment { flags, ..segment }, ecn)
             });
         }
@@ -177,48 +182,48 @@ impl Connection {
             polled
         } else {
             let fin = self.sender.send_fin(now, &self.config)?;
-            self.data_segment(fin, now)
+            self.build_data_segment(fin, now)
         };
-        Some((self.with_fin(segment), ecn))
+        Some((self.set_fin_flag(segment), ecn))
     }
 
-    /// Takes the byte of the FIN out of a segment that has it.
-    fn with_fin(&self, segment: Segment) -> Segment {
+    /// Converts the FIN's byte at the end of a segment to the FIN flag.
+    fn set_fin_flag(&self, segment: Segment) -> Segment {
         let end = segment.seq.wrapping_add(segment.len);
-        if segment.len == 0 || end != self.sender.space.wire(self.sender.snd_end) {
+        if segment.len == 0 || end != self.sender.space.wire_sequence_number(self.sender.snd_end) {
             return segment;
         }
         let len = segment.len - 1;
-        let flags = if len == 0 { segment.flags.without(Flags::PSH) } else { segment.flags };
-        Segment { len, flags: flags.with(Flags::FIN), ..segment }
+        let flags = if len == 0 { segment.flags.without(TcpFlags::PSH) } else { segment.flags };
+        Segment { len, flags: flags.with(TcpFlags::FIN), ..segment }
     }
 }
 
 impl Sender {
-    /// The FIN takes the number after the data.
+    /// Appends the FIN after the data.
     fn append_fin(&mut self) {
         self.snd_end += 1;
         self.fin = true;
     }
 
-    /// The last data have just gone out, in a full segment: the FIN goes with them. False: there is more, or the FIN is in it.
-    fn extend_to_fin(&mut self) -> bool {
+    /// Adds the FIN to a full segment with the last data that is just leaving. False: more data follow, or the segment has the FIN.
+    fn piggyback_fin(&mut self) -> bool {
         let alone = self.snd_nxt + 1 == self.snd_end;
         if alone {
             self.snd_nxt = self.snd_end;
-            self.scoreboard.extend_last(self.snd_end);
+            self.scoreboard.extend_last_segment(self.snd_end);
         }
         alone
     }
 
-    /// The FIN, when all data are sent and the peer's window has room; the congestion window is not asked.
-    fn send_fin(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+    /// Sends the FIN when all data are sent and the peer's window has room, regardless of the congestion window.
+    fn send_fin(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         let last = self.snd_nxt + 1 == self.snd_end && self.snd_end <= self.snd_una + u64::from(self.snd_wnd);
         if !last {
             return None;
         }
         self.end_pacing_wait();
-        let fin = self.transmit_as::<true>(1, Kind::New, self.pipe(), now, config);
+        let fin = self.transmit_new_segment::<true>(1, SegmentKind::New, self.pipe(), now, config);
         self.arm_after_sending(now, config);
         Some(fin)
     }

@@ -1,7 +1,7 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
 use crate::cc::CongestionControlConfig;
-use crate::mechanisms::{Mechanism, Without};
+use crate::mechanisms::{DisabledMechanisms, Mechanism};
 use crate::recovery::RecoveryConfig;
 use pauseframe_units::{BitRate, Span};
 
@@ -16,7 +16,7 @@ pub enum EcnMode {
     Dctcp,
 }
 
-/// How the minimum enters the retransmission timeout.
+/// How the minimum affects the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RtoForm {
     /// RFC 6298 §2: max(minimum, srtt + max(G, 4 rttvar)).
@@ -38,26 +38,26 @@ pub struct RtoConfig {
     pub max: Span,
     /// Clock granularity G: deadlines are rounded up to a tick.
     pub granularity: Span,
-    /// When the clock is at zero, less than [`crate::CLOCK_PERIOD`] ticks: hosts' clocks do not tick together.
+    /// Phase of the host's clock, less than [`crate::CLOCK_PERIOD_TICKS`] ticks, so that hosts' clocks do not tick together.
     pub phase: Span,
-    /// How `min` enters.
+    /// How `min` affects the timeout.
     pub form: RtoForm,
     /// Constant added in the `Freebsd` form, else unused.
     pub slop: Span,
-    /// Timers expire as on Linux's timer wheel: late by one to two ticks, and the longer they are the coarser.
+    /// Timers expire as on Linux's timer wheel: one to two ticks late, and coarser the longer they are.
     pub wheel: bool,
 }
 
-/// How the timeout of a delayed ACK is chosen, and what goes out at once.
+/// Timeout of delayed ACKs, and which ACKs leave immediately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelayedAckForm {
-    /// The constant `timeout`; the count alone makes an ACK go out at once.
+    /// The constant `timeout`; only the segment count makes an ACK leave immediately.
     Fixed,
-    /// Linux 6.1: adaptive from `timeout` on, with quick ACKs, interactive mode, and ACKs of pushed data.
+    /// Linux 6.1: adaptive, starting at `timeout`, with quick ACKs, interactive mode, and ACKs of pushed data.
     Linux {
         /// ACKs sent at once when a connection begins and after a pause (`TCP_MAX_QUICKACKS`: 16); 0: none.
         quick_acks: u32,
-        /// SACKs beyond the third for a gap wait up to 5 % of the round trip (`tcp_comp_sack_*`).
+        /// SACKs after the third for a gap are delayed by up to 5 % of the round trip (`tcp_comp_sack_*`).
         compress: bool,
     },
 }
@@ -65,13 +65,13 @@ pub enum DelayedAckForm {
 /// Delayed acknowledgements (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedAckConfig {
-    /// An ACK goes out at the latest with this many full segments unacknowledged; 1 = every segment.
+    /// Unacknowledged full segments that trigger an ACK; 1 = every segment.
     pub segments: u32,
     /// ... or after this time.
     pub timeout: Span,
 }
 
-/// What the receive window follows from. Sizes in bytes.
+/// The receive buffer, which determines the receive window. Sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReceiveBuffer {
     /// `receive_window`.
@@ -95,10 +95,10 @@ pub enum ReceiveBuffer {
     },
 }
 
-/// What the application's data wait in until they are acknowledged. Sizes in bytes.
+/// The send buffer, which holds data until they are acknowledged. Sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendBuffer {
-    /// Whatever it takes: PSH is on the last segment of all data.
+    /// No limit; the last segment of all data has PSH.
     Unlimited,
     /// Linux: from `initial` (`tcp_wmem[1]`), or twice the initial window, up to `max` (`tcp_wmem[2]`).
     Linux {
@@ -109,18 +109,18 @@ pub enum SendBuffer {
     },
 }
 
-/// What becomes of a last segment that is not full.
+/// Handling of a last segment that is not full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SmallSegments {
-    /// It goes out (`TCP_NODELAY`).
+    /// Sent immediately (`TCP_NODELAY`).
     AtOnce,
-    /// It waits while another small one is not acknowledged (RFC 9293 §3.7.4 with Minshall's change, as Linux).
+    /// Delayed while another small segment is unacknowledged (RFC 9293 §3.7.4 with Minshall's change, as Linux).
     Nagle,
-    /// It waits for more data, or the probe timer (`TCP_CORK`).
+    /// Delayed until more data or the probe timer (`TCP_CORK`).
     Cork,
 }
 
-/// What a connection inherits from the one before it to the same peer.
+/// What a connection inherits from an earlier one to the same peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CachePolicy {
     /// Nothing.
@@ -135,27 +135,27 @@ pub enum CachePolicy {
     Cee,
 }
 
-/// What the NIC does for the stack.
+/// Offloads of the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Offload {
-    /// Bytes of the largest super-packet that the stack hands to the NIC (TSO); 0: it hands over segments.
+pub struct OffloadConfig {
+    /// Bytes of the largest super-packet that the stack passes to the NIC (TSO); 0: single segments.
     pub tso: u32,
-    /// In-order segments that come within this time of the first are merged before TCP sees them (GRO); zero: none are.
+    /// In-order segments that arrive within this time of the first are merged before TCP (GRO); zero: no merging.
     pub gro: Span,
 }
 
-impl Offload {
-    /// None: every segment by itself.
-    pub const NONE: Offload = Offload { tso: 0, gro: Span::ZERO };
+impl OffloadConfig {
+    /// No offloads.
+    pub const NONE: OffloadConfig = OffloadConfig { tso: 0, gro: Span::ZERO };
 }
 
-/// Everything that two connections of the same transport share.
+/// Settings that all connections of a transport share.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
-pub struct Config {
+pub struct TcpConfig {
     /// Congestion control and its constants.
     pub congestion_control: CongestionControlConfig,
-    /// Largest payload of a segment in bytes: MTU less headers and, if they are on, timestamps.
+    /// Largest payload of a segment in bytes: MTU minus headers and timestamps, if on.
     pub mss: u32,
     /// Initial congestion window in bytes.
     pub initial_window: u64,
@@ -175,7 +175,7 @@ pub struct Config {
     pub dup_thresh: u32,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
-    /// Loss recovery beyond that.
+    /// Further settings of loss recovery.
     pub recovery: RecoveryConfig,
     /// Three-way handshake; off: both ends are established from the start (a connection opened before).
     pub handshake: bool,
@@ -183,42 +183,42 @@ pub struct Config {
     pub rto: RtoConfig,
     /// Delayed ACKs.
     pub delayed_ack: DelayedAckConfig,
-    /// Whether their timeout is constant, or as in Linux.
+    /// Form of delayed ACKs: constant timeout, or as in Linux.
     pub delayed_ack_form: DelayedAckForm,
-    /// Receive window in bytes where it is fixed.
+    /// Receive window in bytes, if fixed.
     pub receive_window: u32,
-    /// Whether it is.
+    /// How the receive window is determined.
     pub receive_buffer: ReceiveBuffer,
-    /// Where the application's data wait.
+    /// Send buffer.
     pub send_buffer: SendBuffer,
-    /// Whether a last segment that is not full goes out.
+    /// Handling of a last segment that is not full.
     pub small_segments: SmallSegments,
-    /// A socket keeps about a millisecond of its rate in its host (Linux's TCP small queues).
+    /// A socket keeps about one millisecond of data at its rate in the host's queues (Linux's TCP small queues).
     pub small_queues: bool,
-    /// What the NIC does.
-    pub offload: Offload,
-    /// Full segments that may wait above a gap; 0: no limit (FreeBSD `net.inet.tcp.reass`, cee Table I: 200).
+    /// Offloads of the NIC.
+    pub offload: OffloadConfig,
+    /// Maximum full segments in the reassembly list; 0: no limit (FreeBSD `net.inet.tcp.reass`, cee Table I: 200).
     pub reassembly_limit: u32,
-    /// Report data that came twice (RFC 2883); needs SACK.
+    /// Report duplicate data (RFC 2883); needs SACK.
     pub dsack: bool,
-    /// The application reads at this rate; 0: at once.
+    /// Rate at which the application reads; 0: immediately.
     pub read_rate: BitRate,
-    /// Connections end with FIN and its ACK (RFC 9293 §3.6); else they vanish.
+    /// Connections close by FIN and its ACK (RFC 9293 §3.6); otherwise without any segment.
     pub fin: bool,
     /// What the next connection to the same peer inherits.
     pub cache: CachePolicy,
-    /// SYN or SYN-ACK is given up after this many retransmissions (Linux: 6).
+    /// Retransmissions of SYN or SYN-ACK before the connection fails (Linux: 6).
     pub syn_retries: u32,
-    /// Data are given up after this many consecutive timeouts (Linux: 15).
+    /// Consecutive timeouts of data before the connection fails (Linux: 15).
     pub retries: u32,
-    /// Mechanisms of Linux that are off for once, see [`Config::without`].
-    pub without: Without,
+    /// Mechanisms of Linux that are switched off, see [`TcpConfig::without_mechanism`].
+    pub without: DisabledMechanisms,
 }
 
-impl Config {
-    /// NewReno (RFC 5681, RFC 6582) with the timer of RFC 6298, the initial window of RFC 6928 and an ACK for every segment, on a
-    /// connection that is open already, without what later documents and stacks add: what tests and examples begin with.
-    pub const PLAIN: Config = Config {
+impl TcpConfig {
+    /// NewReno (RFC 5681, RFC 6582) with the timer of RFC 6298, the initial window of RFC 6928 and an ACK for every segment, without handshake and
+    /// later extensions: the basis of tests and examples.
+    pub const PLAIN: TcpConfig = TcpConfig {
         congestion_control: CongestionControlConfig::NewReno,
         mss: 1460,
         initial_window: 14_600,
@@ -249,7 +249,7 @@ impl Config {
         send_buffer: SendBuffer::Unlimited,
         small_segments: SmallSegments::AtOnce,
         small_queues: false,
-        offload: Offload::NONE,
+        offload: OffloadConfig::NONE,
         reassembly_limit: 0,
         dsack: false,
         read_rate: BitRate(0),
@@ -257,24 +257,24 @@ impl Config {
         cache: CachePolicy::Off,
         syn_retries: 6,
         retries: 15,
-        without: Without::NOTHING,
+        without: DisabledMechanisms::NOTHING,
     };
 
-    /// The same with `mechanism` off. Those that have a setting of their own are off by it.
+    /// These settings with `mechanism` off. A mechanism with its own setting is switched off there.
     #[must_use]
-    pub fn without(mut self, mechanism: Mechanism) -> Config {
+    pub fn without_mechanism(mut self, mechanism: Mechanism) -> TcpConfig {
         match mechanism {
             Mechanism::Frto => self.recovery.frto = false,
             Mechanism::PacketCounting => self.recovery.count_packets = false,
             Mechanism::SmallQueues => self.small_queues = false,
-            other => self.without = self.without.and(other),
+            other => self.without = self.without.with_disabled(other),
         }
         self
     }
 
-    /// Whether a mechanism that has no setting of its own is on.
+    /// Whether a mechanism without its own setting is on.
     #[inline]
-    pub(crate) fn has(&self, mechanism: Mechanism) -> bool {
+    pub(crate) fn has_mechanism(&self, mechanism: Mechanism) -> bool {
         !self.without.includes(mechanism)
     }
 }

@@ -1,7 +1,7 @@
 //! Sans-IO TCP: connection, loss recovery, congestion control.
 //!
-//! A [`Connection`] is one endpoint. It knows no event queue, no packet and no network: a simulated host, a test or
-//! a script gives it segments and the time, and takes segments and a deadline from it.
+//! A [`Connection`] is one endpoint. It has no event queue, packets or network: a simulated host, a test or a script passes segments and the time to
+//! it, and takes segments and a deadline from it.
 
 mod cache;
 mod cc;
@@ -22,15 +22,15 @@ mod stats;
 mod super_packets;
 mod writer;
 
-pub use cache::Metrics;
+pub use cache::CachedMetrics;
 pub use cc::*;
 pub use config::{
-    CachePolicy, Config, DelayedAckConfig, DelayedAckForm, EcnMode, Offload, ReceiveBuffer, RtoConfig,
-    RtoForm, SendBuffer, SmallSegments,
+    CachePolicy, DelayedAckConfig, DelayedAckForm, EcnMode, OffloadConfig, ReceiveBuffer, RtoConfig, RtoForm,
+    SendBuffer, SmallSegments, TcpConfig,
 };
-pub use connection::{Connection, Failure};
-pub use mechanisms::{Mechanism, Without};
+pub use connection::{Connection, ConnectionFailure};
+pub use mechanisms::{DisabledMechanisms, Mechanism};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
-pub use rtt::CLOCK_PERIOD;
-pub use segment::{Ecn, Flags, Options, SackBlocks, Segment, Stamps, SynOptions};
-pub use stats::Stats;
+pub use rtt::CLOCK_PERIOD_TICKS;
+pub use segment::{Ecn, SackBlocks, Segment, SynOptions, TcpFlags, TcpOptions, Timestamps};
+pub use stats::ConnectionStats;

@@ -1,5 +1,5 @@
-//! What makes this TCP Linux's, one mechanism at a time. Each can be switched off, to see what it does; and every conformance script that is
-//! about one is shown to fail without it (`tests/conformance.rs`).
+//! Mechanisms of Linux's TCP. Each can be switched off to see its effect, and a test shows that the conformance scripts of a mechanism fail without
+//! it (`tests/conformance.rs`).
 
 macro_rules! mechanisms {
     ($($variant:ident = $name:literal, $doc:literal;)+) => {
@@ -40,14 +40,14 @@ mechanisms! {
 
 /// Mechanisms that are switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Without(u32);
+pub struct DisabledMechanisms(u32);
 
-impl Without {
-    /// None: all are on.
-    pub const NOTHING: Without = Without(0);
+impl DisabledMechanisms {
+    /// All mechanisms are on.
+    pub const NOTHING: DisabledMechanisms = DisabledMechanisms(0);
 
-    pub(crate) fn and(self, mechanism: Mechanism) -> Without {
-        Without(self.0 | 1 << mechanism as u32)
+    pub(crate) fn with_disabled(self, mechanism: Mechanism) -> DisabledMechanisms {
+        DisabledMechanisms(self.0 | 1 << mechanism as u32)
     }
 
     #[inline]

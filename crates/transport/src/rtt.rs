@@ -1,14 +1,14 @@
 //! Round-trip time and retransmission timeout (RFC 6298), with the minimum entering in one of three forms.
 //!
 //! A sample is taken from every ACK of new data, as Linux and FreeBSD with timestamps do, not once per round trip.
-//! Left out: the reset to 3 s after a lost SYN (§5.7), see [`Rtt::new`].
+//! Left out: the reset to 3 s after a lost SYN (§5.7), see [`RttEstimator::new`].
 
 use crate::config::{RtoConfig, RtoForm};
 use pauseframe_units::{Span, Time};
 
 /// The estimator and the back-off.
 #[derive(Clone, Debug)]
-pub(crate) struct Rtt {
+pub(crate) struct RttEstimator {
     srtt: Span,
     rttvar: Span,
     /// Before back-off.
@@ -17,18 +17,18 @@ pub(crate) struct Rtt {
     sampled: bool,
 }
 
-impl Rtt {
+impl RttEstimator {
     /// No sample yet: RTO is `config.initial`.
     // Deviates from RFC 6298 §5.7: a SYN that timed out does not raise the first data RTO to 3 s; where a
     // scenario sets `initial` to milliseconds that rule would drown what it studies.
-    pub(crate) fn new(config: &RtoConfig) -> Rtt {
+    pub(crate) fn new(config: &RtoConfig) -> RttEstimator {
         let rto = config.initial.min(config.max);
-        Rtt { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, sampled: false }
+        RttEstimator { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, sampled: false }
     }
 
-    /// Takes in one measurement and ends the back-off (§5.7; Karn's rule is the caller's).
+    /// Adds an RTT sample and ends the back-off (§5.7; the caller applies Karn's rule).
     #[inline]
-    pub(crate) fn sample(&mut self, rtt: Span, config: &RtoConfig) {
+    pub(crate) fn add_sample(&mut self, rtt: Span, config: &RtoConfig) {
         if self.sampled {
             // §2.3: beta 1/4, alpha 1/8; rttvar uses the srtt before the update.
             let error = self.srtt.0.abs_diff(rtt.0);
@@ -41,15 +41,15 @@ impl Rtt {
             self.sampled = true;
         }
         self.backoff = 0;
-        self.rto = self.formula(config).min(config.max);
+        self.rto = self.compute_rto(config).min(config.max);
     }
 
     #[inline]
-    fn formula(&self, config: &RtoConfig) -> Span {
+    fn compute_rto(&self, config: &RtoConfig) -> Span {
         let variance = self.rttvar * 4;
         match config.form {
             RtoForm::Rfc => config.min.max(self.srtt + config.granularity.max(variance)),
-            RtoForm::Linux => config.whole_ticks(self.srtt + config.min.max(variance)),
+            RtoForm::Linux => config.round_up_to_whole_ticks(self.srtt + config.min.max(variance)),
             RtoForm::Freebsd => config.min.max(self.srtt + variance + config.slop),
         }
     }
@@ -59,12 +59,12 @@ impl Rtt {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// Ends the back-off without a sample: the window opened, so the path answers.
+    /// Ends the back-off without a sample, because an ACK has increased the window.
     pub(crate) fn end_back_off(&mut self) {
         self.backoff = 0;
     }
 
-    /// The timeout now, back-off included, at most `config.max`.
+    /// The current timeout, including back-off, at most `config.max`.
     pub(crate) fn rto(&self, config: &RtoConfig) -> Span {
         // 2^40 times a picosecond is a second, 2^24 times a microsecond 17 s: any maximum is reached before 63.
         let factor = 1u64 << self.backoff.min(63);
@@ -73,28 +73,28 @@ impl Rtt {
 
     /// When a timer that starts now expires: a whole number of clock ticks.
     #[inline]
-    pub(crate) fn deadline(&self, now: Time, config: &RtoConfig) -> Time {
+    pub(crate) fn timer_deadline(&self, now: Time, config: &RtoConfig) -> Time {
         let timeout = if self.backoff == 0 { self.rto } else { self.rto(config) };
-        config.expiry(now, timeout)
+        config.timer_expiry(now, timeout)
     }
 
-    /// The same for a segment that was sent before `now`.
-    pub(crate) fn deadline_of(&self, sent_at: Time, now: Time, config: &RtoConfig) -> Time {
+    /// The deadline for a segment that was sent before `now`.
+    pub(crate) fn deadline_for_segment_sent_at(&self, sent_at: Time, now: Time, config: &RtoConfig) -> Time {
         if !config.wheel {
-            return self.deadline(sent_at, config).max(now);
+            return self.timer_deadline(sent_at, config).max(now);
         }
-        config.expiry(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
+        config.timer_expiry(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
     }
 
-    /// The RTO until the next sample, where the connection cache knows better than the handshake.
+    /// Sets the RTO until the next sample, from the connection cache.
     pub(crate) fn set_rto(&mut self, rto: Span, config: &RtoConfig) {
         self.rto = rto.min(config.max);
     }
 
-    /// Starts from what an earlier connection measured.
-    pub(crate) fn inherit(&mut self, srtt: Span, rttvar: Span, config: &RtoConfig) {
+    /// Starts with the values of an earlier connection.
+    pub(crate) fn inherit_rtt(&mut self, srtt: Span, rttvar: Span, config: &RtoConfig) {
         (self.srtt, self.rttvar, self.sampled) = (srtt, rttvar, true);
-        self.rto = self.formula(config).min(config.max);
+        self.rto = self.compute_rto(config).min(config.max);
     }
 
     /// The smoothed mean deviation.
@@ -108,15 +108,14 @@ impl Rtt {
     }
 }
 
-/// Ticks after which the pattern of a clock repeats, but for timers of half a second of ticks and more: those of the wheel
-/// have steps of 1, 8, 64 and 512 ticks.
-pub const CLOCK_PERIOD: u64 = 512;
+/// Period of a clock in ticks: the timer wheel has steps of 1, 8, 64 and 512 ticks, except for longer timers.
+pub const CLOCK_PERIOD_TICKS: u64 = 512;
 
 impl RtoConfig {
-    /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`): what is rounded up is what backs off, 5.1 ms to 12 and not
-    /// to 10.2.
+    /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`), so back-off doubles the rounded value: 5.1 ms becomes 12 ms, not
+    /// 10.2 ms.
     #[inline]
-    fn whole_ticks(&self, rto: Span) -> Span {
+    fn round_up_to_whole_ticks(&self, rto: Span) -> Span {
         if !self.wheel {
             return rto;
         }
@@ -126,48 +125,47 @@ impl RtoConfig {
 
     /// When a timer that is set at `now` expires.
     #[inline]
-    pub(crate) fn expiry(&self, now: Time, timeout: Span) -> Time {
+    pub(crate) fn timer_expiry(&self, now: Time, timeout: Span) -> Time {
         if self.wheel {
             return self.wheel_expiry(now, timeout);
         }
-        self.tick(now.saturating_add(timeout))
+        self.round_up_to_tick(now.saturating_add(timeout))
     }
 
-    /// Linux `calc_wheel_index`: timeouts are whole ticks, counted from the last tick, and so that none fires early one
-    /// more; from 63 ticks on in steps of 8, from 63 * 8 on of 64, and so on. A timer of 201 ms set
-    /// between two ticks expires 201 to 209 ms later.
+    /// Linux `calc_wheel_index`: a timeout is a whole number of ticks from the last tick, plus one so that none fires early. From 63 ticks on it has
+    /// steps of 8 ticks, from 63 * 8 on steps of 64, and so on. A timer of 201 ms set between two ticks expires 201 to 209 ms later.
     #[cold]
     fn wheel_expiry(&self, now: Time, timeout: Span) -> Time {
         const LEVELS: u32 = 8;
         let tick = self.granularity.0.max(1);
         let ticks = timeout.0.div_ceil(tick);
         let level = (0..LEVELS).find(|level| ticks < 63 << (3 * level)).unwrap_or(LEVELS);
-        let ahead = self.ahead();
+        let ahead = self.clock_offset();
         let at = (now.0.saturating_add(ahead) / tick).saturating_add(ticks);
         Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick).saturating_sub(ahead))
     }
 
-    /// The host's own count of ticks began so much before the run, in picoseconds.
-    fn ahead(&self) -> u64 {
+    /// How long before the run the host's tick count started, in picoseconds.
+    fn clock_offset(&self) -> u64 {
         if self.phase == Span::ZERO {
             return 0;
         }
-        (CLOCK_PERIOD * self.granularity.0.max(1)).saturating_sub(self.phase.0)
+        (CLOCK_PERIOD_TICKS * self.granularity.0.max(1)).saturating_sub(self.phase.0)
     }
 
-    /// How long it is from `from` until `now`: by Linux's clock (`tcp_jiffies32`), which shows whole ticks.
-    pub(crate) fn elapsed(&self, from: Time, now: Time) -> Span {
+    /// The time from `from` to `now`, by Linux's clock (`tcp_jiffies32`) in whole ticks.
+    pub(crate) fn elapsed_time(&self, from: Time, now: Time) -> Span {
         if !self.wheel {
             return now.saturating_since(from);
         }
-        let (tick, ahead) = (self.granularity.0.max(1), self.ahead());
+        let (tick, ahead) = (self.granularity.0.max(1), self.clock_offset());
         let shows = |time: Time| time.0.saturating_add(ahead) / tick;
         Span(shows(now).saturating_sub(shows(from)).saturating_mul(tick))
     }
 
     /// The first clock tick at or after `expiry`.
     #[inline]
-    pub(crate) fn tick(&self, expiry: Time) -> Time {
+    pub(crate) fn round_up_to_tick(&self, expiry: Time) -> Time {
         let tick = self.granularity.0;
         if tick <= 1 {
             return expiry;
@@ -212,12 +210,12 @@ mod tests {
             (RtoForm::Freebsd, Span::from_us(20_300), Span::from_us(20_475)),
         ] {
             let config = config(form);
-            let mut rtt = Rtt::new(&config);
+            let mut rtt = RttEstimator::new(&config);
             assert_eq!((rtt.srtt(), rtt.rto(&config)), (None, Span::from_secs(1)));
-            rtt.sample(Span::from_us(100), &config);
+            rtt.add_sample(Span::from_us(100), &config);
             assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(100), Span::from_us(50)));
             assert_eq!(rtt.rto(&config), first, "{form:?}");
-            rtt.sample(Span::from_us(300), &config);
+            rtt.add_sample(Span::from_us(300), &config);
             assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(125), Span::from_ns(87_500)));
             assert_eq!(rtt.rto(&config), second, "{form:?}");
         }
@@ -226,18 +224,18 @@ mod tests {
     #[test]
     fn above_the_minimum_the_rfc_form_adds_the_variance_or_a_tick() {
         let config = RtoConfig { min: Span::ZERO, ..config(RtoForm::Rfc) };
-        let mut rtt = Rtt::new(&config);
-        rtt.sample(Span::from_us(100), &config);
+        let mut rtt = RttEstimator::new(&config);
+        rtt.add_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_us(1_100), "4 rttvar = 200 us is less than G");
-        let mut slow = Rtt::new(&config);
-        slow.sample(Span::from_ms(8), &config);
+        let mut slow = RttEstimator::new(&config);
+        slow.add_sample(Span::from_ms(8), &config);
         assert_eq!(slow.rto(&config), Span::from_ms(24));
     }
 
     #[test]
     fn back_off_doubles_up_to_the_maximum_and_a_sample_ends_it() {
         let config = config(RtoForm::Rfc);
-        let mut rtt = Rtt::new(&config);
+        let mut rtt = RttEstimator::new(&config);
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(rtt.rto(&config), Span::from_secs(seconds));
             rtt.back_off();
@@ -246,24 +244,24 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(&config), Span::from_secs(60));
-        rtt.sample(Span::from_us(100), &config);
+        rtt.add_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_ms(10));
     }
 
     #[test]
     fn deadlines_fall_on_ticks() {
         let config = config(RtoForm::Linux);
-        let mut rtt = Rtt::new(&config);
-        rtt.sample(Span::from_us(100), &config);
+        let mut rtt = RttEstimator::new(&config);
+        rtt.add_sample(Span::from_us(100), &config);
         // 0.25 ms + 10.1 ms = 10.35 ms, up to 11 ms.
-        assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(11_000_000_000));
+        assert_eq!(rtt.timer_deadline(Time(250_000_000), &config), Time(11_000_000_000));
         // A clock that ticks at 0.3 ms, 1.3 ms, ...: 11.3 ms for what is due at 10.35, 10.3 ms for 10.25 ms.
         let late = RtoConfig { phase: Span::from_us(300), ..config };
-        assert_eq!(rtt.deadline(Time(250_000_000), &late), Time(11_300_000_000));
-        assert_eq!(rtt.deadline(Time(150_000_000), &late), Time(10_300_000_000));
-        assert_eq!(late.tick(Time(10_300_000_000)), Time(10_300_000_000));
+        assert_eq!(rtt.timer_deadline(Time(250_000_000), &late), Time(11_300_000_000));
+        assert_eq!(rtt.timer_deadline(Time(150_000_000), &late), Time(10_300_000_000));
+        assert_eq!(late.round_up_to_tick(Time(10_300_000_000)), Time(10_300_000_000));
         let fine = RtoConfig { granularity: Span::ZERO, ..config };
-        assert_eq!(rtt.deadline(Time(250_000_000), &fine), Time(10_350_000_000));
+        assert_eq!(rtt.timer_deadline(Time(250_000_000), &fine), Time(10_350_000_000));
     }
 
     /// By hand: 10.1 ms are 11 ticks, from tick 0 of 0.25 ms, and one more. 201 ticks from tick 1000 are 1201, which lies below
@@ -271,28 +269,31 @@ mod tests {
     #[test]
     fn the_wheel_is_late_and_the_later_the_coarser() {
         let config = RtoConfig { wheel: true, ..config(RtoForm::Linux) };
-        let mut rtt = Rtt::new(&config);
-        rtt.sample(Span::from_us(100), &config);
-        assert_eq!(rtt.deadline(Time(250_000_000), &config), Time(12_000_000_000));
-        assert_eq!(rtt.deadline_of(Time(250_000_000), Time(5_900_000_000), &config), Time(12_000_000_000));
+        let mut rtt = RttEstimator::new(&config);
+        rtt.add_sample(Span::from_us(100), &config);
+        assert_eq!(rtt.timer_deadline(Time(250_000_000), &config), Time(12_000_000_000));
+        assert_eq!(
+            rtt.deadline_for_segment_sent_at(Time(250_000_000), Time(5_900_000_000), &config),
+            Time(12_000_000_000)
+        );
         // 10.1 ms are 11 jiffies, and 22 after a timeout, from tick 12 on.
         rtt.back_off();
-        assert_eq!(rtt.deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
+        assert_eq!(rtt.timer_deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
         let at = |now_us: u64, timeout| {
-            config.expiry(Time::ZERO + Span::from_us(now_us), timeout).saturating_since(Time::ZERO)
+            config.timer_expiry(Time::ZERO + Span::from_us(now_us), timeout).saturating_since(Time::ZERO)
         };
         assert_eq!(at(1_000_999, Span::from_ms(62)), Span::from_ms(1063));
         assert_eq!(at(1_000_000, Span::from_ms(63)), Span::from_ms(1064));
         assert_eq!(at(1_000_000, Span::from_ms(201)), Span::from_ms(1208));
         assert_eq!(at(1_000_000, Span::from_ms(600)), Span::from_ms(1664));
-        assert_eq!(config.expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
+        assert_eq!(config.timer_expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
         // A clock that is at zero at 5.3 ms: 201 ticks from its tick 994 are 1195, below 1200 = 150 * 8, at 1205.3 ms.
         let late = RtoConfig { phase: Span::from_us(5_300), ..config };
         // It ticks at 6.3 ms and 7.3 ms: two ticks in 1.02 ms, and none in 0.98 ms.
-        assert_eq!(late.elapsed(Time(6_290_000_000), Time(7_310_000_000)), Span::from_ms(2));
-        assert_eq!(late.elapsed(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
-        assert_eq!(late.elapsed(Time::MAX, Time(7_290_000_000)), Span::ZERO);
-        let at = late.expiry(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
+        assert_eq!(late.elapsed_time(Time(6_290_000_000), Time(7_310_000_000)), Span::from_ms(2));
+        assert_eq!(late.elapsed_time(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
+        assert_eq!(late.elapsed_time(Time::MAX, Time(7_290_000_000)), Span::ZERO);
+        let at = late.timer_expiry(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
         assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }
 }

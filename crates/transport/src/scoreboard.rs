@@ -1,13 +1,13 @@
-//! What is in flight: one record per segment, with its send time and what is known of its fate (RFC 6675).
+//! The scoreboard of segments in flight (RFC 6675): one record per segment with its send time and state.
 //!
-//! The records serve the RTT samples (Karn's rule), the pipe, the choice of the next retransmission and the go-back
-//! after a timeout. Without SACK only the marks "lost" and "retransmitted" are used.
+//! It provides RTT samples (Karn's rule), the pipe, the next retransmission and go-back-N after a timeout. Without SACK only the marks "lost" and
+//! "retransmitted" are used.
 //!
 //! A segment counts as lost (RFC 6675 `IsLost`) when `dup_thresh` segments sent above it were sacked.
 // Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
 // is the same, for short ones it detects a loss where the RFC waits for the timeout.
 
-use crate::recovery::{Delivery, Detected};
+use crate::recovery::{AckDelivery, RackDetection};
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use pauseframe_units::{Span, Time};
@@ -17,11 +17,11 @@ use std::collections::VecDeque;
 const SACKED: u8 = 1;
 /// Presumed lost.
 const LOST: u8 = 2;
-/// Sent again since it was last presumed lost; that copy is in the network.
+/// Retransmitted since it was last presumed lost; the copy is in the network.
 const RETRANSMITTED: u8 = 4;
 /// Sent more than once: no RTT sample from it (Karn's rule).
 const AMBIGUOUS: u8 = 8;
-/// Presumed lost, and sent again.
+/// Presumed lost and retransmitted.
 const RESENT: u8 = LOST | RETRANSMITTED;
 
 /// One segment in flight. It begins where the one before it ends (the first at `snd_una`).
@@ -34,12 +34,12 @@ struct SentSegment {
 
 impl SentSegment {
     #[inline]
-    fn is(self, state: u8) -> bool {
+    fn has_state(self, state: u8) -> bool {
         self.state & state != 0
     }
 }
 
-/// A segment to send again, by its place in the queue.
+/// A segment to retransmit, with its index in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Retransmission {
     index: usize,
@@ -51,23 +51,23 @@ pub(crate) struct Retransmission {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     queue: VecDeque<SentSegment>,
-    /// What a segment of any length counts for in the sums below: in Linux windows are numbers of packets. 0: its bytes.
+    /// Weight of a segment in the sums below, as Linux windows count packets; 0: its bytes.
     weight: u32,
     /// Bytes sacked.
     sacked: u64,
-    /// Bytes presumed lost and not yet sent again. (No sum is more than a window, which 32 bits hold.)
+    /// Bytes presumed lost and not yet retransmitted. (No sum exceeds a window, which fits 32 bits.)
     lost: u32,
-    /// Bytes sent again though not presumed lost (RFC 6675 `NextSeg` rules 3 and 4): in the network twice.
+    /// Bytes retransmitted without being presumed lost (RFC 6675 `NextSeg` rules 3 and 4), so in the network twice.
     doubled: u32,
-    /// Bytes presumed lost and sent again.
+    /// Bytes presumed lost and retransmitted.
     resent: u32,
     /// End of the highest sacked segment.
     high_sacked: u64,
-    /// Everything below has been judged by [`Self::mark_lost`].
+    /// [`Self::mark_lost`] has checked everything below.
     judged: u64,
     /// No segment below is waiting for its retransmission.
     high_rxt: u64,
-    /// The blocks of the last SACK option: what they cover is marked already.
+    /// The blocks of the last SACK option, whose data are already marked.
     seen: Option<Box<SackBlocks>>,
 }
 
@@ -77,15 +77,15 @@ impl Scoreboard {
         Scoreboard { weight: mss, ..Scoreboard::default() }
     }
 
-    /// What a segment of `len` bytes takes of a window.
+    /// Window space of a segment of `len` bytes.
     #[inline]
-    pub(crate) fn weigh(&self, len: u64) -> u64 {
+    pub(crate) fn window_weight(&self, len: u64) -> u64 {
         if self.weight == 0 { len } else { u64::from(self.weight) }
     }
 
-    /// What the `bytes` between `snd_una` and `snd_nxt` take of a window.
+    /// Window space of the `bytes` between `snd_una` and `snd_nxt`.
     #[inline]
-    pub(crate) fn flight(&self, bytes: u64) -> u64 {
+    pub(crate) fn flight_weight(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { self.queue.len() as u64 * u64::from(self.weight) }
     }
 
@@ -95,12 +95,12 @@ impl Scoreboard {
         self.weight != 0
     }
 
-    /// A window of `bytes` in whole segments, where they are counted.
-    pub(crate) fn whole(&self, bytes: u64) -> u64 {
+    /// Rounds a window of `bytes` to whole segments, if segments are counted.
+    pub(crate) fn round_to_whole_segments(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { bytes - bytes % u64::from(self.weight) }
     }
 
-    /// The peer wants segments of `mss` bytes.
+    /// Sets the peer's MSS.
     pub(crate) fn set_mss(&mut self, mss: u32) {
         if self.weight != 0 {
             self.weight = mss;
@@ -109,12 +109,12 @@ impl Scoreboard {
 
     /// Notes that bytes up to `end` were sent for the first time. A SYN is a segment without bytes.
     #[inline]
-    pub(crate) fn sent(&mut self, end: u64, now: Time) {
+    pub(crate) fn record_sent(&mut self, end: u64, now: Time) {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
     }
 
-    /// The last segment, just sent, has the FIN behind its data.
-    pub(crate) fn extend_last(&mut self, end: u64) {
+    /// Extends the last segment, just sent, by the FIN.
+    pub(crate) fn extend_last_segment(&mut self, end: u64) {
         if let Some(last) = self.queue.back_mut() {
             last.end = end;
         }
@@ -126,48 +126,46 @@ impl Scoreboard {
         self.queue.is_empty()
     }
 
-    /// Bytes that are not in the network though they lie between `snd_una` and `snd_nxt`, less those that are
-    /// there twice: pipe = flight size - this.
+    /// Bytes between `snd_una` and `snd_nxt` that are not in the network, minus those that are there twice: pipe = flight size - this.
     #[inline]
-    pub(crate) fn absent(&self) -> u64 {
+    pub(crate) fn bytes_not_in_network(&self) -> u64 {
         (self.sacked + u64::from(self.lost)).saturating_sub(u64::from(self.doubled))
     }
 
-    /// Where the next ACK looks first.
+    /// The first segment, which the next ACK reads.
     #[inline]
-    pub(crate) fn first(&self) -> Option<&impl Sized> {
+    pub(crate) fn first_segment(&self) -> Option<&impl Sized> {
         self.queue.front()
     }
 
     /// Whether a segment waits for its retransmission.
     #[inline]
-    pub(crate) fn has_lost(&self) -> bool {
+    pub(crate) fn has_lost_segment(&self) -> bool {
         self.lost > 0
     }
 
-    /// Whether a segment that was presumed lost is not known to have arrived, sent again or not (Linux `lost_out`).
-    pub(crate) fn is_loss_open(&self) -> bool {
+    /// Whether a segment presumed lost has not been reported as arrived, retransmitted or not (Linux `lost_out`).
+    pub(crate) fn has_unrecovered_loss(&self) -> bool {
         self.lost > 0 || self.resent > 0
     }
 
-    /// Bytes presumed lost and sent again, and that copy not known to have arrived.
-    pub(crate) fn resent(&self) -> u64 {
+    /// Bytes presumed lost and retransmitted whose copy has not been reported as arrived.
+    pub(crate) fn resent_bytes(&self) -> u64 {
         u64::from(self.resent)
     }
 
     /// Bytes sacked.
-    pub(crate) fn sacked(&self) -> u64 {
+    pub(crate) fn sacked_bytes(&self) -> u64 {
         self.sacked
     }
 
     /// Bytes that wait for their retransmission.
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn lost_bytes(&self) -> u64 {
         u64::from(self.lost)
     }
 
-    /// Removes what a cumulative ACK from `una` to `to` covers. Returns when the oldest and the newest segment in it were
-    /// sent, if that gives RTT samples: none of it was sent twice (RFC 6298 §3). The newest is one that SACK had not
-    /// reported, if there is one.
+    /// Removes the segments that a cumulative ACK from `una` to `to` covers. Returns the send times of the oldest and the newest of them as RTT
+    /// samples, if none was sent twice (RFC 6298 §3). The newest is one without an earlier SACK, if there is one.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
         let mut start = una;
@@ -177,7 +175,7 @@ impl Scoreboard {
             let SentSegment { end, sent_at, state } = *segment;
             if state != 0 {
                 if self.weight == 0 || end <= to {
-                    self.forget(state, end.min(to) - start);
+                    self.subtract_from_counts(state, end.min(to) - start);
                 }
                 ambiguous |= state & AMBIGUOUS != 0 && end <= to;
             }
@@ -198,11 +196,11 @@ impl Scoreboard {
         if ambiguous { None } else { sent }
     }
 
-    /// Takes `len` bytes of a segment in `state` out of the counts.
+    /// Subtracts `len` bytes of a segment in `state` from the sums.
     #[cold]
     #[inline(never)]
-    fn forget(&mut self, state: u8, len: u64) {
-        let len = self.weigh(len);
+    fn subtract_from_counts(&mut self, state: u8, len: u64) {
+        let len = self.window_weight(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost -= len as u32,
             RETRANSMITTED => self.doubled -= len as u32,
@@ -212,10 +210,10 @@ impl Scoreboard {
         }
     }
 
-    /// Changes the state of a segment of `len` bytes and keeps the counts.
-    fn restate(&mut self, index: usize, state: u8, len: u64) {
-        self.forget(self.queue[index].state, len);
-        let len = self.weigh(len);
+    /// Changes the state of a segment of `len` bytes and updates the sums.
+    fn set_segment_state(&mut self, index: usize, state: u8, len: u64) {
+        self.subtract_from_counts(self.queue[index].state, len);
+        let len = self.window_weight(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost += len as u32,
             RETRANSMITTED => self.doubled += len as u32,
@@ -226,30 +224,29 @@ impl Scoreboard {
         self.queue[index].state = state;
     }
 
-    /// Where the segment at `index` begins.
-    fn start(&self, index: usize, una: u64) -> u64 {
+    /// Start of the segment at `index`.
+    fn segment_start(&self, index: usize, una: u64) -> u64 {
         if index == 0 { una } else { self.queue[index - 1].end }
     }
 
     /// The first segment that ends above `offset`.
-    fn position(&self, offset: u64) -> usize {
+    fn segment_index_above(&self, offset: u64) -> usize {
         self.queue.partition_point(|segment| segment.end <= offset)
     }
 
-    /// Marks what `blocks` report (RFC 6675 §4 `Update`) and returns how many bytes of it are news. Blocks that lie
-    /// outside the flight are ignored: they are old, or not ours.
-    /// `delivery` collects the news where it is wanted.
-    pub(crate) fn sack(
+    /// Marks the data that `blocks` report (RFC 6675 §4 `Update`) and returns the newly sacked bytes. Ignores blocks outside the flight, which are
+    /// old or invalid. `delivery` collects the newly reported data, if needed.
+    pub(crate) fn apply_sack_blocks(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
         una: u64,
         nxt: u64,
-        mut delivery: Option<&mut Delivery>,
+        mut delivery: Option<&mut AckDelivery>,
     ) -> u64 {
         let before = self.sacked;
         for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
-            let (left, right) = self.unseen(left, right);
+            let (left, right) = self.new_part_of_block(left, right);
             let from = una.saturating_add_signed(i64::from(space.distance(left, una)));
             let to = una.saturating_add_signed(i64::from(space.distance(right, una)));
             if una <= from && from < to && to <= nxt {
@@ -263,9 +260,8 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// The part of a block that the last SACK option did not report: the option repeats itself, and long blocks
-    /// grow at one end.
-    fn unseen(&self, left: u32, right: u32) -> (u32, u32) {
+    /// The part of a block that the last SACK option did not report: options repeat blocks, and long blocks grow at one end.
+    fn new_part_of_block(&self, left: u32, right: u32) -> (u32, u32) {
         let Some(seen) = &self.seen else { return (left, right) };
         for &(l, r) in seen.blocks.iter().take(usize::from(seen.count)) {
             if l == left && right.wrapping_sub(r) as i32 >= 0 {
@@ -278,11 +274,11 @@ impl Scoreboard {
         (left, right)
     }
 
-    fn sack_range(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut Delivery>) {
-        let mut index = self.position(from);
-        let mut start = self.start(index, una);
+    fn sack_range(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut AckDelivery>) {
+        let mut index = self.segment_index_above(from);
+        let mut start = self.segment_start(index, una);
         if start < from {
-            // The block begins inside this segment; the rest of it is not known to have arrived.
+            // The block begins inside this segment, whose first part has not been reported.
             start = self.queue[index].end;
             index += 1;
         }
@@ -290,12 +286,12 @@ impl Scoreboard {
             if segment.end > to {
                 break;
             }
-            if !segment.is(SACKED) {
-                self.restate(index, segment.state | SACKED, segment.end - start);
+            if !segment.has_state(SACKED) {
+                self.set_segment_state(index, segment.state | SACKED, segment.end - start);
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
-                    delivery.bytes += self.weigh(segment.end - start);
-                    delivery.note_sacked(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                    delivery.bytes += self.window_weight(segment.end - start);
+                    delivery.note_sacked(segment.sent_at, start, segment.end, segment.has_state(AMBIGUOUS));
                 }
             }
             start = segment.end;
@@ -303,18 +299,23 @@ impl Scoreboard {
         }
     }
 
-    /// Notes what an ACK from `una` to `to`, not yet taken in, reports as delivered and SACK had not.
+    /// Notes the data that an ACK from `una` to `to` newly reports as delivered; call before processing the ACK.
     #[inline]
-    pub(crate) fn survey(&self, una: u64, to: u64, delivery: &mut Delivery) {
+    pub(crate) fn note_newly_acked(&self, una: u64, to: u64, delivery: &mut AckDelivery) {
         let mut start = una;
         for segment in &self.queue {
             if start >= to {
                 return;
             }
-            if !segment.is(SACKED) {
+            if !segment.has_state(SACKED) {
                 if segment.end <= to {
-                    delivery.bytes += self.weigh(segment.end - start);
-                    delivery.note(segment.sent_at, start, segment.end, segment.is(AMBIGUOUS));
+                    delivery.bytes += self.window_weight(segment.end - start);
+                    delivery.note_delivered(
+                        segment.sent_at,
+                        start,
+                        segment.end,
+                        segment.has_state(AMBIGUOUS),
+                    );
                 } else if self.weight == 0 {
                     delivery.bytes += to - start;
                 }
@@ -329,9 +330,14 @@ impl Scoreboard {
     }
 
     /// Whether at least `count` segments are sacked.
-    pub(crate) fn has_sacked(&self, count: u32) -> bool {
+    pub(crate) fn has_sacked_segments(&self, count: u32) -> bool {
         self.sacked > 0
-            && self.queue.iter().filter(|segment| segment.is(SACKED)).nth(count.max(1) as usize - 1).is_some()
+            && self
+                .queue
+                .iter()
+                .filter(|segment| segment.has_state(SACKED))
+                .nth(count.max(1) as usize - 1)
+                .is_some()
     }
 
     /// Segments in flight.
@@ -340,7 +346,7 @@ impl Scoreboard {
     }
 
     /// Whether one segment is in flight.
-    pub(crate) fn is_single(&self) -> bool {
+    pub(crate) fn has_single_segment(&self) -> bool {
         self.queue.len() == 1
     }
 
@@ -349,19 +355,25 @@ impl Scoreboard {
         self.queue.front().map(|head| head.sent_at)
     }
 
-    /// RFC 8985 §6.2 step 5: marks what was sent before `latest` (time and end of a segment) and is at least `age` old.
-    pub(crate) fn mark_older(&mut self, latest: (Time, u64), age: Span, now: Time, una: u64) -> Detected {
-        let mut detected = Detected::default();
+    /// RFC 8985 §6.2 step 5: marks segments that were sent before `latest` (time and end of a segment) and are at least `age` old.
+    pub(crate) fn mark_lost_by_time(
+        &mut self,
+        latest: (Time, u64),
+        age: Span,
+        now: Time,
+        una: u64,
+    ) -> RackDetection {
+        let mut detected = RackDetection::default();
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             if (segment.sent_at, segment.end) >= latest {
-                if !segment.is(AMBIGUOUS) {
-                    // Sent once, so everything behind it was sent later still.
+                if !segment.has_state(AMBIGUOUS) {
+                    // It was sent once, so everything behind it was sent later.
                     break;
                 }
                 continue;
             }
-            if segment.is(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
+            if segment.has_state(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
                 continue;
             }
             let due = segment.sent_at.saturating_add(age);
@@ -369,24 +381,24 @@ impl Scoreboard {
                 detected.wait = detected.wait.max(Some(due.saturating_since(now)));
             } else {
                 detected.loss = true;
-                detected.retransmission |= segment.is(RETRANSMITTED);
-                self.requeue(index, una);
+                detected.retransmission |= segment.has_state(RETRANSMITTED);
+                self.mark_for_retransmission(index, una);
             }
         }
         detected
     }
 
-    /// The number of segments at the head of the queue that have at least `dup_thresh` sacked ones above them.
-    fn overtaken(&self, dup_thresh: u32) -> usize {
+    /// Number of segments at the head of the queue with at least `dup_thresh` sacked segments above them.
+    fn count_overtaken_segments(&self, dup_thresh: u32) -> usize {
         let mut missing = dup_thresh.max(1);
         let mut index = if self.sacked == 0 {
             0
         } else {
-            (self.position(self.high_sacked - 1) + 1).min(self.queue.len())
+            (self.segment_index_above(self.high_sacked - 1) + 1).min(self.queue.len())
         };
         while index > 0 {
             index -= 1;
-            if self.queue[index].is(SACKED) {
+            if self.queue[index].has_state(SACKED) {
                 missing -= 1;
                 if missing == 0 {
                     return index;
@@ -396,46 +408,45 @@ impl Scoreboard {
         0
     }
 
-    /// RFC 6675 `IsLost(HighACK + 1)`, unless it has been sent again already.
+    /// RFC 6675 `IsLost(HighACK + 1)`, unless it has already been retransmitted.
     pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
-        self.queue.front().is_some_and(|head| !head.is(SACKED | RETRANSMITTED))
-            && self.overtaken(dup_thresh) > 0
+        self.queue.front().is_some_and(|head| !head.has_state(SACKED | RETRANSMITTED))
+            && self.count_overtaken_segments(dup_thresh) > 0
     }
 
-    /// Marks every segment that is lost by now.
+    /// Marks every segment that counts as lost now.
     pub(crate) fn mark_lost(&mut self, dup_thresh: u32, una: u64) {
-        let overtaken = self.overtaken(dup_thresh);
+        let overtaken = self.count_overtaken_segments(dup_thresh);
         if overtaken == 0 {
             return;
         }
-        let first = self.position(self.judged);
+        let first = self.segment_index_above(self.judged);
         for index in first..overtaken {
-            if !self.queue[index].is(SACKED | LOST) {
-                self.mark(index, una);
+            if !self.queue[index].has_state(SACKED | LOST) {
+                self.mark_segment_lost(index, una);
             }
         }
         self.judged = self.judged.max(self.queue[overtaken - 1].end);
     }
 
-    /// Marks the first segment as lost, so that it is sent (again).
+    /// Marks the first segment as lost, so that it is retransmitted.
     pub(crate) fn mark_head_lost(&mut self, una: u64) {
-        if self.queue.front().is_some_and(|head| !head.is(SACKED)) {
-            self.requeue(0, una);
+        if self.queue.front().is_some_and(|head| !head.has_state(SACKED)) {
+            self.mark_for_retransmission(0, una);
         }
     }
 
-    /// After a timeout: whatever is not SACKED is lost, its retransmissions too (RFC 6675 §5.1). If the first segment
-    /// is SACKED the receiver has thrown it away, and its reports count no more (RFC 2018 §8). Behind the first,
-    /// what was sent after `recent` stays.
+    /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the
+    /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
-        if self.queue.front().is_some_and(|head| head.is(SACKED)) {
+        if self.queue.front().is_some_and(|head| head.has_state(SACKED)) {
             self.forget_sacked(una);
         }
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             let spared = index > 0 && recent.is_some_and(|recent| segment.sent_at > recent);
-            if !segment.is(SACKED) && !spared {
-                self.requeue(index, una);
+            if !segment.has_state(SACKED) && !spared {
+                self.mark_for_retransmission(index, una);
             }
         }
         self.judged = self.judged.max(self.queue.back().map_or(0, |last| last.end));
@@ -444,47 +455,46 @@ impl Scoreboard {
     fn forget_sacked(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.is(SACKED) {
-                let len = segment.end - self.start(index, una);
-                self.restate(index, segment.state & AMBIGUOUS, len);
+            if segment.has_state(SACKED) {
+                let len = segment.end - self.segment_start(index, una);
+                self.set_segment_state(index, segment.state & AMBIGUOUS, len);
             }
         }
         self.high_sacked = una;
         self.seen = None;
     }
 
-    /// A timeout was spurious: what it marked is in the network.
+    /// Removes the loss marks of a spurious timeout.
     pub(crate) fn unmark_lost(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.is(LOST) {
-                let len = segment.end - self.start(index, una);
-                self.restate(index, segment.state & !LOST, len);
+            if segment.has_state(LOST) {
+                let len = segment.end - self.segment_start(index, una);
+                self.set_segment_state(index, segment.state & !LOST, len);
             }
         }
     }
 
-    /// Adds the mark "lost" and keeps that it was sent again, if it was. These marks come in ascending order, so
-    /// `high_rxt` lies below.
-    fn mark(&mut self, index: usize, una: u64) {
+    /// Adds the mark "lost" and keeps the mark "retransmitted". Segments are marked in ascending order, so `high_rxt` lies below.
+    fn mark_segment_lost(&mut self, index: usize, una: u64) {
         let segment = self.queue[index];
-        self.restate(index, segment.state | LOST, segment.end - self.start(index, una));
+        self.set_segment_state(index, segment.state | LOST, segment.end - self.segment_start(index, una));
     }
 
-    /// Marks as lost and as not sent again.
-    fn requeue(&mut self, index: usize, una: u64) {
-        let start = self.start(index, una);
+    /// Marks a segment as lost and not retransmitted.
+    fn mark_for_retransmission(&mut self, index: usize, una: u64) {
+        let start = self.segment_start(index, una);
         let segment = self.queue[index];
-        self.restate(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
+        self.set_segment_state(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
         self.high_rxt = self.high_rxt.min(start);
     }
 
-    /// The first lost segment that has not been sent again: RFC 6675 `NextSeg` rule 1.
+    /// The first lost segment that has not been retransmitted: RFC 6675 `NextSeg` rule 1.
     pub(crate) fn next_lost(&mut self, una: u64) -> Option<Retransmission> {
         if self.lost == 0 {
             return None;
         }
-        let first = self.position(self.high_rxt);
+        let first = self.segment_index_above(self.high_rxt);
         let index = (first..self.queue.len())
             .find(|&i| self.queue[i].state & (SACKED | LOST | RETRANSMITTED) == LOST)?;
         let found = self.retransmission(index, una);
@@ -492,57 +502,56 @@ impl Scoreboard {
         Some(found)
     }
 
-    /// The first segment below the highest sacked one that is neither sacked nor sent again: rule 3, for when there
-    /// is no new data to send.
+    /// The first segment below the highest sacked one that is neither sacked nor retransmitted: rule 3, used if there is no new data to send.
     pub(crate) fn next_hole(&self, una: u64) -> Option<Retransmission> {
         if self.sacked == 0 {
             return None;
         }
-        let end = self.position(self.high_sacked - 1);
-        let first = self.position(self.judged).min(end);
-        let index = (first..end).find(|&i| !self.queue[i].is(SACKED | LOST | RETRANSMITTED))?;
+        let end = self.segment_index_above(self.high_sacked - 1);
+        let first = self.segment_index_above(self.judged).min(end);
+        let index = (first..end).find(|&i| !self.queue[i].has_state(SACKED | LOST | RETRANSMITTED))?;
         Some(self.retransmission(index, una))
     }
 
-    /// The last segment, if it is neither sacked nor sent again: rule 4, the rescue.
+    /// The last segment, if it is neither sacked nor retransmitted: rule 4, the rescue retransmission.
     pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
-        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].is(SACKED))?;
-        (!self.queue[index].is(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
+        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_state(SACKED))?;
+        (!self.queue[index].has_state(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
     }
 
-    /// The last segment, unless it is sacked: what a tail loss probe repeats.
-    pub(crate) fn last(&self, una: u64) -> Option<Retransmission> {
+    /// The last segment, unless it is sacked: a tail loss probe retransmits it.
+    pub(crate) fn last_unsacked_segment(&self, una: u64) -> Option<Retransmission> {
         let index = self.queue.len().checked_sub(1)?;
-        (!self.queue[index].is(SACKED)).then(|| self.retransmission(index, una))
+        (!self.queue[index].has_state(SACKED)).then(|| self.retransmission(index, una))
     }
 
-    /// Notes that `what` was sent again as a probe, which does not count as in the network (as Linux).
-    pub(crate) fn probed(&mut self, what: Retransmission, now: Time) {
+    /// Records that `what` was retransmitted as a probe, which does not count as in the network (as Linux).
+    pub(crate) fn record_probe(&mut self, what: Retransmission, now: Time) {
         self.queue[what.index].state |= AMBIGUOUS;
         self.queue[what.index].sent_at = now;
     }
 
     fn retransmission(&self, index: usize, una: u64) -> Retransmission {
-        let offset = self.start(index, una);
+        let offset = self.segment_start(index, una);
         Retransmission { index, offset, len: (self.queue[index].end - offset) as u32 }
     }
 
-    /// Notes that `what` was sent again. Nothing may have changed since it was chosen.
-    pub(crate) fn retransmitted(&mut self, what: Retransmission, now: Time) {
+    /// Records the retransmission of `what`. The scoreboard must not have changed since it was chosen.
+    pub(crate) fn record_retransmission(&mut self, what: Retransmission, now: Time) {
         let state = self.queue[what.index].state | RETRANSMITTED | AMBIGUOUS;
-        self.restate(what.index, state, u64::from(what.len));
+        self.set_segment_state(what.index, state, u64::from(what.len));
         self.queue[what.index].sent_at = now;
     }
 
-    /// Notes that the SYN, alone in the queue, was sent again.
-    pub(crate) fn syn_retransmitted(&mut self) {
+    /// Records the retransmission of the SYN, the only segment in the queue.
+    pub(crate) fn record_syn_retransmission(&mut self) {
         if let Some(syn) = self.queue.front_mut() {
             syn.state |= AMBIGUOUS;
         }
     }
 
-    /// Gives the memory back; nothing may be in flight.
-    pub(crate) fn release(&mut self) {
+    /// Frees the memory; nothing may be in flight.
+    pub(crate) fn release_memory(&mut self) {
         debug_assert!(self.queue.is_empty() && self.sacked == 0 && self.lost == 0 && self.doubled == 0);
         self.queue = VecDeque::new();
         self.seen = None;
@@ -550,17 +559,17 @@ impl Scoreboard {
 
     /// Bytes of heap in use.
     #[cfg(test)]
-    pub(crate) fn heap(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.queue.capacity() * size_of::<SentSegment>()
             + self.seen.as_ref().map_or(0, |_| size_of::<SackBlocks>())
     }
 
-    /// Whether the counts agree with the records: for tests, in time linear in the flight.
+    /// Whether the sums agree with the records, for tests; takes time linear in the flight.
     pub(crate) fn is_consistent(&self, una: u64, nxt: u64) -> bool {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);
         for segment in &self.queue {
-            let len = self.weigh(segment.end - start);
+            let len = self.window_weight(segment.end - start);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
                 LOST => lost += len as u32,
                 RETRANSMITTED => doubled += len as u32,

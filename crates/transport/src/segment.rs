@@ -1,4 +1,4 @@
-//! A TCP segment: the header fields by their RFC 9293 names. Data are counted, never stored.
+//! TCP segments, with header fields by their RFC 9293 names. Payload is counted, never stored.
 
 use pauseframe_units::{Span, Time};
 
@@ -19,58 +19,58 @@ pub enum Ecn {
 
 /// The control bits (RFC 9293 §3.1, RFC 3168 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Flags(pub u8);
+pub struct TcpFlags(pub u8);
 
-impl Flags {
+impl TcpFlags {
     /// No more data from the sender.
-    pub const FIN: Flags = Flags(0x01);
+    pub const FIN: TcpFlags = TcpFlags(0x01);
     /// Synchronise sequence numbers.
-    pub const SYN: Flags = Flags(0x02);
+    pub const SYN: TcpFlags = TcpFlags(0x02);
     /// Reset the connection.
-    pub const RST: Flags = Flags(0x04);
+    pub const RST: TcpFlags = TcpFlags(0x04);
     /// Push.
-    pub const PSH: Flags = Flags(0x08);
+    pub const PSH: TcpFlags = TcpFlags(0x08);
     /// The acknowledgment field is significant.
-    pub const ACK: Flags = Flags(0x10);
+    pub const ACK: TcpFlags = TcpFlags(0x10);
     /// ECN echo.
-    pub const ECE: Flags = Flags(0x40);
+    pub const ECE: TcpFlags = TcpFlags(0x40);
     /// Congestion window reduced.
-    pub const CWR: Flags = Flags(0x80);
+    pub const CWR: TcpFlags = TcpFlags(0x80);
 
-    /// Those that mark the beginning or the end of a connection.
-    pub(crate) const CONTROL: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
+    /// Flags of the beginning or the end of a connection.
+    pub(crate) const CONTROL_FLAGS: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0);
 
     /// Whether every bit of `other` is set.
     #[inline]
-    pub fn has(self, other: Flags) -> bool {
+    pub fn has(self, other: TcpFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These bits less those of `other`.
+    /// These bits without those of `other`.
     #[inline]
     #[must_use]
-    pub fn without(self, other: Flags) -> Flags {
-        Flags(self.0 & !other.0)
+    pub fn without(self, other: TcpFlags) -> TcpFlags {
+        TcpFlags(self.0 & !other.0)
     }
 
     /// These bits and those of `other`.
     #[inline]
     #[must_use]
-    pub fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
+    pub fn with(self, other: TcpFlags) -> TcpFlags {
+        TcpFlags(self.0 | other.0)
     }
 }
 
-impl std::fmt::Debug for Flags {
+impl std::fmt::Debug for TcpFlags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names = [
-            (Flags::FIN, "FIN"),
-            (Flags::SYN, "SYN"),
-            (Flags::RST, "RST"),
-            (Flags::PSH, "PSH"),
-            (Flags::ACK, "ACK"),
-            (Flags::ECE, "ECE"),
-            (Flags::CWR, "CWR"),
+            (TcpFlags::FIN, "FIN"),
+            (TcpFlags::SYN, "SYN"),
+            (TcpFlags::RST, "RST"),
+            (TcpFlags::PSH, "PSH"),
+            (TcpFlags::ACK, "ACK"),
+            (TcpFlags::ECE, "ECE"),
+            (TcpFlags::CWR, "CWR"),
         ];
         let set: Vec<&str> =
             names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect();
@@ -87,7 +87,7 @@ pub struct SackBlocks {
     pub blocks: [(u32, u32); 4],
 }
 
-/// What a SYN offers (RFC 9293 §3.7.1, RFC 7323, RFC 2018).
+/// The options of a SYN (RFC 9293 §3.7.1, RFC 7323, RFC 2018).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynOptions {
     /// Largest segment that the sender of this SYN accepts.
@@ -100,9 +100,9 @@ pub struct SynOptions {
     pub window_scale: u8,
 }
 
-/// The options that vary from segment to segment.
+/// Options that vary between segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Options {
+pub enum TcpOptions {
     /// None, or timestamps alone.
     #[default]
     None,
@@ -114,7 +114,7 @@ pub enum Options {
 
 /// The timestamps of a segment (RFC 7323 §3) in milliseconds, as Linux and FreeBSD count; 0: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stamps {
+pub struct Timestamps {
     /// `TSval`: the sender's clock.
     pub value: u32,
     /// `TSecr`: the peer's clock as the sender has last seen it.
@@ -122,7 +122,7 @@ pub struct Stamps {
 }
 
 /// The clock of the timestamps, in milliseconds; never 0.
-pub(crate) fn clock(now: Time) -> u32 {
+pub(crate) fn timestamp_clock(now: Time) -> u32 {
     ((now.0 / Span::from_ms(1).0) as u32).wrapping_add(1).max(1)
 }
 
@@ -138,11 +138,11 @@ pub struct Segment {
     /// Receive window in bytes (the scale is already applied).
     pub window: u32,
     /// Control bits.
-    pub flags: Flags,
+    pub flags: TcpFlags,
     /// Variable options.
-    pub options: Options,
+    pub options: TcpOptions,
     /// Timestamps, if the connection uses them.
-    pub stamps: Stamps,
+    pub stamps: Timestamps,
 }
 
 impl Segment {
@@ -151,14 +151,14 @@ impl Segment {
     pub fn header_len(&self, timestamps: bool) -> u32 {
         let stamp = if timestamps { 12 } else { 0 };
         20 + match self.options {
-            Options::None => stamp,
+            TcpOptions::None => stamp,
             // MSS 4, SACK permitted 2, window scale 3, timestamps 10; padded.
-            Options::Syn(syn) => {
+            TcpOptions::Syn(syn) => {
                 let used = 4 + 3 + if syn.sack { 2 } else { 0 } + if syn.timestamps { 10 } else { 0 };
                 (used + 3) & !3
             }
             // Two bytes of padding, kind, length, and eight a block (RFC 2018 §3).
-            Options::Sack(sack) => stamp + 4 + 8 * u32::from(sack.count),
+            TcpOptions::Sack(sack) => stamp + 4 + 8 * u32::from(sack.count),
         }
     }
 }

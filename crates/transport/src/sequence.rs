@@ -1,4 +1,4 @@
-//! Sequence numbers (RFC 9293 §3.4): 32 bits that wrap on the wire, 64-bit byte offsets inside.
+//! Sequence numbers (RFC 9293 §3.4): 32 bits with wrap-around on the wire, 64-bit byte offsets internally.
 
 /// The numbering of one direction of a connection. Offset 0 is the first byte of data; the SYN stands one
 /// before it.
@@ -18,21 +18,21 @@ impl SequenceSpace {
         self.first.wrapping_sub(1)
     }
 
-    /// The numbering after a FIN, which takes one number: what is counted from now on stands one further.
+    /// The numbering after a FIN, which takes one sequence number.
     pub(crate) fn after_fin(self) -> SequenceSpace {
         SequenceSpace { first: self.first.wrapping_add(1) }
     }
 
     /// The number on the wire of the byte at `offset`.
     #[inline]
-    pub(crate) fn wire(self, offset: u64) -> u32 {
+    pub(crate) fn wire_sequence_number(self, offset: u64) -> u32 {
         self.first.wrapping_add(offset as u32)
     }
 
-    /// How far `wire` lies ahead of (or, if negative, behind) `offset`, taking the nearer way round.
+    /// Distance of `wire` from `offset`, positive if ahead, by the shorter direction around the number space.
     #[inline]
     pub(crate) fn distance(self, wire: u32, offset: u64) -> i32 {
-        wire.wrapping_sub(self.wire(offset)) as i32
+        wire.wrapping_sub(self.wire_sequence_number(offset)) as i32
     }
 }
 
@@ -44,10 +44,10 @@ mod tests {
     fn numbers_wrap_and_distances_do_not() {
         let space = SequenceSpace::after_syn(u32::MAX - 10);
         assert_eq!(space.iss(), u32::MAX - 10);
-        assert_eq!(space.wire(0), u32::MAX - 9);
-        assert_eq!(space.wire(10), 0);
-        assert_eq!(space.wire((1 << 33) + 10), 0);
+        assert_eq!(space.wire_sequence_number(0), u32::MAX - 9);
+        assert_eq!(space.wire_sequence_number(10), 0);
+        assert_eq!(space.wire_sequence_number((1 << 33) + 10), 0);
         assert_eq!(space.distance(5, 0), 15);
-        assert_eq!(space.distance(space.wire(3), 7), -4);
+        assert_eq!(space.distance(space.wire_sequence_number(3), 7), -4);
     }
 }

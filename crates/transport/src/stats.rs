@@ -1,8 +1,8 @@
-//! What a connection counts for the results.
+//! Counters of a connection for the results.
 
 /// Counters of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
+pub struct ConnectionStats {
     /// Data segments with CE that arrived.
     pub ce_received: u64,
     /// Segments sent again, SYNs included.

@@ -1,51 +1,54 @@
 //! Segmentation offload at the sender (TSO): the stack sends super-packets, up to 64 KB at a time, which the NIC cuts into frames.
 //!
-//! What offload changes is when segments leave, and with whom: a flow waits until a super-packet is worth it
-//! (`tcp_tso_should_defer`), sends half a window at most in one (`tcp_cwnd_test`) and about a millisecond of its rate
-//! (`tcp_tso_autosize`), and its segments meet the network back to back. All as in Linux 6.1. A super-packet never spans two of the
-//! buffers that the application's writes have filled (`sk_buff`s of the write queue). Of its frames only the first has CWR and only the last PSH and FIN
-//! (`tcp_gso_segment`). The last of several has PSH whether or not the application pushed (`__tcp_transmit_skb`: GRO need not wait for more), so the
-//! receiver acknowledges every super-packet at once. They leave at one moment, so an ACK of a part of them gives the RTT of
-//! the whole; the NIC sends them at its line rate. Retransmissions need nothing of this: what may be sent again at one moment is sent at one moment.
+//! Offload changes when segments leave: a flow waits until a super-packet is large enough (`tcp_tso_should_defer`), sends half a window at most in
+//! one (`tcp_cwnd_test`) and about a millisecond of its rate (`tcp_tso_autosize`), and its segments meet the network back to back. All as in Linux
+//! 6.1. A super-packet never spans two of the buffers that the application's writes have filled (`sk_buff`s of the write queue). Of its frames only
+//! the first has CWR and only the last PSH and FIN (`tcp_gso_segment`). The last of several has PSH whether or not the application pushed
+//! (`__tcp_transmit_skb`: GRO need not wait for more), so the receiver acknowledges every super-packet at once. All frames of a super-packet have the
+//! same send time, so an ACK of a part gives the RTT of the whole; the NIC sends them at line rate. Retransmissions need no super-packets, because
+//! all eligible segments are sent at the same time anyway.
 
-use crate::config::Config;
+use crate::config::TcpConfig;
 use crate::small_queue::PACING_SHIFT;
 use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
 
 /// `tcp_min_tso_segs`.
-const LEAST_SEGMENTS: u64 = 2;
-/// `tcp_tso_rtt_log`: ... and more where the round trip is short.
-const RTT_LOG: u32 = 9;
+const MIN_TSO_SEGMENTS: u64 = 2;
+/// `tcp_tso_rtt_log`: larger super-packets for short round trips.
+const TSO_RTT_LOG: u32 = 9;
 
 /// The state of offload at a sender. Offsets and sizes in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct SuperPackets {
-    /// The largest (`sk_gso_max_size`).
+    /// Largest super-packet (`sk_gso_max_size`).
     max: u64,
-    /// End of the first `sk_buff` that waits, and of all that was written when this was looked at last. Those behind it are full.
+    /// End of the first waiting `sk_buff`; later ones except the last are full.
     first_end: u64,
+    /// End of all data written at the last update.
     written: u64,
-    /// Those in flight (`tcp_rtx_queue`).
-    sent: VecDeque<Sent>,
-    /// The one that leaves now ends here, with PSH because it is larger than a segment, and began to leave then.
+    /// Super-packets in flight (`tcp_rtx_queue`).
+    sent: VecDeque<SentSuperPacket>,
+    /// End of the super-packet that is being sent.
     pub(crate) leaving: u64,
+    /// Its last frame has PSH, because it is larger than a segment.
     pushed: bool,
+    /// When it started to leave.
     pub(crate) began: Time,
     /// The largest window that the peer has announced (`max_window`).
     max_window: u64,
 }
 
-/// A super-packet in flight: where it ends, and whether its last frame has PSH because it was larger than a segment.
+/// A super-packet in flight: its end, and whether its last frame has PSH because it was larger than a segment.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSuperPacket {
     end: u64,
     pushed: bool,
 }
 
 impl SuperPackets {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &Config) -> Option<Box<SuperPackets>> {
+    pub(crate) fn new(config: &TcpConfig) -> Option<Box<SuperPackets>> {
         (config.offload.tso > 0).then(|| {
             Box::new(SuperPackets {
                 max: u64::from(config.offload.tso),
@@ -60,27 +63,33 @@ impl SuperPackets {
         })
     }
 
-    /// `tcp_xmit_size_goal`: what a write fills before it begins another, in whole segments, at most half of the peer's window.
-    fn goal(&self, mss: u64) -> u64 {
+    /// `tcp_xmit_size_goal`: size to which a write fills an `sk_buff`, in whole segments, at most half of the peer's window.
+    fn write_size_goal(&self, mss: u64) -> u64 {
         let bound = if self.max_window > 536 { self.max_window / 2 } else { u64::MAX };
         (self.max.min(bound) / mss).max(1) * mss
     }
 
-    /// What has not left by `snd_nxt` stays.
-    pub(crate) fn end(&mut self, snd_nxt: u64) {
+    /// Ends the current super-packet at `snd_nxt`; the rest remains unsent.
+    pub(crate) fn truncate_leaving(&mut self, snd_nxt: u64) {
         self.leaving = self.leaving.min(snd_nxt);
     }
 
-    /// The next one leaves at `now`, up to `end`; `pushed`: its last frame has PSH.
-    pub(crate) fn begin(&mut self, end: u64, pushed: bool, now: Time) {
+    /// Starts a super-packet at `now` that ends at `end`. `pushed`: its last frame has PSH.
+    pub(crate) fn begin_super_packet(&mut self, end: u64, pushed: bool, now: Time) {
         (self.leaving, self.pushed, self.began) = (end, pushed, now);
     }
 
-    /// The `sk_buff`s that wait: where the first ends, and what the last holds of a full one; brought up to date with what
-    /// was written, up to `end`. A write goes into the last one first, then into new ones. `window`: the peer's.
-    pub(crate) fn survey(&mut self, snd_nxt: u64, end: u64, mss: u64, window: u64) -> Waiting {
+    /// Updates and returns the waiting `sk_buff`s after writes up to `end`. A write fills the last one first, then new ones. `window`: the peer's
+    /// window.
+    pub(crate) fn update_waiting_buffers(
+        &mut self,
+        snd_nxt: u64,
+        end: u64,
+        mss: u64,
+        window: u64,
+    ) -> WaitingBuffers {
         self.max_window = self.max_window.max(window);
-        let goal = self.goal(mss);
+        let goal = self.write_size_goal(mss);
         if self.first_end <= snd_nxt {
             self.first_end = snd_nxt.saturating_add(goal).min(end);
         } else if self.first_end >= self.written {
@@ -89,11 +98,11 @@ impl SuperPackets {
         }
         self.first_end = self.first_end.min(end.max(snd_nxt));
         self.written = end;
-        Waiting { first_end: self.first_end, end, goal }
+        WaitingBuffers { first_end: self.first_end, end, goal }
     }
 
-    /// How many are in flight.
-    pub(crate) fn in_flight(&mut self, snd_una: u64) -> u64 {
+    /// Number of super-packets in flight.
+    pub(crate) fn count_in_flight(&mut self, snd_una: u64) -> u64 {
         while self.sent.front().is_some_and(|sent| sent.end <= snd_una) {
             self.sent.pop_front();
         }
@@ -105,50 +114,49 @@ impl SuperPackets {
         self.sent.iter().rev().nth(1).is_none_or(|sent| sent.end <= snd_una)
     }
 
-    /// New data went out: with its last frame a super-packet is in flight.
+    /// Records sent data: a super-packet is in flight once its last frame has been sent.
     pub(crate) fn note_sent(&mut self, snd_nxt: u64) {
         if self.leaving <= snd_nxt {
-            self.sent.push_back(Sent { end: snd_nxt, pushed: self.pushed });
+            self.sent.push_back(SentSuperPacket { end: snd_nxt, pushed: self.pushed });
         }
     }
 
-    /// Whether the frame that ends with the byte before `end` is the last of several, which has PSH, also when it is sent again.
+    /// Whether the frame that ends before `end` is the last of several and so has PSH, also when retransmitted.
     pub(crate) fn has_push(&self, end: u64) -> bool {
         self.sent.iter().rev().any(|sent| sent.end == end && sent.pushed)
     }
 
-    /// `tcp_tso_autosize`, segments: what the flow sends in a millisecond, more where the round trip is short. `rate`: bytes a
-    /// second; `None`: as many as there may be.
-    pub(crate) fn most_segments(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
+    /// `tcp_tso_autosize` in segments: the data of one millisecond, more for short round trips. `rate`: bytes per second; `None`: the maximum.
+    pub(crate) fn max_segments(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
         let mut bytes = self.max;
         if let Some(rate) = rate {
-            let rounds = (least_rtt.0 / Span::from_us(1).0) >> RTT_LOG;
+            let rounds = (least_rtt.0 / Span::from_us(1).0) >> TSO_RTT_LOG;
             let near = least_rtt > Span::ZERO && rounds < 32;
             bytes = (rate >> PACING_SHIFT) + if near { self.max >> rounds } else { 0 };
         }
-        (bytes.min(self.max) / mss).max(LEAST_SEGMENTS)
+        (bytes.min(self.max) / mss).max(MIN_TSO_SEGMENTS)
     }
 }
 
-/// The `sk_buff`s that wait: where the first ends, where the last does, and what a full one holds.
+/// The waiting `sk_buff`s: end of the first, end of the last, and size of a full one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingBuffers {
     pub(crate) first_end: u64,
     pub(crate) end: u64,
     pub(crate) goal: u64,
 }
 
-impl Waiting {
-    /// Bytes in the last.
-    pub(crate) fn last(self, snd_nxt: u64) -> u64 {
+impl WaitingBuffers {
+    /// Bytes in the last `sk_buff`.
+    pub(crate) fn last_buffer_bytes(self, snd_nxt: u64) -> u64 {
         match self.end.saturating_sub(self.first_end) {
             0 => self.end.saturating_sub(snd_nxt),
             behind => (behind - 1) % self.goal + 1,
         }
     }
 
-    /// How many they are.
-    pub(crate) fn count(self, snd_nxt: u64) -> u64 {
+    /// Number of waiting `sk_buff`s.
+    pub(crate) fn buffer_count(self, snd_nxt: u64) -> u64 {
         if self.end > snd_nxt { 1 + self.end.saturating_sub(self.first_end).div_ceil(self.goal) } else { 0 }
     }
 }

@@ -1,29 +1,29 @@
-//! What the application writes, and where it pushes: Linux's send buffer and Nagle's algorithm.
+//! Writes of the application and PSH: Linux's send buffer and Nagle's algorithm.
 //!
-//! The buffer holds what was written and is not acknowledged, each segment with its overhead (`sk_wmem_queued`). An application that
-//! has more to write fills it, waits until a third is free (`sk_stream_write_space`), and fills it again. Whenever it waits,
-//! and when it is done, the last segment that is still there unsent gets PSH (`tcp_push`); so does one that lies half of the peer's largest window
-//! behind the last PSH (`forced_push`). The receiver acknowledges pushed data at once, which is why the kernel's flows do not march in step.
-//! The buffer grows with the window while it is the buffer that holds the flow back (`tcp_should_expand_sndbuf`). All as in Linux
-//! 6.1, one call of `send` being one `write`. Left out: `tcp_notsent_lowat`, memory pressure, automatic corking.
+//! The buffer holds written, unacknowledged data, each segment with its overhead (`sk_wmem_queued`). An application with more data fills it, waits
+//! until a third is free (`sk_stream_write_space`), and fills it again. Whenever the application waits or has finished, the last unsent segment gets
+//! PSH (`tcp_push`); so does a segment half of the peer's largest window after the last PSH (`forced_push`). The receiver acknowledges pushed data at
+//! once, which keeps flows of the kernel from synchronising. The buffer grows with the window while the buffer limits the flow
+//! (`tcp_should_expand_sndbuf`). All as in Linux 6.1, one call of `send` being one `write`. Left out: `tcp_notsent_lowat`, memory pressure, automatic
+//! corking.
 
-use crate::config::{Config, SendBuffer, SmallSegments};
+use crate::config::{SendBuffer, SmallSegments, TcpConfig};
 use crate::mechanisms::Mechanism;
 use std::collections::VecDeque;
 
-/// `SKB_TRUESIZE(MAX_TCP_HEADER)`: what a segment takes beside its data. 21 segments of 1448 bytes fill 46,080 bytes.
+/// `SKB_TRUESIZE(MAX_TCP_HEADER)`: overhead of a segment. 21 segments of 1448 bytes fill 46,080 bytes.
 pub(crate) const SKB_OVERHEAD: u64 = 192 + 576;
 /// `tcp_sndbuf_expand`: headers and `skb_shared_info` in the power of two that `kmalloc` gives, and the `sk_buff`.
-const HEADERS: u64 = 192 + 320;
-const SK_BUFF: u64 = 256;
-/// An option that takes its place in every segment: the timestamps.
-const TIMESTAMPS: u64 = 12;
+const SKB_HEADER_BYTES: u64 = 192 + 320;
+const SK_BUFF_BYTES: u64 = 256;
+/// Size of the timestamps option in every segment.
+const TIMESTAMPS_OPTION_BYTES: u64 = 12;
 /// `TCP_INIT_CWND`.
-const LEAST_SEGMENTS: u64 = 10;
+const MIN_BUFFER_SEGMENTS: u64 = 10;
 
-/// What a socket holds when the application writes: the end of its data and what its buffer is charged for them, what is in the last
-/// segment (or buffer of segments) and in a full one, and the peer's window. Bytes.
-pub(crate) struct Buffered {
+/// State of a socket at a write: end of its data, charged buffer bytes, bytes in the last segment (or buffer of segments) and in a full one, and the
+/// peer's window. In bytes.
+pub(crate) struct SendBufferSnapshot {
     pub(crate) end: u64,
     pub(crate) queued: u64,
     pub(crate) last: u64,
@@ -35,21 +35,22 @@ pub(crate) struct Buffered {
 
 /// The socket's side of writing.
 #[derive(Clone, Debug)]
-pub(crate) struct Writer {
+pub(crate) struct SocketWriter {
     /// `sk_sndbuf`; 0: the connection is not established yet.
     size: u64,
     max: u64,
-    /// What the application wants to write and there is no room for.
+    /// Bytes that the application wants to write but that do not fit.
     pub(crate) waiting: u64,
-    /// It waits for room (`SOCK_NOSPACE`), which there may be once the buffer holds no more than `room_at` bytes of data.
+    /// The application waits for room (`SOCK_NOSPACE`), at the earliest until the buffer holds at most `room_at` bytes of data.
     pub(crate) full: bool,
     pub(crate) room_at: u64,
     /// The largest window that the peer has announced, as far as the writer has seen.
     max_window: u64,
-    /// End of what was last marked (`pushed_seq`).
+    /// End of the data last marked with PSH (`pushed_seq`).
     pushed: u64,
-    /// Ends of segments with PSH that are not acknowledged, and the first of those that were not sent; `u64::MAX`: none.
+    /// Ends of unacknowledged segments with PSH.
     marks: VecDeque<u64>,
+    /// The first PSH mark that was not sent; `u64::MAX`: none.
     due: u64,
     /// End of the last segment below full size (`snd_sml`).
     small_end: u64,
@@ -58,15 +59,15 @@ pub(crate) struct Writer {
     pushes: bool,
 }
 
-impl Writer {
+impl SocketWriter {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &Config) -> Option<Box<Writer>> {
+    pub(crate) fn new(config: &TcpConfig) -> Option<Box<SocketWriter>> {
         let (size, max) = match config.send_buffer {
             SendBuffer::Unlimited if config.small_segments == SmallSegments::AtOnce => return None,
             SendBuffer::Unlimited => (u64::MAX, u64::MAX),
             SendBuffer::Linux { initial, max } => (0, u64::from(max.max(initial))),
         };
-        Some(Box::new(Writer {
+        Some(Box::new(SocketWriter {
             size,
             max,
             waiting: 0,
@@ -78,7 +79,7 @@ impl Writer {
             due: u64::MAX,
             small_end: 0,
             small: config.small_segments,
-            pushes: config.has(Mechanism::PushOfFullBuffer),
+            pushes: config.has_mechanism(Mechanism::PushOfFullBuffer),
         }))
     }
 
@@ -87,14 +88,14 @@ impl Writer {
         queued < self.size && self.size - queued >= queued / 2
     }
 
-    /// The writer waits. In full segments the buffer holds the most data for its room, so with more than this it cannot be woken.
-    fn wait(&mut self, mss: u64) {
+    /// The application waits. Full segments have the least overhead, so with more data than `room_at` it cannot be woken.
+    fn wait_for_room(&mut self, mss: u64) {
         self.full = true;
         self.room_at = self.size / 3 * 2 / (mss + SKB_OVERHEAD) * mss + mss;
     }
 
     /// `tcp_mark_push` for the segment that ends at `end`.
-    fn mark(&mut self, end: u64, snd_una: u64) {
+    fn mark_push(&mut self, end: u64, snd_una: u64) {
         self.pushed = end;
         while self.marks.front().is_some_and(|mark| *mark <= snd_una) {
             self.marks.pop_front();
@@ -105,9 +106,9 @@ impl Writer {
         }
     }
 
-    /// New data up to `end` go out: whether a mark is among them.
+    /// Whether new data up to `end`, which are being sent, include a PSH mark.
     #[inline]
-    pub(crate) fn passes(&mut self, end: u64) -> bool {
+    pub(crate) fn take_push_mark_before(&mut self, end: u64) -> bool {
         let passes = end >= self.due;
         if passes {
             self.due = self.marks.iter().copied().find(|mark| *mark > end).unwrap_or(u64::MAX);
@@ -115,52 +116,51 @@ impl Writer {
         passes
     }
 
-    /// Whether the segment of `len` bytes at `offset`, which goes out again, has a mark.
-    pub(crate) fn has_mark(&self, offset: u64, len: u32) -> bool {
+    /// Whether the retransmitted segment of `len` bytes at `offset` has a PSH mark.
+    pub(crate) fn has_push_mark(&self, offset: u64, len: u32) -> bool {
         let end = offset + u64::from(len);
         self.marks.iter().any(|mark| (offset + 1..=end).contains(mark))
     }
 
-    /// The application writes `bytes` more than it has, of which `unsent` up to `end` have not gone out. `open`: the last segment (or
-    /// buffer of segments) has room, so more goes into it and it loses its mark.
-    pub(crate) fn want(&mut self, bytes: u64, open: bool, end: u64, unsent: u64) {
+    /// The application requests to write `bytes` more. `unsent` bytes up to `end` have not been sent. `open`: the last segment (or buffer of
+    /// segments) has room, so it is extended and loses its PSH mark.
+    pub(crate) fn request_write(&mut self, bytes: u64, open: bool, end: u64, unsent: u64) {
         self.waiting = self.waiting.saturating_add(bytes);
         if open && self.marks.back() == Some(&end) {
             self.marks.pop_back();
             self.due = self.due.min(end.saturating_sub(unsent));
-            self.passes(end - unsent);
+            self.take_push_mark_before(end - unsent);
         }
     }
 
     /// The application takes back what it could not write.
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn cancel_write(&mut self) {
         (self.waiting, self.full, self.due) = (0, false, u64::MAX);
     }
 
-    /// `tcp_init_buffer_space`: the handshake is over, and the buffer holds `size` bytes.
-    pub(crate) fn open(&mut self, size: u64) {
+    /// `tcp_init_buffer_space`: sets the buffer size after the handshake.
+    pub(crate) fn set_initial_size(&mut self, size: u64) {
         self.size = size;
     }
 
-    /// `tcp_sndbuf_expand`: twice the window of `cwnd` bytes, each segment with what it can cost at worst.
-    pub(crate) fn expand(&mut self, cwnd: u64, mss: u64) {
-        let segments = (cwnd / mss).max(LEAST_SEGMENTS);
-        let cost = (mss + TIMESTAMPS + HEADERS).next_power_of_two() + SK_BUFF;
+    /// `tcp_sndbuf_expand`: twice the window of `cwnd` bytes, with the worst-case overhead of each segment.
+    pub(crate) fn expand_buffer(&mut self, cwnd: u64, mss: u64) {
+        let segments = (cwnd / mss).max(MIN_BUFFER_SEGMENTS);
+        let cost = (mss + TIMESTAMPS_OPTION_BYTES + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
         self.size = self.size.max((2 * segments * cost).min(self.max));
         if self.full {
-            self.wait(mss);
+            self.wait_for_room(mss);
         }
     }
 
-    /// Whether there is anything to write, and where.
-    pub(crate) fn is_ready(&self) -> bool {
+    /// Whether there are data to write and room for them.
+    pub(crate) fn has_data_to_write(&self) -> bool {
         self.size > 0 && self.waiting > 0
     }
 
-    /// `tcp_sendmsg`: writes until all is in the buffer or there is no more room, segment by segment. `queued`: what it holds, with
-    /// overhead. `last` of `goal` bytes are in the last segment (or buffer of segments). Returns the new end.
-    pub(crate) fn fill(&mut self, buffer: &Buffered) -> u64 {
-        let &Buffered { mut end, mut queued, last, goal, snd_una, snd_wnd, mss } = buffer;
+    /// `tcp_sendmsg`: writes segment by segment until all data are in the buffer or it is full. Returns the new end.
+    pub(crate) fn fill_buffer(&mut self, buffer: &SendBufferSnapshot) -> u64 {
+        let &SendBufferSnapshot { mut end, mut queued, last, goal, snd_una, snd_wnd, mss } = buffer;
         self.max_window = self.max_window.max(snd_wnd);
         if self.max == u64::MAX {
             let end = end.saturating_add(std::mem::take(&mut self.waiting));
@@ -169,11 +169,11 @@ impl Writer {
         }
         let mut take = (goal - last.min(goal)) % goal;
         if last > 0 && take > 0 && self.marks.back() == Some(&end) {
-            // Its mark moves with its end (`tso_fragment` left it to what remained).
+            // Its PSH mark moves with its end (`tso_fragment` keeps it on the remaining part).
             self.marks.pop_back();
             let moved = end + take.min(self.waiting);
             self.due = if self.due == end { u64::MAX } else { self.due };
-            self.mark(moved, snd_una);
+            self.mark_push(moved, snd_una);
         }
         loop {
             take = take.min(self.waiting);
@@ -181,7 +181,7 @@ impl Writer {
             queued += take;
             self.waiting -= take;
             if take > 0 && self.waiting > 0 && end > self.pushed + self.max_window / 2 {
-                self.mark(end, snd_una);
+                self.mark_push(end, snd_una);
             }
             if self.waiting == 0 || queued >= self.size {
                 break;
@@ -190,31 +190,31 @@ impl Writer {
             queued += SKB_OVERHEAD;
         }
         if self.waiting > 0 {
-            self.wait(mss);
+            self.wait_for_room(mss);
         }
         end
     }
 
-    /// After [`Self::fill`]: `tcp_push`, when all is written or the writer waits. `whole`: everything leaves at once, so there is no
-    /// segment left to be marked.
-    pub(crate) fn push(&mut self, end: u64, snd_una: u64, whole: bool) {
+    /// `tcp_push` after [`Self::fill_buffer`], when all data are written or the application waits. `whole`: everything leaves at once, so no segment
+    /// is left to be marked.
+    pub(crate) fn push_last_segment(&mut self, end: u64, snd_una: u64, whole: bool) {
         if self.waiting == 0 || (self.pushes && !whole) {
-            self.mark(end, snd_una);
+            self.mark_push(end, snd_una);
         }
     }
 
-    /// Whether the last of the data, less than a full segment, waits for more (`tcp_nagle_test`).
-    pub(crate) fn holds_small(&self, snd_una: u64, snd_nxt: u64) -> bool {
+    /// Whether the last data, less than a full segment, are delayed (`tcp_nagle_test`).
+    pub(crate) fn delays_small_segment(&self, snd_una: u64, snd_nxt: u64) -> bool {
         match self.small {
             SmallSegments::AtOnce => false,
-            // Minshall's form: only while another small one is not acknowledged.
+            // Minshall's form: only while another small segment is unacknowledged.
             SmallSegments::Nagle => snd_una < snd_nxt && self.small_end > snd_una,
             SmallSegments::Cork => true,
         }
     }
 
-    /// Less than a full segment, up to `end`, went out.
-    pub(crate) fn note_small(&mut self, end: u64) {
+    /// Records that a segment below full size, up to `end`, was sent.
+    pub(crate) fn note_small_segment_sent(&mut self, end: u64) {
         self.small_end = end;
     }
 }

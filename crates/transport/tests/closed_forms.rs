@@ -16,7 +16,7 @@ fn is_data(sent: &Sent) -> bool {
     sent.segment.len > 0
 }
 
-fn delayed(mut config: Config) -> Config {
+fn delayed(mut config: TcpConfig) -> TcpConfig {
     config.delayed_ack = DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) };
     config
 }
@@ -25,7 +25,7 @@ fn delayed(mut config: Config) -> Config {
 /// trip after the last of them begins.
 #[test]
 fn slow_start_takes_the_round_trips_of_the_formula() {
-    for config in [config(), delayed(config()), dctcp(), Config { sack: true, ..delayed(dctcp()) }] {
+    for config in [config(), delayed(config()), dctcp(), TcpConfig { sack: true, ..delayed(dctcp()) }] {
         for (segments, rounds) in
             [(1, 1), (10, 1), (11, 2), (30, 2), (31, 3), (70, 3), (71, 4), (10 * 1023, 10)]
         {
@@ -39,7 +39,7 @@ fn slow_start_takes_the_round_trips_of_the_formula() {
 
 #[test]
 fn the_handshake_costs_one_round_trip() {
-    let mut wire = Wire::new(Config { handshake: true, ..config() }, DELAY, all);
+    let mut wire = Wire::new(TcpConfig { handshake: true, ..config() }, DELAY, all);
     wire.send(0, 31 * MSS);
     assert!(!wire.ends[0].is_established());
     assert_eq!(wire.run_until_delivered(1, 31 * MSS), us(100 + 250));
@@ -66,7 +66,7 @@ fn a_window_of_data_doubles_cwnd_and_every_window_after_it_too() {
 #[test]
 fn congestion_avoidance_adds_a_segment_each_round_trip() {
     for config in [config(), delayed(config())] {
-        let config = Config { ecn: EcnMode::Classic, ..config };
+        let config = TcpConfig { ecn: EcnMode::Classic, ..config };
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && sent.index == 35 { Fate::Mark } else { Fate::Deliver }
         });
@@ -96,7 +96,7 @@ fn congestion_avoidance_adds_a_segment_each_round_trip() {
 /// Every packet of one window marked: still one halving (RFC 3168), and one CWR.
 #[test]
 fn marks_halve_the_window_once() {
-    let config = Config { ecn: EcnMode::Classic, ..config() };
+    let config = TcpConfig { ecn: EcnMode::Classic, ..config() };
     let mut wire = Wire::new(config, DELAY, |sent| {
         if is_data(sent) && (10..30).contains(&sent.index) { Fate::Mark } else { Fate::Deliver }
     });
@@ -106,14 +106,14 @@ fn marks_halve_the_window_once() {
     assert_eq!((stats.ecn_reductions, stats.retransmits), (1, 0));
     assert_eq!(wire.ends[0].ssthresh(), 10 * MSS, "20 segments, halved");
     assert_eq!(wire.ends[1].stats().ce_received, 20);
-    let cwr = wire.log.iter().filter(|sent| sent.segment.flags.has(Flags::CWR)).count();
+    let cwr = wire.log.iter().filter(|sent| sent.segment.flags.has(TcpFlags::CWR)).count();
     assert_eq!(cwr, 1);
 }
 
 #[test]
 fn a_lost_segment_halves_the_window_and_costs_one_retransmission() {
     for sack in [false, true] {
-        let config = Config { sack, ..config() };
+        let config = TcpConfig { sack, ..config() };
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && sent.index == 10 { Fate::Drop } else { Fate::Deliver }
         });
@@ -126,7 +126,7 @@ fn a_lost_segment_halves_the_window_and_costs_one_retransmission() {
         wire.run();
         let stats = wire.ends[0].stats();
         assert_eq!((stats.retransmits, stats.fast_retransmits, stats.timeouts), (1, 1, 0));
-        assert_eq!(wire.ends[1].delivered(), 100 * MSS);
+        assert_eq!(wire.ends[1].delivered_bytes(), 100 * MSS);
     }
 }
 
@@ -134,7 +134,7 @@ fn a_lost_segment_halves_the_window_and_costs_one_retransmission() {
 #[test]
 fn several_losses_halve_once() {
     for (sack, repaired_by) in [(false, 4), (true, 2)] {
-        let config = Config { sack, ..config() };
+        let config = TcpConfig { sack, ..config() };
         let lost = [12, 15, 18, 21];
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && lost.contains(&sent.index) { Fate::Drop } else { Fate::Deliver }
@@ -145,7 +145,7 @@ fn several_losses_halve_once() {
         wire.run();
         let stats = wire.ends[0].stats();
         assert_eq!((stats.retransmits, stats.fast_retransmits, stats.timeouts), (4, 1, 0), "sack {sack}");
-        assert_eq!(wire.ends[1].delivered(), 200 * MSS);
+        assert_eq!(wire.ends[1].delivered_bytes(), 200 * MSS);
     }
 }
 
@@ -155,14 +155,14 @@ fn several_losses_halve_once() {
 fn alpha_goes_to_the_marked_fraction_geometrically() {
     for (initial, fate, target) in [(1.0, Fate::Deliver, 0.0), (0.0, Fate::Mark, 1.0)] {
         let settings = DctcpConfig { alpha_initial: initial, ..DctcpConfig::default() };
-        let config = Config { congestion_control: CongestionControlConfig::Dctcp(settings), ..dctcp() };
+        let config = TcpConfig { congestion_control: CongestionControlConfig::Dctcp(settings), ..dctcp() };
         let mut wire = Wire::new(config, DELAY, |_| fate);
         wire.send(0, u64::MAX);
         let mut distance: f64 = 15.0 / 16.0;
         for round in 1..6 {
             wire.run_until(us(100 * round + 1));
             distance *= 15.0 / 16.0;
-            let alpha = wire.ends[0].alpha().unwrap();
+            let alpha = wire.ends[0].dctcp_alpha().unwrap();
             assert!(((alpha - target).abs() - distance).abs() < 1e-12, "round {round}: {alpha}");
         }
     }
@@ -180,7 +180,7 @@ fn alpha_is_exact_one_segment_at_a_time() {
         wire.send(0, MSS);
         wire.run();
         alpha = alpha * (1.0 - 1.0 / 16.0) + if mark { 1.0 / 16.0 } else { 0.0 };
-        assert_eq!(wire.ends[0].alpha(), Some(alpha), "after segment {i}");
+        assert_eq!(wire.ends[0].dctcp_alpha(), Some(alpha), "after segment {i}");
     }
 }
 
@@ -188,20 +188,20 @@ fn alpha_is_exact_one_segment_at_a_time() {
 #[test]
 fn dctcp_cuts_by_half_of_alpha() {
     let settings = DctcpConfig { alpha_initial: 0.0, ..DctcpConfig::default() };
-    let config = Config { congestion_control: CongestionControlConfig::Dctcp(settings), ..dctcp() };
+    let config = TcpConfig { congestion_control: CongestionControlConfig::Dctcp(settings), ..dctcp() };
     let mut wire = Wire::new(config, DELAY, |sent| {
         if is_data(sent) && (10..30).contains(&sent.index) { Fate::Mark } else { Fate::Deliver }
     });
     wire.send(0, u64::MAX);
     wire.run_until(us(199));
-    assert_eq!((wire.ends[0].cwnd(), wire.ends[0].alpha()), (20 * MSS, Some(0.0)));
+    assert_eq!((wire.ends[0].cwnd(), wire.ends[0].dctcp_alpha()), (20 * MSS, Some(0.0)));
     wire.run_until(us(201));
     // The first ECE comes with alpha still 0: the window stays at 20 segments, but Cwr begins, so nothing is added
     // either. The last of its ACKs ends the window with M = 1.
     assert_eq!(wire.ends[0].stats().ecn_reductions, 1);
     assert_eq!(wire.ends[0].ssthresh(), 20 * MSS);
     assert_eq!(wire.ends[0].cwnd(), 20 * MSS);
-    assert_eq!(wire.ends[0].alpha(), Some(1.0 / 16.0));
+    assert_eq!(wire.ends[0].dctcp_alpha(), Some(1.0 / 16.0));
 }
 
 /// A single segment lost n times arrives after the initial timeout, doubled each time.
@@ -240,7 +240,7 @@ fn the_first_sample_sets_the_timeout_in_each_form() {
 fn after_a_timeout_the_window_is_one_segment_and_slow_start_goes_to_half() {
     for sack in [false, true] {
         // The whole second flight of 20 is lost.
-        let config = Config { sack, ..config() };
+        let config = TcpConfig { sack, ..config() };
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && (10..30).contains(&sent.index) { Fate::Drop } else { Fate::Deliver }
         });
@@ -260,18 +260,18 @@ fn after_a_timeout_the_window_is_one_segment_and_slow_start_goes_to_half() {
         wire.run();
         let stats = wire.ends[0].stats();
         assert_eq!((stats.timeouts, stats.retransmits), (1, 20));
-        assert_eq!(wire.ends[1].delivered(), 100 * MSS);
+        assert_eq!(wire.ends[1].delivered_bytes(), 100 * MSS);
     }
 }
 
 /// A SYN that is never answered: tries at 0, 100, 300, 700 ms; given up at 1500 ms.
 #[test]
 fn a_syn_without_answer_is_given_up() {
-    let config = Config { handshake: true, syn_retries: 3, ..config() };
+    let config = TcpConfig { handshake: true, syn_retries: 3, ..config() };
     let mut wire = Wire::new(config, DELAY, |_| Fate::Drop);
     wire.send(0, MSS);
     wire.run();
-    assert_eq!(wire.ends[0].failure(), Some(Failure::SynTimeout));
+    assert_eq!(wire.ends[0].failure(), Some(ConnectionFailure::SynTimeout));
     assert!(wire.ends[0].is_quiescent() && !wire.ends[0].is_established());
     assert_eq!(wire.now, us(1_500_000));
     let tries: Vec<Time> = wire.log.iter().map(|sent| sent.at).collect();
@@ -281,21 +281,21 @@ fn a_syn_without_answer_is_given_up() {
 
 #[test]
 fn a_syn_ack_without_answer_is_given_up_too() {
-    let config = Config { handshake: true, syn_retries: 2, ..config() };
+    let config = TcpConfig { handshake: true, syn_retries: 2, ..config() };
     let mut wire = Wire::new(config, DELAY, |sent| if sent.from == 1 { Fate::Drop } else { Fate::Deliver });
     wire.send(0, MSS);
     wire.run();
-    assert_eq!(wire.ends[1].failure(), Some(Failure::SynTimeout));
-    assert_eq!(wire.ends[0].failure(), Some(Failure::SynTimeout));
+    assert_eq!(wire.ends[1].failure(), Some(ConnectionFailure::SynTimeout));
+    assert_eq!(wire.ends[0].failure(), Some(ConnectionFailure::SynTimeout));
 }
 
 #[test]
 fn data_without_answer_are_given_up() {
-    let config = Config { retries: 3, ..config() };
+    let config = TcpConfig { retries: 3, ..config() };
     let mut wire = Wire::new(config, DELAY, |_| Fate::Drop);
     wire.send(0, MSS);
     wire.run();
-    assert_eq!(wire.ends[0].failure(), Some(Failure::DataTimeout));
+    assert_eq!(wire.ends[0].failure(), Some(ConnectionFailure::DataTimeout));
     assert_eq!(wire.now, us(1_500_000), "100 + 200 + 400 + 800 ms");
     assert_eq!(wire.ends[0].poll_transmit(wire.now), None);
     assert_eq!(wire.ends[0].deadline(), None);
@@ -345,15 +345,15 @@ fn a_window_that_is_not_used_does_not_grow() {
 
 #[test]
 fn the_receive_window_limits_the_flight_and_cwnd_with_it() {
-    let config = Config { receive_window: 8_500, ..config() };
+    let config = TcpConfig { receive_window: 8_500, ..config() };
     let mut wire = Wire::new(config, DELAY, all);
     wire.send(0, 100 * MSS);
     assert_eq!(wire.ends[0].flight_size(), 8 * MSS, "no half segment while others are in flight");
     wire.run();
-    assert_eq!(wire.ends[1].delivered(), 100 * MSS);
+    assert_eq!(wire.ends[1].delivered_bytes(), 100 * MSS);
     assert!(wire.ends[0].cwnd() <= 17 * MSS, "{}", wire.ends[0].cwnd());
     // A window of less than a segment: one piece a round trip.
-    let config = Config { receive_window: 300, ..common::config() };
+    let config = TcpConfig { receive_window: 300, ..common::config() };
     let mut wire = Wire::new(config, DELAY, all);
     wire.send(0, 3 * MSS);
     assert_eq!(wire.run_until_delivered(1, 3 * MSS), us(50 + 9 * 100));
@@ -366,7 +366,7 @@ fn stop_sending_keeps_what_was_sent() {
     wire.run_until(us(120));
     wire.ends[0].stop_sending();
     wire.run();
-    assert_eq!(wire.ends[1].delivered(), 30 * MSS);
+    assert_eq!(wire.ends[1].delivered_bytes(), 30 * MSS);
     assert!(wire.ends.iter().all(Connection::is_quiescent));
 }
 
@@ -377,7 +377,7 @@ fn both_directions_share_their_segments() {
     wire.run_until(us(60));
     wire.send(1, 500);
     wire.run_until(us(120));
-    assert_eq!((wire.ends[0].acked(), wire.ends[0].delivered()), (MSS, 500));
+    assert_eq!((wire.ends[0].acked_bytes(), wire.ends[0].delivered_bytes()), (MSS, 500));
     assert_eq!(wire.log.len(), 2, "the reply carries the ACK");
 }
 
@@ -385,7 +385,7 @@ fn both_directions_share_their_segments() {
 #[test]
 fn reordering_is_harmless_without_fast_retransmit() {
     for sack in [false, true] {
-        let config = Config { sack, fast_retransmit: false, ..config() };
+        let config = TcpConfig { sack, fast_retransmit: false, ..config() };
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && sent.index % 5 == 0 { Fate::Late(Span::from_us(30)) } else { Fate::Deliver }
         });
@@ -394,7 +394,7 @@ fn reordering_is_harmless_without_fast_retransmit() {
         let stats = wire.ends[0].stats();
         assert_eq!((stats.retransmits, stats.fast_retransmits, stats.timeouts), (0, 0, 0));
         assert_eq!(wire.ends[0].ssthresh(), u64::MAX);
-        assert_eq!(wire.ends[1].delivered(), 500 * MSS);
+        assert_eq!(wire.ends[1].delivered_bytes(), 500 * MSS);
     }
 }
 
@@ -402,7 +402,7 @@ fn reordering_is_harmless_without_fast_retransmit() {
 #[test]
 fn what_is_sacked_is_not_sent_again_after_a_timeout() {
     for (sack, retransmits) in [(true, 1), (false, 10)] {
-        let config = Config { sack, fast_retransmit: false, ..config() };
+        let config = TcpConfig { sack, fast_retransmit: false, ..config() };
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && sent.index == 0 { Fate::Drop } else { Fate::Deliver }
         });
@@ -412,7 +412,7 @@ fn what_is_sacked_is_not_sent_again_after_a_timeout() {
         assert_eq!(stats.timeouts, 1);
         // Without SACK the first retransmission fills the gap and the ACK covers all.
         assert_eq!(stats.retransmits, retransmits.min(1));
-        assert_eq!(wire.ends[1].delivered(), 10 * MSS);
+        assert_eq!(wire.ends[1].delivered_bytes(), 10 * MSS);
     }
 }
 
@@ -423,7 +423,7 @@ fn a_closed_window_is_probed() {
     sender.send(5 * MSS, Time::ZERO);
     while sender.poll_transmit(Time::ZERO).is_some() {}
     let mut now = us(100);
-    let close = |ack| Segment { ack, window: 0, flags: Flags::ACK, seq: 1, ..Segment::default() };
+    let close = |ack| Segment { ack, window: 0, flags: TcpFlags::ACK, seq: 1, ..Segment::default() };
     sender.on_segment(&close(5_001), Ecn::NotEct, now);
     sender.send(5 * MSS, now);
     assert_eq!(sender.poll_transmit(now), None);
@@ -454,7 +454,7 @@ fn a_closed_window_is_probed() {
 fn a_loss_after_a_cut_for_ece_halves_in_all() {
     let settings = DctcpConfig { alpha_initial: 0.2, ..DctcpConfig::default() };
     let config =
-        Config { congestion_control: CongestionControlConfig::Dctcp(settings), sack: true, ..dctcp() };
+        TcpConfig { congestion_control: CongestionControlConfig::Dctcp(settings), sack: true, ..dctcp() };
     let mut wire = Wire::new(config, DELAY, |sent| match (is_data(sent), sent.index) {
         (true, 10) => Fate::Mark,
         (true, 15) => Fate::Drop,
@@ -473,7 +473,7 @@ fn a_loss_after_a_cut_for_ece_halves_in_all() {
 #[test]
 fn code_points_follow_the_settings() {
     for (ect_on_syn, ect_on_ack) in [(false, false), (false, true), (true, false), (true, true)] {
-        let config = Config { handshake: true, ect_on_syn, ect_on_ack, ..dctcp() };
+        let config = TcpConfig { handshake: true, ect_on_syn, ect_on_ack, ..dctcp() };
         let mut wire = Wire::new(config, DELAY, |sent| {
             if is_data(sent) && sent.index == 8 { Fate::Drop } else { Fate::Deliver }
         });
@@ -483,7 +483,7 @@ fn code_points_follow_the_settings() {
         for sent in wire.log.iter().filter(|sent| sent.from == 0) {
             let new = is_data(sent) && sent.segment.seq >= highest;
             highest = highest.max(sent.segment.seq + sent.segment.len);
-            let is_syn = sent.segment.flags.has(Flags::SYN);
+            let is_syn = sent.segment.flags.has(TcpFlags::SYN);
             let ect = new || if is_syn { ect_on_syn } else { ect_on_ack };
             let expected = if ect { Ecn::Ect0 } else { Ecn::NotEct };
             assert_eq!(sent.codepoint, expected, "{sent:?}");
@@ -496,8 +496,8 @@ fn code_points_follow_the_settings() {
 #[test]
 fn what_one_end_lacks_is_not_used() {
     use std::sync::Arc;
-    let full = Arc::new(Config { handshake: true, sack: true, ..dctcp() });
-    let plain = Arc::new(Config { handshake: true, mss: 600, ..config() });
+    let full = Arc::new(TcpConfig { handshake: true, sack: true, ..dctcp() });
+    let plain = Arc::new(TcpConfig { handshake: true, mss: 600, ..config() });
     for (active, passive) in [(&full, &plain), (&plain, &full)] {
         let mut a = Connection::open(active.clone(), 7, 0, Time::ZERO);
         let mut b = Connection::accept(passive.clone(), 9, 0);
@@ -515,7 +515,7 @@ fn what_one_end_lacks_is_not_used() {
                 a.on_segment(&segment, codepoint, now);
             }
         }
-        assert_eq!(b.delivered(), 3000);
+        assert_eq!(b.delivered_bytes(), 3000);
     }
 }
 
@@ -525,7 +525,7 @@ fn what_one_end_lacks_is_not_used() {
 fn a_full_send_buffer_keeps_the_window() {
     let window_after = |send_buffer| {
         let recovery = RecoveryConfig { idle_restart: IdleRestart::Linux, ..RecoveryConfig::PLAIN };
-        let config = Config { recovery, send_buffer, initial_window: 2 * MSS, ..config() };
+        let config = TcpConfig { recovery, send_buffer, initial_window: 2 * MSS, ..config() };
         let mut tcp = Connection::open(std::sync::Arc::new(config), 0, 0, us(0));
         tcp.send(10_000 * MSS, us(0));
         let mut sent = 1;
@@ -538,7 +538,7 @@ fn a_full_send_buffer_keeps_the_window() {
                 grown = tcp.cwnd();
             }
             let window = if round < 4 { 1 << 20 } else { 4 * MSS as u32 };
-            let ack = Segment { seq: 1, ack: sent, window, flags: Flags::ACK, ..Segment::default() };
+            let ack = Segment { seq: 1, ack: sent, window, flags: TcpFlags::ACK, ..Segment::default() };
             tcp.on_segment(&ack, Ecn::NotEct, us(1000 * round + 500));
         }
         (grown, tcp.cwnd())

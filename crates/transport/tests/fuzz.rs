@@ -22,7 +22,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 /// Everything that the receiving half and the end of a connection can do beyond the plain: half of them plain.
-fn any_receiver() -> impl Strategy<Value = Config> {
+fn any_receiver() -> impl Strategy<Value = TcpConfig> {
     let buffer = prop_oneof![
         3 => Just(ReceiveBuffer::Fixed),
         2 => (10u32..18, 0u32..6).prop_map(|(initial, doublings)| ReceiveBuffer::Linux {
@@ -64,10 +64,10 @@ fn any_receiver() -> impl Strategy<Value = Config> {
     // Down to a segment in 8 ms, far below what the sender could do.
     let rate = prop_oneof![3 => Just(0u64), 1 => 1_000_000u64..1_000_000_000];
     (buffer, form, cache, limit, rate, any::<[bool; 2]>(), writing).prop_map(
-        |(buffer, form, cache, limit, rate, [dsack, fin], writing)| Config {
+        |(buffer, form, cache, limit, rate, [dsack, fin], writing)| TcpConfig {
             send_buffer: writing.0,
             small_segments: writing.1,
-            offload: Offload { tso: writing.2, gro: Span::from_us(writing.3) },
+            offload: OffloadConfig { tso: writing.2, gro: Span::from_us(writing.3) },
             small_queues: writing.4,
             receive_buffer: buffer,
             delayed_ack_form: form,
@@ -81,9 +81,10 @@ fn any_receiver() -> impl Strategy<Value = Config> {
     )
 }
 
-fn any_config() -> impl Strategy<Value = Config> {
+fn any_config() -> impl Strategy<Value = TcpConfig> {
     let switches = prop::array::uniform7(any::<bool>());
-    (any_plain_config(switches), any_recovery()).prop_map(|(config, recovery)| Config { recovery, ..config })
+    (any_plain_config(switches), any_recovery())
+        .prop_map(|(config, recovery)| TcpConfig { recovery, ..config })
 }
 
 /// Every switch of recovery by itself, and plain and Linux more often than chance would give them.
@@ -126,7 +127,7 @@ fn any_recovery() -> impl Strategy<Value = RecoveryConfig> {
     prop_oneof![1 => Just(RecoveryConfig::PLAIN), 1 => Just(RecoveryConfig::LINUX), 4 => any]
 }
 
-fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy<Value = Config> {
+fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy<Value = TcpConfig> {
     (
         switches,
         0usize..CongestionControlConfig::NAMES.len(),
@@ -144,7 +145,7 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
             if let CongestionControlConfig::Dctcp(constants) = &mut congestion_control {
                 constants.floor_segments = floor;
             }
-            Config {
+            TcpConfig {
                 congestion_control,
                 initial_window: window * MSS,
                 ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::Dctcp][usize::from(ecn)],
@@ -176,7 +177,7 @@ fn any_plain_config(switches: impl Strategy<Value = [bool; 7]>) -> impl Strategy
 }
 
 /// `sizes` go one way and the other in turn, the next when the last has arrived.
-fn transfer(config: &Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
+fn transfer(config: &TcpConfig, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Vec<(Time, u32, u32)> {
     let mut next = 0;
     let mut wire = Wire::with_iss(config.clone(), Span::from_us(50), iss[0], iss[1], |_| {
         // After 3000 segments the network heals, so that an end is certain.
@@ -189,7 +190,7 @@ fn transfer(config: &Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Ve
         total[from] += size;
         wire.send(from, size);
         let mut steps = 0;
-        while wire.ends[to].delivered() < total[from] {
+        while wire.ends[to].delivered_bytes() < total[from] {
             assert!(wire.step(), "stall: {:?}", wire.ends);
             steps += 1;
             assert!(steps < 200_000, "no progress: {:?}", wire.ends);
@@ -206,8 +207,8 @@ fn transfer(config: &Config, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) -> Ve
     }
     wire.run();
     for (end, &total) in total.iter().enumerate() {
-        assert_eq!(wire.ends[1 - end].delivered(), total, "delivered exactly once");
-        assert_eq!(wire.ends[end].acked(), total);
+        assert_eq!(wire.ends[1 - end].delivered_bytes(), total, "delivered exactly once");
+        assert_eq!(wire.ends[end].acked_bytes(), total);
         assert!(wire.ends[end].is_quiescent() && wire.ends[end].failure().is_none());
         assert_eq!(wire.ends[end].is_closed(), fin);
     }
@@ -263,14 +264,14 @@ proptest! {
             let left = wire(ack, (wild >> 16) as i32 % 9_000);
             let blocks = [(left, left.wrapping_add(len)), (left, ack), (ack, left), (seq, wild as u32)];
             let options = match wild % 5 {
-                0 => Options::Syn(SynOptions { mss: (wild >> 20) as u16, sack: true, timestamps: false, window_scale: 0 }),
-                1 | 2 => Options::Sack(SackBlocks { count: (wild >> 9) as u8 % 5, blocks }),
-                _ => Options::None,
+                0 => TcpOptions::Syn(SynOptions { mss: (wild >> 20) as u16, sack: true, timestamps: false, window_scale: 0 }),
+                1 | 2 => TcpOptions::Sack(SackBlocks { count: (wild >> 9) as u8 % 5, blocks }),
+                _ => TcpOptions::None,
             };
             // SYN in one of eight, ACK in most.
-            let flags = if flags % 8 == 0 { flags } else { flags & !Flags::SYN.0 | Flags::ACK.0 };
-            let stamps = Stamps { value: wild as u32 % 5_000, echo: (wild >> 32) as u32 % 5_000 };
-            let segment = Segment { seq, ack, len, window: [0, 1, 500, 60_000][window as usize], flags: Flags(flags), options, stamps };
+            let flags = if flags % 8 == 0 { flags } else { flags & !TcpFlags::SYN.0 | TcpFlags::ACK.0 };
+            let stamps = Timestamps { value: wild as u32 % 5_000, echo: (wild >> 32) as u32 % 5_000 };
+            let segment = Segment { seq, ack, len, window: [0, 1, 500, 60_000][window as usize], flags: TcpFlags(flags), options, stamps };
             if wild % 64 == 7 {
                 connection.close(now);
             }
@@ -281,7 +282,7 @@ proptest! {
                 burst += 1;
                 assert!(burst < 50_000, "poll_transmit does not come to an end");
             }
-            assert!(connection.acked() <= 30_000);
+            assert!(connection.acked_bytes() <= 30_000);
             assert!(connection.cwnd() > 0 && connection.ssthresh() > 0);
         }
     }

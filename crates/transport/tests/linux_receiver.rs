@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 const MSS: u32 = 1448;
 
-fn linux(max: u32) -> Config {
-    Config {
+fn linux(max: u32) -> TcpConfig {
+    TcpConfig {
         mss: MSS,
         timestamps: true,
         sack: true,
@@ -42,11 +42,11 @@ fn ns(n: u64) -> Time {
 /// A receiver whose handshake was over at 10.9 ms, as in the reference run; and the window of its SYN-ACK.
 fn receiver(max: u32) -> (Connection, u32) {
     let mut connection = Connection::accept(Arc::new(linux(max)), 0, 0);
-    let options = Options::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
-    let syn = Segment { flags: Flags::SYN, window: 64_240, options, ..Segment::default() };
+    let options = TcpOptions::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
+    let syn = Segment { flags: TcpFlags::SYN, window: 64_240, options, ..Segment::default() };
     connection.on_segment(&syn, Ecn::NotEct, ns(10_300_000));
     let (syn_ack, _) = connection.poll_transmit(ns(10_300_000)).expect("a SYN-ACK");
-    let ack = Segment { seq: 1, ack: 1, flags: Flags::ACK, window: 64_256, ..Segment::default() };
+    let ack = Segment { seq: 1, ack: 1, flags: TcpFlags::ACK, window: 64_256, ..Segment::default() };
     connection.on_segment(&ack, Ecn::NotEct, ns(10_900_000));
     assert!(connection.is_established() && connection.poll_transmit(ns(10_900_000)).is_none());
     (connection, syn_ack.window)
@@ -83,8 +83,8 @@ fn every_ack_and_window_is_that_of_the_kernel() {
     for row in rows() {
         match row {
             Row::Data { at, echo, push } => {
-                let flags = if push { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
-                let stamps = Stamps { value: (at.0 / 1_000_000_000) as u32 + 1, echo };
+                let flags = if push { TcpFlags::ACK.with(TcpFlags::PSH) } else { TcpFlags::ACK };
+                let stamps = Timestamps { value: (at.0 / 1_000_000_000) as u32 + 1, echo };
                 let segment = Segment {
                     seq: 1 + sent * MSS,
                     ack: 1,

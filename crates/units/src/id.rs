@@ -1,13 +1,13 @@
-//! Typed ids and vectors indexed by them: arenas instead of references.
+//! Typed ids and vectors indexed by ids, for arenas instead of references.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A small integer that names one thing of one kind.
+/// A small integer that identifies one element of an arena.
 pub trait Id: Copy {
-    /// The id of the `index`-th thing.
+    /// The id of the element with this index.
     fn from_index(index: usize) -> Self;
-    /// The position of this thing in its arena.
+    /// The index of the element in its arena.
     fn index(self) -> usize;
 }
 
@@ -31,21 +31,21 @@ macro_rules! id {
 }
 
 id!(
-    /// A host or a switch.
+    /// Identifies a host or a switch.
     NodeId
 );
 id!(
-    /// A full-duplex link.
+    /// Identifies a full-duplex link.
     LinkId
 );
 id!(
-    /// One direction of a link: an egress port with its queue. Link `l` has the ports `2 l` (from end a to
-    /// end b) and `2 l + 1` (back), so the opposite direction is found without a table.
+    /// Identifies one direction of a link: an egress port with its queue. Link `l` has the ports `2 l` (from
+    /// end a to end b) and `2 l + 1` (back), so the opposite direction needs no table.
     PortId
 );
 
 impl PortId {
-    /// No port: packets that a host made have no ingress.
+    /// No port; packets that a host creates have no ingress port.
     pub const NONE: PortId = PortId(u32::MAX);
 
     /// The port that transmits from end `end` (0 or 1) of `link`.
@@ -54,7 +54,7 @@ impl PortId {
         PortId(link.0 * 2 + end as u32)
     }
 
-    /// The other direction of the same link.
+    /// The port of the opposite direction of the same link.
     #[inline]
     #[must_use]
     pub fn reverse(self) -> PortId {
@@ -67,14 +67,14 @@ impl PortId {
         LinkId(self.0 / 2)
     }
 
-    /// Which end of the link this port transmits from: 0 or 1.
+    /// The end of the link that this port transmits from: 0 or 1.
     #[inline]
     pub fn end(self) -> usize {
         (self.0 & 1) as usize
     }
 }
 
-/// A `Vec` that is indexed by one kind of id only.
+/// A `Vec` that is indexed by ids of one type only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexVec<I, T> {
     items: Vec<T>,
@@ -82,12 +82,12 @@ pub struct IndexVec<I, T> {
 }
 
 impl<I: Id, T> IndexVec<I, T> {
-    /// An empty vector.
+    /// Makes an empty vector.
     pub fn new() -> Self {
         IndexVec { items: Vec::new(), id: PhantomData }
     }
 
-    /// `count` copies of `value`.
+    /// Makes a vector of `count` copies of `value`.
     pub fn filled(value: T, count: usize) -> Self
     where
         T: Clone,
@@ -102,22 +102,22 @@ impl<I: Id, T> IndexVec<I, T> {
         id
     }
 
-    /// How many things there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// True if the vector is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The things in the order of their ids.
+    /// Iterates over the elements in the order of their ids.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
     }
 
-    /// The things, to change, in the order of their ids.
+    /// Iterates over mutable elements in the order of their ids.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }
@@ -127,17 +127,17 @@ impl<I: Id, T> IndexVec<I, T> {
         (0..self.items.len()).map(I::from_index)
     }
 
-    /// Pairs of id and thing, in order.
+    /// Pairs of id and element, in the order of the ids.
     pub fn iter_enumerated(&self) -> impl Iterator<Item = (I, &T)> {
         self.items.iter().enumerate().map(|(i, t)| (I::from_index(i), t))
     }
 
-    /// The thing with this id, if there is one.
+    /// The element with this id, if it exists.
     pub fn get(&self, id: I) -> Option<&T> {
         self.items.get(id.index())
     }
 
-    /// The things as a slice.
+    /// The elements as a slice.
     pub fn as_slice(&self) -> &[T] {
         &self.items
     }

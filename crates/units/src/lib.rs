@@ -1,7 +1,7 @@
 //! The quantities of the simulation: integer time, sizes, rates, and typed ids.
 //!
-//! Time is integer picoseconds (a byte at 100 Gb/s is 80 ps; `u64` holds 213 days). "KB" is 1000 bytes,
-//! "KiB" 1024. Text forms ("10 Gbps", "1.5 us", "96 KB") always carry a unit; see [`parse`].
+//! Time is an integer number of picoseconds (a byte at 100 Gb/s takes 80 ps; a `u64` can represent 213 days).
+//! "KB" is 1000 bytes, "KiB" 1024. Texts ("10 Gbps", "1.5 us", "96 KB") always contain a unit; see [`parse`].
 
 mod id;
 pub mod parse;

@@ -1,14 +1,14 @@
-//! Quantities as people write them: "10 Gbps", "1.5 us", "96 KB". A bare number is an error.
+//! Parses quantities with units: "10 Gbps", "1.5 us", "96 KB". A number without a unit is an error.
 //!
-//! A suggestion never has another magnitude than what was written: where a unit is ambiguous, or missing, the hint names
-//! what each reading would be.
+//! A suggestion never has another magnitude than the user's text: if a unit is ambiguous or missing, the hint
+//! lists the value of each reading.
 
 use crate::{BitRate, Bytes, Span};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is not a quantity; the message says what is allowed.
+/// Reason why a text is not a quantity; the message contains the allowed forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     message: String,
@@ -16,12 +16,12 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// What is wrong and what is allowed.
+    /// The mistake and the allowed forms of the text.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to write instead, or "".
+    /// A text to suggest instead, or "".
     pub fn hint(&self) -> &str {
         &self.hint
     }
@@ -35,10 +35,10 @@ impl fmt::Display for ParseError {
 }
 impl std::error::Error for ParseError {}
 
-/// Names of units and how many of the smallest they are.
+/// Names of units, with their size in multiples of the smallest unit.
 pub type Units = &'static [(&'static str, u64)];
 
-/// Times.
+/// Units of time.
 pub const SPAN_UNITS: Units = &[
     ("ps", 1),
     ("ns", 1_000),
@@ -48,7 +48,7 @@ pub const SPAN_UNITS: Units = &[
     ("min", 60_000_000_000_000),
     ("h", 3_600_000_000_000_000),
 ];
-/// Sizes.
+/// Units of size.
 pub const BYTES_UNITS: Units = &[
     ("B", 1),
     ("KB", 1_000),
@@ -59,27 +59,27 @@ pub const BYTES_UNITS: Units = &[
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
 ];
-/// Rates.
+/// Units of rate.
 pub const RATE_UNITS: Units =
     &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
 
-/// Quantities and what their units mean to people.
+/// A type of quantity, with its units.
 pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
-    /// What it is: "a time such as \"240 us\"".
+    /// A description with an example: "a time such as \"240 us\"".
     const EXAMPLE: &'static str;
-    /// Its units.
+    /// The units of this quantity.
     const UNITS: Units;
-    /// What a number without a unit would most plainly be counted in: "seconds".
+    /// The likely unit of a number without a unit: "seconds".
     const BASE_UNIT: &'static str;
-    /// How many of the smallest unit that is.
+    /// Size of the base unit in multiples of the smallest unit.
     const BASE: u64;
-    /// Units as others write them: what they are here, by how much to multiply, and what to say of them.
+    /// Unit names of other programs, with the unit here, the factor and a hint.
     const FOREIGN: &'static [Foreign];
 
-    /// So many of the smallest unit.
+    /// The quantity of `value` smallest units.
     fn of_smallest(value: u64) -> Self;
 
-    /// What to write for a number without a unit.
+    /// The text to suggest for a number without a unit.
     fn of_base_unit(number: f64) -> String {
         let units = Self::UNITS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         match exact::<Self>(number, Self::BASE) {
@@ -91,12 +91,12 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
     }
 }
 
-/// A unit as others write it: its name without regard to case if the first field says so.
+/// A unit name of another program; `any_case` tells whether its letter case is ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     name: &'static str,
     any_case: bool,
-    /// The unit here, and how many of it one is.
+    /// The equivalent unit here, and its number per foreign unit.
     means: Option<(&'static str, u64)>,
     note: &'static str,
 }
@@ -113,7 +113,7 @@ const fn ambiguous(name: &'static str, note: &'static str) -> Foreign {
     Foreign { name, any_case: false, means: None, note }
 }
 
-/// `number` of something, if it is a whole number of the smallest unit.
+/// Multiplies `number` by `scale`, if the result is a whole number of the smallest unit.
 fn exact<T: Quantity>(number: f64, scale: u64) -> Option<T> {
     let value = number * scale as f64;
     let whole = value.round();
@@ -266,7 +266,8 @@ macro_rules! from_text {
     ($($name:ident),*) => {$(
         impl FromStr for $name {
             type Err = ParseError;
-            /// "240 us", "1.5ms", "225 KB" (thousands), "9 MiB" (1024 each), "2.5 Gbps"; whole numbers of the smallest unit.
+            /// Parses "240 us", "1.5ms", "225 KB" (units of 1000), "9 MiB" (units of 1024) or "2.5 Gbps" to a
+            /// whole number of the smallest unit.
             fn from_str(text: &str) -> Result<$name, ParseError> {
                 parse::<$name>(text).map($name)
             }
@@ -275,7 +276,7 @@ macro_rules! from_text {
 }
 from_text!(Span, Bytes, BitRate);
 
-/// What to write instead of a text whose unit is unknown, or "".
+/// The text to suggest for a text whose unit is unknown, or "".
 fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     let same = |foreign: &&Foreign| {
         if foreign.any_case {
@@ -299,7 +300,7 @@ fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     if let Some((_, what)) = of_others.into_iter().find(|(units, _)| known(units)) {
         return format!("{unit} is the unit of {what}");
     }
-    // "1e-6 s": the rest of the number is where the unit should be.
+    // In "1e-6 s" the parser finds the exponent where the unit should be.
     let (exponent, name) = unit.split_at(unit.find(|c: char| c.is_whitespace()).unwrap_or(unit.len()));
     let scale = T::UNITS.iter().find(|(known, _)| *known == name.trim()).map(|(_, scale)| *scale);
     let value = format!("{number}{exponent}").parse::<f64>().ok();
@@ -310,7 +311,7 @@ fn correction<T: Quantity>(number: &str, unit: &str) -> String {
     }
 }
 
-/// The unit that differs in case only, where there is one.
+/// Suggests the unit that differs only in letter case, if there is one.
 fn by_case<T: Quantity>(number: &str, unit: &str) -> String {
     let same: Vec<&str> =
         T::UNITS.iter().map(|(name, _)| *name).filter(|name| name.eq_ignore_ascii_case(unit)).collect();
@@ -360,7 +361,7 @@ enum Decimal {
     Malformed,
 }
 
-/// `number` times `scale` in exact integer arithmetic: no value is rounded on its way in.
+/// Multiplies `number` by `scale` in exact integer arithmetic, so that parsing never rounds a value.
 fn decimal(number: &str, scale: u64) -> Decimal {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');

@@ -1,13 +1,13 @@
-//! Time, span, bytes, rate, priority.
+//! Types for time, time span, bytes, rate and priority.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// A moment: picoseconds since the start of the run.
+/// A point in time, in picoseconds since the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(pub u64);
 
-/// A length of time in picoseconds.
+/// A time span in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Span(pub u64);
 
@@ -15,7 +15,7 @@ pub struct Span(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Bytes(pub u64);
 
-/// A rate in bits per second; never zero where it serialises.
+/// A rate in bits per second; never zero when it serialises packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct BitRate(pub u64);
 
@@ -24,10 +24,10 @@ pub struct BitRate(pub u64);
 pub struct Priority(u8);
 
 impl Priority {
-    /// How many priorities a port has (IEEE 802.1Q: a three-bit code point).
+    /// Number of priorities of a port (IEEE 802.1Q: a three-bit code point).
     pub const COUNT: usize = 8;
 
-    /// The priority with this code point, if it is one of the eight.
+    /// The priority with this code point, if below 8.
     pub fn new(code_point: u8) -> Option<Priority> {
         (usize::from(code_point) < Self::COUNT).then_some(Priority(code_point))
     }
@@ -38,7 +38,7 @@ impl Priority {
         self.0
     }
 
-    /// The position in an array of the eight priorities.
+    /// The index in an array of the eight priorities.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -50,7 +50,7 @@ const PS_PER_S: u64 = 1_000_000_000_000;
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// Later than any event of a run.
     pub const MAX: Time = Time(u64::MAX);
 
     /// Seconds since the start, for display.
@@ -63,13 +63,13 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
-    /// The time since `earlier`, or zero if that is later.
+    /// The time since `earlier`, or zero if `earlier` is later.
     #[inline]
     pub fn saturating_since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// This moment plus `span`, or [`Time::MAX`] where that does not fit.
+    /// This time plus `span`, or [`Time::MAX`] if the sum overflows.
     #[inline]
     #[must_use]
     pub fn saturating_add(self, span: Span) -> Time {
@@ -78,46 +78,46 @@ impl Time {
 }
 
 impl Span {
-    /// No time.
+    /// The empty time span.
     pub const ZERO: Span = Span(0);
     /// Longer than any run.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// `n` nanoseconds.
+    /// A span of `n` nanoseconds.
     pub const fn from_ns(n: u64) -> Span {
         Span(n * 1_000)
     }
-    /// `n` microseconds.
+    /// A span of `n` microseconds.
     pub const fn from_us(n: u64) -> Span {
         Span(n * 1_000_000)
     }
-    /// `n` milliseconds.
+    /// A span of `n` milliseconds.
     pub const fn from_ms(n: u64) -> Span {
         Span(n * 1_000_000_000)
     }
-    /// `n` seconds.
+    /// A span of `n` seconds.
     pub const fn from_secs(n: u64) -> Span {
         Span(n * PS_PER_S)
     }
-    /// `s` seconds, to the nearest picosecond; negative values and NaN become zero.
+    /// A span of `s` seconds, to the nearest picosecond; negative values and NaN become zero.
     pub fn from_secs_f64(s: f64) -> Span {
         Span((s * PS_PER_S as f64).round() as u64)
     }
-    /// Seconds, for display and formulas.
+    /// The span in seconds, for display and formulas.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
     }
-    /// Microseconds, for tables.
+    /// The span in microseconds, for tables.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
-    /// This span and `other`, or [`Span::MAX`] where that does not fit.
+    /// The sum of this span and `other`, or [`Span::MAX`] if the sum overflows.
     #[inline]
     #[must_use]
     pub fn saturating_add(self, other: Span) -> Span {
         Span(self.0.saturating_add(other.0))
     }
-    /// This span times `n`, or [`Span::MAX`] where that does not fit.
+    /// This span times `n`, or [`Span::MAX`] if the product overflows.
     #[inline]
     #[must_use]
     pub fn saturating_mul(self, n: u64) -> Span {
@@ -126,62 +126,63 @@ impl Span {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// The size zero.
     pub const ZERO: Bytes = Bytes(0);
-    /// `n` thousand bytes ("KB").
+    /// A size of `n` thousand bytes ("KB").
     pub const fn kb(n: u64) -> Bytes {
         Bytes(n * 1000)
     }
 }
 
 impl BitRate {
-    /// `n` gigabits per second.
+    /// A rate of `n` gigabits per second.
     pub const fn gbps(n: u64) -> BitRate {
         BitRate(n * 1_000_000_000)
     }
 
-    /// Gigabits per second, for display.
+    /// The rate in gigabits per second, for display.
     pub fn as_gbps_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The time that `size` takes on the wire at this rate, rounded up to a picosecond: the one rounding
-    /// rule of the simulator. [`Span::MAX`] where that does not fit.
+    /// The serialisation time of `size`, rounded up to a picosecond: the only rounding rule of the simulator.
+    /// [`Span::MAX`] if the time overflows.
     ///
     /// # Panics
-    /// At rate zero: scenarios with such a link are refused at load.
+    /// If the rate is zero; scenarios with such a link are rejected when they are loaded.
     pub fn serialise(self, size: Bytes) -> Span {
         assert!(self.0 > 0, "a link of rate zero cannot serialise");
         let bit_ps = u128::from(size.0) * 8 * u128::from(PS_PER_S);
         Span(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// How many whole bytes this rate carries in `span`: the bandwidth-delay product.
+    /// The number of whole bytes that this rate carries in `span` (bandwidth-delay product).
     pub fn bytes_in(self, span: Span) -> Bytes {
         Bytes((u128::from(self.0) * u128::from(span.0) / 8 / u128::from(PS_PER_S)) as u64)
     }
 }
 
-/// A rate prepared for the hot path: [`BitRate::serialise`] without a division where a byte takes a whole
-/// number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
+/// A rate prepared for the hot path: like [`BitRate::serialise`], but without a division if a byte takes a
+/// whole number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
 ///
-/// One word: the picoseconds that a byte takes, or the rate itself with the highest bit set.
+/// One word: the picoseconds per byte, or the rate with the highest bit set.
 #[derive(Clone, Copy, Debug)]
 pub struct LineRate(u64);
 
-/// A byte takes no whole number of picoseconds.
+/// Flag for a rate at which a byte takes a fractional number of picoseconds.
 const INEXACT: u64 = 1 << 63;
-/// What a byte takes at one bit a second.
+/// Picoseconds per byte at a rate of 1 bit/s.
 const BYTE_PS: u64 = 8 * PS_PER_S;
 
 impl LineRate {
-    /// Prepares `rate`. One of 2^63 bit/s or more counts as just below: a frame takes a picosecond at either.
+    /// Prepares `rate`. A rate of 2^63 bit/s or more counts as just below: a frame takes one picosecond at
+    /// both.
     pub fn new(rate: BitRate) -> LineRate {
         let exact = rate.0 > 0 && BYTE_PS.is_multiple_of(rate.0);
         LineRate(if exact { BYTE_PS / rate.0 } else { INEXACT | rate.0.min(INEXACT - 1) })
     }
 
-    /// The same as [`BitRate::serialise`].
+    /// Returns the same time as [`BitRate::serialise`].
     #[inline]
     pub fn serialise(self, size: u32) -> Span {
         if self.0 & INEXACT == 0 {
@@ -191,7 +192,7 @@ impl LineRate {
         }
     }
 
-    /// The rate that was prepared.
+    /// The rate that this value was made from.
     pub fn rate(self) -> BitRate {
         BitRate(if self.0 & INEXACT == 0 { BYTE_PS / self.0 } else { self.0 ^ INEXACT })
     }
@@ -297,7 +298,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Writes `value` in the largest unit that it reaches, with all its digits: what is printed reads back equal.
+/// Writes `value` in its largest possible unit with all digits, so that parsing returns the same value.
 fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, steps: &[(u64, &str)], base: &str) -> fmt::Result {
     let Some(&(scale, unit)) = steps.iter().find(|(scale, _)| value >= *scale) else {
         return write!(f, "{value} {base}");

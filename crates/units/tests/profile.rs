@@ -1,4 +1,4 @@
-//! What the tests of all crates rely on: arithmetic that overflows is a failure, optimised as they are.
+//! All tests of the workspace run optimised and rely on overflow checks: an arithmetic overflow must panic.
 
 use std::hint::black_box;
 

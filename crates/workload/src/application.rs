@@ -1,4 +1,4 @@
-//! A parallel application: ranks on hosts, each pair that talks on a connection of its own.
+//! A parallel application: ranks on hosts, with one connection per pair of communicating ranks.
 
 use super::context::{Context, SIZE_MAX, TIMES, known_host};
 use super::maker::{Maker, Source};
@@ -18,68 +18,68 @@ use std::sync::Arc;
 table! {
     /// Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`
     pub struct ApplicationSpec {
-        /// What the ranks do
+        /// The steps of the ranks
         application: ApplicationSource = try_from(what(t, context).map(ApplicationSource));
-        /// Compute times are multiplied by this
+        /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
-        /// Messages of at most this size are sent without asking whether their receive is posted
+        /// Largest message that is sent without waiting for a posted receive
         eager_limit: Bytes = or_in(Bytes(65_536), Bytes::ZERO..=SIZE_MAX);
-        /// Bytes that go before each message; a message that asks or answers has only these
+        /// Header bytes of each message; announcements and requests consist of them only
         envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
-        /// Collective algorithms that do not go by size, as in ["allreduce = ring"]
+        /// Collective algorithms that replace the choice by size, as in ["allreduce = ring"]
         algorithms: Vec<String> = or(Vec::new());
-        /// The same, understood
+        /// The collective algorithms, parsed.
         choices: Choices = try_from(choices(t, &algorithms));
-        /// Ranks that share a host
+        /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
-        /// Which rank runs where: hosts in order, a rack after the other in turn, by lot, or as hosts says
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
             let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
             check_places(t, context, ranks, ranks_per_host, placement, hosts.as_deref());
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Run it alone as well, and tell how much longer it takes beside the others
+        /// Also run the application without the other workloads, and report the slowdown through them
         alone: bool = or(false);
-        /// Keep a time line of each rank: the table timeline, drawn by the report
+        /// Record the activities of each rank in the table timeline, which the report draws
         timeline: bool = or(false);
     }
     pub fn try_read(t, context: &Context);
 }
 
 choices! {
-    /// Patterns instead of a trace
+    /// Communication patterns instead of a trace
     pub enum PatternName {
-        /// A sum to all
+        /// A sum over all ranks, returned to all
         AllReduce = "all_reduce",
-        /// A block from each to each
+        /// A block from each rank to each other
         AllToAll = "all_to_all",
-        /// From rank to rank
+        /// Each rank sends to the next rank
         Pipeline = "pipeline",
-        /// Centres to all, sums to one
+        /// Centres to all ranks, sums to one
         KMeans = "k_means",
-        /// Neighbours on a grid
+        /// Neighbours on a grid exchange messages
         Stencil = "stencil",
     }
 }
 
 choices! {
-    /// Where ranks go
+    /// Placement of ranks
     pub enum PlacementName {
         /// The next free hosts in the order of the topology
         Packed = "packed",
         /// A host of each rack in turn
         RoundRobin = "round_robin",
-        /// Free hosts by lot
+        /// Free hosts at random
         Random = "random",
-        /// As listed
+        /// The hosts listed in `hosts`
         Hosts = "hosts",
     }
 }
 
-/// By default as `hosts` says, if it does.
+/// Without this key: as `hosts` lists, if given.
 fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
     let listed = t.has("hosts") || t.has("hosts_file");
     let (default, origin) = if listed {
@@ -92,7 +92,7 @@ fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
 
 fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
     let file: Option<String> =
-        t.source("hosts_file", "none: see hosts", "File with the name of a host in each line");
+        t.source("hosts_file", "none: see hosts", "File with one host name per line");
     let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
     if let Some(file) = file {
         match std::fs::read_to_string(context.base_dir.join(&file)) {
@@ -111,7 +111,7 @@ fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context
     hosts
 }
 
-/// Every rank has its place.
+/// Places all ranks.
 fn check_places(
     t: &mut Table,
     context: &Context,
@@ -153,10 +153,10 @@ impl Source for ApplicationSpec {
     }
 }
 
-/// A job in the network.
+/// The workload of a job in the network.
 #[derive(Debug)]
 pub struct ApplicationWorkload {
-    /// What its ranks do.
+    /// The steps of its ranks.
     pub job: Job,
     transport: u16,
 }
@@ -171,7 +171,7 @@ impl ApplicationWorkload {
     }
 }
 
-/// How the application of `spec` is replayed.
+/// Converts the keys of `spec` to options of the replay.
 pub fn options(spec: &ApplicationSpec) -> Options {
     Options {
         compute_scale: spec.compute_scale,
@@ -183,7 +183,7 @@ pub fn options(spec: &ApplicationSpec) -> Options {
 }
 
 impl Workload for ApplicationWorkload {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.job.next_time()
     }
 
@@ -191,7 +191,7 @@ impl Workload for ApplicationWorkload {
         unreachable!("an application sends messages; after `wake` its next start is later")
     }
 
-    fn wake(&mut self, now: Time) {
+    fn on_start_time(&mut self, now: Time) {
         self.job.on_time(now);
     }
 
@@ -208,15 +208,15 @@ impl Workload for ApplicationWorkload {
         })
     }
 
-    fn on_delivered(&mut self, token: u32, now: Time) {
+    fn on_message_delivered(&mut self, token: u32, now: Time) {
         self.job.on_delivered(token, now);
     }
 
-    fn on_sent(&mut self, token: u32, now: Time) {
+    fn on_message_sent(&mut self, token: u32, now: Time) {
         self.job.on_sent(token, now);
     }
 
-    fn is_over(&self) -> bool {
+    fn has_no_more_messages(&self) -> bool {
         self.job.is_over()
     }
 
@@ -225,11 +225,11 @@ impl Workload for ApplicationWorkload {
     }
 }
 
-/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their order and
-/// share no place.
+/// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their
+/// order and share no place.
 ///
 /// # Errors
-/// Position of the workload, and why its ranks have no place.
+/// Position of the workload, and the reason why its ranks cannot be placed.
 pub fn place<'a>(
     workloads: impl Iterator<Item = Option<&'a ApplicationSpec>>,
     topology: &Topology,
@@ -248,16 +248,16 @@ pub fn place<'a>(
                 Placement::Hosts(spec.hosts.iter().flatten().map(find).collect())
             }
         };
-        let mut lots = pauseframe_engine::stream(seed, "application/placement", index as u64);
+        let mut lots = pauseframe_engine::random_stream(seed, "application/placement", index as u64);
         let ranks = spec.application.0.ranks();
-        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.below(below));
+        let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.uniform_below(below));
         let hosts = hosts.map_err(|reason| (index, reason))?;
         placed.insert(index, hosts.into_iter().map(NodeId).collect());
     }
     Ok(placed)
 }
 
-/// The hosts of a topology, rack by rack.
+/// Groups the hosts of a topology by rack.
 fn rooms(topology: &Topology) -> Rooms {
     let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
     for host in topology.hosts() {

@@ -1,4 +1,4 @@
-//! When the hosts act: independent Poisson processes, and plain due times of a closed loop.
+//! When hosts act: independent Poisson processes, and due times for a closed loop.
 
 use super::random::exponential;
 use pauseframe_engine::Rng;
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Hosts (by position) and when each acts next; simultaneous ones in the order of the hosts.
+/// Hosts (by position) and the time when each acts next; ties in the order of the hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     due: BinaryHeap<Reverse<(Time, usize)>>,
@@ -15,39 +15,39 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// An empty agenda that takes nothing at or after `stop`.
+    /// An empty agenda that rejects times at or after `stop`.
     pub(crate) fn until(stop: Time) -> Agenda {
         Agenda { due: BinaryHeap::new(), stop }
     }
 
-    /// Enters `host` at `time`, unless that is too late.
+    /// Enters `host` at `time`, unless `time` is too late.
     pub(crate) fn enter(&mut self, time: Time, host: usize) {
         if time < self.stop {
             self.due.push(Reverse((time, host)));
         }
     }
 
-    /// The earliest time entered.
+    /// The earliest arrival time in the agenda.
     pub(crate) fn next(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// Takes the earliest entry.
+    /// Removes the earliest entry.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         self.due.pop().map(|Reverse(entry)| entry)
     }
 }
 
-/// A Poisson process for each host.
+/// A Poisson process per host.
 #[derive(Debug)]
 pub(crate) struct Poisson {
     agenda: Agenda,
-    /// For each host: mean seconds between events, and its stream.
+    /// Per host: mean seconds between events, and its random stream.
     clocks: Vec<(f64, Rng)>,
 }
 
 impl Poisson {
-    /// Processes with `rates` (events a second) and one of `streams` for each host, within `window`.
+    /// Processes with `rates` (events per second) and one of `streams` per host, within `window`.
     pub(crate) fn new(rates: impl Iterator<Item = f64>, streams: Vec<Rng>, window: Range<Time>) -> Poisson {
         let clocks: Vec<_> = rates.map(|rate| 1.0 / rate).zip(streams).collect();
         let mut poisson = Poisson { agenda: Agenda::until(window.end), clocks };
@@ -68,7 +68,7 @@ impl Poisson {
         self.agenda.next()
     }
 
-    /// Takes the next event: when, and which host.
+    /// Removes the next event: its time and host.
     pub(crate) fn take(&mut self) -> Option<(Time, usize)> {
         let (time, host) = self.agenda.take()?;
         self.enter_next(time, host);

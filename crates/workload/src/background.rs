@@ -1,10 +1,9 @@
-//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed one (every
-//! host keeps a number of flows going, as bolt §IV-A3 has it with one).
+//! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed loop (every host keeps a
+//! number of flows active, one in bolt §IV-A3).
 //!
-//! The offered load counts application bytes against the rate of the sender's link: headers come on top.
-//! In the closed loop, each of a host's first flows starts at a uniformly random moment within the time that
-//! a flow of mean size takes on its link, so that the run does not begin with all hosts in step; it is
-//! never later than `stop`. A later flow starts when the one before it has ended.
+//! The offered load counts application bytes against the rate of the sender's link; headers come on top. In the closed
+//! loop, the first flows of a host start at uniformly random times within the duration of a mean flow on its link, so
+//! that hosts do not start in step, but never later than `stop`. A later flow starts when the previous one has ended.
 
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
@@ -24,13 +23,13 @@ use std::ops::Range;
 table! {
     /// Single flows between random hosts
     pub struct BackgroundSpec {
-        /// How large flows are
+        /// Distribution of flow sizes
         sizes: SizesSpec = try_section(|t| {
             SizesSpec::read(t, "kind", None, SIZES_DOC, context)
         }) => { two_hosts(t, context); };
-        /// When they start
+        /// Start times of flows
         arrivals: ArrivalsSpec = try_section(arrivals);
-        /// Share of the flows that stay in the sender's rack
+        /// Fraction of the flows that stay in the sender's rack
         intra_rack: Option<f64> = optional_in(0.0..=1.0, "none: the destination is uniform over all other hosts");
         /// Hosts that send and receive
         hosts: Option<Vec<String>> = by(some_hosts, context) => {
@@ -38,20 +37,20 @@ table! {
             let several = hosts.as_ref().is_none_or(two);
             t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// What the kind of sizes means.
+/// Parses the kind of sizes.
 pub(crate) const SIZES_DOC: &str =
-    "Distribution; a text alone is short for a fixed size, or for the source of a cdf";
+    "Distribution; a text alone is a fixed size or the source of a cdf";
 
 kinds! {
-    /// When background flows start
+    /// Start times of background flows
     #[derive(Copy)]
     pub enum ArrivalsSpec {
         "load" => Load(Load);
@@ -62,37 +61,37 @@ kinds! {
 }
 
 table! {
-    /// Poisson arrivals such that hosts send this share of their link rate on average
+    /// Poisson arrivals at which hosts offer this fraction of their link rate on average
     #[derive(Copy)]
     pub struct Load {
-        /// Offered load: share of its link rate that a host sends on average
+        /// Offered load of a host relative to its link rate
         load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
 }
 
 table! {
-    /// Poisson arrivals, this many flows a second and host
+    /// Poisson arrivals at this rate of flows per second and host
     #[derive(Copy)]
     pub struct Rate {
-        /// Flows a second and host
+        /// Flows per second and host
         per_host: f64 = required_in(RATES);
     }
     pub fn try_read(t);
 }
 
 table! {
-    /// Closed loop: every host keeps this many flows going
+    /// Closed loop: every host keeps this number of flows active
     #[derive(Copy)]
     pub struct Concurrency {
-        /// Flows that every host keeps going; the next starts when one ends
+        /// Concurrent flows per host; the next starts when one ends
         per_host: u32 = required_in(1..=100_000);
     }
     pub fn try_read(t);
 }
 
 fn arrivals(t: &mut Table) -> Option<ArrivalsSpec> {
-    ArrivalsSpec::read(t, "kind", None, "When flows start: Poisson by load or by rate, or in a closed loop")
+    ArrivalsSpec::read(t, "kind", None, "Arrival process: Poisson with a load or a rate, or a closed loop")
 }
 
 impl Source for BackgroundSpec {
@@ -132,29 +131,28 @@ enum Arrivals {
     Closed(Agenda),
 }
 
-/// Who sends to whom.
+/// The choice of sender and receiver.
 #[derive(Debug)]
 struct Among {
-    /// Ascending.
+    /// The hosts, ascending.
     hosts: Vec<NodeId>,
-    /// Share of the flows that stay in the rack; `None`: the destination is uniform over all others.
+    /// Fraction of the flows that stay in the rack; `None`: the destination is uniform over all other hosts.
     intra_rack: Option<f64>,
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Background {
     sizes: SizesSpec,
     arrivals: Arrivals,
     destinations: Destinations,
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     size_streams: Vec<Rng>,
     destination_streams: Vec<Rng>,
 }
 
 impl Background {
-    /// Flows that start within `window`.
+    /// Makes a workload whose flows start within `window`.
     fn new(
         sizes: SizesSpec,
         arrivals: ArrivalsSpec,
@@ -180,7 +178,7 @@ impl Background {
                 for (index, host) in hosts.iter().enumerate() {
                     let mut rng = maker.stream("arrivals", index);
                     for _ in 0..per_host {
-                        let delay = Span::from_secs_f64(rng.unit() * mean_time(*host));
+                        let delay = Span::from_secs_f64(rng.uniform_unit() * mean_time(*host));
                         agenda.enter(first_start(&window, delay), index);
                     }
                 }
@@ -198,13 +196,13 @@ impl Background {
     }
 }
 
-/// `delay` into `window`, folded back where a short window ends before that.
+/// `delay` into `window`, wrapped if the window is shorter.
 fn first_start(window: &Range<Time>, delay: Span) -> Time {
     let length = window.end.saturating_since(window.start);
     window.start.saturating_add(Span(delay.0.checked_rem(length.0).unwrap_or(0)))
 }
 
-/// Bits a second that `host` can send, over all its links.
+/// Bits per second that `host` can send, over all its links.
 fn link_rate(topology: &Topology, host: NodeId) -> f64 {
     topology.nodes()[host].ports.iter().map(|port| topology.channel(*port).rate.0 as f64).sum()
 }
@@ -214,7 +212,7 @@ impl Workload for Background {
         matches!(self.arrivals, Arrivals::Open(_))
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         match &self.arrivals {
             Arrivals::Open(poisson) => poisson.next(),
             Arrivals::Closed(agenda) => agenda.next(),
@@ -236,7 +234,7 @@ impl Workload for Background {
         }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         if let Arrivals::Closed(agenda) = &mut self.arrivals {
             let host = self.destinations.hosts.binary_search(&flow.spec.source);
             agenda.enter(now, host.expect("the flow is of this workload, its source one of the hosts"));
@@ -244,15 +242,15 @@ impl Workload for Background {
     }
 }
 
-/// Who receives: any other host, or one of the same rack with a given probability.
+/// The choice of the receiver: any other host, or with a given probability one of the same rack.
 #[derive(Debug)]
 struct Destinations {
     /// All hosts, ascending.
     hosts: Vec<NodeId>,
     intra_rack: Option<f64>,
-    /// All hosts, rack by rack. A rack is what hangs at one switch: that of the host's first link.
+    /// All hosts, rack by rack. A rack is the hosts whose first link leads to the same switch.
     by_rack: Vec<NodeId>,
-    /// For each host: its place in `by_rack`, and that of its rack.
+    /// For each host: its position in `by_rack`, and its rack.
     places: Vec<(usize, Range<usize>)>,
 }
 
@@ -273,21 +271,21 @@ impl Destinations {
         Destinations { hosts: hosts.to_vec(), intra_rack, by_rack, places }
     }
 
-    /// A host other than `host`. Where the rack has no other host (or there is no other rack), all flows
-    /// leave it (or stay).
+    /// A random host other than `host`. If the rack has no other host, all flows leave it; with a single rack, all
+    /// flows stay.
     fn draw(&self, host: usize, rng: &mut Rng) -> NodeId {
         let (place, rack) = &self.places[host];
         let outside = self.hosts.len() - rack.len();
         let Some(share) = self.intra_rack else {
-            let other = rng.below(self.hosts.len() as u64 - 1) as usize;
+            let other = rng.uniform_below(self.hosts.len() as u64 - 1) as usize;
             return self.hosts[other + usize::from(other >= host)];
         };
-        let stay = rng.unit() < share;
+        let stay = rng.uniform_unit() < share;
         if outside == 0 || (stay && rack.len() > 1) {
-            let other = rack.start + rng.below(rack.len() as u64 - 1) as usize;
+            let other = rack.start + rng.uniform_below(rack.len() as u64 - 1) as usize;
             self.by_rack[other + usize::from(other >= *place)]
         } else {
-            let other = rng.below(outside as u64) as usize;
+            let other = rng.uniform_below(outside as u64) as usize;
             self.by_rack[other + if other >= rack.start { rack.len() } else { 0 }]
         }
     }
@@ -319,7 +317,7 @@ mod tests {
             source: "web_search".into(),
             points: super::super::builtin("web_search").unwrap().to_vec(),
         });
-        // Long enough that three per cent is at least four standard errors of the bytes offered.
+        // Long enough that 3 % is at least four standard errors of the bytes offered.
         for (sizes, load, ms) in [(uniform(), 0.6, 100), (log_uniform, 0.2, 300), (web_search, 0.8, 20_000)] {
             let topology = racks(2, 8);
             let kind = kind(sizes, ArrivalsSpec::Load(Load { load }), None, ms);
@@ -353,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_share_in_the_rack_is_kept() {
-        // cee: 30 % intra-rack.
+        // cee: 30 % of the flows are intra-rack.
         let topology = racks(3, 4);
         let kind = kind(uniform(), ArrivalsSpec::Rate(Rate { per_host: 10_000.0 }), Some(0.3), 500);
         let flows = drain(&mut *make(kind, &topology));
@@ -381,18 +379,18 @@ mod tests {
             make(kind(uniform(), ArrivalsSpec::Concurrency(Concurrency { per_host: 2 }), None, 2), &topology);
         let first = drain(&mut *workload);
         assert_eq!(first.len(), 8);
-        // 20 KB at 10 Gb/s: 16 us.
+        // 20 KB take 16 us at 10 Gb/s.
         let latest = at(Span::from_ms(2) + Span::from_us(16));
         assert!(first.iter().all(|flow| flow.start >= at(Span::from_ms(2)) && flow.start < latest));
         assert!(first.iter().any(|flow| flow.start != first[0].start));
         for status in [FlowStatus::Finished, FlowStatus::Failed] {
             let now = stop.saturating_add(Span::ZERO).min(at(Span::from_ms(3)));
-            workload.on_finished(&ended(first[5], status, now, 0), now);
+            workload.on_flow_finished(&ended(first[5], status, now, 0), now);
             let next = drain(&mut *workload);
             assert_eq!((next.len(), next[0].source, next[0].start), (1, first[5].source, now));
         }
-        workload.on_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
-        assert_eq!(workload.next_start(), None);
+        workload.on_flow_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]
@@ -400,7 +398,8 @@ mod tests {
         let flows = |hosts| {
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load: 0.5 }), None, 5);
             let flows = drain(&mut *make(kind, &racks(1, hosts)));
-            // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first six stay.
+            // `racks` gives the switch id 0 and the hosts the ids 1, 2, ...: the first six hosts keep their
+            // ids.
             flows.iter().map(|f| (f.source, f.start, f.size)).filter(|f| f.0.0 <= 6).collect::<Vec<_>>()
         };
         assert_eq!(flows(6), flows(7));
@@ -413,7 +412,7 @@ mod tests {
         fn starts_never_go_back(load in 0.01f64..1.0, racks_ in 1usize..4, hosts in 2usize..5, intra: bool) {
             let share = intra.then_some(load);
             let kind = kind(uniform(), ArrivalsSpec::Load(Load { load }), share, 1);
-            // `drain` asserts the order and that nobody sends to itself.
+            // `drain` asserts the order and that no host sends to itself.
             let flows = drain(&mut *make(kind, &racks(racks_, hosts)));
             let window = at(Span::from_ms(2))..at(Span::from_ms(3));
             prop_assert!(flows.iter().all(|flow| window.contains(&flow.start)));

@@ -1,6 +1,6 @@
-//! Empirical flow-size distributions: the built-in ones by name, and CDF files as they are passed around.
+//! Empirical flow-size distributions: built-in ones by name, and CDF files in common formats.
 //!
-//! Three forms of file are read, told apart by their columns and last value:
+//! Three forms of file, recognised by their columns and last value:
 //! - `bytes cdf`, ending at 1;
 //! - `bytes percent`, ending at 100 (HPCC's generator);
 //! - `packets 1 cdf`, sizes in packets of 1460 bytes (pFabric's).
@@ -11,32 +11,32 @@ use super::distributions::{DATA_MINING, FACEBOOK_KEY_VALUE, WEB_SEARCH};
 use pauseframe_topology::files;
 use std::path::Path;
 
-/// Bytes of a packet in pFabric's files.
+/// Bytes per packet in pFabric's files.
 const PFABRIC_PACKET: f64 = 1460.0;
 
 const BUILT_IN: [(&str, &[(f64, f64)]); 3] =
     [("web_search", WEB_SEARCH), ("data_mining", DATA_MINING), ("facebook_key_value", FACEBOOK_KEY_VALUE)];
 
-/// The built-in distribution `name`: (bytes, probability up to it), ascending, ending at 1.
+/// The built-in distribution `name`: pairs (bytes, cumulative probability), ascending, ending at 1.
 pub fn builtin(name: &str) -> Option<&'static [(f64, f64)]> {
     BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, points)| *points)
 }
 
-/// The names that [`builtin`] knows.
+/// The names of the built-in distributions.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// Reads a CDF file: (bytes, probability up to it), ascending, ending at 1.
+/// Reads a CDF file: pairs (bytes, cumulative probability), ascending, ending at 1.
 ///
 /// # Errors
-/// A text that names the file, the line and what is wrong there.
+/// An error that names the file, the line and the problem.
 pub fn read_cdf(path: &Path) -> Result<Vec<(f64, f64)>, String> {
     let text = files::read_text(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse_cdf(&text).map_err(|message| format!("{}, {message}", path.display()))
 }
 
-/// One line: its number, the size as written, the probability as written.
+/// One line: its number, the size and the probability as written.
 type Row = (usize, f64, f64);
 
 fn parse_cdf(text: &str) -> Result<Vec<(f64, f64)>, String> {
@@ -76,7 +76,7 @@ fn parse_row(line: usize, fields: &[&str]) -> Result<Row, String> {
     }
 }
 
-/// Scales to bytes and probabilities; both must ascend, the probability to exactly 1.
+/// Scales to bytes and probabilities; checks that both ascend and that the probability ends at exactly 1.
 #[expect(clippy::float_cmp, reason = "a literal 1 or 100 tells the forms apart")]
 fn check(rows: &[Row], size_scale: f64) -> Result<Vec<(f64, f64)>, String> {
     let Some(&(last_line, largest, end)) = rows.last() else {

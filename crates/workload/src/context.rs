@@ -1,4 +1,4 @@
-//! What the readers of workloads share: the names of hosts, the bounds of times and sizes, and the keys that several have.
+//! What the readers of workloads share: host names, bounds of times and sizes, and common keys.
 
 use super::hosts::Hosts;
 use pauseframe_schema::ledger::Origin;
@@ -7,28 +7,28 @@ use pauseframe_units::{Bytes, Span};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What a workload may refer to.
+/// Context for reading a workload.
 pub struct Context<'c> {
-    /// Where relative file names begin.
+    /// Base folder of relative file names.
     pub base_dir: &'c Path,
-    /// `stop.time`.
+    /// The value of `stop.time`.
     pub stop: Option<Span>,
-    /// The hosts; `None` if the topology is wrong, so that names cannot be judged.
+    /// The hosts; `None` if the topology is wrong, so that names cannot be checked.
     pub hosts: Option<&'c Hosts>,
-    /// Names that `transport` can have.
+    /// The names of transports.
     pub transports: &'c [String],
 }
 
-/// The largest flow, 1000 TB: far above it sums of sizes would overflow.
+/// The largest flow, 1000 TB: sums of sizes cannot overflow.
 pub const SIZE_MAX: Bytes = Bytes(1_000_000_000_000_000);
-/// A hundred days: no moment overflows.
+/// A hundred days: no time overflows.
 pub const TIME_MAX: Span = Span::from_secs(100 * 24 * 3600);
-/// Sizes of something.
+/// Bounds of sizes.
 pub const SIZES: RangeInclusive<Bytes> = Bytes(1)..=SIZE_MAX;
-/// Moments and waits.
+/// Points in time and waits.
 pub const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
 
-/// The end of the arrivals, which is that of the run unless the workload has its own.
+/// The end of the arrivals: the end of the run, unless the workload sets another.
 pub(crate) fn stop(
     t: &mut Table,
     key: &'static str,
@@ -49,14 +49,14 @@ pub(crate) fn stop(
     Some(stop)
 }
 
-/// The name of a host.
+/// Reads the name of a host.
 pub(crate) fn host(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<String> {
     let name: String = t.required(key, doc)?;
     known_host(t, key, &name, context);
     Some(name)
 }
 
-/// The key names a host.
+/// Checks that the key names a host.
 pub(crate) fn known_host(t: &mut Table, key: &str, name: &str, context: &Context) {
     let Some(hosts) = context.hosts else { return };
     if !hosts.contains(name) {
@@ -65,7 +65,7 @@ pub(crate) fn known_host(t: &mut Table, key: &str, name: &str, context: &Context
     }
 }
 
-/// Names of hosts, or `None` for all.
+/// Reads names of hosts; `None` stands for all hosts.
 pub(crate) fn some_hosts(
     t: &mut Table,
     key: &'static str,
@@ -87,7 +87,7 @@ pub(crate) fn some_hosts(
     names
 }
 
-/// `count` other hosts must exist for each host.
+/// At least `count` other hosts must exist for each host.
 pub(crate) fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     let Some(hosts) = context.hosts else { return };
     let others = hosts.count().saturating_sub(1);
@@ -96,13 +96,13 @@ pub(crate) fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     t.check((1..=others).contains(&(count as usize)), key, message, &hint);
 }
 
-/// A workload of this kind needs two hosts.
+/// Checks that there are two hosts, which this kind of workload needs.
 pub(crate) fn two_hosts(t: &mut Table, context: &Context) {
     let enough = context.hosts.is_none_or(|hosts| hosts.count() >= 2);
     t.check(enough, "kind", || "this workload needs two hosts".to_owned(), "enlarge the topology");
 }
 
-/// How many senders: the first hosts that are not the receiver, by default all.
+/// Number of senders: the first hosts other than the receiver, by default all.
 pub(crate) fn senders(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> u32 {
     two_hosts(t, context);
     let all = context.hosts.map_or(1, |hosts| hosts.count().saturating_sub(1));
@@ -112,7 +112,7 @@ pub(crate) fn senders(t: &mut Table, key: &'static str, doc: &str, context: &Con
     senders
 }
 
-/// The one receiver, by default the first host.
+/// The receiver, by default the first host.
 pub(crate) fn receiver(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> String {
     let first = context.hosts.and_then(|hosts| hosts.first()).unwrap_or("").to_owned();
     let origin = Origin::Computed("the first host".to_owned());

@@ -1,8 +1,8 @@
-//! Published flow sizes as numbers: (bytes, probability up to it).
+//! Published flow-size distributions as numbers: pairs (bytes, cumulative probability).
 //!
-//! The papers print curves only. These points are the digitisation that the public traffic generator
-//! "empirical-traffic-gen" (Apache-2.0) carries, the one that most later work used; other digitisations of
-//! the same curves differ by some per cent, and a CDF file brings any of them in.
+//! The papers print only curves. These points are the digitisation in the public traffic generator
+//! "empirical-traffic-gen" (Apache-2.0), which most later work used. Other digitisations differ by a few per cent; they
+//! can be loaded as CDF files.
 
 /// Web search: Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, Fig. 4 (background flows of a
 /// production cluster). Mean 1.71 MB.
@@ -22,7 +22,7 @@ pub(crate) const WEB_SEARCH: &[(f64, f64)] = &[
 ];
 
 /// Data mining: Greenberg et al., "VL2: A Scalable and Flexible Data Center Network", SIGCOMM 2009, Fig. 2.
-/// Mean 12.7 MB: 2 % of the flows, above 100 MB, carry most bytes.
+/// Mean 12.7 MB: the 2 % of flows above 100 MB carry most bytes.
 pub(crate) const DATA_MINING: &[(f64, f64)] = &[
     (0.0, 0.0),
     (180.0, 0.1),

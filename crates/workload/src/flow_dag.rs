@@ -1,20 +1,21 @@
-//! Flows that wait for others: one starts when all in its `after` have finished, and its `compute` has passed since.
+//! Flows that wait for others: a flow starts when all flows in its `after` have finished and then its `compute` time
+//! has passed.
 
 use super::flow_list::{FlowEntry, node_by_name};
 use super::maker::{Maker, at};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The flows that each flow waits for, by position.
+/// For each flow, the indices of the flows that it waits for.
 type Needs = Vec<Vec<u32>>;
 
-/// What each flow waits for; the position of a flow that cannot be, and why: two of one id, an unknown id, flows that wait
-/// for each other.
+/// The predecessors of each flow. Errors give the position of an invalid flow and the reason: a duplicate id, an
+/// unknown id, or flows that wait for each other.
 ///
 /// # Errors
-/// Position and reason.
+/// The index of the invalid flow and the reason.
 pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     let mut by_id: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, id) in flows.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.id.as_deref()?)))
@@ -49,7 +50,7 @@ pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     }
 }
 
-/// Who waits for each flow, and for how many flows each waits.
+/// The flows that wait for each flow, and the number of flows that each waits for.
 fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     let mut later = vec![Vec::new(); needs.len()];
     for (flow, needed) in (0..).zip(needs) {
@@ -60,24 +61,24 @@ fn successors(needs: &Needs) -> (Vec<Vec<u32>>, Vec<u32>) {
     (later, needs.iter().map(|needed| needed.len() as u32).collect())
 }
 
-/// The list at work.
+/// The state of the list during the run.
 #[derive(Debug)]
 pub(crate) struct FlowDag {
     flows: Vec<FlowSpec>,
     compute: Vec<pauseframe_units::Span>,
     later: Vec<Vec<u32>>,
     open: Vec<u32>,
-    /// (start, position), the next first.
+    /// (start, position), earliest first.
     ready: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl FlowDag {
     /// # Panics
-    /// If the flows cannot be: `resolve` refuses such lists.
+    /// If the flows are invalid: `resolve` rejects such lists.
     pub(crate) fn new(entries: &[FlowEntry], maker: &Maker) -> FlowDag {
         let node = node_by_name(maker);
-        // The number of a connection that is used once tells the flow when it has finished.
-        let kept = |number| Some(Kept { number, first: true, last: true });
+        // The number of a connection that is used once identifies the flow that has finished.
+        let kept = |number| Some(KeptConnection { number, first: true, last: true });
         let flow = |(number, e): (u32, &FlowEntry)| {
             let start = at(e.start + e.compute);
             FlowSpec { kept: kept(number), ..maker.flow(node(&e.src), node(&e.dst), e.size, start) }
@@ -93,7 +94,7 @@ impl FlowDag {
 }
 
 impl Workload for FlowDag {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.peek().map(|Reverse((start, _))| *start)
     }
 
@@ -103,7 +104,7 @@ impl Workload for FlowDag {
         FlowSpec { start, ..self.flows[flow as usize] }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let Some(kept) = flow.spec.kept.filter(|_| flow.status == FlowStatus::Finished) else { return };
         for &next in &self.later[kept.number as usize] {
             let open = &mut self.open[next as usize];

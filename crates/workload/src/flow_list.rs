@@ -1,10 +1,10 @@
-//! Flows as listed: in the scenario itself, or in a CSV or Parquet file with the columns `src`, `dst`,
-//! `size_bytes` and `start_us`. `id`, `after` (ids of flows that must have
-//! finished, with spaces between) and `compute_us` may be there too. Further columns are ignored. Times are rounded to the nearest
-//! picosecond.
+//! Flow lists: in the scenario, or in a CSV or Parquet file with the columns `src`, `dst`, `size_bytes` and `start_us`.
+//! Optional columns are `id`, `after` (ids of flows that must have finished, separated by spaces) and `compute_us`.
+//! Further columns are ignored. Times are rounded to the nearest picosecond.
 //!
-//! `.txt` is the flow file of the HPCC simulator (Li et al., SIGCOMM 2019) and its descendants: the number of flows, then
-//! `src dst priority_group port bytes start_s` for each, with the node ids of its topology file.
+//! `.txt` files are flow files of the HPCC simulator (Li et al., SIGCOMM 2019) or its descendants: the number
+//! of flows, then `src dst priority_group port bytes start_s` for each flow, with the node ids of its
+//! topology file.
 
 use super::context::{Context, SIZES, TIMES, host};
 use super::maker::Maker;
@@ -17,12 +17,12 @@ use pauseframe_units::{Bytes, NodeId, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Those that must be there, and those that may.
+/// Required and optional columns.
 const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after", "compute_us"];
 const REQUIRED: usize = 4;
 
 table! {
-    /// One flow of a list; it can wait for others, by their `id`, and for `compute` after them
+    /// One flow of a list; it can wait for other flows, by their `id`, and for the time `compute` after them
     pub struct FlowEntry as "Flow" {
         /// Sending host
         src: String = try_by(host, context);
@@ -32,48 +32,48 @@ table! {
         };
         /// Size of each flow
         size: Bytes = required_in(SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        // Lists without an order are recorded without the keys of an order.
-        /// What other flows name it by
+        // Lists without an order are recorded without its keys.
+        /// Name by which after refers to the flow
         id: Option<String> = optional_if_given("none");
-        /// Ids of flows that must have finished before it starts
+        /// Ids of flows that must finish first
         after: Vec<String> = or_if_given(Vec::new());
-        /// From the end of those, or from start, to its first byte
+        /// Time from the end of those flows, or from start, to the first byte
         compute: Span = or_if_given_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// From names, which `resolve` has checked, to nodes.
+/// Replaces names, which `resolve` has checked, by nodes.
 pub(crate) fn node_by_name<'a>(maker: &Maker<'a>) -> impl Fn(&str) -> NodeId + use<'a> {
     let nodes = maker.context.topology.nodes().iter_enumerated();
     let by_name: BTreeMap<&str, NodeId> = nodes.map(|(id, node)| (node.name.as_str(), id)).collect();
     move |name| *by_name.get(name).expect("resolve has checked that every flow names hosts of the topology")
 }
 
-/// A flow list as it was read: the rows that are flows, and what is wrong with the others.
+/// A flow list as read: the valid rows, and the errors of the others.
 #[derive(Debug, Default)]
 pub struct FlowList {
-    /// The rows that are flows.
+    /// The valid rows.
     pub flows: Vec<FlowEntry>,
-    /// The place of each of `flows` in the file.
+    /// For each of `flows`, its place in the file.
     places: Vec<u64>,
-    /// (place, message), in the order of the file.
+    /// Pairs (place, message), in the order of the file.
     pub mistakes: Vec<(u64, String)>,
-    /// What `places` count: "line" or "row".
+    /// The unit of `places`: "line" or "row".
     unit: &'static str,
-    /// What was left out, one sentence each.
+    /// What was skipped, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl FlowList {
-    /// Where flow `index` stands.
+    /// The place of flow `index`.
     pub fn place(&self, index: usize) -> u64 {
         self.places[index]
     }
 
-    /// "flows.csv, line 12" of a place in the file `name`.
+    /// Formats a place in the file `name`: "flows.csv, line 12".
     pub fn show(&self, name: &str, place: u64) -> String {
         format!("{name}, {} {place}", self.unit)
     }
@@ -91,15 +91,15 @@ impl FlowList {
     }
 }
 
-/// Reads a flow list, in the order of its rows. `.csv`, `.parquet` and `.txt` (HPCC) are known.
+/// Reads a flow list, in the order of its rows, from a `.csv`, `.parquet` or `.txt` (HPCC) file.
 ///
 /// # Errors
-/// Why the file as a whole is no flow list; what is wrong with single rows is in the list.
+/// An error concerns the whole file; errors in rows are in the list.
 pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => read_csv(path),
         Some("parquet") => {
-            // The decoder asserts what damaged files do not keep.
+            // The decoder panics on some damaged files.
             let read = caught(|| read_parquet(path));
             read.unwrap_or_else(|panic| Err(format!("this is not whole Parquet: {}", panic.message)))
         }
@@ -111,7 +111,7 @@ pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
     }
 }
 
-/// A column of an HPCC flow file, and what messages call it.
+/// A column of an HPCC flow file, and its name in messages.
 const HPCC_COLUMNS: [&str; 6] = ["src", "dst", "priority group", "port", "size in bytes", "start in seconds"];
 
 fn read_hpcc(path: &Path) -> Result<FlowList, String> {
@@ -135,7 +135,7 @@ fn read_hpcc(path: &Path) -> Result<FlowList, String> {
     if read < count {
         return Err(format!("the first line says {count} flows, and there are {read}: it is cut short"));
     }
-    // The simulator never looks at what follows.
+    // The HPCC simulator ignores what follows.
     let left = lines.count();
     if left > 0 {
         list.notes.push(format!(
@@ -186,7 +186,8 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
     Ok(list)
 }
 
-/// The line of a record, from 1. Its position is where the search for it began: comments and empty lines come first.
+/// The line of a record, from 1. The reader reports the position where its search began, before comments and empty
+/// lines.
 fn line_of(text: &str, position: &csv::Position) -> u64 {
     let rest = text.get(position.byte() as usize..).unwrap_or("");
     let passed = rest.lines().take_while(|line| line.is_empty() || line.starts_with('#')).count();
@@ -219,7 +220,7 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
 fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     let [src, dst, size, start] = index.map(|column| fields[column]);
-    // Hosts may be called by numbers, as in HPCC files.
+    // Host names may be numbers, as in HPCC files.
     let text = |column, field: &Field| match (field, integer(field)) {
         (Field::Str(text), _) => Ok(text.clone()),
         (_, Some(number)) => Ok(number.to_string()),
@@ -250,10 +251,10 @@ fn integer(field: &Field) -> Option<u64> {
     }
 }
 
-/// A column (index into `COLUMNS`) and what is wrong there.
+/// A column (index into `COLUMNS`) and its error.
 type Problem = (usize, String);
 
-/// Where the four columns are.
+/// Positions of the four required columns.
 fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], String> {
     let names: Vec<&str> = names.collect();
     let mut index = [0; 4];
@@ -269,14 +270,14 @@ fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], Str
     Ok(index)
 }
 
-/// Where the columns are that may be missing.
+/// Positions of the optional columns.
 fn optional_positions<'a>(names: impl Iterator<Item = &'a str>) -> [Option<usize>; 3] {
     let names: Vec<&str> = names.collect();
     let find = |column: &str| names.iter().position(|name| *name == column);
     [find(COLUMNS[4]), find(COLUMNS[5]), find(COLUMNS[6])]
 }
 
-/// The texts of those columns; numbers as people write them.
+/// The texts of the optional columns.
 fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     columns.map(|column| match fields[column?] {
@@ -286,7 +287,7 @@ fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] 
     })
 }
 
-/// Adds what a flow is after.
+/// Adds the predecessors of a flow.
 fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Result<FlowEntry, Problem> {
     let id = id.filter(|id| !id.is_empty());
     if id.as_ref().is_some_and(|id| id.contains(char::is_whitespace)) {
@@ -300,7 +301,7 @@ fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Re
     Ok(FlowEntry { id, after, compute: span(6, compute)?, ..entry })
 }
 
-/// Microseconds of a column.
+/// A column in microseconds.
 fn span(column: usize, us: f64) -> Result<Span, Problem> {
     let ps = (us * 1e6).round();
     if (0.0..u64::MAX as f64).contains(&ps) {
@@ -366,7 +367,7 @@ mod tests {
         assert!(csv("src,dst,size_bytes,start_us\n").unwrap().flows.is_empty());
     }
 
-    /// All at once, by the lines of the file: comments, blank lines and texts with line breaks count.
+    /// Checks the line numbers: comments, blank lines and texts with line breaks count.
     #[test]
     fn csv_mistakes_name_line_and_column() {
         let list = csv("src,dst,size_bytes,start_us\nh0,h1,10,0\n# a comment\n\nh0,h1,1.5,0\nh0,h1,,0\n\
@@ -410,7 +411,7 @@ mod tests {
             writer.close().unwrap();
             read_flow_list(&path)
         };
-        // Snappy is what pandas and pyarrow write unless told otherwise.
+        // pandas and pyarrow compress with Snappy by default.
         let rows = write("good.parquet", vec![Some(7), Some(8)], Compression::SNAPPY).unwrap();
         assert_eq!(rows.flows, [entry("h0", "h1", 7, Span(100_000)), entry("h0", "h1", 8, Span(100_000))]);
         let wrong = |list: FlowList| list.mistakes.into_iter().next().unwrap();
@@ -430,7 +431,7 @@ mod tests {
         assert!(read_flow_list(&path).is_err());
     }
 
-    /// As the simulator reads it: the first line says how many, later lines are not looked at.
+    /// As in the HPCC simulator: the first line has the number of flows, and later lines are ignored.
     #[test]
     fn flow_files_of_hpcc_are_read_as_they_are() {
         let folder = tempfile::tempdir().unwrap();

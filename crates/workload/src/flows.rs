@@ -1,4 +1,4 @@
-//! `kind = "flows"`: flows as listed in the scenario, or in a file.
+//! `kind = "flows"`: flows listed in the scenario or in a file.
 
 use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX};
 use super::flow_dag::{FlowDag, needs};
@@ -12,10 +12,10 @@ use pauseframe_schema::value::{Setting, quoted};
 use pauseframe_topology::Topology;
 use pauseframe_units::Span;
 
-/// After so many mistakes in a file no nearest name is looked for.
+/// After this many errors in a file, messages have no suggestions.
 const HINTS_MAX: usize = 10;
 
-/// Flows as listed, or read from a file at load.
+/// Flows from a list, or from a file that is read when the scenario is loaded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowsSpec {
     /// The flows.
@@ -26,7 +26,7 @@ impl FlowsSpec {
     pub(crate) fn read(t: &mut Table, context: &Context) -> Option<FlowsSpec> {
         t.about("Flows", "Flows as listed, or read from `file` (CSV or Parquet)");
         let listed = t.rows("flows", "none: see file", "The flows themselves", |t| FlowEntry::read(t, context));
-        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a flow file of the HPCC simulator (.txt)";
+        let doc = "CSV or Parquet file with the columns src, dst, size_bytes, start_us and optionally id, after, compute_us; or a flow file of the HPCC simulator (.txt)";
         let file = t.source::<String>("file", "none: see flows", doc);
         let flows = match file {
             Some(file) if !t.has("flows") => from_file(t, &file, context)?,
@@ -78,7 +78,7 @@ impl Source for FlowsSpec {
     }
 }
 
-/// Reads a flow list and records it as if the scenario had it, so that the resolved one stands alone.
+/// Reads a flow list and records it like a list in the scenario, so that the resolved scenario needs no file.
 fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEntry>> {
     let list = match read_flow_list(&context.base_dir.join(file)) {
         Ok(list) => list,
@@ -93,7 +93,7 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
     let mut mistakes: Vec<(u64, String, String)> =
         list.mistakes.iter().map(|(place, message)| (*place, message.clone(), String::new())).collect();
     for (index, flow) in list.flows.iter().enumerate() {
-        // A list from another topology is wrong in all rows, and looking for near names takes its time.
+        // A list for another topology is wrong in all rows, and each suggestion takes time.
         let is_listed = mistakes.len() < HINTS_MAX;
         mistakes.extend(
             wrong_row(flow, context, is_listed).map(|(message, hint)| (list.place(index), message, hint)),
@@ -125,7 +125,7 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
     Some(list.flows)
 }
 
-/// What is wrong with a row of a file: the message and a hint.
+/// The error of a row of a file: the message and a hint.
 fn wrong_row(flow: &FlowEntry, context: &Context, with_hint: bool) -> Option<(String, String)> {
     let unknown = |name: &&String| context.hosts.is_some_and(|hosts| !hosts.contains(name));
     if let Some((hosts, name)) = context.hosts.zip([&flow.src, &flow.dst].into_iter().find(unknown)) {

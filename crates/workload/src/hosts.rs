@@ -1,10 +1,10 @@
-//! The hosts of a topology by name, for workloads that name them.
+//! The names of a topology's hosts, for workloads that refer to hosts.
 
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::{NodeKind, Topology};
 use std::collections::BTreeMap;
 
-/// Names of nodes.
+/// Names of the hosts.
 pub struct Hosts {
     kinds: BTreeMap<String, NodeKind>,
     first: Option<String>,
@@ -12,14 +12,14 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Those of a topology.
+    /// The hosts of a topology.
     pub fn of(topology: &Topology) -> Hosts {
         let kinds = topology.nodes().iter().map(|node| (node.name.clone(), node.kind)).collect();
         let first = topology.hosts().next().map(|host| topology.nodes()[host].name.clone());
         Hosts { kinds, first, count: topology.hosts().count() }
     }
 
-    /// How many hosts.
+    /// Number of hosts.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -29,12 +29,12 @@ impl Hosts {
         self.first.as_deref()
     }
 
-    /// Whether there is a host of this name.
+    /// Whether a host has this name.
     pub fn contains(&self, name: &str) -> bool {
         self.kinds.get(name) == Some(&NodeKind::Host)
     }
 
-    /// Why `name` is not a host.
+    /// The reason why `name` is not a host.
     pub fn complaint(&self, name: &str) -> String {
         let first = self.first().unwrap_or("");
         match self.kinds.get(name) {
@@ -43,7 +43,7 @@ impl Hosts {
         }
     }
 
-    /// The nearest name as a question, or "".
+    /// Suggests the most similar name as a question, or "".
     pub fn suggestion(&self, name: &str) -> String {
         let hosts = self.kinds.iter().filter(|(_, kind)| **kind == NodeKind::Host);
         did_you_mean(name, hosts.map(|(name, _)| name.as_str()))

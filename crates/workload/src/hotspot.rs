@@ -1,39 +1,41 @@
 //! Several sources and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau benchmarks): an
-//! offered load that the receiver's link can take, a burst of several times that link, and the load again.
+//! offered load below the capacity of the receiver's link, a burst of several times that capacity, and the first load
+//! again.
 //!
-//! Each source has one connection for the whole run. Its application writes a message at regular times, and one large one when
-//! the burst begins, all that it offers in the burst. What falls due before the last message has arrived is
-//! written then. Sources begin at random moments of the first interval. Left out: an application that is slower in the
-//! burst than its link, because the burst waits for the receiver in any case.
+//! Each source has one connection for the whole run. Its application writes messages at regular times, and one large
+//! message with all data of the burst when the burst begins. Messages that are due before the previous one has arrived
+//! are written after it. Sources begin at random times of the first interval. Not modelled: an application that is
+//! slower than its link in the burst, because the burst waits for the receiver anyway.
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
 use super::maker::{Maker, Source as Kind, at};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 
 table! {
-    /// Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)
-    // cee Fig. 3: seven sources, 4 times the sink's capacity from 100 to 110 ms.
+    /// Senders with one connection each to one receiver: a load below the link rate, and a burst above it
+    /// (cee Fig. 3)
+    // Defaults of cee Fig. 3: seven senders, 4 times the sink's capacity from 100 to 110 ms.
     pub struct HotspotSpec {
-        /// How many senders: the first hosts that are not the receiver
+        /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
-        /// Offered by all senders together before and after the burst, as a share of the receiver's link
+        /// Load of all senders together before and after the burst, relative to the receiver's link
         load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
-        /// What an application writes at a time, before and after the burst
+        /// Bytes that an application writes at a time, before and after the burst
         message: Bytes = or_in(Bytes::kb(15), SIZES);
-        /// Offered by all together in the burst, in link rates of the receiver
+        /// Load of all senders together during the burst, in link rates of the receiver
         overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));
-        /// When the burst begins
+        /// Start of the burst
         burst_start: Span = or_in(Span::from_ms(100), TIMES);
-        /// How long it lasts
+        /// Duration of the burst
         burst: Span = or_in(Span::from_ms(10), Span(1)..=TIME_MAX);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -53,7 +55,7 @@ impl Kind for HotspotSpec {
     }
 }
 
-/// What an application is about to write.
+/// The next write of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Message {
     due: Time,
@@ -65,13 +67,12 @@ struct Message {
 struct Source {
     host: NodeId,
     next: Option<Message>,
-    /// Since when the connection has nothing to carry; `None` while it has.
+    /// Time since the connection is idle; `None` while it is busy.
     free: Option<Time>,
     written: u64,
     burst_over: bool,
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Hotspot {
     template: FlowSpec,
@@ -106,7 +107,7 @@ impl Hotspot {
             stop: at(spec.stop),
         };
         for (number, host) in hosts.enumerate() {
-            let offset = Span(maker.stream("offset", number).below(interval.0.max(1)));
+            let offset = Span(maker.stream("offset", number).uniform_below(interval.0.max(1)));
             let start = at(spec.start);
             let mut source = Source { host, next: None, free: Some(start), written: 0, burst_over: false };
             hotspot.advance(&mut source, start + offset);
@@ -115,7 +116,7 @@ impl Hotspot {
         hotspot
     }
 
-    /// Sets what `source` writes next, if it would write a message at `due`.
+    /// Sets the next write of `source`, if a message is due at `due`.
     fn advance(&self, source: &mut Source, due: Time) {
         let next = if due >= self.burst.due && !source.burst_over {
             source.burst_over = true;
@@ -126,7 +127,7 @@ impl Hotspot {
         source.next = Some(next).filter(|message| message.due < self.stop);
     }
 
-    /// The source whose turn comes first; of several at one time the first.
+    /// The source with the earliest write; ties go to the first source.
     fn first(&self) -> Option<(Time, usize)> {
         let start = |source: &Source| Some(source.next?.due.max(source.free?));
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((start(source)?, number))).min()
@@ -134,7 +135,7 @@ impl Hotspot {
 }
 
 impl Workload for Hotspot {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -149,7 +150,7 @@ impl Workload for Hotspot {
         let due = if after_burst { self.burst_end } else { message.due + self.interval };
         self.advance(&mut source, due);
         source.free = None;
-        let kept = Kept { number: number as u32, first: source.written == 0, last: source.next.is_none() };
+        let kept = KeptConnection { number: number as u32, first: source.written == 0, last: source.next.is_none() };
         source.written += 1;
         let flow =
             FlowSpec { source: source.host, size: message.size, start, kept: Some(kept), ..self.template };
@@ -157,8 +158,8 @@ impl Workload for Hotspot {
         flow
     }
 
-    /// A connection that has failed carries no more.
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    /// A failed connection carries no more data.
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let number = flow.spec.kept.expect("every flow of this workload is on a kept connection").number;
         self.sources[number as usize].free = (flow.status == FlowStatus::Finished).then_some(now);
     }
@@ -187,13 +188,13 @@ mod tests {
         make(WorkloadKind::Hotspot(spec), &racks(1, 6))
     }
 
-    /// Every message arrives `latency` after it was written.
+    /// Plays a workload in which every message arrives `latency` after it was written.
     fn play(workload: &mut dyn Workload, latency: Span) -> Vec<FlowSpec> {
         let (mut flows, mut under_way) = (Vec::new(), Vec::<(Time, FlowSpec)>::new());
         loop {
             under_way.sort_by_key(|(end, _)| *end);
             let end = under_way.first().map(|(end, _)| *end);
-            match workload.next_start() {
+            match workload.next_start_time() {
                 Some(start) if end.is_none_or(|end| start < end) => {
                     let flow = workload.next_flow();
                     under_way.push((start + latency, flow));
@@ -202,7 +203,7 @@ mod tests {
                 _ if under_way.is_empty() => return flows,
                 _ => {
                     let (end, flow) = under_way.remove(0);
-                    workload.on_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
+                    workload.on_flow_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
                 }
             }
         }
@@ -213,13 +214,14 @@ mod tests {
         let flows = play(&mut *workload(), Span::from_us(10));
         for number in 0..4 {
             let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == number).collect();
-            // 1.25 Gb/s each: 10 KB every 64 us, for 1 ms before the burst and 0.9 ms after it.
+            // Each sender offers 1.25 Gb/s: 10 KB every 64 us, for 1 ms before the burst and 0.9 ms after the
+            // burst.
             let steady = || mine.iter().filter(|flow| flow.size == 10_000);
             let before = steady().filter(|flow| flow.start < at(Span::from_ms(1))).count();
             let after = steady().count() - before;
             assert!((15..=16).contains(&before), "{before}");
             assert_eq!(after, 15, "from 1.1 ms on, every 64 us");
-            // 4 times 10 Gb/s for 100 us are 500 KB, a quarter each.
+            // 4 times 10 Gb/s for 100 us are 500 KB, a quarter per source.
             let burst: Vec<_> = mine.iter().filter(|flow| flow.size == 125_000).collect();
             assert_eq!((burst.len(), burst[0].start), (1, at(Span::from_ms(1))));
             assert!(mine.iter().all(|flow| flow.source == mine[0].source && flow.destination.0 == 1));
@@ -233,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_due_waits_for_the_message_before_it() {
-        // An interval is 64 us, a message takes 100.
+        // An interval is 64 us; a message takes 100 us.
         let flows = play(&mut *workload(), Span::from_us(100));
         let mine: Vec<_> = flows.iter().filter(|flow| flow.kept.unwrap().number == 2).collect();
         assert!(mine.windows(2).all(|pair| pair[1].start == pair[0].start + Span::from_us(100)));

@@ -1,9 +1,9 @@
 //! Partition-aggregate jobs (bolt §IV-A3: Stephens et al., "Practical DCB for improved data center networks",
-//! INFOCOM 2014): each host, at Poisson times, asks `fan_in` distinct other hosts for a response of one
-//! size; the job is done when the last response is in.
+//! INFOCOM 2014): each host, at Poisson times, requests a response of one size from each of `fan_in` distinct
+//! other hosts; the job is complete when the last response has arrived.
 //!
-//! With a request size, every server gets a request flow whose reply is the response; without one, the
-//! responses start by themselves when the job does. Left out: think time at the server, a job that gives up.
+//! With a request size, every server gets a request flow whose reply is the response; without one, the responses start
+//! with the job. Not modelled: think time at the server, and jobs that give up.
 
 use super::arrivals::Poisson;
 use super::context::{Context, SIZE_MAX, SIZES, TIMES, others, stop};
@@ -21,29 +21,30 @@ use std::fmt;
 use std::ops::Range;
 
 table! {
-    /// Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second
-    // The defaults are those of bolt §IV-A3: 200 jobs a second and host, ten servers, 2, 4 or 8 KB.
+    /// Partition-aggregate (bolt §IV-A3): each host requests responses from `fan_in` random other hosts,
+    /// `rate` times per second
+    // The defaults of bolt §IV-A3: 200 jobs per second and host, ten servers, 2, 4 or 8 KB.
     pub struct IncastSpec {
-        /// Jobs a second and host, Poisson
+        /// Jobs per second and host (Poisson arrivals)
         rate: f64 = or_in(200.0, RATES);
-        /// Servers a job, drawn at random from the other hosts
+        /// Servers per job, drawn from the other hosts
         fan_in: u32 = or(10) => { others(t, "fan_in", fan_in, context); };
-        /// Response sizes; each job draws one for all its servers
+        /// Response sizes; each job draws one size for all its servers
         response: Vec<Bytes> = or_in(vec![Bytes::kb(2), Bytes::kb(4), Bytes::kb(8)], Each(SIZES)) => {
             let message = || "[] has no size".to_owned();
             t.check(!response.is_empty(), "response", message, "name one, as in [\"2 KB\"]");
         };
-        /// Size of the request; 0 B: the responses start by themselves when the job does
+        /// Size of the request; 0 B: responses start with the job
         request: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=SIZE_MAX);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
 
-/// More than one a nanosecond is no rate that a host could have.
+/// No host can start more than one job per nanosecond.
 pub(crate) const RATES: Above = Above(0.0, 1e9, "");
 
 impl Source for IncastSpec {
@@ -64,35 +65,34 @@ impl Source for IncastSpec {
     }
 }
 
-/// What a job asks for.
+/// The request and response sizes of a job.
 #[derive(Debug)]
 struct Jobs {
     fan_in: u32,
-    /// One is drawn for each job.
+    /// One size is drawn per job.
     response: Vec<Bytes>,
-    /// 0: no requests.
+    /// Size of the request; 0: no requests.
     request: Bytes,
 }
 
-/// The workload.
 struct Incast {
     jobs: Jobs,
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     hosts: Vec<NodeId>,
     arrivals: Poisson,
     servers: Vec<Rng>,
     sizes: Vec<Rng>,
     ideal_of_query: IdealOfQuery,
-    /// Flows of the job that has just begun.
+    /// Flows of the job that began last.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
-    /// A query each.
+    /// One query per job.
     under_way: Queries<()>,
 }
 
 impl Incast {
-    /// Jobs at `rate` a second and host, beginning within `window`.
+    /// Jobs at `rate` per second and host, starting within `window`.
     fn new(jobs: Jobs, rate: f64, window: Range<Time>, maker: &Maker) -> Incast {
         let hosts = maker.hosts();
         let count = hosts.len();
@@ -113,13 +113,13 @@ impl Incast {
         }
     }
 
-    /// Draws the job that `host` begins at `start`, and lines up its flows.
+    /// Draws the job that `host` begins at `start`, and queues its flows.
     fn begin(&mut self, host: usize, start: Time) {
         let choices = &self.jobs.response;
-        let response = choices[self.sizes[host].below(choices.len() as u64) as usize].0.max(1);
+        let response = choices[self.sizes[host].uniform_below(choices.len() as u64) as usize].0.max(1);
         let fan_in = self.jobs.fan_in as usize;
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
-        // The number of another host, counted without the host itself.
+        // `other` is an index among all hosts except `host`.
         let servers = others.into_iter().map(|other| self.hosts[other + usize::from(other >= host)]);
         let (aggregator, query) = (self.hosts[host], self.next_query.take());
         let template = FlowSpec { start, query: Some(query), ..self.template };
@@ -154,7 +154,7 @@ impl Workload for Incast {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }
 
@@ -167,7 +167,7 @@ impl Workload for Incast {
         self.ready.pop_front().expect("a job has at least one flow")
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         self.under_way.end_flow(flow, now);
     }
 
@@ -198,7 +198,7 @@ mod tests {
     use pauseframe_units::{Bytes, Span, Time};
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// bolt §IV-A3: 200 jobs a second and host, 10 servers, 2, 4 or 8 KB.
+    /// The settings of bolt §IV-A3: 200 jobs per second and host, 10 servers, 2, 4 or 8 KB.
     fn incast(hosts: usize, request: u64, ms: u64) -> Box<dyn Workload> {
         let kind = WorkloadKind::Incast(IncastSpec {
             rate: 200.0,
@@ -241,7 +241,7 @@ mod tests {
             assert_within(f64::from(sizes[&size]), n / 3.0, 4.0 * (n * 2.0 / 9.0).sqrt());
         }
         for count in asked.values() {
-            // Each of the 12 is a server of 10/12 of the jobs (never of its own: 10 of 11 others).
+            // Each of the 12 hosts is a server of 10/12 of the jobs (10 of the 11 other hosts).
             assert_within(f64::from(*count), n * 10.0 / 12.0, 5.0 * (n * 10.0 / 144.0 + n / 12.0).sqrt());
         }
     }
@@ -251,7 +251,7 @@ mod tests {
         let (plain, requests) = (drain(&mut *incast(12, 0, 50)), drain(&mut *incast(12, 1600, 50)));
         assert!(!plain.is_empty() && plain.len() == requests.len());
         for (plain, request) in plain.iter().zip(&requests) {
-            // The same draws, the other way round.
+            // The same draws in the other direction.
             assert_eq!((request.source, request.destination), (plain.destination, plain.source));
             assert_eq!((request.size, request.reply, request.start), (1600, plain.size, plain.start));
         }
@@ -263,7 +263,8 @@ mod tests {
             let flows = drain(&mut *incast(hosts, 0, 100));
             flows.iter().map(|flow| (flow.destination, flow.start, flow.size)).collect()
         };
-        // `racks` gives the switch id 0 and the hosts 1, 2, ...: the ids of the first twelve stay.
+        // `racks` gives the switch id 0 and the hosts the ids 1, 2, ...: the first twelve hosts keep their
+        // ids.
         let (twelve, thirteen) = (starts(12), starts(13));
         assert!(thirteen.len() > twelve.len());
         assert!(twelve.is_subset(&thirteen));
@@ -276,7 +277,7 @@ mod tests {
         let at = |us| Time::ZERO + Span::from_us(us);
         for (i, flow) in flows[..10].iter().enumerate() {
             assert_eq!(workload.take_queries(), []);
-            workload.on_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
+            workload.on_flow_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
         }
         let done = workload.take_queries();
         assert_eq!((done.len(), done[0].query, done[0].finish), (1, 0, Some(at(9))));
@@ -284,12 +285,12 @@ mod tests {
         assert_eq!((done[0].aggregator, done[0].response), (flows[0].destination, flows[0].size));
         assert_eq!(workload.take_queries(), []);
 
-        // The second job loses a flow for good, the third is under way when the run ends.
+        // The second job loses a flow permanently; the third is active when the run ends.
         for flow in &flows[10..20] {
-            workload.on_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
+            workload.on_flow_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
         }
         assert_eq!(workload.take_queries()[0].finish, None);
-        workload.on_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
+        workload.on_flow_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
         let left = workload.unfinished_queries();
         assert_eq!((left.len(), left[0].query, left[0].finish), (1, 2, None));
     }

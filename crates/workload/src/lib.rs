@@ -1,9 +1,9 @@
-//! Workloads: what makes flows. One file for each story, which declares its keys and makes its flows; all are pulled lazily, in the
-//! order of starts.
+//! Workloads, which generate flows. One file per kind declares its keys and makes its flows; flows are generated
+//! lazily, in the order of their starts.
 //!
-//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5),
-//! so that another workload, another transport or a further host shifts no other draw: variants of a
-//! scenario that share a seed see the same traffic (common random numbers).
+//! Every draw comes from a stream named after the workload, the purpose and the host ("incast/arrivals", 5). Another
+//! workload, another transport or a further host therefore changes no other draw: variants of a scenario with the same
+//! seed see the same traffic (common random numbers).
 
 mod arrivals;
 pub mod cdf;
@@ -40,7 +40,7 @@ use pauseframe_schema::registry;
 use pauseframe_schema::value::did_you_mean;
 
 registry! {
-    /// The workloads
+    /// The kinds of workloads
     pub enum WorkloadKind {
         "flows" => flows::Flows(FlowsSpec);
         "permutation" => permutation::Permutation(Permutation);
@@ -58,36 +58,36 @@ registry! {
     impl Source;
 }
 
-/// `[[workload]]`.
+/// The keys of a table `[[workload]]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadSpec {
-    /// Names it in the tables; unique. Default: its kind.
+    /// Unique name in the tables; by default the name of the kind.
     pub name: String,
-    /// Name of the transport: "default" is `[transport]`, "udp" none.
+    /// Name of the transport: "default" stands for `[transport]`, "udp" for no transport.
     pub transport: String,
-    /// What it does.
+    /// The kind and its keys.
     pub kind: WorkloadKind,
 }
 
-/// A workload as far as it could be read.
+/// A workload, as far as it is valid.
 pub struct Partial {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Name of its transport.
+    /// Name of the transport.
     pub transport: String,
-    /// `None` where a problem was recorded.
+    /// `None` if an error was recorded.
     pub kind: Option<WorkloadKind>,
 }
 
-/// Reads one workload; `taken` holds all names that are given, so that no default is one of them. `is_preset` tells the
-/// names of presets, which are no transports by themselves.
+/// Reads a workload; `taken` holds all given names, so that no default name is one of them. `is_preset` recognises the
+/// names of presets, which are not transports by themselves.
 pub fn workload(
     t: &mut Table,
     context: &Context,
     taken: &mut Vec<String>,
     is_preset: fn(&str) -> bool,
 ) -> Partial {
-    let chosen = WorkloadKind::choose(t, "kind", None, "What it does");
+    let chosen = WorkloadKind::choose(t, "kind", None, "Kind of workload");
     let kind = chosen.unwrap_or("workload");
     let mut default = kind.to_owned();
     let mut why = Origin::Default;
@@ -98,8 +98,13 @@ pub fn workload(
         default = format!("{kind}_{count}");
         why = Origin::Computed("the kind, numbered".to_owned());
     }
-    let name: String =
-        t.or_because("name", default, why, "the kind, numbered if it occurs again", "Its name in the tables");
+    let name: String = t.or_because(
+        "name",
+        default,
+        why,
+        "the kind, numbered if it occurs again",
+        "Name of the workload in the tables",
+    );
     t.check(
         !name.is_empty() && name.len() <= 64,
         "name",
@@ -126,12 +131,12 @@ fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool)
     transport
 }
 
-/// Makes the workload that `spec` describes. `index` is its position in the scenario, `transport` that of
-/// its transport in the network; both are copied into every [`pauseframe_fabric::FlowSpec`].
+/// Makes the workload that `spec` describes. `index` is the workload's position in the scenario, and
+/// `transport` is the position of its transport in the network; every [`pauseframe_fabric::FlowSpec`]
+/// contains both.
 ///
 /// # Panics
-/// If `spec` names a host that the topology has not, or needs more hosts than there are: `resolve` refuses
-/// such scenarios.
+/// If `spec` names an unknown host, or needs more hosts than exist: `resolve` rejects such scenarios.
 pub fn build(
     spec: &WorkloadSpec,
     index: u16,

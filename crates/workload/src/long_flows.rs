@@ -1,4 +1,4 @@
-//! Flows without an end of their own: they send all that the network takes, from their start to their stop.
+//! Long flows: flows of unlimited size, which send as fast as the network allows from their start to their stop.
 
 use super::flow_list::node_by_name;
 use super::context::{Context, TIME_MAX, TIMES, host};
@@ -8,9 +8,9 @@ use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span};
 
 table! {
-    /// Flows that send all the time between their start and stop
+    /// Flows of unlimited size that send from their start to their stop
     pub struct LongFlows {
-        /// Flows without an end of their own
+        /// Flows of unlimited size
         flows: Vec<LongFlowEntry> = try_rows("required", |t| LongFlowEntry::read(t, context)) => {
             let given = t.has("flows") || t.is_documenting();
             t.check(given, "flows", || "is required: list of tables".to_owned(), "");
@@ -22,7 +22,7 @@ table! {
 }
 
 table! {
-    /// A flow without an end of its own
+    /// A flow of unlimited size
     pub struct LongFlowEntry as "LongFlow" {
         /// Sending host
         src: String = try_by(host, context);
@@ -30,9 +30,9 @@ table! {
         dst: String = try_by(host, context) => {
             t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
         };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// When it stops sending
+        /// When the flow stops sending
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "none: the end of the run") => {
             let message = || format!("start ({start}) is not before it");
             t.check(stop.is_none_or(|stop| start < stop), "stop", message, "");

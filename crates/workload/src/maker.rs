@@ -1,4 +1,4 @@
-//! What the workloads share: who makes them, in which network, and what a kind of workload has to do.
+//! The interface of workloads and their network, and the trait that each kind implements.
 
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, Workload};
@@ -10,38 +10,38 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a kind of workload has to do.
+/// The trait of a kind of workload.
 pub trait Source: Debug {
-    /// Makes it.
+    /// Makes the workload.
     fn build(&self, maker: &Maker) -> Box<dyn Workload>;
 
-    /// The starts of flows that are known beforehand, or when the first can be.
+    /// The starts of flows that are known in advance, or the earliest possible start.
     fn starts(&self) -> Vec<Span>;
 
-    /// How many flows there are at once, about, among `hosts` hosts: what a recording of their state has room for.
+    /// Estimate of the number of concurrent flows among `hosts` hosts; it sizes the recording of their state.
     fn at_once(&self, hosts: u64) -> u64 {
         hosts
     }
 
-    /// The flows of an open loop that start before `end`; `None` where [`Source::at_once`] tells how many there are.
+    /// Estimate of the flows of an open loop that start before `end`; `None` if [`Source::at_once`] gives the number.
     fn open_loop(&self, _topology: &Topology, _end: Span) -> Option<OpenLoop> {
         None
     }
 }
 
-/// Flows that start whether or not others have ended.
+/// Flows that start independently of the end of others.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OpenLoop {
-    /// How many are expected.
+    /// Expected number.
     pub flows: f64,
-    /// Mean time that the bytes of one take at the link rate of a host, seconds.
+    /// Mean time that the bytes of a flow take at the link rate of a host, seconds.
     pub serialisation: f64,
-    /// Offered load of a host's link, a share.
+    /// Offered load relative to the link of a host.
     pub load: f64,
 }
 
 impl OpenLoop {
-    /// `per_second` flows of `bytes` for each of `hosts` hosts, while `window` and the run last.
+    /// `per_second` flows of `bytes` for each of `hosts` hosts, during `window` and the run.
     pub(crate) fn poisson(
         topology: &Topology,
         hosts: f64,
@@ -56,31 +56,31 @@ impl OpenLoop {
     }
 }
 
-/// Mean rate of the links of hosts, bit/s.
+/// Mean link rate of the hosts, in bit/s.
 pub(crate) fn mean_link_rate(topology: &Topology) -> f64 {
     let rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports);
     let rates: Vec<f64> = rates.map(|port| topology.channel(*port).rate.0 as f64).collect();
     rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
-/// The completion time of a query with these flows in the idle network ([`pauseframe_fabric::QueryRecord`]).
+/// The completion time of a query with these flows in an idle network ([`pauseframe_fabric::QueryRecord`]).
 pub type IdealOfQuery = Arc<dyn Fn(&[FlowSpec]) -> Span + Send + Sync>;
 
-/// What a workload may know of the rest of the scenario.
+/// What a workload may read of the rest of the scenario.
 pub struct WorkloadContext<'a> {
     /// The graph: hosts, their racks and link rates.
     pub topology: &'a Topology,
     /// The master seed.
     pub seed: u64,
-    /// The hosts of each application's ranks, by position of the workload.
+    /// For each application, by position of the workload, the hosts of its ranks.
     pub placed: BTreeMap<usize, Vec<NodeId>>,
-    /// Asked once for every partition-aggregate job.
+    /// Called once per partition-aggregate job.
     pub ideal_of_query: IdealOfQuery,
-    /// Where all workloads of a run take the numbers of their queries from.
+    /// The source of query numbers for all workloads of a run.
     pub query_numbers: QueryNumbers,
 }
 
-/// Numbers queries in the order in which they begin, over all workloads of a run.
+/// Numbers queries in the order of their start, over all workloads of a run.
 #[derive(Clone, Debug, Default)]
 pub struct QueryNumbers(Arc<AtomicU32>);
 
@@ -91,26 +91,26 @@ impl QueryNumbers {
     }
 }
 
-/// A workload that never has a flow.
+/// A workload without flows.
 pub fn nothing() -> Box<dyn Workload> {
     Box::new(Listed::new(Vec::new()))
 }
 
-/// What the constructors of this folder share: who is asking, and in which network.
+/// Common arguments of the constructors: the workload and its network.
 #[derive(Clone, Copy)]
 pub struct Maker<'a> {
-    /// The network.
+    /// The network and the seed of the run.
     pub context: &'a WorkloadContext<'a>,
     /// Name of the workload.
     pub name: &'a str,
-    /// Its position in the scenario.
+    /// Position of the workload in the scenario.
     pub workload: u16,
-    /// That of its transport in the network.
+    /// Position of its transport in the network.
     pub transport: u16,
 }
 
 impl Maker<'_> {
-    /// A one-way flow of this workload.
+    /// Makes a one-way flow of this workload.
     pub fn flow(&self, source: NodeId, destination: NodeId, size: Bytes, start: Time) -> FlowSpec {
         FlowSpec {
             source,
@@ -127,42 +127,42 @@ impl Maker<'_> {
         }
     }
 
-    /// All hosts.
+    /// All hosts of the topology.
     pub fn hosts(&self) -> Vec<NodeId> {
         self.context.topology.hosts().collect()
     }
 
-    /// The hosts of these names, ascending, each once; all for `None`.
+    /// The hosts of these names, ascending and unique; all for `None`.
     pub fn named(&self, names: Option<&[String]>) -> Vec<NodeId> {
         let Some(names) = names else { return self.hosts() };
         let find = |name: &String| self.context.topology.find(name).expect("resolve knows its hosts");
         names.iter().map(find).collect::<BTreeSet<NodeId>>().into_iter().collect()
     }
 
-    /// The stream for one purpose of one host (by its position among the hosts).
+    /// The random stream for one purpose of one host (by its index among the hosts).
     pub fn stream(&self, purpose: &str, host: usize) -> Rng {
-        pauseframe_engine::stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
+        pauseframe_engine::random_stream(self.context.seed, &format!("{}/{purpose}", self.name), host as u64)
     }
 
-    /// One stream a host.
+    /// One stream per host.
     pub fn streams(&self, purpose: &str, hosts: usize) -> Vec<Rng> {
         (0..hosts).map(|host| self.stream(purpose, host)).collect()
     }
 }
 
-/// The moment `since_start` into the run.
+/// The time `since_start` into the run.
 pub fn at(since_start: Span) -> Time {
     Time::ZERO + since_start
 }
 
-/// Flows that are known in full before the run.
+/// Flows that are all known before the run.
 #[derive(Debug)]
 pub struct Listed {
     flows: std::vec::IntoIter<FlowSpec>,
 }
 
 impl Listed {
-    /// Sorts by start; flows that start together keep their order.
+    /// Sorts flows by start; simultaneous flows keep their order.
     pub fn new(mut flows: Vec<FlowSpec>) -> Listed {
         flows.sort_by_key(|flow| flow.start);
         Listed { flows: flows.into_iter() }
@@ -174,7 +174,7 @@ impl Workload for Listed {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.flows.as_slice().first().map(|flow| flow.start)
     }
 

@@ -1,4 +1,4 @@
-//! Several hosts to one: the first `senders` hosts that are not the receiver, all at once or each at a random moment.
+//! Several hosts to one: the first `senders` hosts other than the receiver start together or at random times.
 
 use super::context::{Context, SIZES, TIMES, receiver, senders};
 use super::maker::{Listed, Maker, Source, at};
@@ -9,17 +9,17 @@ use pauseframe_units::{Bytes, Span};
 use std::ops::Range;
 
 table! {
-    /// Several hosts send to one, at once or `spread`; by default all others to the first
+    /// Several hosts send to one, at once or within `spread`; by default all other hosts to the first
     pub struct NToOne {
-        /// How many senders: the first hosts that are not the receiver
+        /// Number of senders: the first hosts other than the receiver
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
         /// Size of each flow
         size: Bytes = required_in(SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Each flow starts at a random moment of this time after start; 0 s: all at once
+        /// Flows start at random within this time after start; 0 s: all at once
         spread: Span = or_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);
@@ -40,7 +40,7 @@ impl Source for NToOne {
     }
 }
 
-/// The starts are uniform over `starts`, all at its beginning if it is empty.
+/// The starts are uniform over `starts`; an empty range starts all at its beginning.
 fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: &Maker) -> Listed {
     let receiver = maker.context.topology.find(receiver).expect("resolve has checked the receiver's name");
     let sources = maker.context.topology.hosts().filter(|host| *host != receiver).take(senders as usize);
@@ -53,7 +53,7 @@ fn build(senders: u32, receiver: &str, size: Bytes, starts: Range<Span>, maker: 
 
 fn draw(starts: &Range<Span>, rng: &mut Rng) -> Span {
     let spread = starts.end.0 - starts.start.0;
-    if spread == 0 { starts.start } else { starts.start + Span(rng.below(spread)) }
+    if spread == 0 { starts.start } else { starts.start + Span(rng.uniform_below(spread)) }
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(sources.len(), 400);
         let us: Vec<f64> = flows.iter().map(|flow| flow.start.0 as f64 / 1e6).collect();
         assert!(us.is_sorted() && us[0] >= 100.0 && us[399] < 150.0, "{} to {}", us[0], us[399]);
-        // Kolmogorov's distance from the uniform law, 99.9 % quantile of 400 draws.
+        // Kolmogorov distance from the uniform distribution, 99.9 % quantile for 400 draws.
         let far = us.iter().enumerate().map(|(i, at)| ((at - 100.0) / 50.0 - i as f64 / 400.0).abs());
         assert!(far.fold(0.0, f64::max) < 1.95 / 20.0);
     }

@@ -1,5 +1,5 @@
-//! Every host sends one flow and receives one: a uniformly random cyclic permutation (Sattolo 1986), so
-//! that nobody sends to itself.
+//! Every host sends one flow and receives one: a uniformly random cyclic permutation (Sattolo 1986), so that
+//! no host sends to itself.
 
 use super::context::{Context, SIZES, TIMES, two_hosts};
 use super::maker::{Listed, Maker, Source, at};
@@ -9,11 +9,11 @@ use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span};
 
 table! {
-    /// Every host sends to one other and receives from one other
+    /// Every host sends to one other host and receives from one other host
     pub struct Permutation {
         /// Size of each flow
         size: Bytes = required_in(SIZES) => { two_hosts(t, context); };
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
     }
     pub fn try_read(t, context: &Context);
@@ -37,12 +37,12 @@ fn build(size: Bytes, start: Span, maker: &Maker) -> Listed {
     )
 }
 
-/// A permutation of 0..n that is a single cycle, each of the (n - 1)! equally likely (Sattolo 1986: the
-/// shuffle that never leaves an element in place).
+/// Draws a permutation of 0..n that is a single cycle; all (n - 1)! cycles are equally likely (Sattolo 1986:
+/// a shuffle that leaves no element in place).
 fn one_cycle(n: usize, rng: &mut Rng) -> Vec<usize> {
     let mut items: Vec<usize> = (0..n).collect();
     for last in (1..n).rev() {
-        items.swap(last, rng.below(last as u64) as usize);
+        items.swap(last, rng.uniform_below(last as u64) as usize);
     }
     items
 }
@@ -59,7 +59,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn it_is_one_cycle_through_all(n in 2usize..300, seed: u64) {
-            let to = one_cycle(n, &mut pauseframe_engine::stream(seed, "cycle", 0));
+            let to = one_cycle(n, &mut pauseframe_engine::random_stream(seed, "cycle", 0));
             let (mut at, mut steps) = (to[0], 1);
             while at != 0 {
                 at = to[at];
@@ -79,7 +79,7 @@ mod tests {
         }
         assert_eq!(seen.len(), 6);
         let chi2: f64 = seen.values().map(|count| (f64::from(*count) - 1e4).powi(2) / 1e4).sum();
-        // 5 degrees of freedom: 99.99 % quantile.
+        // Chi-square with 5 degrees of freedom: 99.99 % quantile.
         assert!(chi2 < 25.7, "chi2 {chi2}: {seen:?}");
     }
 

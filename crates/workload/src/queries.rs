@@ -1,23 +1,23 @@
-//! The queries of a workload: which are under way, and that one is over when the last of its flows has ended.
+//! The active queries of a workload; a query ends with its last flow.
 
 use pauseframe_fabric::{FlowRecord, FlowStatus, QueryRecord};
 use pauseframe_units::Time;
 use std::collections::BTreeMap;
 
-/// Queries by number. `T` is what the workload itself keeps of one.
+/// Queries by number. `T` is the workload's data for a query.
 #[derive(Debug)]
 pub(crate) struct Queries<T> {
     open: BTreeMap<u32, Open<T>>,
-    /// Those that are over, until they are taken.
+    /// Finished queries that have not been taken.
     ended: Vec<QueryRecord>,
 }
 
 #[derive(Debug)]
 struct Open<T> {
     record: QueryRecord,
-    /// Flows that have not ended.
+    /// Number of flows that have not ended.
     flows: u32,
-    /// A flow was given up: the query cannot finish.
+    /// A flow was given up, so the query cannot finish.
     failed: bool,
     own: T,
 }
@@ -27,27 +27,27 @@ impl<T> Queries<T> {
         Queries { open: BTreeMap::new(), ended: Vec::new() }
     }
 
-    /// A query begins with so many flows.
+    /// A query begins with this many flows.
     pub(crate) fn begin(&mut self, record: QueryRecord, flows: u32, own: T) {
         self.open.insert(record.query, Open { record, flows, failed: false, own });
     }
 
-    /// A query under way.
+    /// An active query.
     pub(crate) fn get_mut(&mut self, query: u32) -> Option<(&QueryRecord, &mut T)> {
         self.open.get_mut(&query).map(|open| (&open.record, &mut open.own))
     }
 
-    /// More flows begin for a query under way.
+    /// Adds flows to an active query.
     pub(crate) fn add_flows(&mut self, query: u32, flows: u32) {
         if let Some(open) = self.open.get_mut(&query) {
             open.flows += flows;
         }
     }
 
-    /// A flow of a query has ended.
+    /// Records that a flow of a query has ended.
     ///
     /// # Panics
-    /// If it is a part of no query under way.
+    /// If the flow belongs to no active query.
     pub(crate) fn end_flow(&mut self, flow: &FlowRecord, now: Time) {
         let query = flow.spec.query.expect("every flow of this workload is a part of a query");
         let open = self.open.get_mut(&query).expect("a query is open until its last flow has ended");
@@ -59,12 +59,12 @@ impl<T> Queries<T> {
         }
     }
 
-    /// Those that have ended since this was asked last.
+    /// The queries that have ended since the last call.
     pub(crate) fn take(&mut self) -> Vec<QueryRecord> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Those under way.
+    /// The active queries.
     pub(crate) fn unfinished(&self) -> Vec<QueryRecord> {
         self.open.values().map(|open| open.record).collect()
     }

@@ -1,24 +1,25 @@
-//! Draws beyond those of the stream itself: short, and the same bits on every machine (integer arithmetic, IEEE
+//! Random laws beyond those of the stream: short, and with the same bits on every machine (integer arithmetic, IEEE
 //! basic operations and `libm`).
 
 use pauseframe_engine::Rng;
 
-/// Exponential with mean 1, by inversion.
+/// Exponential distribution with mean 1, by inversion.
 pub(crate) fn exponential(rng: &mut Rng) -> f64 {
-    -libm::log(1.0 - rng.unit())
+    -libm::log(1.0 - rng.uniform_unit())
 }
 
-/// Normal with mean 0 and variance 1 (Box and Muller 1958, the cosine branch).
+/// Normal distribution with mean 0 and variance 1 (Box and Muller 1958, the cosine branch).
 pub(crate) fn standard_normal(rng: &mut Rng) -> f64 {
     let radius = libm::sqrt(2.0 * exponential(rng));
-    radius * libm::cos(std::f64::consts::TAU * rng.unit())
+    radius * libm::cos(std::f64::consts::TAU * rng.uniform_unit())
 }
 
-/// `count` distinct numbers of 0..n, every subset equally likely (Floyd 1987). `count` is at most `n`.
+/// Draws `count` distinct numbers of 0..n; every subset is equally likely (Floyd 1987); `count` must not
+/// exceed `n`.
 pub(crate) fn distinct(rng: &mut Rng, count: usize, n: usize) -> Vec<usize> {
     let mut chosen = Vec::with_capacity(count);
     for last in n - count..n {
-        let draw = rng.below(last as u64 + 1) as usize;
+        let draw = rng.uniform_below(last as u64 + 1) as usize;
         chosen.push(if chosen.contains(&draw) { last } else { draw });
     }
     chosen
@@ -38,7 +39,7 @@ mod tests {
         let below_median = draws.iter().filter(|x| **x < std::f64::consts::LN_2).count() as f64 / n as f64;
         let root = (n as f64).sqrt();
         assert_within(mean, 1.0, 4.0 / root);
-        // The fourth central moment of the exponential is 9.
+        // The fourth central moment of the exponential distribution is 9.
         assert_within(variance, 1.0, 4.0 * 8f64.sqrt() / root);
         assert_within(below_median, 0.5, 4.0 * 0.5 / root);
     }
@@ -49,7 +50,7 @@ mod tests {
         let draws: Vec<f64> = (0..n).map(|_| standard_normal(&mut rng)).collect();
         let root = (n as f64).sqrt();
         assert_within(draws.iter().sum::<f64>() / n as f64, 0.0, 4.0 / root);
-        // The fourth moment is 3.
+        // The fourth moment of the normal distribution is 3.
         assert_within(draws.iter().map(|x| x * x).sum::<f64>() / n as f64, 1.0, 4.0 * 2f64.sqrt() / root);
         let inside = draws.iter().filter(|x| x.abs() < 0.674_489_75).count() as f64 / n as f64;
         assert_within(inside, 0.5, 4.0 * 0.5 / root);
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!(seen.len(), 6);
         let expected = f64::from(draws) / 6.0;
         let chi2: f64 = seen.values().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
-        // 5 degrees of freedom: 99.99 % quantile.
+        // Chi-square with 5 degrees of freedom: 99.99 % quantile.
         assert!(chi2 < 25.7, "chi2 {chi2}: {seen:?}");
         assert_eq!(distinct(&mut rng, 5, 5).len(), 5);
     }

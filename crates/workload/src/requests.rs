@@ -1,30 +1,30 @@
-//! A client that asks a server again and again, one request at a time (repro: 20 KB responses in sequence on a persistent
-//! connection beside long flows); or several servers at once, round after round, each when the last response of the one before
-//! is in: synchronised incast.
+//! A client that sends requests to a server one at a time (repro: 20 KB responses in sequence on a persistent
+//! connection beside long flows), or to several servers at once in rounds, each after the last response of the previous
+//! round: synchronised incast.
 //!
-//! A request is a flow with a reply. On a persistent connection the window, RTT estimate and everything else of TCP go on from
-//! request to request; otherwise each has a connection of its own. A round of several servers is a row of the `queries`
-//! table. Left out: pipelining.
+//! A request is a flow with a reply. A persistent connection keeps its window, RTT estimate and all other TCP state
+//! between requests; otherwise each request has a new connection. A round of several servers is a row of the `queries`
+//! table. Not modelled: pipelining.
 
 use super::random::exponential;
 use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
 use super::maker::{Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Kept, QueryRecord, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryRecord, Workload};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
 
 table! {
-    /// A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds
-    // repro: 20 KB responses in sequence on a persistent connection.
+    /// A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds
+    // Defaults of repro: 20 KB responses in sequence on a persistent connection.
     pub struct RequestsSpec {
-        /// Host that asks
+        /// Host that sends the requests
         client: String = try_by(asking, context);
-        /// Host that answers
+        /// Host that sends the responses
         server: Option<String> = optional("none: see servers");
-        /// Hosts that answer, all asked at once: the next round begins when the last response is in
+        /// Hosts that respond to the same request; the next round starts after the last response
         servers: Vec<String> = or(Vec::new()) => {
             check_servers(t, client.as_deref(), server.as_deref(), &servers, context);
         };
@@ -32,15 +32,15 @@ table! {
         request: Bytes = or_in(Bytes(100), SIZES);
         /// Size of a response
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// How many requests, one after the other
+        /// Number of consecutive requests
         count: u32 = or_in(1000, 1..=100_000_000);
-        /// From the end of a response to the next request
+        /// Time from the end of a response to the next request
         pause: Span = or_in(Span::ZERO, TIMES);
-        /// All on one connection, or each on its own
+        /// One connection for all requests, or one per request
         persistent: bool = or(true);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// How long before that kept connections are opened, so that the first request needs no handshake
+        /// How early persistent connections are opened, so that the first request needs no handshake
         connect_ahead: Span = or_in(Span::ZERO, TIMES) => {
             let message = || "needs connections that are kept".to_owned();
             let able = connect_ahead == Span::ZERO || persistent;
@@ -48,11 +48,11 @@ table! {
             let message = || format!("{connect_ahead} is more than start ({start})");
             t.check(connect_ahead <= start, "connect_ahead", message, "raise start, or lower it");
         };
-        /// From the request to one of several servers to that to the next
+        /// Time between the requests to two servers of a round
         spacing: Span = or_in(Span::ZERO, TIMES);
-        /// From a request to its response: see reply_law
+        /// Time from a request to its response, according to reply_law
         reply_delay: Span = or_in(Span::ZERO, TIMES);
-        /// What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
+        /// Meaning of reply_delay: constant, maximum of a uniform law, mean of an exponential law, or step from one
         /// server to the next (staggered)
         reply_law: ReplyLaw = or(ReplyLaw::Constant);
     }
@@ -60,24 +60,24 @@ table! {
 }
 
 choices! {
-    /// The law of a reply delay
+    /// Distribution of the reply delay
     pub enum ReplyLaw {
-        /// Always the same
+        /// Constant
         Constant = "constant",
-        /// From zero to `time`, all as likely
+        /// Uniform from zero to `time`
         Uniform = "uniform",
         /// Exponential with mean `time`
         Exponential = "exponential",
-        /// The first server at once, each further one `time` later
+        /// The first server responds at once, each further server `time` later
         Staggered = "staggered",
     }
 }
 
-/// How long an application takes for its reply.
+/// The time of an application for its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReplyDelay {
     law: ReplyLaw,
-    /// The constant, the largest, the mean, or the step.
+    /// The constant, the maximum, the mean, or the step of the delay, depending on its distribution.
     time: Span,
 }
 
@@ -86,7 +86,7 @@ fn asking(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Opt
     host(t, key, doc, context)
 }
 
-/// `server` or `servers`: other hosts than the client, each once.
+/// `server` or `servers`: hosts other than the client, without duplicates.
 fn check_servers(
     t: &mut Table,
     client: Option<&str>,
@@ -111,7 +111,7 @@ fn check_servers(
 }
 
 impl RequestsSpec {
-    /// All that answer.
+    /// All servers.
     pub fn all_servers(&self) -> Vec<String> {
         self.servers.iter().chain(&self.server).cloned().collect()
     }
@@ -145,43 +145,42 @@ impl Source for RequestsSpec {
 struct Exchange {
     request: Bytes,
     response: Bytes,
-    /// From the response to the next request.
+    /// Time from the response to the next request.
     pause: Span,
-    /// From the request to one server to that to the next.
+    /// Time between the requests to two servers.
     spacing: Span,
-    /// From the request to the response.
+    /// Time from the request to the response.
     reply_delay: ReplyDelay,
 }
 
-/// All of them.
+/// Number of requests.
 #[derive(Debug)]
 struct Series {
     exchange: Exchange,
     count: u32,
     persistent: bool,
-    /// How long before the first request the connections are opened.
+    /// Lead time for opening the connections before the first request.
     connect_ahead: Span,
 }
 
-/// The workload.
 struct Requests {
     series: Series,
-    /// One a server, as they are sent in each round.
+    /// One flow per server, as sent in each round.
     templates: Vec<FlowSpec>,
-    /// Rounds that have begun.
+    /// Number of rounds begun.
     rounds: u32,
-    /// The round that is being asked, or is next; `None` while responses are awaited and after the last.
+    /// The current or next round; `None` while responses are awaited and after the last round.
     start: Option<Time>,
-    /// Flows of this round that have been asked for, and those that have ended.
+    /// Flows of this round that have been requested, and those that have ended.
     asked: usize,
     ended: usize,
     failed: bool,
-    /// The round as a query, where there are several servers.
+    /// The round as a query, with several servers.
     query: Option<QueryRecord>,
-    /// Of a round after the first: on connections that are kept there is no handshake any more.
+    /// The ideal of later rounds: persistent connections need no handshake.
     later_ideal: Span,
     next_query: QueryNumbers,
-    /// Draws reply delays, one stream a server.
+    /// Draws reply delays, one stream per server.
     delays: Vec<Rng>,
     finished: Vec<QueryRecord>,
 }
@@ -204,7 +203,7 @@ impl Requests {
         };
         let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
         let ideal_of_round = |first: bool| {
-            let kept = |number| series.persistent.then_some(Kept { number, first, last: false });
+            let kept = |number| series.persistent.then_some(KeptConnection { number, first, last: false });
             let flow = |(number, flow): (usize, &FlowSpec)| FlowSpec { kept: kept(number as u32), ..*flow };
             let flows: Vec<FlowSpec> = templates.iter().enumerate().map(flow).collect();
             if flows.len() > 1 { (maker.context.ideal_of_query)(&flows) } else { Span::ZERO }
@@ -238,13 +237,13 @@ impl Requests {
         }
     }
 
-    /// How long server `number` takes for its next reply.
+    /// The delay of the next reply of server `number`.
     fn reply_delay(&mut self, number: usize) -> Span {
         let ReplyDelay { law, time } = self.series.exchange.reply_delay;
         match law {
             _ if time == Span::ZERO => Span::ZERO,
             ReplyLaw::Constant => time,
-            ReplyLaw::Uniform => Span(self.delays[number].below(time.0 + 1)),
+            ReplyLaw::Uniform => Span(self.delays[number].uniform_below(time.0 + 1)),
             ReplyLaw::Exponential => {
                 Span((exponential(&mut self.delays[number]) * time.0 as f64).round() as u64)
             }
@@ -252,7 +251,7 @@ impl Requests {
         }
     }
 
-    /// All flows of the round have ended. A client that was refused or gave up asks no more.
+    /// All flows of the round have ended. A client that was refused or gave up sends no more requests.
     fn end_round(&mut self, now: Time) {
         if let Some(query) = &mut self.query {
             let finish = (!self.failed).then_some(now);
@@ -271,7 +270,7 @@ impl Workload for Requests {
         self.series.count == 1
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
         let offset = self.series.exchange.spacing * self.asked as u64;
         self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
@@ -281,9 +280,9 @@ impl Workload for Requests {
         let start = self.start.expect("asked for a flow only while next_start gives a time");
         let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
         let number = self.asked;
-        // Opened earlier: none of its requests pays for the handshake.
+        // The connection is opened early, so no request includes the handshake.
         let first = first && self.series.connect_ahead == Span::ZERO;
-        let kept = self.series.persistent.then_some(Kept { number: number as u32, first, last });
+        let kept = self.series.persistent.then_some(KeptConnection { number: number as u32, first, last });
         let reply_delay = self.reply_delay(number);
         if let Some(query) = self.query.as_mut().filter(|_| number == 0) {
             (query.start, query.query) = (start, self.next_query.take());
@@ -298,7 +297,7 @@ impl Workload for Requests {
         FlowSpec { start, kept, query, reply_delay, ..self.templates[number] }
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         self.ended += 1;
         self.failed |= flow.status != FlowStatus::Finished;
         if self.ended == self.templates.len() {
@@ -354,16 +353,16 @@ mod tests {
         let mut workload = make(requests(true), &topology);
         let mut now = Time::ZERO + Span::from_us(10);
         for i in 0..3 {
-            assert_eq!(workload.next_start(), Some(now), "request {i}");
+            assert_eq!(workload.next_start_time(), Some(now), "request {i}");
             let flow = workload.next_flow();
             assert_eq!((flow.size, flow.reply), (100, 20_000));
-            assert_eq!(flow.kept, Some(Kept { number: 0, first: i == 0, last: i == 2 }));
-            assert_eq!(workload.next_start(), None, "one at a time");
+            assert_eq!(flow.kept, Some(KeptConnection { number: 0, first: i == 0, last: i == 2 }));
+            assert_eq!(workload.next_start_time(), None, "one at a time");
             let end = now + Span::from_us(100);
-            workload.on_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
+            workload.on_flow_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
             now = end + Span::from_us(5);
         }
-        assert_eq!(workload.next_start(), None);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]
@@ -372,11 +371,11 @@ mod tests {
         let mut workload = make(requests(false), &topology);
         let flow = workload.next_flow();
         assert_eq!(flow.kept, None);
-        workload.on_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
-        assert_eq!(workload.next_start(), None);
+        workload.on_flow_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
+        assert_eq!(workload.next_start_time(), None);
     }
 
-    /// A round waits for the last response, however late, and is one query.
+    /// A round waits for its last response and is one query.
     #[test]
     fn rounds_of_several_servers_do_not_overlap() {
         let topology = racks(1, 4);
@@ -407,21 +406,21 @@ mod tests {
         for round in 0..2 {
             let flows: Vec<FlowSpec> = (0..3)
                 .map(|number| {
-                    // The connections of the first round are there earlier.
+                    // The connections of the first round are opened early.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
                     let due = now + spacing * u64::from(number);
-                    assert_eq!(workload.next_start(), Some(Time(due.0 - ahead.0)));
+                    assert_eq!(workload.next_start_time(), Some(Time(due.0 - ahead.0)));
                     let flow = workload.next_flow();
                     assert_eq!(flow.start, due);
-                    assert_eq!(flow.kept, Some(Kept { number, first: false, last: round == 1 }));
+                    assert_eq!(flow.kept, Some(KeptConnection { number, first: false, last: round == 1 }));
                     assert_eq!(flow.query, Some(round));
                     flow
                 })
                 .collect();
             assert_eq!(workload.unfinished_queries().len(), 1);
             for (flow, us) in flows.iter().zip([100, 30, 900]) {
-                assert_eq!(workload.next_start(), None);
-                workload.on_finished(
+                assert_eq!(workload.next_start_time(), None);
+                workload.on_flow_finished(
                     &ended(*flow, FlowStatus::Finished, now + Span::from_us(us), 1),
                     now + Span::from_us(us),
                 );
@@ -433,7 +432,7 @@ mod tests {
             assert_eq!(query.finish, Some(now + Span::from_us(900)));
             now += Span::from_us(905);
         }
-        assert_eq!(workload.next_start(), None);
+        assert_eq!(workload.next_start_time(), None);
         assert!(workload.unfinished_queries().is_empty());
     }
 }

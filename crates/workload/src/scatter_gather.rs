@@ -1,11 +1,10 @@
-//! Queries through two levels (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks",
-//! HOTI 2011): a high-level aggregator asks one random host of each rack, its mid-level aggregator; that one asks
-//! all other servers of the rack, waits for all of them (a strict barrier) and answers; the query is done
-//! when the answers of all racks are in.
+//! Two-level queries (cee §III-C1: Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI
+//! 2011): a high-level aggregator asks a random host of each rack, its mid-level aggregator. This one asks all other
+//! servers of the rack, waits for all (a strict barrier) and answers. The query ends when all racks have answered.
 //!
-//! Each exchange has a connection of its own. The one between a mid-level aggregator and a server carries request and
-//! response; the answer to the high-level aggregator comes on a connection that the mid-level one opens. Left out: time to
-//! think, answers that are given without waiting for all.
+//! Each exchange has one connection. The connection between a mid-level aggregator and a server carries request and
+//! response; the mid-level aggregator opens another one for its answer. Not modelled: think time, and answers before
+//! all servers have responded.
 
 use super::arrivals::Agenda;
 use super::queries::Queries;
@@ -23,24 +22,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 table! {
-    /// Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then answers
+    /// Queries (cee §III-C1): an aggregator sends requests to one host per rack, which queries all servers of
+    /// its rack and then responds
     pub struct ScatterGatherSpec {
-        /// Hosts that launch queries
+        /// Hosts that start queries
         aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
-        /// Hosts that answer; a query asks one of each rack, and that one all others of its rack
+        /// Hosts that respond; a query asks one host per rack, which asks all others of its rack
         servers: Option<Vec<String>> = by(some_hosts, context) => {
             check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
         };
         /// Times between the queries of an aggregator
         gaps: GapsSpec = try_section(gaps);
-        // The requests of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
+        // The request and response sizes of Alizadeh et al., "Data center TCP", SIGCOMM 2010, §2.2.
         /// Size of a request, at both levels
         request: Bytes = or_in(Bytes(1600), SIZES);
         /// Size of a response, at both levels
         response: Bytes = or_in(Bytes::kb(20), SIZES);
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
@@ -56,12 +56,12 @@ kinds! {
     pub fn read(t);
 }
 
-/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144 ms
-/// at each; cee §III-C1 has them a hundred times as often.
+/// 188,000 queries in ten minutes to 45 servers (Alizadeh et al., "Data center TCP", SIGCOMM 2010, §4.3): one every 144
+/// ms at each; cee §III-C1 uses a rate 100 times higher.
 const MEAN_GAP: Span = Span::from_us(1436);
 
 table! {
-    /// Times between events with this mean, exponential: a Poisson process
+    /// Exponential times between events with this mean: a Poisson process
     #[derive(Copy)]
     pub struct Exponential {
         /// Mean time between two queries of an aggregator
@@ -72,12 +72,12 @@ table! {
 
 table! {
     /// Times between events with this mean; `sigma` is the standard deviation of their logarithm
-    // Long silences and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
+    // Long pauses and clusters: the coefficient of variation is sqrt(exp(sigma^2) - 1).
     #[derive(Copy)]
     pub struct LogNormal {
         /// Mean time between two queries of an aggregator
         mean: Span = or_in(MEAN_GAP, Span::from_ns(1)..=TIME_MAX);
-        /// Standard deviation of the logarithm of the times
+        /// Standard deviation of the logarithm of the times between events
         sigma: f64 = or_in(1.5, 0.0..=4.0);
     }
     pub fn read(t);
@@ -85,7 +85,7 @@ table! {
 
 fn gaps(t: &mut Table) -> Option<GapsSpec> {
     let default = Some(("exponential", Origin::Default, "exponential"));
-    GapsSpec::read(t, "kind", default, "Law of the times between the queries of an aggregator")
+    GapsSpec::read(t, "kind", default, "Distribution of the time between two queries of an aggregator")
 }
 
 fn check_aggregators(t: &mut Table, aggregators: Option<&[String]>, context: &Context) {
@@ -124,24 +124,23 @@ impl Source for ScatterGatherSpec {
 /// The servers below one switch.
 type Rack = Vec<NodeId>;
 
-/// For each rack: its mid-level aggregator, and how many responses that one waits for.
+/// For each rack: its mid-level aggregator, and the number of responses that it waits for.
 type Waits = Vec<(NodeId, usize)>;
 
-/// The workload.
 pub(crate) struct ScatterGather {
     gaps: GapsSpec,
     request: u64,
     response: u64,
     aggregators: Vec<NodeId>,
     racks: Vec<Rack>,
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     agenda: Agenda,
-    /// One for each aggregator.
+    /// One per aggregator.
     gap_streams: Vec<Rng>,
     server_streams: Vec<Rng>,
     ideal_of_query: IdealOfQuery,
-    /// Flows that are due now.
+    /// Flows that are due.
     ready: VecDeque<FlowSpec>,
     next_query: QueryNumbers,
     under_way: Queries<Waits>,
@@ -180,14 +179,14 @@ impl ScatterGather {
         self.agenda.enter(after.saturating_add(gap), aggregator);
     }
 
-    /// Draws the mid-level aggregators of a query that begins at `start`, and lines up the requests to them.
+    /// Draws the mid-level aggregators of a query that begins at `start`, and queues the requests to them.
     fn begin(&mut self, aggregator: usize, start: Time) {
         let (source, query, rng) =
             (self.aggregators[aggregator], self.next_query.take(), &mut self.server_streams[aggregator]);
         let waits: Waits = self
             .racks
             .iter()
-            .map(|rack| (rack[rng.below(rack.len() as u64) as usize], rack.len() - 1))
+            .map(|rack| (rack[rng.uniform_below(rack.len() as u64) as usize], rack.len() - 1))
             .collect();
         let servers: usize = waits.iter().map(|(_, others)| others).sum();
         let record = QueryRecord {
@@ -206,7 +205,7 @@ impl ScatterGather {
         self.under_way.begin(record, waits.len() as u32, waits);
     }
 
-    /// The slowest rack alone in the idle network: its stages one after the other.
+    /// The slowest rack in the idle network: its stages in sequence.
     fn ideal(&self, source: NodeId, waits: &[(NodeId, usize)], start: Time) -> Span {
         let rack_alone = |rack: &Rack, mid: NodeId| {
             let template = FlowSpec { source, start, ..self.template };
@@ -219,7 +218,7 @@ impl ScatterGather {
         self.racks.iter().zip(waits).map(|(rack, (mid, _))| rack_alone(rack, *mid)).max().unwrap_or_default()
     }
 
-    /// What the mid-level aggregator asks the other servers of its rack.
+    /// The requests of the mid-level aggregator to the other servers of its rack.
     fn requests<'a>(
         &'a self,
         rack: &'a Rack,
@@ -236,7 +235,7 @@ impl ScatterGather {
         FlowSpec { source: mid, destination: aggregator, size: self.response, reply: 0, ..*template }
     }
 
-    /// What follows a flow that has finished: the requests within the rack, or its answer.
+    /// The successors of a finished flow: the requests within the rack, or the answer.
     fn follow(&mut self, flow: &FlowSpec, query: u32, now: Time) {
         let Some((record, waits)) = self.under_way.get_mut(query) else { return };
         let aggregator = record.aggregator;
@@ -262,7 +261,7 @@ impl ScatterGather {
     }
 }
 
-/// `servers` by the switch of their first link, in the order of the switches.
+/// Groups `servers` by the switch of their first link, in the order of the switches.
 fn by_rack(topology: &Topology, servers: &[NodeId]) -> Vec<Rack> {
     let mut racks: BTreeMap<NodeId, Rack> = BTreeMap::new();
     for server in servers {
@@ -284,7 +283,7 @@ fn gap(law: GapsSpec, rng: &mut Rng) -> Span {
 }
 
 impl Workload for ScatterGather {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.agenda.next())
     }
 
@@ -298,7 +297,7 @@ impl Workload for ScatterGather {
         self.ready.pop_front().expect("a query has at least one flow")
     }
 
-    fn on_finished(&mut self, flow: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
         let query = flow.spec.query.expect("every flow of this workload is a part of a query");
         if flow.status == FlowStatus::Finished {
             self.follow(&flow.spec, query, now);
@@ -333,7 +332,7 @@ mod tests {
     use pauseframe_units::Bytes;
     use std::collections::BTreeSet;
 
-    /// Three racks of four: "h0" launches queries, the other eleven answer.
+    /// Three racks of four hosts: "h0" starts queries, the other eleven hosts respond.
     fn workload(gaps: GapsSpec, ms: u64) -> (Topology, Box<dyn Workload>) {
         let topology = racks(3, 4);
         let spec = ScatterGatherSpec {
@@ -357,10 +356,10 @@ mod tests {
         topology.peer(topology.nodes()[host].ports[0])
     }
 
-    /// Takes what is due without taking the next query.
+    /// Takes due flows without starting the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
-        while workload.next_start() == Some(now) {
+        while workload.next_start_time() == Some(now) {
             flows.push(workload.next_flow());
         }
         flows
@@ -370,7 +369,7 @@ mod tests {
     fn a_query_goes_down_and_up_again_with_a_barrier_in_each_rack() {
         let (topology, mut workload) = workload(exponential_ms(), 100);
         let hla = topology.find("h0").unwrap();
-        let start = workload.next_start().unwrap();
+        let start = workload.next_start_time().unwrap();
         let asked = due(&mut *workload, start);
         let asked_racks: BTreeSet<_> = asked.iter().map(|f| rack_of(&topology, f.destination)).collect();
         assert_eq!((asked.len(), asked_racks.len()), (3, 3), "one in each rack");
@@ -380,7 +379,7 @@ mod tests {
         for (rack, request) in asked.into_iter().enumerate() {
             now += Span::from_us(50);
             let (mid, others) = (request.destination, if rack == 0 { 2 } else { 3 });
-            workload.on_finished(&ended(request, FlowStatus::Finished, now, 0), now);
+            workload.on_flow_finished(&ended(request, FlowStatus::Finished, now, 0), now);
             let requests = due(&mut *workload, now);
             assert_eq!(
                 requests.len(),
@@ -392,7 +391,7 @@ mod tests {
             assert!(to.len() == others && !to.contains(&mid) && !to.contains(&hla));
             for (i, request) in requests.into_iter().enumerate() {
                 now += Span::from_us(10);
-                workload.on_finished(&ended(request, FlowStatus::Finished, now, 1), now);
+                workload.on_flow_finished(&ended(request, FlowStatus::Finished, now, 1), now);
                 let next = due(&mut *workload, now);
                 assert_eq!(next.len(), usize::from(i + 1 == others), "the answer waits for all");
                 answers.extend(next);
@@ -403,26 +402,26 @@ mod tests {
         assert_eq!(workload.unfinished_queries().len(), 1);
         for answer in answers {
             now += Span::from_us(5);
-            workload.on_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
+            workload.on_flow_finished(&ended(answer, FlowStatus::Finished, now, 0), now);
         }
         let done = workload.take_queries();
         assert_eq!(done.len(), 1);
         assert_eq!((done[0].start, done[0].finish, done[0].fan_in), (start, Some(now), 8));
         assert_eq!((done[0].aggregator, done[0].response), (hla, 20_000));
-        // A microsecond a flow in this test: asked, three servers, answer.
+        // In this test each flow takes 1 us: request, three servers, answer.
         assert_eq!(done[0].ideal, Span::from_us(5));
     }
 
     #[test]
     fn a_query_with_a_flow_that_failed_does_not_finish() {
         let (_, mut workload) = workload(exponential_ms(), 100);
-        let start = workload.next_start().unwrap();
+        let start = workload.next_start_time().unwrap();
         for request in due(&mut *workload, start) {
-            workload.on_finished(&ended(request, FlowStatus::Failed, start, 2), start);
+            workload.on_flow_finished(&ended(request, FlowStatus::Failed, start, 2), start);
         }
         let done = workload.take_queries();
         assert_eq!((done.len(), done[0].finish), (1, None));
-        assert!(workload.next_start().is_some_and(|next| next > start));
+        assert!(workload.next_start_time().is_some_and(|next| next > start));
     }
 
     #[test]
@@ -433,8 +432,9 @@ mod tests {
         for (gaps, variation) in [(exponential_ms(), 1.0), (log_normal, spread)] {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
-                std::iter::from_fn(|| workload.next_start().map(|_| workload.next_flow().start)).collect();
-            // Of a renewal process over time t: t / mean, with standard deviation variation * sqrt(t / mean).
+                std::iter::from_fn(|| workload.next_start_time().map(|_| workload.next_flow().start)).collect();
+            // The number of events of a renewal process in time t: t / mean, with standard deviation variation * sqrt(t
+            // / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());
         }
     }

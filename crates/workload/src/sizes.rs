@@ -1,4 +1,4 @@
-//! Flow sizes: drawing one, and the exact mean that an offered load is computed from.
+//! Flow sizes: random draws, and the exact mean for the offered load.
 
 use super::cdf::{builtin, builtin_names, read_cdf};
 use super::context::{Context, SIZE_MAX, SIZES};
@@ -11,7 +11,7 @@ use pauseframe_units::Bytes;
 use std::path::Path;
 
 kinds! {
-    /// How large flows are
+    /// Distribution of flow sizes
     pub enum SizesSpec {
         "fixed" => Fixed(Fixed);
         "uniform" => Uniform(Uniform);
@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// Sizes uniform between the two, inclusive
+    /// Sizes with a uniform distribution from min to max, inclusive
     pub struct Uniform {
         /// Smallest flow
         min: Bytes = required_in(SIZES);
@@ -42,7 +42,7 @@ table! {
 }
 
 table! {
-    /// Sizes whose logarithm is uniform between the two
+    /// Sizes whose logarithm has a uniform distribution from min to max
     pub struct LogUniform {
         /// Smallest flow
         min: Bytes = required_in(SIZES);
@@ -60,12 +60,12 @@ fn in_order(t: &mut Table, min: Option<Bytes>, max: Option<Bytes>) {
 
 type Points = Vec<(f64, f64)>;
 
-/// An empirical distribution, linear between its points: a built-in one by name, or a CDF file.
+/// An empirical distribution, linear between its points: a built-in distribution by name, or a CDF file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cdf {
-    /// The built-in name or the path as written.
+    /// The built-in name, or the path as written by the user.
     pub source: String,
-    /// (bytes, probability up to it), ascending, ending at 1.
+    /// Pairs (bytes, cumulative probability), ascending, ending at 1.
     pub points: Points,
 }
 
@@ -85,10 +85,10 @@ impl Cdf {
             return Some(Cdf { source, points });
         }
         t.source::<Points>("points", "those of the source", POINTS);
-        // With points of its own it needs no source.
+        // With explicit points it needs no source.
         let source: String = t.needed_unless("source", "required, unless there are points", &doc)?;
         let points = points_of(t, &source, context.base_dir)?;
-        // No size above what a listed flow may have.
+        // Sizes are limited like those of listed flows.
         let largest = points.last().map_or(0.0, |(bytes, _)| *bytes);
         let message = || format!("its largest size is above {SIZE_MAX}");
         t.check(largest <= SIZE_MAX.0 as f64, "source", message, "");
@@ -99,16 +99,18 @@ impl Cdf {
 }
 
 impl SizesSpec {
-    /// A size in bytes, at least 1. Continuous distributions are rounded to the nearest byte.
+    /// Draws a size in bytes, at least 1. Continuous distributions are rounded to the nearest byte.
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
         let size = match self {
             SizesSpec::Fixed(Fixed { size }) => size.0,
-            SizesSpec::Uniform(Uniform { min, max }) => min.0 + rng.below((max.0 - min.0).saturating_add(1)),
+            SizesSpec::Uniform(Uniform { min, max }) => {
+                min.0 + rng.uniform_below((max.0 - min.0).saturating_add(1))
+            }
             SizesSpec::LogUniform(LogUniform { min, max }) => {
                 let (low, high) = (libm::log(min.0 as f64), libm::log(max.0 as f64));
-                (libm::exp(low + rng.unit() * (high - low)).round() as u64).clamp(min.0, max.0)
+                (libm::exp(low + rng.uniform_unit() * (high - low)).round() as u64).clamp(min.0, max.0)
             }
-            SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.unit()).round() as u64,
+            SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.uniform_unit()).round() as u64,
         };
         size.max(1)
     }
@@ -128,8 +130,8 @@ impl SizesSpec {
     }
 }
 
-/// The size at probability `u`, linear between the points. A first point with a probability above 0 is an
-/// atom; so are two points of one size.
+/// The size at cumulative probability `u`, interpolated linearly between the points. A first point with a
+/// probability above 0 is an atom, as are two points with the same size.
 fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     let above = points.partition_point(|(_, p)| *p <= u).min(points.len() - 1);
     let (x1, p1) = points[above];
@@ -140,7 +142,7 @@ fn inverse(points: &[(f64, f64)], u: f64) -> f64 {
     x0 + (x1 - x0) * ((u - p0) / (p1 - p0))
 }
 
-/// The mean of the distribution that `inverse` draws from: each piece weighs its middle.
+/// The mean of the distribution that `inverse` draws from: the sum of the pieces' middles, weighted by probability.
 fn cdf_mean(points: &[(f64, f64)]) -> f64 {
     let atom = points[0].0 * points[0].1;
     let piece = |w: &[(f64, f64)]| (w[1].1 - w[0].1) * f64::midpoint(w[0].0, w[1].0);
@@ -161,7 +163,7 @@ fn points_of(t: &mut Table, source: &str, base_dir: &Path) -> Option<Points> {
     None
 }
 
-/// Why points are no distribution.
+/// The reason why points are not a distribution.
 fn wrong_cdf(points: &[(f64, f64)]) -> Option<String> {
     let Some((largest, end)) = points.last() else { return Some("[] has no point".to_owned()) };
     let outside = points.iter().find(|(bytes, p)| *bytes < 0.0 || !(0.0..=1.0).contains(p));
@@ -196,14 +198,14 @@ mod tests {
         SizesSpec::Cdf(Cdf { source: "test".into(), points: points.to_vec() })
     }
 
-    /// The sample mean lies within four standard errors of the mean, given the second moment.
+    /// Asserts that the sample mean lies within four standard errors of the mean, given the second moment.
     fn assert_mean(sizes: &SizesSpec, second_moment: f64) {
         let mean = draws(sizes).iter().sum::<f64>() / DRAWS as f64;
         let error = ((second_moment - sizes.mean().powi(2)).max(0.0) / DRAWS as f64).sqrt();
         assert_within(mean, sizes.mean(), 4.0 * error + 1e-9);
     }
 
-    /// The share of draws up to `x` is `p`, within four standard errors.
+    /// Asserts that the share of draws up to `x` is `p`, within four standard errors.
     fn assert_quantile(sizes: &SizesSpec, x: f64, p: f64) {
         let share = draws(sizes).iter().filter(|size| **size <= x).count() as f64 / DRAWS as f64;
         assert_within(share, p, 4.0 * (p * (1.0 - p) / DRAWS as f64).sqrt() + 1e-9);
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_logarithm_is_uniform() {
-        // 64 KB to 32 MB: bolt §IV-A3.
+        // 64 KB to 32 MB, as in bolt §IV-A3.
         let sizes = SizesSpec::LogUniform(LogUniform { min: Bytes::kb(64), max: Bytes::kb(32_000) });
         let (min, max) = (64e3f64, 32e6f64);
         for p in [0.1, 0.5, 0.9] {
@@ -240,7 +242,7 @@ mod tests {
             };
             assert_mean(&sizes, points.windows(2).map(second).sum());
             for (x, p) in points.iter().filter(|(x, _)| *x > 1000.0) {
-                // Rounding to a byte moves at most half a byte's probability.
+                // Rounding to bytes shifts at most the probability of half a byte.
                 assert_quantile(&sizes, *x, *p);
             }
         }
@@ -261,7 +263,7 @@ mod tests {
         fn sizes_are_within_the_range_and_at_least_one(min in 0u64..5000, more in 0u64..1 << 40, seed: u64) {
             let (min, max) = (Bytes(min), Bytes(min + more));
             let points = vec![(min.0 as f64, 0.0), (max.0 as f64, 1.0)];
-            let mut rng = pauseframe_engine::stream(seed, "range", 0);
+            let mut rng = pauseframe_engine::random_stream(seed, "range", 0);
             for sizes in [
                 SizesSpec::Uniform(Uniform { min, max }),
                 SizesSpec::LogUniform(LogUniform { min: min.max(Bytes(1)), max: max.max(Bytes(1)) }),

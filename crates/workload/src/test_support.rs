@@ -1,4 +1,4 @@
-//! What the tests of the workloads share.
+//! Helpers of the workload tests.
 
 use super::{QueryNumbers, WorkloadContext, build};
 use crate::{WorkloadKind, WorkloadSpec};
@@ -8,9 +8,9 @@ use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
 
-/// A stream of the tests' own.
+/// A stream for tests.
 pub(crate) fn rng(purpose: &str) -> Rng {
-    pauseframe_engine::stream(12, purpose, 0)
+    pauseframe_engine::random_stream(12, purpose, 0)
 }
 
 /// Asserts |value - expected| <= band.
@@ -19,7 +19,8 @@ pub(crate) fn assert_within(value: f64, expected: f64, band: f64) {
     assert!((value - expected).abs() <= band, "{value} is not within {band} of {expected}");
 }
 
-/// `racks` switches with `hosts` hosts each, in a line; hosts "h0", "h1", ... at 10 Gb/s.
+/// A line of `racks` switches with `hosts` hosts each; hosts are named "h0", "h1", ... and have 10 Gb/s
+/// links.
 pub(crate) fn racks(racks: usize, hosts: usize) -> Topology {
     let channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
     let mut topology = Topology::new();
@@ -37,8 +38,8 @@ pub(crate) fn racks(racks: usize, hosts: usize) -> Topology {
     topology
 }
 
-/// The workload `kind` under the name "w", workload 3, transport 2, seed 9; a query's ideal is a microsecond
-/// a flow.
+/// Makes the workload `kind` with the name "w", workload 3, transport 2, seed 9. The ideal time of a query is
+/// one microsecond per flow.
 pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload> {
     let spec = WorkloadSpec { name: "w".into(), transport: "default".into(), kind };
     let ideal_of_query = Arc::new(|flows: &[FlowSpec]| Span::from_us(flows.len() as u64));
@@ -56,10 +57,10 @@ pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
     )
 }
 
-/// All flows of an open workload.
+/// Takes all flows of an open workload.
 pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
     let mut flows = Vec::new();
-    while let Some(start) = workload.next_start() {
+    while let Some(start) = workload.next_start_time() {
         let flow = workload.next_flow();
         assert_eq!(flow.start, start);
         assert!(flow.source != flow.destination && flow.size > 0);
@@ -70,7 +71,7 @@ pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
     flows
 }
 
-/// The record of `spec` when it ends at `end` with `timeouts` timeouts.
+/// The record of `spec` if the flow ends at `end` with `timeouts` timeouts.
 pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32) -> FlowRecord {
     FlowRecord {
         spec,
@@ -81,10 +82,10 @@ pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         retransmits: timeouts,
         timeouts,
         loss_probes: 0,
-        of_reply: pauseframe_fabric::Repeats::default(),
+        of_reply: pauseframe_fabric::RetransmissionCounts::default(),
         undone: 0,
         ce_packets: 0,
-        datagrams: pauseframe_fabric::Datagrams::default(),
+        datagrams: pauseframe_fabric::DatagramCounts::default(),
         rdma: pauseframe_fabric::RdmaCounts::default(),
         connected: None,
         failure: None,

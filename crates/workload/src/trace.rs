@@ -1,4 +1,4 @@
-//! What the ranks of an application do: a trace, from a file or in the scenario, or a pattern.
+//! The steps of the ranks of an application: a trace, from a file or in the scenario, or a pattern.
 
 use super::application::PatternName;
 use super::context::{Context, SIZE_MAX, TIMES};
@@ -12,11 +12,11 @@ use pauseframe_units::{Bytes, Span};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The longest packed trace that the resolved scenario keeps; longer ones stay in their file.
+/// The largest packed trace that the resolved scenario contains; a larger one stays in its file.
 const PACKED_MAX: usize = 8 << 20;
 const RANKS_MAX: u32 = 65_536;
 
-/// From a trace (a file, packed text, plain text) or from a pattern.
+/// Reads the application from a trace (a file, packed text, plain text) or a pattern.
 pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     let given: Vec<&str> =
         ["trace", "packed", "program", "pattern"].into_iter().filter(|key| t.has(key)).collect();
@@ -43,15 +43,14 @@ pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>>
 }
 
 fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
-    let doc =
-        "Trace file, or folder with a file for each rank, relative to the scenario; zstd and gzip are read";
+    let doc = "Trace file, or folder with a file per rank, relative to the scenario, optionally compressed with zstd or gzip";
     let path: Option<String> = t.optional("trace", "none: see packed, program, pattern", doc);
-    let doc = "The trace, packed into text: how the resolved scenario keeps it";
+    let doc = "The trace packed into text, as in resolved scenarios";
     let packed: Option<String> = t.source("packed", "none: see trace", doc);
-    let doc = "The trace itself, in the form pmpi";
+    let doc = "The text of a trace in the format pmpi";
     let program: Option<String> = t.source("program", "none: see trace", doc);
     let format = t.optional::<String>("format", "recognised", "pmpi, simgrid, goal or chakra");
-    let doc = "Floating-point operations a second of a rank, for traces that count these";
+    let doc = "Floating-point operations per second and rank, for traces that count these";
     let flops = t.or_in("flops", 1e9, 1.0..=1e18, doc);
     if t.is_documenting() {
         digest(t, None);
@@ -88,7 +87,7 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     Some(Arc::new(application))
 }
 
-/// The resolved scenario has the trace in it, so that it can be run elsewhere.
+/// The resolved scenario contains the trace, so that it can run elsewhere.
 fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     let origin = match key {
         "packed" => t.origin_of("packed"),
@@ -101,7 +100,7 @@ fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     }
 }
 
-/// The digest, which must be that of the trace if the file gives one.
+/// The digest; it must match the trace if the file has one.
 fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
     let mut hash = Sha256::new();
     if let Some(bundle) = bundle {
@@ -110,7 +109,7 @@ fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
     let hex: Vec<String> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let found = format!("sha256:{}", hex.concat());
     let origin = Origin::Computed("of the trace".to_owned());
-    let doc = "SHA-256 of the trace; if given, another trace is refused";
+    let doc = "SHA-256 of the trace; another trace is an error";
     let wanted = t.or_because("digest", found.clone(), origin, "computed", doc);
     let message = || format!("the trace has the digest {found}: it is not the one that was meant");
     t.check(wanted == found || bundle.is_none(), "digest", message, "restore the file, or remove digest");
@@ -119,13 +118,14 @@ fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
 
 fn pattern(t: &mut Table) -> Option<Arc<Application>> {
     let pattern: Option<PatternName> =
-        t.optional("pattern", "none: see trace", "A pattern instead of a trace");
-    let ranks = t.required_in("ranks", 1..=RANKS_MAX, "How many ranks");
-    let doc = "Of the vector, of the block for one rank, or of a message";
+        t.optional("pattern", "none: see trace", "Communication pattern instead of a trace");
+    let ranks = t.required_in("ranks", 1..=RANKS_MAX, "Number of ranks");
+    let doc = "Size of the vector, of the block for one rank, or of a message";
     let size = t.required_in("size", Bytes::ZERO..=SIZE_MAX, doc);
     let doc = "Compute time of each rank in each iteration";
     let compute = t.or_in("compute", Span::ZERO, TIMES, doc);
-    let iterations = t.or_in("iterations", 1, 1..=1_000_000, "How often; batches of a pipeline");
+    let iterations =
+        t.or_in("iterations", 1, 1..=1_000_000, "Number of iterations, or of batches of a pipeline");
     let doc = "Algorithm of an all_reduce or all_to_all, as in \"ring\"; binomial is a tree";
     let algorithm: Option<String> = t.optional("algorithm", "by size", doc);
     let grid: Option<Vec<u32>> = t.optional("grid", "a row", "Extents of a stencil");
@@ -168,7 +168,7 @@ fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> 
     None
 }
 
-/// `"allreduce = ring"`.
+/// Parses entries such as `"allreduce = ring"`.
 pub(crate) fn choices(t: &mut Table, algorithms: &[String]) -> Option<Choices> {
     let mut choices = Choices::default();
     for text in algorithms {

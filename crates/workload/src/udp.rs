@@ -1,8 +1,8 @@
-//! Datagram sources that do not react (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
+//! Datagram sources without congestion control (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
 //!
-//! A flow of this workload is what one source sends without a pause: everything from `start` on, or one burst. The
-//! network sends it at the rate of the workload, so the end of a burst is known beforehand: size over rate. The pause
-//! after it is exponential. Sources start together where they are always on, and after a first pause otherwise.
+//! A flow of this workload is the data that a source sends without a pause: everything from `start` on, or one burst.
+//! The network sends it at the rate of the workload, so the end of a burst is known in advance: size over rate. The
+//! pause after it is exponential. Continuous sources start together, bursty ones after a first pause.
 
 use super::random::exponential;
 use super::background::SIZES_DOC;
@@ -23,38 +23,39 @@ table! {
     pub struct UdpSpec {
         /// Hosts that send
         sources: Option<Vec<String>> = by(sending, context);
-        /// Hosts that are sent to; each source (with bursts: each burst) takes one at random, never itself
+        /// Hosts that receive; each source (or each burst) picks a random one other than itself
         destinations: Option<Vec<String>> = by(some_hosts, context) => {
             check_destinations(t, sources.as_deref(), destinations.as_deref());
         };
-        /// Rate of a source while it sends, with all that the scenario counts on the wire
+        /// Rate of a source while it sends, including all overhead on the wire
         rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
-        // The largest that an MTU of 1500 bytes takes.
+        // The largest payload for an MTU of 1500 bytes.
         /// Application bytes of a datagram
         datagram: Bytes = or_in(Bytes(1472), Bytes(1)..=Bytes(9188));
-        /// Datagrams are ECN-capable (ECT(0)): markers mark them, and the source does not react
+        /// Datagrams are ECN-capable (ECT(0)) and get marked; the source does not react
         #[source = "RFC 8085 §3.1.7"]
         ecn: bool = or(false);
         /// The 802.1p priority of the datagrams
         priority: u8 = or_in(0, 0..=7);
-        /// Random on and off, or false: every source sends all the time
+        /// Random on-off bursts, or false: sources send continuously
         burst: Option<BurstSpec> = try_by(burst, context);
-        /// Application bytes that each source sends in all
+        /// Application bytes per source
         size: Option<Bytes> = optional_in(SIZES, "none: until stop");
-        /// When the first flow can start
+        /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
-        /// Nothing new starts from here on
+        /// No new flow starts after this time
         stop: Span = try_by(stop, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
 
 table! {
-    /// Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them
+    /// Random on-off: bursts of these sizes at the rate of the workload, with pauses of this mean between
+    /// them
     pub struct BurstSpec {
         /// Application bytes of a burst
         sizes: SizesSpec = try_section(|t| SizesSpec::read(t, "kind", None, SIZES_DOC, context));
-        /// Mean pause between the end of a burst and the start of the next, exponential
+        /// Mean of the exponential pause from the end of a burst to the start of the next
         idle: Span = required_in(Span(1)..=TIME_MAX);
     }
     pub fn try_read(t, context: &Context);
@@ -76,7 +77,7 @@ fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: O
     }
 }
 
-/// `Some(None)` for a source that is always on; `None` where a mistake is recorded.
+/// `Some(None)` for a continuous source; `None` if an error was recorded.
 #[expect(clippy::option_option, reason = "a mistake is not the absence of a burst")]
 fn burst(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Option<BurstSpec>> {
     let item = t.item.and_then(|item| item.get(key));
@@ -102,10 +103,9 @@ impl Kind for UdpSpec {
     }
 }
 
-/// The workload.
 #[derive(Debug)]
 struct Udp {
-    /// What the flows have in common.
+    /// The common settings of the flows.
     template: FlowSpec,
     destinations: Vec<NodeId>,
     rate: BitRate,
@@ -114,13 +114,13 @@ struct Udp {
     sources: Vec<Source>,
 }
 
-/// One host that sends.
+/// A sending host.
 #[derive(Debug)]
 struct Source {
     host: NodeId,
-    /// Start of its next flow; `None` when it is through.
+    /// Start of its next flow; `None` after the last.
     next: Option<Time>,
-    /// Bytes that it has left.
+    /// Bytes left to send.
     remaining: u64,
     rng: Rng,
 }
@@ -156,7 +156,7 @@ impl Udp {
         }
     }
 
-    /// The source whose turn comes first; of several at one time the first of the list.
+    /// The source with the earliest flow; ties go to the first in the list.
     fn first(&self) -> Option<(Time, usize)> {
         self.sources.iter().enumerate().filter_map(|(number, source)| Some((source.next?, number))).min()
     }
@@ -171,7 +171,7 @@ impl Workload for Udp {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -179,7 +179,7 @@ impl Workload for Udp {
         let (start, number) = self.first().expect("asked for a flow only while next_start gives a time");
         let source = &mut self.sources[number];
         let others: Vec<NodeId> = self.destinations.iter().copied().filter(|d| *d != source.host).collect();
-        let destination = others[source.rng.below(others.len() as u64) as usize];
+        let destination = others[source.rng.uniform_below(others.len() as u64) as usize];
         let size = match &self.burst {
             Some(burst) => burst.sizes.draw(&mut source.rng).min(source.remaining),
             None => source.remaining,
@@ -238,12 +238,13 @@ mod tests {
     #[test]
     fn bursts_have_their_size_and_pauses_their_mean() {
         let topology = racks(1, 4);
-        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms a burst and source.
+        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms per burst and source.
         let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle: Span::from_us(276) };
         let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
         assert!(flows.iter().all(|flow| flow.size == 28_000));
-        // The number of bursts of four sources in a second: 8000, with a standard deviation of sqrt(8000) * 276 / 500.
+        // Four sources send 8000 bursts per second on average, with a standard deviation of sqrt(8000) * 276
+        // / 500.
         assert_within(flows.len() as f64, 8000.0, 4.0 * 8000f64.sqrt() * 276.0 / 500.0);
         let mut by_source = std::collections::BTreeMap::new();
         for flow in &flows {

@@ -1,6 +1,6 @@
-"""The command `pauseframe`: a file per group of commands, what they share in `_common.py`.
+"""The command `pauseframe`: one file for each group of commands, and shared code in `_common.py`.
 
-What a command needs is imported when it runs, so that `--help` is quick. Exit codes: `_errors.py`.
+Each command imports its modules when it runs, so that `--help` is fast. Exit codes: `_errors.py`.
 """
 
 from __future__ import annotations
@@ -35,24 +35,26 @@ GROUPS = {
     "route": ("route",),
     "devices": ("lint", "headroom", "deploy"),
 }
-"""The commands of each file. A command line that names one loads that file only: all of them take longer than a small
-run."""
+"""The commands of each file.
 
-# Newer versions of Typer bring a Click of their own, so its types are not named here.
+A command line that names one command loads only that file, because loading all files takes longer than a small run.
+"""
+
+# Newer versions of Typer bundle their own Click, so this code does not name Click's types.
 UsageError: Any = typer.BadParameter.__base__
 
 
 class Commands(PlainGroup):
-    """The commands. Whoever names a file or a folder first learns which command it is for."""
+    """The group of all commands; suggests the right command if a file or folder comes first."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As Click does, with a hint for what is no command."""
+        """Resolves a command as Click does, and adds a hint for a word that is not a command."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"{args[0]!r} is not a command{_command_for(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; says what a word too many was meant for."""
+        """Runs a command; explains a superfluous word on the command line."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
@@ -97,12 +99,12 @@ def pauseframe(
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options that come before the subcommand, such as --version."""
     _interrupt.allow()
 
 
 def _app_of(groups: Iterable[str]) -> typer.Typer:
-    """The command with these groups of commands."""
+    """Makes the Typer application of the given groups of commands."""
     app = typer.Typer(
         name="pauseframe",
         cls=Commands,
@@ -122,13 +124,13 @@ def _app_of(groups: Iterable[str]) -> typer.Typer:
 
 
 def _groups_for(arguments: Sequence[str]) -> list[str]:
-    """The groups that a command line needs: that of its command; all where it names none, such as for help."""
+    """The groups that a command line needs: the group of its command, or all groups (such as for help)."""
     first = next((argument for argument in arguments if not argument.startswith("-")), "")
     return [name for name, commands in GROUPS.items() if first in commands] or list(GROUPS)
 
 
 def __getattr__(name: str) -> typer.Typer:
-    """`app`: the command with all its groups."""
+    """`app`: the Typer application with all groups."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _app_of(GROUPS)
@@ -141,7 +143,7 @@ def main() -> None:
         _interrupt.ignore()
         code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
     except BaseException as error:
-        # A library that is being loaded may turn the interrupt into an error of its own.
+        # A library that is being loaded may turn the interrupt into another error.
         if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
             raise
         _interrupt.ignore()
@@ -153,7 +155,7 @@ def main() -> None:
 def _exit_code() -> int:
     try:
         _app_of(_groups_for(sys.argv[1:]))()
-    except SystemExit as end:  # how typer ends, Ctrl-C included
+    except SystemExit as end:  # Typer always ends with SystemExit, also after Ctrl-C
         return end.code if isinstance(end.code, int) else 0
     except ERRORS as error:
         complain(error)

@@ -1,4 +1,4 @@
-"""Shared by the commands: common options, scenario input and output to the terminal."""
+"""Code that the commands share: common options, scenario input and output to the terminal."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def read_only_once(files: list[Path]) -> list[Path]:
 
 
 def load_plugins(files: list[Path] | None, allow: bool = False, text: str = "", base_dir: str = ".") -> None:
-    """Loads the plug-ins that a command line names, and with `allow` those that the scenario names."""
+    """Loads the plug-ins that a command line names and, with `allow`, the plug-ins that the scenario names."""
     if files or allow:
         from pauseframe.plugins.load import files_of, load
 

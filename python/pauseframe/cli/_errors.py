@@ -1,12 +1,12 @@
-"""What goes wrong, as lines on stderr and as an exit code: one rule for every command.
+"""Errors as lines on stderr and as an exit code: one rule for every command.
 
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | it could not be carried out, or what was checked is not right |
-| 2 | what was asked for is wrong: a scenario, a name, an option, a file that is not there, a folder that is taken |
+| 1 | the command failed, or a check found a fault |
+| 2 | wrong input: a scenario, a name, an option, a missing file, an output folder that already exists |
 | 3 | the run has a deadlock |
-| 130 | interrupted; what was recorded is kept |
+| 130 | interrupted; the results so far are kept |
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 NOT_DONE = 1
 WRONG_INPUT = 2
 DEADLOCK = 3
-"""A run with a deadlock: its results are whole, but what they say of times is how long it stood."""
+"""Exit code of a run with a deadlock: its results are complete, but its times include the standstill."""
 
 INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError)
 ERRORS = (*INPUT_ERRORS, RunError, OSError)
-"""What a command may end with; anything else is a mistake of ours and shows its traceback."""
+"""Errors that a command may end with; any other exception is a bug and shows its traceback."""
 
 
 def exit_code_of(error: Exception) -> int:
-    """2 for what the user can put right in what was asked for, 1 for the rest."""
+    """Exit code 2 for errors that the user can correct in the input, 1 for all others."""
     return WRONG_INPUT if isinstance(error, INPUT_ERRORS) else NOT_DONE
 
 
 def complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line. Other errors are one line."""
     if not isinstance(error, ScenarioError):
-        # What the system calls an error by number says nothing to people.
+        # The system's error number does not help people, so the text drops it.
         text = re.sub(r" \(os error \d+\)", "", str(error))
         of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
         say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {text}")  # type: ignore[attr-defined]
@@ -54,7 +54,7 @@ def complain(error: Exception) -> None:
 
 @contextmanager
 def wrong_values() -> Iterator[None]:
-    """What refuses a value within was given a wrong one: a line on stderr, and the exit code of wrong input."""
+    """Turns errors about a value into a line on stderr, and ends with the exit code of wrong input."""
     try:
         yield
     except ValueError as error:
@@ -63,11 +63,11 @@ def wrong_values() -> Iterator[None]:
 
 
 LISTED = 20
-"""Problems of a list that are shown; the core lists no more than this and one line for the rest."""
+"""Maximum number of listed problems; the core also stops there and adds one line for the rest."""
 
 
 def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
-    """A line for each entry of `ScenarioError.problems`; of a long list for the first, and one for the rest."""
+    """Prints a line for each entry of `ScenarioError.problems`, up to a limit, and one line for the rest."""
     found = list(problems)
     shown = found if len(found) <= LISTED + 1 else found[:LISTED]
     for problem in shown:

@@ -1,4 +1,4 @@
-"""What `topo` and `route` share: where a topology comes from, and how it is drawn."""
+"""Code that `topo` and `route` share: reading and drawing of topologies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HostsPerSwitch = Annotated[
 
 
 class Layout(StrEnum):
-    """Where switches are drawn."""
+    """Layouts of switches in drawings."""
 
     auto = "auto"
     levels = "levels"
@@ -54,7 +54,7 @@ def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
 
 
 def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
-    """A topology that routes can be planned for: every host with one port, no link from a switch to itself."""
+    """Reads a topology for route planning: every host must have one port, and no link may join a switch to itself."""
     from pauseframe.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
@@ -69,7 +69,7 @@ def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_s
 
 
 class Display:
-    """A bar while something takes its time; nothing where nobody could see it."""
+    """A progress bar for a long computation; shows nothing if stderr is not a terminal."""
 
     def __init__(self, name: str, quiet: bool) -> None:
         from pauseframe.progress import stage_display

@@ -1,8 +1,8 @@
-"""Commands whose options are read without pydantic.
+"""Commands that parse options without pydantic.
 
 Typer builds a pydantic adapter for the value of every option, which takes longer than a small run (importing pydantic
-alone 70 ms). Texts, paths, numbers and missing values need none; whatever else there is, and whatever is wrong, goes to
-Typer's own adapter, so messages stay the same. Versions of Typer without `get_runtime_param` are left as they are.
+alone takes 70 ms). Texts, paths, numbers and missing values need no adapter. All other values, and all wrong ones, go
+to Typer's adapter, so messages stay the same. Versions of Typer without `get_runtime_param` are used unchanged.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 NOT_PLAIN = object()
-"""A value that is for Typer's adapter."""
+"""Marks a value that Typer's adapter must convert."""
 
 
 class PlainCommand(TyperCommand):
-    """A command whose plain options need no adapter."""
+    """A command that converts plain options without an adapter."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All options and arguments."""
+        """All options and arguments of the command."""
         return _read_plainly(super().get_params(ctx))
 
 
 class PlainGroup(TyperGroup):
-    """The same for the options before the command."""
+    """A group that converts the plain options before the command without an adapter."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All options and arguments."""
+        """All options and arguments of the group."""
         return _read_plainly(super().get_params(ctx))
 
 
 class PlainTyper(typer.Typer):
-    """A group of such commands."""
+    """A Typer application whose groups and commands convert plain options without an adapter."""
 
     def command(self, name: str | None = None, **keys: Any) -> Callable[[Any], Any]:
-        """Adds a command."""
+        """Adds a command to the application."""
         return super().command(name, **({"cls": PlainCommand} | keys))
 
 
 class _Reader:
-    """In the place of Typer's adapter of one option."""
+    """Replaces Typer's adapter of one option."""
 
     def __init__(self, adapter: Callable[[], Any], descriptor: Any) -> None:
         self._adapter = adapter
         self._descriptor = descriptor
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of an option as its command takes it."""
+        """Converts the value of an option to the type that its command takes."""
         plain = _plain(value, param, self._descriptor)
         return self._adapter().coerce(value, param=param, ctx=ctx) if plain is NOT_PLAIN else plain
 
@@ -80,7 +80,7 @@ def _plain(value: Any, param: Any, descriptor: Any) -> Any:
 
 def _one(value: Any, annotation: Any, info: Any) -> Any:
     if isinstance(annotation, type) and isinstance(value, annotation) and info.parser is None:
-        return value  # a default, or a text
+        return value  # the value is a default, or a text
     read = info.parser or READERS.get(annotation)
     if read is None or not isinstance(value, str):
         return NOT_PLAIN

@@ -1,6 +1,6 @@
-"""The commands `lint`, `deploy` and `headroom`: from and to real devices.
+"""The commands `lint`, `deploy` and `headroom`, which read and write files of real devices.
 
-Exit codes of `lint` are those of ruff: 0 nothing found, 1 findings, 2 what was given cannot be read.
+Exit codes of `lint` follow ruff: 0 for no finding, 1 for findings, 2 for input that cannot be read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ commands = PlainTyper()
 
 
 class Output(StrEnum):
-    """Forms of findings."""
+    """Output formats of findings."""
 
     text = "text"
     json = "json"
@@ -40,21 +40,21 @@ class Output(StrEnum):
 
 
 class Target(StrEnum):
-    """What a plan is written for."""
+    """Target systems of a deployment."""
 
     sonic = "sonic"
     linux = "linux"
 
 
 class Vendor(StrEnum):
-    """Whose formula."""
+    """Vendors whose headroom formula is available."""
 
     general = "general"
     mellanox = "mellanox"
 
 
 class HostProfile(StrEnum):
-    """What the hosts run."""
+    """Configurations of the hosts."""
 
     tcp_bolt = "tcp_bolt"
     dctcp_plus = "dctcp_plus"
@@ -102,7 +102,7 @@ def lint(
 ) -> None:
     """Check the configuration of switches and hosts.
 
-    All devices at once: values, references, both ends of each link, headroom, deadlock.
+    Checks all devices together: values, references, both ends of each link, headroom, deadlock.
     """
     from pauseframe.lint import engine
     from pauseframe.lint.output import as_patch, dump
@@ -167,7 +167,7 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
 
 
 def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> None:
-    """What --export and --scenario ask for."""
+    """Writes the files of --export and --scenario."""
     if tables is not None:
         from pauseframe.lint.export import export
 
@@ -254,8 +254,8 @@ def headroom(
 ) -> None:
     """Compute the headroom that a lossless link needs.
 
-    Each term, and where the result lies among the values that platforms ship with; or, of a scenario, the headroom of
-    each kind of link.
+    Prints each term, and the rank of the result among the values that platforms ship; for a scenario, prints the
+    headroom of each kind of link.
     """
     from pauseframe import calculator
 
@@ -320,7 +320,7 @@ def deploy(
 ) -> None:
     """Turn a plan of routes into files for switches and hosts.
 
-    With an order of roll-out, in which no step can deadlock, and the way back.
+    Also writes an order of roll-out in which no step can deadlock, and the steps to undo it.
     """
     from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import Settings, write_deployment

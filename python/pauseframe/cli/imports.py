@@ -1,4 +1,4 @@
-"""The commands `import`: input files of other simulators as scenarios."""
+"""The commands `import`: input files of other simulators become scenarios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ commands.add_typer(imports, name="import")
 
 @imports.callback()
 def group() -> None:
-    """Keeps the name of the simulator a command of its own."""
+    """Keeps the simulator's name a subcommand of `import`."""
 
 
 @imports.command(epilog="Example: pauseframe import hpcc mix/config.txt && pauseframe run mix/config.toml")
@@ -34,7 +34,7 @@ def hpcc(
 ) -> None:
     """Write the scenario of a config.txt of the HPCC simulator.
 
-    Topology and flow file are read as they are; notes list the skipped parts.
+    Reads the topology and flow files unchanged; notes list the skipped parts.
     """
     from pauseframe.imports.hpcc import read_config
 

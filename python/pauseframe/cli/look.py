@@ -1,4 +1,4 @@
-"""The commands `report`, `view` and `export`: runs on pages, played back, and for other programs."""
+"""The commands `report`, `view` and `export`: runs as HTML reports, as replays, and as files for other programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def report(
 ) -> None:
     """Write an HTML report of runs or sweeps.
 
-    One file that needs no network. Ratios refer to the first folder.
+    The report is one file that works offline. Ratios compare each folder with the first.
     """
     from pauseframe.report import Group, build_report, from_folder
 
@@ -65,9 +65,9 @@ def view(
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that plays a run back.
+    """Write a page that replays a run.
 
-    Loads, queues, who pauses whom and why, in one file that needs no network.
+    The page shows loads, queues, and which port pauses which and why, in one file that works offline.
     """
     from pauseframe.view import build_view, from_folder
 
@@ -94,7 +94,7 @@ def perfetto(
 ) -> None:
     """Write a trace for ui.perfetto.dev.
 
-    Queues, loads and pauses of ports, deadlocks, flows, ranks of applications.
+    The trace shows queues, loads and pauses of ports, deadlocks, flows, and ranks of applications.
     """
     from pauseframe.view.perfetto import export_perfetto
 
@@ -117,7 +117,7 @@ def csv(
 ) -> None:
     """Write the tables of a run as CSV files.
 
-    Columns as in docs/reference/results.md; lists are joined with spaces.
+    The columns are those of docs/reference/results.md; lists are joined with spaces.
     """
     _tables(folder, out, table or [], "csv", force, as_json)
 
@@ -152,7 +152,7 @@ def _tables(folder: Path, out: Path | None, names: list[str], ending: str, force
 
 @export.callback()
 def _export() -> None:
-    """One command per format."""
+    """The group `export`, with one command for each format."""
 
 
 commands.add_typer(export, name="export")

@@ -1,4 +1,4 @@
-"""The command `cc`: congestion controls of your own."""
+"""The commands `cc`: user-defined congestion controls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ commands.add_typer(cc, name="cc")
 
 @cc.callback()
 def _group() -> None:
-    """Keeps `check` a command of `cc`."""
+    """Keeps `check` a subcommand of `cc`."""
 
 
 @cc.command(epilog="Example: pauseframe cc check mine.py --open")
@@ -39,10 +39,10 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a congestion control against the contract, and run it beside CUBIC and DCTCP.
+    """Check a congestion control against the contract, and compare it with CUBIC and DCTCP.
 
-    The contract is the one of the built-in algorithms. The standard set has one flow, two flows, an incast in a lossy
-    and in a lossless network, and a fat tree with flow sizes of a web search cluster.
+    The built-in algorithms keep the same contract. The standard scenarios are one flow, two flows, an incast in a lossy
+    and in a lossless network, and a fat tree with the flow sizes of a web search cluster.
     """
     from pauseframe._core import InputError
     from pauseframe.plugins.check import check as run_check

@@ -1,4 +1,4 @@
-"""The command `reproduce`: the papers' experiments, run and judged."""
+"""The command `reproduce`: runs and judges the papers' experiments."""
 
 from __future__ import annotations
 

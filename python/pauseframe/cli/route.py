@@ -1,6 +1,6 @@
-"""The commands `route`: forwarding tables planned, checked, updated and drawn.
+"""The commands `route`: plan, check, update and draw forwarding tables.
 
-Exit code 1 also where tables can deadlock or are not right.
+The exit code is also 1 if tables can deadlock or are invalid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that
 
 
 class Protect(StrEnum):
-    """The failures, one at a time, that backups are for."""
+    """The failures, one at a time, that backups protect against."""
 
     link = "link"
     switch = "switch"
@@ -51,7 +51,7 @@ class Tables(StrEnum):
 
 
 class Effort(StrEnum):
-    """How long to look for good orders."""
+    """Amount of time for the search for good orders."""
 
     fast = "fast"
     normal = "normal"
@@ -128,7 +128,7 @@ def plan(
 ) -> None:
     """Plan routes that cannot deadlock.
 
-    They are verified before they are written. Ctrl-C ends the search and keeps the best plan so far.
+    Verifies the routes before writing them. Ctrl-C ends the search and keeps the best plan so far.
     """
     from pauseframe.routing import plan_routes, read_groups, write_plan
     from pauseframe.types import PlanOrder
@@ -216,7 +216,7 @@ def check(
 ) -> None:
     """Check forwarding tables: deadlock, loops, missing routes.
 
-    Exit code 1 if they can deadlock or are not right.
+    The exit code is 1 if the tables can deadlock or are invalid.
     """
     from pauseframe.draw import draw as draw_topology
     from pauseframe.routing import read_routes, what_ifs
@@ -275,9 +275,9 @@ def update(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Plan tables for a changed topology, close to those in use.
+    """Plan tables for a changed topology, close to the tables in use.
 
-    And the steps from one to the other, in which no packet is lost or stopped.
+    Also plans the steps from the old to the new tables, in which no packet is lost or blocked.
     """
     from pauseframe.routing import read_routes, update_routes, write_update
     from pauseframe.topology import load_topology

@@ -1,4 +1,4 @@
-"""The commands `show`, `validate`, `presets`, `options`, `schema`: scenarios before they run, and what is in them."""
+"""The commands `show`, `validate`, `presets`, `options`, `schema`: they inspect scenarios and keys without a run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show(
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
 ) -> None:
-    """Show every value of a scenario, and where it comes from."""
+    """Show every value of a scenario, and its origin."""
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     if as_json:
         print_json([{"path": path, "value": value, "origin": origin} for path, value, origin in scenario.explain()])
@@ -76,7 +76,7 @@ def validate(
 ) -> None:
     """Check scenario files, sweeps and searches without running them.
 
-    Every mistake is listed, with its place and the nearest key.
+    Lists every mistake with its place and the nearest key.
     """
     load_plugins(plugin)
     checked = [_check(file, force_large, allow_plugins) for file in read_only_once(files)]
@@ -91,11 +91,11 @@ def validate(
 
 @dataclass(frozen=True)
 class _Checked:
-    """What `validate` found in a file."""
+    """The result of `validate` for one file."""
 
     file: Path
     runs: int = 1
-    """How many a sweep has."""
+    """Number of runs, if the file is a sweep."""
     warnings: Sequence[str] = ()
     error: Exception | None = None
     problems: Sequence[Problem] = ()
@@ -114,7 +114,7 @@ class _Checked:
             print(f"{self.file}: ok{kind}" + "".join(f"\n  warning: {warning}" for warning in self.warnings))
 
     def record(self) -> dict[str, object]:
-        """The entry of --json."""
+        """The record of this file for --json."""
         problems = self.problems or getattr(self.error, "problems", [])
         if self.error is not None and not problems:
             problems = [{"path": "", "value": "", "message": str(self.error), "hint": ""}]
@@ -160,9 +160,9 @@ def presets(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List transport presets, or the values of one with sources.
+    """List transport presets, or the values of one preset with their sources.
 
-    Shows the stack of each preset, and how many figures beside a real kernel vouch for it.
+    Shows the stack of each preset, and the number of figures that agree with a real kernel.
     """
     import pauseframe as pf
 
@@ -223,15 +223,15 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
 
 
 PRESETS_WIDTH = 100
-"""Columns of a terminal that a table of presets takes at most."""
+"""Maximum width of a table of presets, in terminal columns."""
 DOC_WIDTH = 45
-"""Longer descriptions of presets are continued on the next line."""
+"""Width in columns at which descriptions of presets wrap."""
 VALUE_WIDTH = 20
-"""Longer values are continued on the next line."""
+"""Width in columns at which values wrap."""
 
 
 def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
-    """The presets in groups that fit beside each other."""
+    """The presets in groups that fit side by side."""
     groups: list[list[str]] = []
     first = max(map(len, keys), default=0)
     room = 0
@@ -280,9 +280,9 @@ def options(
     plugin: PluginFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List every key of a scenario file: type, default and meaning.
+    """List every key of a scenario file with type, default and description.
 
-    The document that a key comes from is shown where there is one.
+    Shows the document that defines a key, if one exists.
     """
     import pauseframe as pf
 
@@ -321,7 +321,8 @@ def schema(
 ) -> None:
     """Print the JSON Schema of scenario files.
 
-    With it editors complete keys, show what they mean, and mark mistakes; `pauseframe validate` finds more.
+    With the schema, editors complete keys, show their descriptions and mark mistakes; `pauseframe validate` finds more
+    mistakes.
     """
     from pauseframe import _core
 

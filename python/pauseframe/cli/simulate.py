@@ -1,4 +1,4 @@
-"""The commands `run`, `flow` and `demo`: a scenario simulated packet by packet, at flow level, and a first look."""
+"""The commands `run`, `flow` and `demo`: simulation with packets, simulation at flow level, and a first example."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ commands = PlainTyper()
 
 
 class Choice(StrEnum):
-    """How a flow's VLAN is chosen."""
+    """Rules that choose a flow's VLAN."""
 
     random = "random"
     best_of_two = "best_of_two"
@@ -98,7 +98,7 @@ def run(
     elif not quiet:
         from pauseframe._text import jobs_table, summary_rows, two_columns
 
-        # Counted from the flows only beside applications, whose connections finish without a completion time.
+        # Only runs with applications count the flows' completion times, because connections of applications have none.
         completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) else None
         print(two_columns(summary_rows(result.summary, completed), f"{scenario.name}, seed {scenario.seed}"))
         print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
@@ -107,7 +107,7 @@ def run(
             print_table(jobs_table(result))
         if exec_:
             print(f"\noutput of the programs: {folder / 'kernel'}")
-        # Who recorded states wants to see them; the report has no more of them than a count.
+        # A user who recorded states probably wants to view them; the report only counts them.
         next_step = "view" if len(result.states) else "report"
         print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
     for warning in result.summary["warnings"]:
@@ -125,7 +125,7 @@ def _program(text: str) -> tuple[str, str]:
 
 
 def _end(result: Run, folder: Path) -> None:
-    """Leaves with the exit code of a run that was interrupted or has a deadlock."""
+    """Exits with the exit code of an interrupted run or of a run with a deadlock."""
     if result.interrupted:
         say(f"interrupted; what was recorded is kept in {folder}")
         raise typer.Exit(_interrupt.EXIT_CODE)
@@ -184,7 +184,7 @@ def flow(
 ) -> None:
     """Simulate a scenario at flow level, without packets.
 
-    Flows under way share the links max-min fairly.
+    Active flows share the links max-min fairly.
     """
     import pauseframe as pf
     from pauseframe.flow import run_flows, summary_text
@@ -222,8 +222,8 @@ def demo(
 ) -> None:
     """Compare TCP-Bolt with four other transports on two fabrics and write a report.
 
-    Takes about a minute on two cores. The report opens with the answer and judges the paper's claims. Finished runs are
-    kept: after Ctrl-C the same command does the rest.
+    Takes about a minute on two cores. The report opens with the answer and judges the paper's claims. After Ctrl-C the
+    same command continues with the unfinished runs.
     """
     from pauseframe.demo import run_demo
     from pauseframe.demo.terminal import print_demo

@@ -1,4 +1,4 @@
-"""The commands `sweep` and `compare`: many runs, and what differs between them."""
+"""The commands `sweep` and `compare`: many runs, and the differences between them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def compare(
 ) -> None:
     """Compare runs or sweeps: medians, intervals, differences.
 
-    Differences are taken seed by seed, which leaves out what the variants share.
+    Differences are computed seed by seed, which removes the variation that the variants share.
     """
     from pauseframe._files import write_text
     from pauseframe.sweep import tables
@@ -167,7 +167,7 @@ def _show(comparison: Comparison, as_json: bool) -> None:
 def _plan(
     file: Path, settings: Sequence[str], seeds: str | None, plugins: tuple[list[Path] | None, bool] = (None, False)
 ) -> Plan:
-    """All runs of a sweep. Raises ScenarioError for what is wrong with it or any of them."""
+    """Plans all runs of a sweep; ScenarioError lists the mistakes of the sweep and of every run."""
     from pauseframe.sweep.plan import Source
 
     source = Source.read(file)

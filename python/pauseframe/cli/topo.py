@@ -1,4 +1,4 @@
-"""The commands `topo`: topologies looked at, drawn and converted."""
+"""The commands `topo`: show, draw and convert topologies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def show(
 ) -> None:
     """Show counts, rates, diameter, bisection, and problems.
 
-    Exit code 1 if there is a problem.
+    The exit code is 1 if the topology has a problem.
     """
     from pauseframe.topology import statistics_lines
 
@@ -73,7 +73,7 @@ def export(
 ) -> None:
     """Convert a topology to another format.
 
-    Names, rates, delays and ports are kept where the format has a place for them.
+    Keeps names, rates, delays and ports if the format supports them.
     """
     from pauseframe.topology import format_of
 
@@ -85,7 +85,7 @@ def export(
 
 @topo.command(epilog="Example: pauseframe topo families")
 def families(as_json: AsJson = False) -> None:
-    """List the families and their parameters."""
+    """List the topology families and their parameters."""
     from pauseframe import _core
 
     print_known(_core.families(), as_json, "each also takes rate, delay, fabric_rate and fabric_delay")

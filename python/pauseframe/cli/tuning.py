@@ -1,4 +1,4 @@
-"""The command `tune`: which values of some keys are best."""
+"""The command `tune`: a search for the best values of some keys."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def tune(
 ) -> None:
     """Search for the best values of some keys, and show how certain the answer is.
 
-    Parameters, objectives and constraints are those of the [tune] table of the file; options go before it.
+    The file's [tune] table sets parameters, objectives and constraints; command-line options take precedence.
     """
     from pauseframe.cli.sweeps import _shard
     from pauseframe.sweep.plan import Source
@@ -157,7 +157,7 @@ def _study(
     constraints: list[str],
     given: dict[str, int | None],
 ) -> Study:
-    """The search of a file, changed by a command line."""
+    """The search of a file, with the changes of the command line."""
     from pauseframe.tune.parameters import parse_parameter
     from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
     from pauseframe.tune.study import prepare

@@ -1,7 +1,7 @@
-"""The demo: TCP-Bolt and its rivals on the TCP-Bolt paper's fat tree, and on a leaf-spine fabric of today.
+"""The demo: TCP-Bolt and four other transports on the TCP-Bolt paper's fat tree, and on a modern leaf-spine fabric.
 
-The runs on the fat tree are those of `bolt/fig11` and `bolt/fig12` at their reduced size, with their seeds, and the
-claims shown are those of the two figures that these five transports decide. Nothing is chosen for its outcome.
+The runs on the fat tree are those of `bolt/fig11` and `bolt/fig12` at reduced size, with the same seeds. The demo shows
+every claim of the two figures that these five transports can decide; no claim is selected for its outcome.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pauseframe.reproduce.spec import Claim as ClaimOfPaper
 
 VARIANTS = ("tcp", "dctcp", "tcp_dcb", "tcp_bolt", "tcp_bolt_spray")
-"""Of the ten of figure 12."""
+"""The demo's five of the ten transports of figure 12."""
 SEEDS: dict[Size, int] = {"full": 5, "quick": 1}
 PLAYED = "tcp_dcb"
-"""The run that the player shows: TCP over plain PFC, where pauses spread furthest."""
+"""The run that the player shows: TCP over plain PFC, whose pauses spread furthest."""
 FABRICS = {
     "fat_tree": (
         "Fat tree, partition-aggregate and background",
@@ -51,16 +51,16 @@ FABRICS = {
 
 
 def experiments() -> dict[str, Experiment]:
-    """The two experiments, by fabric, and the short run that the player shows."""
+    """The two experiments by fabric, and the short run for the player."""
     known = {one.id: one for one in find_experiments()}
     incasts, medium = known["bolt/fig12"], known["bolt/fig11"]
     variants = {name: incasts.spec.variants[name] | {"name": name} for name in VARIANTS}
-    # Both figures have the same runs, and the metrics that they share are the same.
+    # Both figures have the same runs, and their common metrics are equal.
     claims = {claim.id: claim for one in (medium, incasts) for claim in one.spec.claims if _is_decided(claim)}
     of_paper = incasts.spec.model_copy(
         update={
             "variants": variants,
-            # The percentiles of the reduced size: those of the papers' size need hours of runs.
+            # The percentiles of the reduced size, because the percentiles of the papers' size need hours of runs.
             "metrics": {
                 name: metric.model_copy(update={"take": metric.taken("quick")})
                 for name, metric in (medium.spec.metrics | incasts.spec.metrics).items()
@@ -89,24 +89,24 @@ def experiments() -> dict[str, Experiment]:
 
 
 def _is_decided(claim: ClaimOfPaper) -> bool:
-    """Whether every part of a claim names none but the demo's transports."""
+    """True if every part of a claim names only transports of the demo."""
     return all({*variants_named(part)} <= {*VARIANTS} for part in claim.parts)
 
 
 def _lasting(stop: str, workloads: int, seeds: int = 1, more: Settings | None = None) -> Reduced:
-    """Flows and jobs start for so long."""
+    """Settings that limit how long flows and jobs start."""
     stops: Settings = {f"workload.{number}.stop": stop for number in range(workloads)}
     return Reduced(seeds=seeds, set={**stops, **(more or {})})
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What came of the demo."""
+    """The results of the demo."""
 
     report: Path
     answer: Answer
     groups: list[Group]
-    """The runs with the first seed, by fabric."""
+    """The runs of the first seed, by fabric."""
     outcomes: list[Outcome]
 
     def records(self) -> list[Record]:
@@ -115,15 +115,15 @@ class Demo:
 
 
 def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int | None = None) -> Demo:
-    """Runs the demo into the folder `out` and writes its report there; finished runs are not repeated.
+    """Runs the demo in the folder `out` and writes its report there; does not repeat finished runs.
 
-    Raises InputError if there is a report and no `force`, RunError if a run could not be carried out;
-    KeyboardInterrupt on Ctrl-C, finished runs are kept.
+    Raises InputError if a report exists and `force` is not set, RunError if a run fails, and KeyboardInterrupt on
+    Ctrl-C; finished runs are kept.
     """
     path = out / "report.html"
     if path.exists() and not force:
         raise InputError(f"{path} exists; --force overwrites it")
-    path.unlink(missing_ok=True)  # it describes runs that are about to be replaced
+    path.unlink(missing_ok=True)  # the report describes runs that will be replaced
     size: Size = "quick" if quick else "full"
     plans = experiments()
     try:
@@ -155,7 +155,7 @@ def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int |
 
 
 def _place(cells: dict[str, list[Cell]], store: Store, out: Path) -> None:
-    """Makes OUT/FABRIC/VARIANT the results folder of each run with the first seed."""
+    """Makes OUT/FABRIC/VARIANT the results folder of each run of the first seed."""
     for fabric, of_fabric in cells.items():
         for cell in of_fabric:
             if cell.run.seed == 1:
@@ -176,7 +176,7 @@ def _player(folder: Path) -> Player:
 
 
 def _claims(outcomes: list[Outcome]) -> tuple[list[Claim], str]:
-    """The judged claims, and a note on the others."""
+    """The judged claims, and a note on the claims that were not judged."""
     shown = [
         as_claim(judgement, outcome.told[judgement.claim.id])
         for outcome in outcomes
@@ -197,7 +197,7 @@ def _claims(outcomes: list[Outcome]) -> tuple[list[Claim], str]:
 
 
 def as_claim(judgement: Judgement, why: str = "") -> Claim:
-    """A judgement as the report of runs shows it; `why` with its numbers, left out where the demo has none."""
+    """A judgement in the report's form; `why` gets its numbers, or is left out where the demo has none."""
     bands = "; ".join(f"{part.part.title} {part.part.band_text}" for part in judgement.parts)
     claim = judgement.claim
     notes = "".join(f" {part.part.title}: {part.note}." for part in judgement.parts if part.note)
@@ -212,7 +212,7 @@ def as_claim(judgement: Judgement, why: str = "") -> Claim:
 
 
 def _in_words(judgement: Judgement) -> str:
-    """The verdict; without one, whether numbers are missing or only samples."""
+    """The verdict in words; without a verdict, whether numbers or only samples are missing."""
     if judgement.verdict != "not run":
         return judgement.verdict
     numbers_there = all(part.by_seed for part in judgement.parts)

@@ -1,4 +1,4 @@
-"""What the demo found, in one sentence, one chart and one table: numbers of its own runs, all seeds together."""
+"""The demo's answer: one sentence, one chart and one table, from the demo's own runs over all seeds."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ NAMES = {
 }
 HEADS = ("transport", "p50", "p99", "p99.9", "beside TCP", "background", "dropped", "timeouts", "pauses")
 WIDE_ONLY = ("p50", "p99.9", "background", "timeouts", "pauses")
-"""Columns that a phone does not show."""
+"""Columns that are hidden on a phone."""
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """The runs of one transport, all seeds together."""
+    """The runs of one transport with all seeds."""
 
     name: str
     incasts: pl.Series
@@ -50,12 +50,12 @@ class Pooled:
         return _quantile(self.incasts, percentile)
 
     def time_text(self, percentile: str) -> str:
-        """The same as text, marked where too few samples lie beyond it."""
+        """The percentile as text, with a mark if too few samples lie beyond it."""
         return marked(format_us(self.time(percentile)), len(self.incasts), SHARES[percentile])
 
 
 def answer(runs: Mapping[str, Sequence[RunData]]) -> Answer:
-    """What came out for the transports; the runs of all seeds by variant, that of TCP first."""
+    """The answer from the runs of all seeds by variant; TCP comes first."""
     pooled = {variant: _pooled(NAMES[variant], of_one) for variant, of_one in runs.items()}
     percentile = highest_sure(min(len(one.incasts) for one in pooled.values()))
     percentile = min(percentile, "p99", key=lambda name: SHARES[name])
@@ -95,7 +95,7 @@ def _quantile(values: pl.Series, percentile: str) -> float | None:
 
 
 def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
-    """What TCP-Bolt does beside TCP, and beside DCTCP, its strongest rival. Whatever came out: nothing is assumed."""
+    """The sentence that compares TCP-Bolt with TCP, and with DCTCP, its strongest rival, whatever the outcome."""
     tcp, dctcp, bolt = pooled["tcp"], pooled["dctcp"], pooled["tcp_bolt"]
     times = [one.time(percentile) for one in (tcp, dctcp, bolt)]
     if None in times:
@@ -118,12 +118,12 @@ def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
 
 
 def _whole(value: str) -> str:
-    """A number and its unit on one line."""
+    """A number and its unit with a non-breaking space."""
     return value.replace(" ", "\u00a0")
 
 
 def _times(base: float, other: float) -> str:
-    """How `other` compares with `base`, both being times.
+    """Compares the time `other` with the time `base`.
 
     >>> _times(6000, 800), _times(1.0, 2.0), _times(1.0, 1.001)
     ('7.5 times faster', '2 times slower', 'no faster and no slower')

@@ -1,4 +1,4 @@
-"""The demo on a terminal: the sentence, the chart, the table, then the claims."""
+"""Prints the demo on a terminal: sentence, chart, table, claims."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pauseframe.report import Answer
 
 BAR_CELLS = 40
-"""Width of the longest bar."""
+"""Width of the longest bar in terminal cells."""
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def print_demo(demo: Demo) -> None:
-    """Prints what the report opens with, and the verdicts."""
+    """Prints the first part of the report, and the verdicts."""
     console = wide_console()
     console.print(f"\n{demo.answer.sentence}\n", highlight=False)
     console.print(_chart(demo.answer))
@@ -40,7 +40,7 @@ def _chart(answer: Answer) -> Table:
 
 
 def _bar(share: float) -> str:
-    """Blocks in eighths of a cell.
+    """A bar of block characters, in steps of an eighth of a cell.
 
     >>> _bar(0.0625), _bar(0.006)
     ('██▌', '▎')

@@ -1,4 +1,4 @@
-"""From a plan of `pauseframe route plan` to files for switches and hosts, an order of roll-out, and the way back."""
+"""From a plan of `pauseframe route plan` to files for switches and hosts, an order of roll-out, and its undo."""
 
 from __future__ import annotations
 

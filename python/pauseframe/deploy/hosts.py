@@ -1,6 +1,6 @@
-"""A plan for hosts: a shell script with the way back, systemd-networkd files, netplan, sysctls.
+"""A plan for hosts: a shell script that can undo itself, systemd-networkd files, netplan, sysctls.
 
-Each value stands with its source. Every name that comes from a file goes through `shlex.quote`, or is a number.
+Each value carries its source. Every name from a file either goes through `shlex.quote` or is a number.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, PlannedHost, Settings
 
 BASE_RTT_US = 240
-"""Round trip of an idle fabric with its hosts' stacks (TCP-Bolt, INFOCOM 2014, section IV)."""
+"""Round-trip time of an idle fabric with the hosts' stacks, in microseconds (TCP-Bolt, INFOCOM 2014, section IV)."""
 STATE = "/var/lib/pauseframe"
-"""Where scripts keep what was before the first of them ran."""
+"""Folder in which scripts save the state before the first script ran."""
 KEEP = """\
 have() { ip link show dev "$1" >/dev/null 2>&1; }
 
@@ -44,7 +44,7 @@ link_back() {
 
 @dataclass(frozen=True)
 class Value:
-    """A setting and the sentence behind it."""
+    """A setting with the sentence that gives its reason."""
 
     name: str
     value: str
@@ -68,7 +68,7 @@ def sysctls(host: PlannedHost, settings: Settings) -> list[Value]:
 
 
 def bdp(host: PlannedHost) -> int:
-    """Bandwidth-delay product, bytes."""
+    """Bandwidth-delay product in bytes."""
     return host.speed * BASE_RTT_US // 8
 
 
@@ -90,7 +90,7 @@ def route_attributes(host: PlannedHost, settings: Settings) -> list[Value]:
 
 
 def _with_tuned(values: list[Value], settings: Settings) -> list[Value]:
-    """The attributes with those that `pauseframe tune` found in their places."""
+    """The attributes with the values of `pauseframe tune` in place of the usual ones."""
     tuned, found = settings.tuned, {value.name: value for value in values}
     why = "found by pauseframe tune"
     if tuned.rto_min is not None:
@@ -105,12 +105,12 @@ def _with_tuned(values: list[Value], settings: Settings) -> list[Value]:
 
 
 def interface(vlan: int) -> str:
-    """The VLAN interface's name."""
+    """Name of the VLAN interface."""
     return f"pf{vlan}"
 
 
 def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
-    """A shell script: sets up what is missing; `--receive` without routes, `--undo` takes all of it back."""
+    """A shell script that sets up missing parts; `--receive` sets up no routes, and `--undo` reverts all changes."""
     nic = quote(host.nic)
     out = [
         _HEAD.format(
@@ -153,7 +153,7 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
 
 
 def network(index: int) -> str:
-    """The addresses of the VLAN of this index."""
+    """The addresses of the VLAN with this index."""
     return f"10.{index + 1}.0.0/16"
 
 
@@ -212,12 +212,12 @@ esac
 
 
 def sysctl_file(host: PlannedHost, settings: Settings) -> str:
-    """For /etc/sysctl.d."""
+    """The file for /etc/sysctl.d."""
     return "".join(f"# {value.why}\n{value.name} = {value.value}\n" for value in sysctls(host, settings))
 
 
 def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str]:
-    """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)); `features ecn` has no place there."""
+    """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)), which cannot express `features ecn`."""
     files = {}
     vlans = "".join(f"VLAN={interface(vlan)}\n" for vlan in sorted(plan.vlans))
     files["40-pauseframe.network"] = (
@@ -250,7 +250,7 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
 
 
 def netplan(plan: Plan, host: PlannedHost, settings: Settings) -> str:
-    """For /etc/netplan: interfaces and addresses. It has no place for neighbours and TCP: setup.sh has."""
+    """The file for /etc/netplan: interfaces and addresses; setup.sh sets neighbours and TCP, which netplan cannot."""
     lines = ["network:", "  version: 2", "  ethernets:", f"    {host.nic}:", f"      mtu: {settings.mtu}", "  vlans:"]
     for index, vlan in enumerate(sorted(plan.vlans)):
         lines += [

@@ -1,4 +1,4 @@
-"""What real devices are called: a CSV, or what `lldpctl -f json0` says on the switches and hosts as they are wired."""
+"""Names of real devices, from a CSV file or from `lldpctl -f json0` on the cabled switches and hosts."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 
 
 class DeployError(ValueError):
-    """A plan cannot be deployed as asked: what is in the way, what would do."""
+    """A plan cannot be deployed as requested; the message gives the reason and the remedy."""
 
 
 @dataclass
 class Inventory:
-    """MAC address and interface of hosts, ports of switches and their lanes, and what LLDP says of links."""
+    """MAC addresses and interfaces of hosts, ports and lanes of switches, and LLDP's view of the links."""
 
     macs: dict[str, str] = field(default_factory=dict)
     nics: dict[str, str] = field(default_factory=dict)
     ports: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(device, the plan's port) to the device's."""
+    """Map from (device, port in the plan) to the port name on the device."""
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(device, its port) to the SerDes lanes of the port."""
+    """Map from (device, port name) to the SerDes lanes of the port."""
     given: bool = False
-    """Whether anything was read: without an inventory placeholders are written."""
+    """True if an inventory was read; without one, the files contain placeholders."""
     seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
-    """(device, other device) to what the first says of its ports to the other."""
+    """Map from (device, other device) to the first device's LLDP data about its links to the other device."""
 
     def links(self, one: str, other: str) -> list[tuple[str, str, str]]:
-        """(port of the one, port of the other, MAC address of the latter) of the links between two devices.
+        """The links between two devices: (port of the first, port of the second, MAC address of the second port).
 
-        Each device knows its own ports best: SONiC announces aliases, Linux MAC addresses. DeployError where there are
-        several links and the two do not agree which is which.
+        Each device knows its own ports best: SONiC announces aliases, Linux MAC addresses. Raises DeployError if there
+        are several links and the data of the two devices do not match.
         """
         ours, theirs = (sorted(self.seen.get(pair, []), key=_order) for pair in ((one, other), (other, one)))
         if not ours:
@@ -69,21 +69,21 @@ class Inventory:
 
 
 def _announced(neighbour: Neighbour) -> str:
-    """The name of the other's port as far as it says it: Linux has it in the description beside the MAC address."""
+    """Name of the neighbour's port as LLDP announces it; Linux puts it into the description, beside the MAC address."""
     name = neighbour.description if neighbour.mac else neighbour.far
     return name if _PORT.fullmatch(name) else ""
 
 
 def _order(neighbour: Neighbour) -> list[tuple[int, str]]:
-    """Ethernet8 before Ethernet12."""
+    """Sort key that puts Ethernet8 before Ethernet12."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]{1,18})", neighbour.port)]
 
 
 def read_inventory(paths: Iterable[Path]) -> Inventory:
     """Reads CSV files, LLDP files, the config_db.json of switches, or folders of these.
 
-    The columns of a CSV are `device`, and as far as known `mac`, `port`, `name`, `lanes`. A file
-    is that of the device whose name it or its folder has (leaf0.lldp.json, leaf0/config_db.json).
+    The columns of a CSV file are `device` and, as far as known, `mac`, `port`, `name`, `lanes`. The name of another
+    file or of its folder names the device (leaf0.lldp.json, leaf0/config_db.json).
     """
     found = Inventory()
     for path in paths:
@@ -102,7 +102,7 @@ def read_inventory(paths: Iterable[Path]) -> Inventory:
 
 
 def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
-    """Adds a file; whether it was one. One that is named has to be."""
+    """Reads a file into the inventory; False if the file has another format, an error if such a file is `wanted`."""
     text = read_text(path)
     if path.suffix != ".json" and not text.lstrip().startswith("{"):
         try:
@@ -129,7 +129,7 @@ def _read(path: Path, found: Inventory, *, wanted: bool) -> bool:
 
 
 def _read_config_db(value: Json, device: str, path: Path, found: Inventory) -> None:
-    """The lanes of a switch from its own table PORT."""
+    """Reads the lanes of a switch from the switch's own table PORT."""
     for document in documents(value, str(path)):
         name = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname") or document.case or device
         for port, row in document.rows("PORT").items():

@@ -1,6 +1,6 @@
-"""A plan for Linux switches: a bridge with VLAN filtering, static rows, no learning, no flooding, no spanning tree.
+"""A plan for Linux switches: a bridge with VLAN filtering and static rows, no learning, flooding or spanning tree.
 
-`setup.sh` makes it so; the JSON files beside it have what `ip -j`, `bridge -j` and `dcb -j` print when it is.
+`setup.sh` sets up the bridge; the JSON files beside it hold the expected output of `ip -j`, `bridge -j` and `dcb -j`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, Settings
 
 BRIDGE = "pfbr0"
-"""A name that no bridge of the operator's own has: --undo deletes it."""
+"""A name that no bridge of the operator has, because --undo deletes this bridge."""
 Json = list[dict[str, object]]
 
 
 def script(plan: Plan, switch: str, settings: Settings) -> str:
-    """A shell script, safe to run twice; `--undo` removes the bridge."""
+    """A shell script that is safe to run twice; `--undo` removes the bridge."""
     ports = plan.ports(switch)
     macs = {host.name: host.mac for host in plan.hosts}
     lines = [
@@ -85,7 +85,7 @@ esac
 
 
 def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
-    """What `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb` and `dcb -j pfc` show then, in the parts that matter."""
+    """Relevant parts of the expected output of `ip -j -d link`, `bridge -j vlan`, `bridge -j fdb`, `dcb -j pfc`."""
     macs = {host.name: host.mac for host in plan.hosts}
     ports = plan.ports(switch)
     bridge = {

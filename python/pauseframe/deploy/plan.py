@@ -1,4 +1,4 @@
-"""What is deployed: the plan's topology and tables, with names, ports and addresses of real devices."""
+"""The deployed plan: its topology and tables, with names, ports and addresses of real devices."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
 
 
 _NIC_OF = re.compile(r".+\.eth[0-9]+")
-"""What planning calls a NIC of a host with several."""
+"""Name that planning gives a NIC of a host with several NICs."""
 
 
 SONIC_RELEASES = ("202311", "202405", "202411", "202505", "202511", "202605", "master", "next")
-"""Images that files are written for; "next" has static layer 2 in CONFIG_DB (SONiC#2468, under review)."""
+"""SONiC images that the files support; "next" has static layer 2 in CONFIG_DB (SONiC#2468, under review)."""
 NEWEST_RELEASE = "202605"
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Values that `pauseframe tune` found, in place of the usual ones; None leaves the usual one."""
+    """Values of `pauseframe tune` that replace the usual values; None keeps the usual value."""
 
     mark_min: int | None = None
-    """Bytes of the queue from which marks begin."""
+    """Queue length in bytes at which marking begins."""
     mark_max: int | None = None
-    """Bytes from which every packet is marked; `mark_min` again for a step."""
+    """Queue length in bytes above which every packet is marked; equal to `mark_min` for a step."""
     mark_percent: int | None = None
-    """Share of packets marked just below `mark_max`."""
+    """Percentage of packets marked just below `mark_max`."""
     alpha_exponent: int | None = None
-    """A priority group may hold 2 to this power times what is free of the pool."""
+    """The power of 2 that, times the free bytes of the pool, limits a priority group (exponent of alpha)."""
     headroom: int | None = None
-    """Bytes of each lossless priority group after XOFF; never below what the link needs."""
+    """Headroom of each lossless priority group in bytes, never below the need of the link."""
     rto_min: str | None = None
-    """As ip-route(8) writes it: "5ms"."""
+    """Minimum RTO in the syntax of ip-route(8), such as "5ms"."""
     initial_window: int | None = None
-    """Segments."""
+    """Initial window in segments."""
     immediate_acks: bool | None = None
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked for. `mtu` of hosts in bytes, `cable` in metres, `buffer` in bytes."""
+    """Settings of the deployment: `mtu` of hosts in bytes, `cable` in metres, `buffer` in bytes."""
 
     target: str = "sonic"
     hosts: str = "tcp_bolt"
@@ -59,12 +59,12 @@ class Settings:
     mtu: int = 9000
     buffer: int = 32_000_000
     sonic_release: str = NEWEST_RELEASE
-    """Of `SONIC_RELEASES`: which tables the image's YANG models know."""
+    """A member of `SONIC_RELEASES`; decides which tables the image's YANG models support."""
     tuned: Tuned = Tuned()
 
     @property
     def port_mtu(self) -> int:
-        """Of switch ports: room for tags."""
+        """MTU of switch ports in bytes, with room for VLAN tags."""
         return min(self.mtu + 100, 9216)
 
 
@@ -81,34 +81,34 @@ class PlannedHost:
     number: int
 
     def address(self, vlan_index: int) -> str:
-        """Its address in the VLAN of this index: 10.x.y.z."""
+        """Address of the host in the VLAN with this index: 10.x.y.z."""
         return f"10.{vlan_index + 1}.{(self.number + 1) >> 8}.{(self.number + 1) & 255}"
 
 
 @dataclass
 class Plan:
-    """A plan for devices: ports have the devices' names."""
+    """A plan in which ports have the devices' names."""
 
     switches: list[str] = field(default_factory=list)
     hosts: list[PlannedHost] = field(default_factory=list)
     links: list[tuple[End, End, int]] = field(default_factory=list)
-    """Between switches: both ends, Mb/s."""
+    """Links between switches: both ends, and Mb/s."""
     vlans: dict[int, int] = field(default_factory=dict)
-    """VLAN to lane."""
+    """The lane of each VLAN in the plan."""
     rows: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
-    """By switch: (VLAN, host, port)."""
+    """Rows of each switch: (VLAN, host, port)."""
     senders: dict[int, set[tuple[str, str]]] = field(default_factory=dict)
-    """VLAN to pairs of switches between which it may be used; a VLAN that is not there may be by all."""
+    """Pairs of switches that may use each VLAN; all pairs may use a VLAN without an entry."""
     used: dict[int, set[tuple[str, str]]] = field(default_factory=dict)
-    """VLAN to (switch, host) where frames from that switch arrive and may be sent."""
+    """For each VLAN, pairs (switch, host): frames from that switch reach the host and may be sent."""
     notes: list[str] = field(default_factory=list)
     placeholders: list[str] = field(default_factory=list)
-    """Hosts whose MAC address nobody has said."""
+    """Hosts whose MAC address is unknown."""
     lanes: dict[End, str] = field(default_factory=dict)
-    """SerDes lanes of ports of switches, as the device's own PORT table has them."""
+    """SerDes lanes of switch ports, from the device's own PORT table."""
 
     def uses(self, vlan: int, source: PlannedHost, target: PlannedHost) -> bool:
-        """Whether a host sends to another in a VLAN."""
+        """True if a host sends to another host in a VLAN."""
         return source.name != target.name and (source.switch, target.name) in self.used[vlan]
 
     def heard(self, vlan: int, source: PlannedHost) -> list[PlannedHost]:
@@ -116,7 +116,7 @@ class Plan:
         return [host for host in self._reached[vlan, source.switch] if host is not source]
 
     def ports(self, switch: str) -> dict[str, tuple[End, int]]:
-        """Ports of a switch: the other end, and Mb/s."""
+        """Ports of a switch, with the other end and Mb/s of each."""
         return self._ports[switch]
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Plan:
         self._reached: dict[tuple[int, str], list[PlannedHost]] = defaultdict(list)
 
     def index(self) -> None:
-        """Fills in what `ports`, `uses` and `heard` look up."""
+        """Builds the indices that `ports`, `uses` and `heard` use."""
         self._index_ports()
         self._index_used()
 
@@ -156,7 +156,7 @@ class Plan:
         self._keep_used_rows(onward)
 
     def _keep_used_rows(self, onward: dict[tuple[int, str], dict[str, str]]) -> None:
-        """Drops rows on no allowed way: the rest cannot deadlock whoever sends, for any other way is a part of one."""
+        """Drops rows that no allowed path uses; the rest cannot deadlock: any other path is part of an allowed one."""
         kept: set[tuple[int, str, str]] = set()
         for vlan in self.senders.keys() & self.vlans.keys():
             for start, to in self.used[vlan]:
@@ -171,7 +171,7 @@ class Plan:
 
 
 def _arriving(onward: dict[str, str], to: str) -> set[str]:
-    """The switches from which following the next devices ends at a host."""
+    """The switches from which the chain of next devices ends at a host."""
     arrives: dict[str, bool] = {}
     for start in onward:
         way, at = [], start
@@ -186,7 +186,7 @@ def _arriving(onward: dict[str, str], to: str) -> set[str]:
 def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = None) -> Plan:
     """Reads a plan's folder.
 
-    Raises DeployError for what cannot be deployed, DeviceFileError for what cannot be read.
+    Raises DeployError for a plan that cannot be deployed, DeviceFileError for an unreadable file.
     """
     from pauseframe.topology import load_topology
 
@@ -224,9 +224,10 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 
 
 def _add_lanes(plan: Plan, known: Inventory) -> None:
-    """Lanes of all ports: SONiC's models demand them, and wrong ones take the port down.
+    """Sets the lanes of all ports, because SONiC's models require them, and wrong lanes take a port down.
 
-    Without any inventory they are numbers for a look at the files. DeployError if an inventory lacks some.
+    Without an inventory the lanes are placeholder numbers, which serve only to inspect the files. Raises DeployError if
+    an inventory lacks some lanes.
     """
     missing = []
     for switch in plan.switches:
@@ -248,7 +249,7 @@ def _add_lanes(plan: Plan, known: Inventory) -> None:
 
 
 def _tables(folder: Path, topology: _core.Topology) -> Json:
-    """The tables of a plan, as the core reads its `tables.json`, `tables.csv` or `tables.parquet`."""
+    """The tables of a plan, read by the core from `tables.json`, `tables.csv` or `tables.parquet`."""
     file = next(
         (folder / name for name in ("tables.json", "tables.csv", "tables.parquet") if (folder / name).is_file()), None
     )
@@ -262,7 +263,7 @@ def _tables(folder: Path, topology: _core.Topology) -> Json:
 def _links(
     plan: Plan, kinds: dict[str, str], edges: list[dict[str, str]], known: Inventory, settings: Settings
 ) -> dict[tuple[str, str], str]:
-    """Fills in hosts and links; (switch, the plan's port) to the device's port."""
+    """Fills in hosts and links; returns a map from (switch, port in the plan) to the port name on the device."""
     count: dict[str, int] = defaultdict(int)
     names: dict[tuple[str, str], str] = {}
     taken: set[End] = set()
@@ -307,7 +308,7 @@ def _links(
 
 
 class _Wires:
-    """What LLDP says of each link of the plan in turn."""
+    """Assigns LLDP's data to the links of the plan, one after the other."""
 
     def __init__(self, known: Inventory) -> None:
         self._known = known
@@ -315,7 +316,7 @@ class _Wires:
         self._unseen: list[str] = []
 
     def next(self, source: str, target: str) -> tuple[str, str, str, str]:
-        """(port of the source, port of the target, MAC address of the source, of the target), each "" if unknown."""
+        """The next link: (source port, target port, source MAC address, target MAC address), each "" if unknown."""
         pair = frozenset((source, target))
         number = self._met[pair]
         self._met[pair] += 1
@@ -327,27 +328,27 @@ class _Wires:
         return one, other, next((m for p, q, m in back if (q, p) == (one, other)), ""), mac
 
     def notes(self) -> list[str]:
-        """Links that the plan has and LLDP does not."""
+        """Notes about links that the plan has but LLDP does not show."""
         if not self._known.seen or not self._unseen:
             return []
         return [f"LLDP shows no cable for {len(self._unseen)} links of the plan, such as {self._unseen[0]}"]
 
 
 def _device_port(port: str, number: int, target: str) -> str:
-    """SONiC numbers the ports of 4-lane cages by fours; Linux switches often call them swp1 and on."""
+    """Guesses a port's name: SONiC numbers ports of 4-lane cages in steps of four; Linux often uses swp1, swp2, ...."""
     if target == "sonic":
         return port if re.fullmatch(r"Ethernet[0-9]+", port) else f"Ethernet{4 * (number - 1)}"
     return port if INTERFACE.fullmatch(port) and not port.startswith("eth") else f"swp{number}"
 
 
 def _machine_of(host: str, known: Container[str]) -> str:
-    """The machine of a host of the plan: `a` for `a.eth1`, and for `a.2` beside a host `a`."""
+    """The machine of a host in the plan: `a` for `a.eth1`, and for `a.2` if a host `a` exists."""
     machine = host.rpartition(".")[0]
     return machine if machine in known or _NIC_OF.fullmatch(host) else host
 
 
 def _check_nics(nics: dict[str, list[str]]) -> None:
-    """A plan has each NIC of a host as a host of its own; their scripts would take each other's interfaces."""
+    """Refuses hosts with several NICs: the plan has a host for each NIC, and their scripts would conflict."""
     for host, own in nics.items():
         if len(own) > 1:
             raise DeployError(
@@ -408,7 +409,7 @@ def _rows(plan: Plan, rows: list[dict[str, object]], names: dict[tuple[str, str]
 
 
 def folder_names(names: list[str]) -> Iterator[tuple[str, str]]:
-    """(name, a folder's name for it): nothing in a name leads out of the folder."""
+    """Names with their folder names; no folder name leads out of the deployment folder."""
     used: set[str] = set()
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:100] or "_"

@@ -1,8 +1,8 @@
-"""An order in which devices are changed so that no state in between can deadlock or lose frames, checked step by step.
+"""An order of changes to devices in which no intermediate state can deadlock or lose frames, verified step by step.
 
-First every switch gets its tables: nobody sends in the new VLANs yet. Then hosts, rack by rack, learn to receive;
-last they begin to send, rack by rack. After each step the verifier looks at the rows that are there and at what can
-be sent; the way back is the same list from its end.
+First every switch gets its tables, while no host sends in the new VLANs. Then the hosts, rack by rack, are configured
+to receive in the new VLANs. Last the hosts begin to send, rack by rack. After each step the verifier checks the
+installed rows and the possible traffic; the undo is the same list in reverse order.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pauseframe.types import RouteReport
 
 MOST_ROWS = 50_000_000
-"""Rows times steps up to which every state is verified."""
+"""Maximum product of rows and steps for which every state is verified."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Devices that are changed together, in any order among them."""
+    """Devices that are changed together, in any order among themselves."""
 
     kind: str
-    """"switch", "receive" or "send"."""
+    """Kind of step: "switch", "receive" or "send"."""
     devices: tuple[str, ...]
 
 
 def steps(plan: Plan) -> list[Step]:
-    """The order."""
+    """The steps of the roll-out in their order."""
     racks: dict[str, list[str]] = {}
     for host in plan.hosts:
         racks.setdefault(host.switch, []).append(host.name)
@@ -45,10 +45,11 @@ def steps(plan: Plan) -> list[Step]:
 
 
 def check(plan: Plan, order: list[Step]) -> int:
-    """Verifies the state after each step; how many were checked. DeployError names the first that is not safe.
+    """Verifies the state after each step; returns the number of verified states. DeployError names an unsafe state.
 
-    Of a plan so large that this takes minutes, only the last state of each kind of step: a state before it has a part
-    of its rows and of its senders, so it has no dependency between buffers and no route that the last one has not.
+    If the plan is so large that the verification of all states takes minutes, only the last state of each kind of step
+    is verified. An earlier state has a subset of its rows and senders, hence no additional buffer dependency and no
+    additional route.
     """
     rows = sum(map(len, plan.rows.values()))
     last = {step.kind: step for step in order}
@@ -69,10 +70,10 @@ def check(plan: Plan, order: list[Step]) -> int:
 
 
 class _Verifier:
-    """The core's verifier over parts of a plan's rows.
+    """Runs the core's verifier on parts of a plan's rows.
 
-    Hosts of one switch to which all rows are the same are one destination. What a state has of rows and senders is put
-    together from texts that are made once.
+    Hosts of one switch that have equal rows everywhere are one destination. The text of a state's rows and senders is
+    joined from parts that are made only once.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -102,10 +103,10 @@ class _Verifier:
             self._pairs.setdefault((a, b), []).append(text)
         self._lanes = json.dumps([{"vlan": vlan, "lane": lane} for vlan, lane in sorted(plan.vlans.items())])
         self._safe: set[frozenset[str]] = set()
-        """Switches whose rows cannot deadlock, whoever sends."""
+        """Sets of switches whose rows cannot deadlock, whichever hosts send."""
 
     def problem(self, ready: set[str], receiving: set[str], sending: set[str]) -> str | None:
-        """What is wrong with a state: rows of some switches, hosts that receive and that send."""
+        """The fault of a state (switches with rows, receiving hosts, sending hosts), or None if the state is safe."""
         from pauseframe._core import FabricError
 
         racks, targets = ({self._home[name] for name in names} for names in (sending, receiving))
@@ -123,7 +124,7 @@ class _Verifier:
         return f"loses frames: {lost} routes" if lost else self._unserved(receiving, sending)
 
     def _unserved(self, receiving: set[str], sending: set[str]) -> str | None:
-        """A pair of hosts that no VLAN serves."""
+        """A pair of hosts that no VLAN serves, or None."""
         senders: dict[str, list[str]] = {}
         for name in sorted(sending):
             senders.setdefault(self._home[name], []).append(name)
@@ -135,7 +136,7 @@ class _Verifier:
         return None
 
     def _verify(self, ready: set[str], pairs: Iterable[tuple[str, str]]) -> RouteReport:
-        """The report over the rows of some switches and what some send to others."""
+        """The verifier's report on the rows of some switches and on the traffic between pairs of hosts."""
         from pauseframe import _core
 
         rows = ",\n".join(text for switch in self._plan.switches if switch in ready for text in self._rows[switch])
@@ -148,7 +149,7 @@ class _Verifier:
 
 
 def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> Topology:
-    """The plan's links, with short names."""
+    """The plan's links with short names."""
     from pauseframe import _core
 
     nodes = [{"id": i, "kind": "switch"} for i in switches.values()]
@@ -167,7 +168,7 @@ def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> To
 
 
 def as_text(order: list[Step], checked: int, target: str, names: dict[str, str]) -> str:
-    """ROLLOUT.md."""
+    """The text of ROLLOUT.md."""
     apply = {
         "sonic": "`config checkpoint before-pauseframe`, `config load -y config_db.json`, then `config load -y "
         "static-l2.json`; on an image without SONiC#2468 instead of that `docker cp fdb.json swss:/ && docker exec "

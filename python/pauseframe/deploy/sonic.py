@@ -1,8 +1,9 @@
-"""A plan for SONiC switches: CONFIG_DB tables to be merged, and static layer 2 in the form of the image.
+"""A plan for SONiC switches: CONFIG_DB tables to merge, and static layer 2 in the form that the image supports.
 
-`config_db.json` is for every image. Released images take FDB rows (`fdb.json`, SONiC#249) and what turns learning and
-flooding off (`no-flooding.json`: learn mode of ports, miss actions of the switch) by `swssconfig`. The release "next"
-has both in CONFIG_DB (`static-l2.json`), as proposed in July 2026 (SONiC#2468, sonic-swss#4780, sonic-utilities#4713).
+`config_db.json` works on every image. On released images, `swssconfig` loads the FDB rows (`fdb.json`, SONiC#249) and
+turns learning and flooding off (`no-flooding.json`: learn mode of ports, miss actions of the switch). The release
+"next" has both in CONFIG_DB (`static-l2.json`), as proposed in July 2026 (SONiC#2468, sonic-swss#4780,
+sonic-utilities#4713).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ Tables = dict[str, dict[str, dict[str, str]]]
 NAME = "PAUSEFRAME"
 LOSSY, LOSSLESS, LOSSY_IN = "egress_lossy_profile", "egress_lossless_profile", "ingress_lossy_profile"
 MARK_PER_GBPS = 2250
-"""Bytes of the marking threshold for each Gb/s: 22.5 KB at 10 Gb/s (TCP-Bolt, INFOCOM 2014, section IV)."""
+"""Marking threshold in bytes per Gb/s: 22.5 KB at 10 Gb/s (TCP-Bolt, INFOCOM 2014, section IV)."""
 DETECTION_MS, RESTORATION_MS, POLL_MS = 200, 400, 200
 
 
 def config_db(plan: Plan, switch: str, settings: Settings) -> Tables:
-    """The tables of a switch, without FDB rows."""
+    """The tables of a switch without FDB rows."""
     tables: Tables = {}
     ports = plan.ports(switch)
     tables["PORT"] = {
@@ -80,12 +81,12 @@ def _qos(settings: Settings) -> dict[str, str]:
 
 
 def profile_name(speed: int, settings: Settings) -> str:
-    """As buffermgrd names them."""
+    """Name of a buffer profile, as buffermgrd forms it."""
     return f"pg_lossless_{speed}_{settings.cable:.0f}m_profile"
 
 
 def headroom_for(speed: int, settings: Settings) -> int:
-    """Bytes for what arrives after XOFF, whole KiB: 802.1Qbb Annex O, the slowest legal peer."""
+    """Headroom in whole KiB, as bytes: 802.1Qbb Annex O with the slowest response that the standard allows."""
     classes = len(set(settings.priorities))
     behind = settings.port_mtu - settings.mtu
     need = annex_o(speed, settings.cable, max_frame=settings.mtu + FRAME, lossless=classes, behind=behind)
@@ -93,7 +94,7 @@ def headroom_for(speed: int, settings: Settings) -> int:
 
 
 def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tables:
-    """A shared headroom pool that is not oversubscribed: all groups can need all of it at once."""
+    """A shared headroom pool without over-subscription: all groups may need all of their headroom at once."""
     classes = sorted(set(settings.priorities))
     frame = -(-(settings.port_mtu + FRAME) // 1024) * 1024
     headroom = sum(headroom_for(speed, settings) for speed in speeds.values()) * len(classes)
@@ -158,7 +159,7 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
 
 
 def static_layer2(plan: Plan, switch: str) -> Tables:
-    """VLANs that neither learn nor flood, and the FDB rows, for images with SONiC#2468."""
+    """VLANs without learning and flooding, and the FDB rows, for images with SONiC#2468."""
     off = dict.fromkeys(
         ("mac_learning", "unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood"), "disabled"
     )
@@ -169,9 +170,9 @@ def static_layer2(plan: Plan, switch: str) -> Tables:
 
 
 def no_flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
-    """For `swssconfig` of released images: ports of the plan do not learn, and the switch drops what has no row.
+    """Settings for `swssconfig`: ports of the plan do not learn, and the switch drops frames without a row.
 
-    The miss actions are the switch's, so they hold for its other VLANs too.
+    The miss actions belong to the switch, so they also apply to its other VLANs.
     """
     misses = dict.fromkeys(MISSES, "drop")
     ports: list[dict[str, object]] = [
@@ -181,7 +182,7 @@ def no_flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
 
 
 def swssconfig(plan: Plan, switch: str) -> list[dict[str, object]]:
-    """The same FDB rows for `swssconfig` of older images."""
+    """The FDB rows for `swssconfig` of older images."""
     macs = {host.name: host.mac.replace(":", "-") for host in plan.hosts}
     return [
         {f"FDB_TABLE:Vlan{vlan}:{macs[host]}": {"port": port, "type": "static"}, "OP": "SET"}

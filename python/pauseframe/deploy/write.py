@@ -24,10 +24,10 @@ MARK = "deploy.json"
 def write_deployment(
     folder: Path, out: Path, settings: Settings, *, inventory: Sequence[Path] = (), force: bool = False
 ) -> DeploymentSummary:
-    """Reads a plan, verifies every step of its roll-out, writes the files. Returns counts and notes.
+    """Reads a plan, verifies every step of its roll-out, and writes the files. Returns counts and notes.
 
-    `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md the order; inventory.csv the names and
-    addresses used. Raises DeployError and DeviceFileError (both ValueError).
+    `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md holds the order, inventory.csv the
+    names and addresses. Raises DeployError and DeviceFileError (both ValueError).
     """
     known = read_inventory(inventory)
     if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
@@ -79,7 +79,7 @@ def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[st
 
 
 def _neighbours(plan: Plan, switch: str) -> dict[str, object]:
-    """The output that `lldpctl -f json0` has on correct wiring."""
+    """The output of `lldpctl -f json0` for correct wiring."""
     interfaces = [
         {
             "name": port,
@@ -113,7 +113,7 @@ def _json(path: Path, value: object) -> None:
 
 
 def _lines(value: object, depth: int, margin: str = "") -> str:
-    """JSON with one line for each item down to `depth` levels. json.dumps with an indent takes ten times as long."""
+    """JSON with one line per item down to `depth` levels, because json.dumps with an indent takes ten times as long."""
     if depth == 0 or not value or not isinstance(value, dict | list):
         return json.dumps(value)
     inner = margin + " "

@@ -1,7 +1,7 @@
-"""One model of a deployed lossless fabric: switches, hosts, links, whatever their files look like.
+"""A common model of a deployed lossless fabric: switches, hosts and links, independent of file formats.
 
-`read_fabric(paths)` reads SONiC and Linux files into a `Fabric`; `pauseframe.lint` judges it, `pauseframe.deploy`
-writes files for it, `scenario_of` simulates it.
+`read_fabric(paths)` reads SONiC and Linux files into a `Fabric`; `pauseframe.lint` checks it, `pauseframe.deploy`
+writes files for it, and `scenario_of` turns it into a scenario.
 """
 
 from __future__ import annotations

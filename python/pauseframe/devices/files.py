@@ -1,4 +1,4 @@
-"""Reads untrusted device files: size and nesting are bounded, nothing is executed, and each error names the file."""
+"""Reads untrusted device files: limits size and nesting, executes nothing, and names the file in each error."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a file; a CONFIG_DB of a large switch has about one million."""
+"""Maximum size of a file in bytes; the CONFIG_DB of a large switch has about one million."""
 LONGEST_SHOWN = 80
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
 class DeviceFileError(ValueError):
-    """A device file that cannot be read: which, where, why."""
+    """A device file that cannot be read; the message gives file, place and reason."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, UTF-8."""
+    """Reads the text of a UTF-8 file."""
     size = path.stat().st_size
     if size > LARGEST:
         raise DeviceFileError(f"{shown(path)}: {size} bytes are more than the {LARGEST} that are read: split the file")
@@ -38,7 +38,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
-    """A JSON value; DeviceFileError with line and column. `twice` gets the keys that stand twice in one object."""
+    """Parses JSON; DeviceFileError gives line and column. `twice` collects keys that occur twice in one object."""
 
     def object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         found = dict(pairs)
@@ -54,7 +54,7 @@ def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
         where = f"line {error.lineno} column {error.colno}"
         hint = "the file may be cut off" if error.pos >= len(text.rstrip()) - 1 else "not JSON from here on"
         raise DeviceFileError(f"{shown(source)}: {where}: {error.msg.lower()}: {hint}") from None
-    except ValueError:  # of int(): Python reads no longer ones
+    except ValueError:  # Python's int() refuses numbers with too many digits
         message = "a number of thousands of digits: no device has such a value: not read"
         raise DeviceFileError(f"{shown(source)}: {message}") from None
     return value
@@ -67,17 +67,17 @@ def shown(text: object) -> str:
 
 
 def as_rows(value: Json) -> Mapping[str, Json]:
-    """A JSON object, or an empty one."""
+    """The value itself if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Json]:
-    """A JSON list, or an empty one."""
+    """The value itself if it is a JSON list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: Json) -> str:
-    """A scalar as CONFIG_DB writes it: text."""
+    """A scalar as text, as in CONFIG_DB."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
@@ -86,13 +86,13 @@ def as_text(value: Json) -> str:
 
 
 def number_in(text: str | None, low: int, high: int) -> int | None:
-    """A decimal whole number in a range, or None."""
+    """A decimal integer within a range, or None."""
     value = whole_number(text)
     return value if value is not None and low <= value <= high else None
 
 
 def whole_number(text: str | None) -> int | None:
-    """A decimal whole number, or None."""
+    """A decimal integer, or None."""
     if text is None or not text.isascii():
         return None
     digits = text.removeprefix("-")

@@ -1,6 +1,7 @@
-"""Linux hosts and bridges: folders of `collect.sh` (the output of ip, bridge, dcb, sysctl), and systemd-networkd files.
+"""Reads Linux hosts and bridges from folders of `collect.sh` and from systemd-networkd files.
 
-A bridge with VLAN filtering and two ports or more is a switch; everything else is a host.
+`collect.sh` stores the output of ip, bridge, dcb and sysctl. A device with a VLAN-filtering bridge of at least two
+ports is a switch; every other device is a host.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
 
 
 def is_host_folder(path: Path) -> bool:
-    """Whether a folder is that of one Linux device."""
+    """True for the folder of one Linux device."""
     return (path / "ip-link.json").is_file() or (path / "networkd").is_dir()
 
 
 def read_host(path: Path, fabric: Fabric) -> int:
-    """Reads the folder of a device; the number of files read. DeviceFileError for one that cannot be read."""
+    """Reads the folder of a device; returns the number of files. Raises DeviceFileError for an unreadable file."""
     name = path.resolve().name
     if (path / "hostname").is_file():
         name = read_text(path / "hostname").strip() or name
@@ -56,7 +57,7 @@ def _info(row: Json) -> dict[str, Json]:
 
 
 def _json(path: Path) -> list[dict[str, Json]]:
-    """Rows of a file; none if it is not there or empty, as a command that this machine does not have leaves it."""
+    """Rows of a file; none if the file is missing or empty, as for a command that the device does not have."""
     if not path.is_file():
         return []
     text = read_text(path)
@@ -103,7 +104,7 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
 
 
 def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
-    """What `dcb -j pfc show` says of an interface."""
+    """The PFC priorities of an interface in the output of `dcb -j pfc show`."""
     name = as_text(row.get("ifname"))
     if not _INTERFACE.fullmatch(name):
         return None
@@ -149,7 +150,7 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
 
 
 def _dscp(path: Path, name: str) -> dict[int, int]:
-    """What `dcb -j app show` says of DSCP: pairs of code point and priority."""
+    """The DSCP entries in the output of `dcb -j app show`: code point to priority."""
     app = _json(path / f"dcb-app-{name}.json") if _INTERFACE.fullmatch(name) else []
     found = {}
     for item in as_list(app[0].get("dscp_prio")) if app else []:
@@ -261,7 +262,7 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
 
 
 def _sections(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Sections in order; systemd repeats them, which configparser refuses."""
+    """Sections of a systemd file in order; systemd allows repeated sections, which configparser refuses."""
     section, pairs = "", list[tuple[str, str]]()
     for line in read_text(path).splitlines():
         text = line.strip()

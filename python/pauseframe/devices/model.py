@@ -1,6 +1,6 @@
-"""What a linter, a deployer and a simulator need to know of devices: typed, without a trace of any vendor's files.
+"""Device data for the linter, the deployer and the simulator, typed and independent of vendors' files.
 
-Units: bytes, Mb/s, metres, milliseconds, unless a name says otherwise. None means that no file says it.
+Units are bytes, Mb/s, metres and milliseconds, unless a name says otherwise. None means that no file gives the value.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
-"""The MTU of a SONiC port whose row has none."""
+"""MTU in bytes of a SONiC port whose row sets none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written: device, table (or file), key, field."""
+    """Place of a value in a file: device, table (or file), key, field."""
 
     device: str
     table: str = ""
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(slots=True)
 class Pool:
-    """A buffer pool. `xoff` is the headroom that its groups share; without it each group's headroom is its own."""
+    """A buffer pool. `xoff` is the headroom that its groups share; if None, each group has its own headroom."""
 
     name: str
     direction: str = "ingress"
@@ -43,7 +43,7 @@ class Pool:
 
 @dataclass(slots=True)
 class BufferProfile:
-    """Bytes of a priority group or queue: reserved `size`, and `xoff` for what still arrives after the pause."""
+    """Buffer of a priority group or queue: reserved `size`, and `xoff`, the headroom after a pause, in bytes."""
 
     name: str
     pool: str = ""
@@ -54,24 +54,24 @@ class BufferProfile:
     static_th: int | None = None
     dynamic_th: int | None = None
     computed: bool = False
-    """The device computes the sizes itself (`headroom_type` dynamic)."""
+    """True if the device computes the sizes itself (`headroom_type` dynamic)."""
     trims: bool = False
-    """Packets that do not fit are cut to their headers and sent on (`packet_discard_action` trim)."""
+    """True if packets that do not fit are trimmed to their headers and forwarded (`packet_discard_action` trim)."""
 
     @property
     def has_headroom(self) -> bool:
-        """Whether anything may still arrive after the pause."""
+        """True if the profile has headroom after a pause."""
         return self.xoff > 0 or self.computed
 
     @property
     def alpha(self) -> float | None:
-        """Share of the free pool that it may take."""
+        """Share of the free pool that the group or queue may take."""
         return None if self.dynamic_th is None else 2.0**self.dynamic_th
 
 
 @dataclass(slots=True)
 class Wred:
-    """Marking and dropping of a queue. Thresholds are of green packets, those of ECN-capable TCP included."""
+    """Marking and dropping of a queue; the thresholds apply to green packets, including ECN-capable TCP."""
 
     name: str
     ecn: str = "ecn_none"
@@ -82,13 +82,13 @@ class Wred:
 
     @property
     def marks_green(self) -> bool:
-        """Whether green packets are to be marked."""
+        """True if green packets are marked."""
         return self.ecn == "ecn_all" or "green" in self.ecn
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """How a queue gets its share of the port."""
+    """The scheduling of a queue at its port."""
 
     name: str
     kind: str = "WRR"
@@ -97,7 +97,7 @@ class Scheduler:
 
 @dataclass(slots=True)
 class Maps:
-    """Maps of a device by kind and name. Keys and values are code points, classes, groups or queues."""
+    """QoS maps of a device by kind and name; keys and values are code points, classes, groups or queues."""
 
     dscp_to_tc: dict[str, dict[int, int]] = field(default_factory=dict)
     dot1p_to_tc: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Maps:
 
 @dataclass(slots=True)
 class PortQos:
-    """Which maps a port uses, and the priorities that it pauses."""
+    """The QoS maps of a port, and the priorities that the port pauses."""
 
     pfc: frozenset[int] | None = None
     watchdog: frozenset[int] | None = None
@@ -120,7 +120,7 @@ class PortQos:
     pfc_to_queue: str | None = None
     pfc_to_pg: str | None = None
     key: str = ""
-    """The row that says so: the port's, or "global"."""
+    """Key of the row that sets the port's maps: the port's name, or "global"."""
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class Queue:
 
 @dataclass(slots=True)
 class Watchdog:
-    """Times of the watchdog of a port, in milliseconds."""
+    """Times of a port's PFC watchdog, in milliseconds."""
 
     action: str | None = None
     detection: int | None = None
@@ -154,37 +154,37 @@ class Port:
     cable: float | None = None
     qos: PortQos = field(default_factory=PortQos)
     groups: dict[int, str | None] = field(default_factory=dict)
-    """Profile of each priority group; None: the device computes one (NULL)."""
+    """Buffer profile of each priority group; None (NULL) if the device computes the profile."""
     group_rows: dict[int, str] = field(default_factory=dict)
-    """The key of the row of each."""
+    """Row key of each priority group."""
     queues: dict[int, Queue] = field(default_factory=dict)
     watchdog: Watchdog | None = None
 
     @property
     def lossless(self) -> frozenset[int]:
-        """The priorities that it pauses."""
+        """The priorities that the port pauses."""
         return self.qos.pfc or frozenset()
 
 
 @dataclass(slots=True)
 class Vlan:
-    """A VLAN of a switch: members, and what it floods."""
+    """A VLAN of a switch: its members, and its flooding."""
 
     id: int
     members: dict[str, str] = field(default_factory=dict)
-    """Port to "tagged" or "untagged"."""
+    """"tagged" or "untagged" for each member port."""
     learning: bool | None = None
     flood: bool | None = None
     stp: bool | None = None
     priority: int | None = None
-    """The priority of the plan's lane, where a description says so."""
+    """Priority of the plan's lane, if a description states it."""
     interface: bool = False
-    """It has an address: traffic is routed here."""
+    """True if the VLAN has an address, so that the switch routes its traffic."""
 
 
 @dataclass(slots=True)
 class Channel:
-    """A port channel (IEEE 802.1AX): its members, and how many must be up."""
+    """A port channel (IEEE 802.1AX): its members, and the minimum number of members that are up."""
 
     name: str
     members: list[str] = field(default_factory=list)
@@ -195,7 +195,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Trimming:
-    """Where trimmed packets go (SWITCH_TRIMMING): size, DSCP and queue; None where the switch derives them."""
+    """Handling of trimmed packets (SWITCH_TRIMMING): size, DSCP and queue; None if the switch derives the value."""
 
     size: int | None = None
     dscp: int | None = None
@@ -214,9 +214,9 @@ class FdbRow:
 
 @dataclass(frozen=True, slots=True)
 class LookupRow:
-    """A row of `pg_profile_lookup.ini`: what a port of this speed and cable gets for its lossless groups.
+    """A row of `pg_profile_lookup.ini`: the buffer of a port's lossless groups for this speed and cable.
 
-    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes there.
+    `threshold` is the exponent of alpha (-8 to 7); some platforms ship a static limit in bytes instead.
     """
 
     speed: int
@@ -229,7 +229,7 @@ class LookupRow:
 
     @property
     def metres(self) -> float:
-        """The cable's length."""
+        """Length of the cable in metres."""
         return float(self.cable.removesuffix("m"))
 
 
@@ -243,11 +243,11 @@ class Switch:
     hwsku: str = ""
     mac: str = ""
     model: str | None = None
-    """"dynamic": it computes headroom and pools itself; "traditional": it looks them up."""
+    """"dynamic": the switch computes headroom and pools itself; "traditional": it looks the values up."""
     tables: frozenset[str] = frozenset()
-    """Tables that its files have."""
+    """Names of the tables in the switch's files."""
     whole: bool = True
-    """False: a fragment of a configuration; what it does not have may be elsewhere."""
+    """False for a fragment of a configuration; missing rows may be elsewhere."""
     ports: dict[str, Port] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     profiles: dict[str, BufferProfile] = field(default_factory=dict)
@@ -258,21 +258,21 @@ class Switch:
     vlans: dict[int, Vlan] = field(default_factory=dict)
     fdb: list[FdbRow] = field(default_factory=list)
     loaded_fdb: list[FdbRow] = field(default_factory=list)
-    """Rows of a file for `swssconfig`; `fdb` has them too."""
+    """Rows of a file for `swssconfig`; `fdb` also contains these rows."""
     channels: dict[str, Channel] = field(default_factory=dict)
     trimming: Trimming | None = None
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Local port to (device, its port) as this device's files say."""
+    """Neighbours by local port, as (device, port), from this device's files."""
     watchdog_poll: int | None = None
     lossless_mtu: int | None = None
     small_packets: int | None = None
     over_subscribe_ratio: int | None = None
-    """How many times the headroom of all groups may exceed what they share (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
+    """Maximum ratio of all groups' headroom to the shared pool (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
 
     def mapped(self, kind: str, name: str | None) -> Mapping[int, int] | None:
-        """A map by kind ("tc_to_pg") and name; the identity if none is named, None if the named one is unknown."""
+        """A map by kind ("tc_to_pg") and name: the identity if `name` is None, None for an unknown name."""
         if name is None:
             return {number: number for number in range(16)} if kind.startswith(("tc_", "pfc_")) else {}
         found: dict[str, dict[int, int]] = getattr(self.maps, kind)
@@ -283,9 +283,9 @@ class Switch:
         return next((channel for channel in self.channels.values() if port in channel.members), None)
 
     def headroom_of(self, port: Port, group: int) -> tuple[int | None, str]:
-        """(bytes that a group keeps for what arrives after the pause, the profile or file that says so).
+        """The headroom of a group in bytes, and the profile or file that sets it.
 
-        None: the device computes it, or no file says it.
+        The headroom is None if the device computes it, or no file gives it.
         """
         name = port.groups.get(group)
         profile = self.profiles.get(name) if name else None
@@ -297,7 +297,7 @@ class Switch:
         return None, ""
 
     def looked_up(self, port: Port) -> LookupRow | None:
-        """What `pg_profile_lookup.ini` gives a port."""
+        """The row of `pg_profile_lookup.ini` for a port, or None."""
         if self.model == "dynamic" or port.speed is None or port.cable is None:
             return None
         return next((r for r in self.lookup if r.speed == port.speed and r.metres == port.cable), None)
@@ -305,20 +305,20 @@ class Switch:
 
 @dataclass(slots=True)
 class HostVlan:
-    """A VLAN interface of a host: what priority its frames carry, who its neighbours are."""
+    """A VLAN interface of a host: the priorities of its frames, and its static neighbours."""
 
     id: int
     interface: str
     egress: dict[int, int] = field(default_factory=dict)
-    """Socket priority to 802.1p code point."""
+    """802.1p code point of each socket priority."""
     neighbours: dict[str, str] = field(default_factory=dict)
-    """IP address to MAC address, static."""
+    """MAC address of each static neighbour, by IP address."""
     addresses: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class HostRoute:
-    """A route with the attributes that TCP takes from it."""
+    """A route with the attributes that TCP uses."""
 
     destination: str
     interface: str
@@ -345,7 +345,7 @@ class Nic:
 
 @dataclass(slots=True)
 class Host:
-    """A host: its interfaces, TCP settings, routes."""
+    """A host: its interfaces, TCP settings and routes."""
 
     name: str
     source: str = ""
@@ -356,7 +356,7 @@ class Host:
 
     @property
     def congestion_controls(self) -> set[str]:
-        """Those in use: the default one, and those of routes."""
+        """The congestion controls that the host uses, by default or on a route."""
         default = self.sysctl.get("net.ipv4.tcp_congestion_control")
         return {name for name in (default, *(route.congctl for route in self.routes)) if name}
 
@@ -380,32 +380,32 @@ class Link:
     b: End
 
     def ends(self) -> tuple[tuple[End, End], tuple[End, End]]:
-        """(end, the other end), both ways."""
+        """Both (end, other end) pairs of the link."""
         return (self.a, self.b), (self.b, self.a)
 
 
 @dataclass(slots=True)
 class Fabric:
-    """All of it."""
+    """The switches, hosts and links of a deployed network."""
 
     switches: dict[str, Switch] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was left out or assumed when it was read."""
+    """Notes about data that the reader left out or assumed."""
 
     def port(self, end: End) -> Port | None:
-        """The port of a switch at an end of a link."""
+        """The switch port at an end of a link, or None."""
         switch = self.switches.get(end.device)
         return switch.ports.get(end.port) if switch else None
 
     def nic(self, end: End) -> Nic | None:
-        """The interface of a host at an end of a link."""
+        """The host interface at an end of a link, or None."""
         host = self.hosts.get(end.device)
         return host.nics.get(end.port) if host else None
 
     def peers(self) -> dict[End, End]:
-        """The other end of each end."""
+        """The other end of each link end."""
         return {end: other for link in self.links for end, other in link.ends()}
 
     def ports(self) -> Iterator[tuple[Switch, Port]]:

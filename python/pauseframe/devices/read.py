@@ -1,4 +1,4 @@
-"""Files and folders to a `Fabric`. What a file is, its content says; what is left out, `Fabric.notes` says."""
+"""Reads files and folders into a `Fabric`. The content decides a file's format; `Fabric.notes` lists skipped parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
-"""Files of our own that are no device's."""
+"""Files that this program writes and that belong to no device."""
 READ = {".json", ".xml", ".ini", ".network", ".netdev"}
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
@@ -25,26 +25,26 @@ __all__ = ["DeviceFileError", "Reading", "read_fabric"]
 
 @dataclass
 class Reading:
-    """What was read: the fabric, and the rows of each CONFIG_DB as written."""
+    """The fabric, and the rows of each CONFIG_DB as written."""
 
     fabric: Fabric = field(default_factory=Fabric)
     databases: dict[str, ConfigDb] = field(default_factory=dict)
-    """By name of the switch."""
+    """The CONFIG_DB of each switch, by name."""
     malformed: list[tuple[str, str]] = field(default_factory=list)
-    """(file, what is wrong in it), where the rest of the file was read."""
+    """Faults as (file, fault), for files of which the remainder was read."""
     files: int = 0
     _wires: list[wiring.Wire] = field(default_factory=list)
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
     _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
-    """Name by file or folder to the name that the device gives itself."""
+    """For each file or folder name, the name that the device gives itself."""
 
 
 def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Reading:
-    """Reads device files; folders are searched for them.
+    """Reads device files, and searches folders for them.
 
-    Raises DeviceFileError for a file that is named and cannot be read, or if there is none.
+    Raises DeviceFileError if a named file cannot be read, or if no device file exists.
     """
     reading = Reading()
     for path in paths:
@@ -68,7 +68,7 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
 
 def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
     found = 0
-    # A config_db.json comes before what is beside it, whose tables are added to it.
+    # A config_db.json is read before the files beside it, because their tables are added to it.
     for path in sorted(folder.rglob("*"), key=lambda p: (str(p.parent), p.name != "config_db.json", p.name)):
         if path.is_dir() and linux.is_host_folder(path):
             reading.files += linux.read_host(path, reading.fabric)
@@ -125,9 +125,9 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
 
 
 def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
-    """Adds the tables of a file beside a config_db.json to it, as `config load` would; whether it was one.
+    """Adds the tables of a file to the config_db.json beside it, as `config load` would; True if it did.
 
-    A file with another hostname is another device.
+    A file with another hostname belongs to another device.
     """
     main = path.parent / "config_db.json"
     if document.case or path.name == main.name or not main.is_file():

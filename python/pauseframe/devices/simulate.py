@@ -1,7 +1,7 @@
-"""A scenario of a deployed fabric: what its files say of links, buffers, PFC and marks, and a workload to be changed.
+"""A scenario of a deployed fabric: links, buffers, PFC and marking from its files, and a placeholder workload.
 
-The simulator has one setting for all switches and all lossless priorities: where devices differ, that of most ports is
-taken, and the first line says so.
+The simulator has one setting for all switches and all lossless priorities. Where devices differ, the scenario takes the
+setting of most ports, and its first line states the differences.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def scenario_of(fabric: Fabric, *, name: str = "fabric") -> str:
         host=host,
         switch=switch,
         topology=Custom(hosts=list(hosts.values()), switches=list(switches.values()), links=links),
-        workload=[Permutation(size="1 MB")],  # to be changed
+        workload=[Permutation(size="1 MB")],  # a placeholder that users replace
     )
     legend = [f"# {short}: {_plain(device)}" for device, short in switches.items()]
     legend += [f"# {short}: {_plain(str(end))}" for end, short in hosts.items()]
@@ -62,7 +62,7 @@ def _plain(text: str) -> str:
 
 
 def _link(fabric: Fabric, a: End, b: End, names: Sequence[str]) -> CustomLink:
-    """Rate and delay of a link; 10 Gb/s and 5 m where no file says."""
+    """Rate and delay of a link; 10 Gb/s and 5 m if no file gives them."""
     ports = [port for port in (fabric.port(a), fabric.port(b)) if port is not None]
     speed = next((port.speed for port in ports if port.speed), 10_000)
     cable = next((port.cable for port in ports if port.cable is not None), 5.0)
@@ -70,7 +70,7 @@ def _link(fabric: Fabric, a: End, b: End, names: Sequence[str]) -> CustomLink:
 
 
 def _most(values: Iterable[T], what: str, notes: list[str]) -> T | None:
-    """The most frequent value; a note if there are others."""
+    """The most frequent value; adds a note if other values occur."""
     count = Counter(values)
     if len(count) > 1:
         notes.append(f"{what} differs between ports: that of most is taken")
@@ -78,7 +78,7 @@ def _most(values: Iterable[T], what: str, notes: list[str]) -> T | None:
 
 
 def _host_and_switch(fabric: Fabric, notes: list[str]) -> tuple[HostKeys, Switch]:
-    """`[host]` and `[switch]` as the files have them."""
+    """The `[host]` and `[switch]` tables with the values of the files."""
     mtus = [switch.lossless_mtu or min(port.mtu or DEFAULT_MTU, 9000) for switch, port in fabric.ports()]
     host = HostKeys(mtu=f"{max(_most(mtus, 'MTU', notes) or 1500, 576)} B")
     lossless = _most((tuple(sorted(port.lossless)) for _, port in fabric.ports()), "the paused priorities", notes)

@@ -1,4 +1,7 @@
-"""CONFIG_DB to the model. Values that the schema forbids are left out here: `pauseframe.lint` says so from the rows."""
+"""Converts CONFIG_DB to the device model.
+
+Values that the schema forbids are skipped; `pauseframe.lint` reports them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.sonic_db import ConfigDb, Row
 
 _LARGEST = 2**63
-"""Bytes: more is a mistake, which the schema says."""
+"""Maximum size in bytes; a larger value is a mistake, which the schema check reports."""
 _LANE = re.compile(r"\bpriority ([0-7])\b")
 _MAPS = {
     "dscp_to_tc": "DSCP_TO_TC_MAP",
@@ -44,7 +47,7 @@ _MAPS = {
 
 
 def switch_of(db: ConfigDb, name: str) -> Switch:
-    """The switch of a CONFIG_DB. `name` is used if DEVICE_METADATA has none."""
+    """The switch of a CONFIG_DB. `name` applies if DEVICE_METADATA has no hostname."""
     meta = db.rows("DEVICE_METADATA").get("localhost", {})
     switch = Switch(
         name=meta.get("hostname") or name,
@@ -179,14 +182,14 @@ def _read_watchdogs(db: ConfigDb, switch: Switch) -> None:
 
 
 def _inheriting(own: PortQos, everywhere: PortQos | None) -> PortQos:
-    """A port's row; the DSCP map is the switch's where the port names none, as orchagent does."""
+    """A port's row, with the switch's DSCP map if the port names none, as orchagent does."""
     if everywhere is None or own.dscp_to_tc is not None or own.dot1p_to_tc is not None:
         return own
     return replace(own, dscp_to_tc=everywhere.dscp_to_tc)
 
 
 def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, int, str, Row]]:
-    """(port, number, key, row) of rows whose key ends with port and a number or range."""
+    """(port, number, key, row) for rows whose key ends with a port and a number or range."""
     for key, row in db.rows(table).items():
         parts = key.split("|")
         if len(parts) < 2 or parts[-2] == "CPU":
@@ -201,7 +204,7 @@ def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, int, str, Row]]:
 
 
 def port_of(switch: Switch, name: str) -> Port:
-    """A port by name; one that PORT does not have is added, since a fragment may have no PORT."""
+    """A port by name; adds a port that PORT lacks, because a fragment may have no PORT table."""
     return switch.ports.setdefault(name, Port(name))
 
 
@@ -261,7 +264,7 @@ def _vlan_number(name: str) -> int | None:
 
 
 def static_fdb(value: Json) -> list[FdbRow] | None:
-    """Rows of a file for `swssconfig` (FDB_TABLE:Vlan100:00-11-22-33-44-55); None if it is no such file."""
+    """FDB rows of a `swssconfig` file (FDB_TABLE:Vlan100:00-11-22-33-44-55); None for any other file."""
     rows, seen = [], False
     for item in as_list(value):
         for key, fields in as_rows(item).items():
@@ -278,15 +281,15 @@ def static_fdb(value: Json) -> list[FdbRow] | None:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file for `swssconfig` turns off: learning at ports, and forwarding of what has no row."""
+    """Functions that a `swssconfig` file turns off: learning at ports, and forwarding of frames without a row."""
 
     silent: frozenset[str]
-    """Ports that do not learn."""
+    """Ports that do not learn addresses."""
     drops: bool
-    """The switch drops unknown unicast, multicast and broadcast."""
+    """True if the switch drops unknown unicast, multicast and broadcast frames."""
 
     def apply(self, switch: Switch) -> None:
-        """Marks the VLANs of which CONFIG_DB says nothing."""
+        """Marks the VLANs for which CONFIG_DB sets neither learning nor flooding."""
         for vlan in switch.vlans.values():
             if vlan.learning is None and set(vlan.members) & set(switch.ports) <= self.silent:
                 vlan.learning = False
@@ -298,7 +301,7 @@ MISSES = ("fdb_unicast_miss_packet_action", "fdb_multicast_miss_packet_action", 
 
 
 def no_flooding(value: Json) -> Loaded | None:
-    """What a file for `swssconfig` says of learning and flooding; None if it is no such file."""
+    """The learning and flooding settings of a `swssconfig` file; None for any other file."""
     silent, drops, seen = set[str](), False, False
     for item in as_list(value):
         for key, fields in as_rows(item).items():
@@ -313,7 +316,7 @@ def no_flooding(value: Json) -> Loaded | None:
 
 
 def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
-    """Rows of a `pg_profile_lookup.ini`, and what is wrong with its other lines."""
+    """Rows of a `pg_profile_lookup.ini`, and the faults of its other lines."""
     rows, wrong = [], []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#")[0].split()
@@ -331,7 +334,7 @@ def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
 
 
 def name_of_file(path: Path) -> str:
-    """The device that a file is about, if nothing in it says so: its name, or its folder's if that is a usual one."""
+    """The device of a file whose content names none: the file's name, or its folder's if the file has a usual name."""
     stem = path.name.partition(".")[0] if path.stem.endswith((".lldp", ".fdb", ".config_db")) else path.stem
     usual = {
         "config_db",

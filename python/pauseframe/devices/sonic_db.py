@@ -1,7 +1,8 @@
-"""CONFIG_DB as it is written: tables, rows, fields, all text.
+"""CONFIG_DB in the form of its files: tables, rows and fields, all text.
 
-Read from `config_db.json`, from a part of one, from a dump of the database (`sonic-db-dump -n CONFIG_DB`: keys
-"PORT|Ethernet0"), or from instance data of the YANG models (`sonic-port:sonic-port` …): turned into the same tables.
+The input is a `config_db.json`, a part of one, a dump of the database (`sonic-db-dump -n CONFIG_DB`: keys
+"PORT|Ethernet0"), or instance data of the YANG models (`sonic-port:sonic-port` …). All of these forms are converted
+into the same tables.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ _REFERENCE = re.compile(r"\[[A-Z0-9_]+\|([^\[\]]+)\]")
 
 @dataclass(slots=True)
 class ConfigDb:
-    """The tables of one device. Values of fields that are lists are joined with commas."""
+    """The tables of one device; the values of list fields are joined with commas."""
 
     source: str
     case: str = ""
-    """The key under which the document stood in its file, if there were several."""
+    """Key of the document in its file, if the file has several documents."""
     tables: dict[str, dict[str, Row]] = field(default_factory=dict)
     malformed: list[tuple[str, str, str]] = field(default_factory=list)
-    """(table, key, what is wrong with it): not a table, not a row."""
+    """Faults as (table, key, fault): values that are not a table or not a row."""
     yang: bool = False
-    """It was instance data of the YANG models: complete by definition."""
+    """True for instance data of the YANG models, which is complete by definition."""
 
     @property
     def whole(self) -> bool:
-        """Not a fragment: what it does not have is not there."""
+        """True if the document is not a fragment, so that a missing row does not exist."""
         return self.yang or "PORT" in self.tables
 
     def rows(self, table: str) -> Mapping[str, Row]:
-        """The rows of a table; none if it is not there."""
+        """The rows of a table; empty if the table is missing."""
         return self.tables.get(table, {})
 
 
 def documents(value: Json, source: str) -> Iterator[ConfigDb]:
-    """The CONFIG_DBs of a JSON value: itself, or several by name, in any form."""
+    """The CONFIG_DBs of a JSON value, which is one document, or several by name, in any form."""
     top = as_rows(value)
     if any(map(_is_dumped, top)):
         top = _of_dump(top)
@@ -62,7 +63,7 @@ def documents(value: Json, source: str) -> Iterator[ConfigDb]:
 
 
 def looks_like_config_db(value: Json) -> bool:
-    """Whether a JSON value is one of the forms of CONFIG_DB."""
+    """True if a JSON value has one of the forms of CONFIG_DB."""
     top = as_rows(value)
     known = any(key in TABLES or key == "DEVICE_METADATA" or _MODULE.fullmatch(key) or _is_dumped(key) for key in top)
     return known or _holds_documents(top)
@@ -73,7 +74,7 @@ def _is_dumped(key: str) -> bool:
 
 
 def _of_dump(top: Mapping[str, Json]) -> dict[str, Json]:
-    """Tables of a dump: redis has one hash for each row, lists have an @ behind their name."""
+    """Tables of a database dump: Redis has one hash for each row, and list fields end with @."""
     tables: dict[str, Json] = {}
     for key, value in top.items():
         table, _, name = key.partition("|")
@@ -117,7 +118,7 @@ def _of_tables(top: Mapping[str, Json], source: str) -> ConfigDb:
 
 
 def _value(item: Json) -> str:
-    """A field; "[TABLE|name]", or several with commas, is how images before 202106 wrote references."""
+    """The text of a field; images before 202106 wrote references as "[TABLE|name]", several with commas."""
     text = as_text(item)
     old = [_REFERENCE.fullmatch(part) for part in text.split(",")]
     names = [reference[1] for reference in old if reference]
@@ -154,7 +155,7 @@ def _add_yang(found: ConfigDb, table: str, child: str, rows: Json) -> None:
 
 
 def _yang_key(table: str, spec: Table, row: dict[str, Json]) -> tuple[str | None, str]:
-    """The key of a row of a list, whose leaves are taken out of it."""
+    """The key of a row in a YANG list; the key's leaves are removed from the row."""
     renamed = {"DEVICE_NEIGHBOR": {"local_port": "peer_name"}}.get(table, {})
     for parts in sorted(spec.keys, key=len, reverse=True):
         names = [renamed.get(name, name) for name, _ in parts]

@@ -1,7 +1,7 @@
-"""The tables of SONiC's CONFIG_DB that matter to a lossless fabric: keys, fields, limits, references.
+"""The tables of SONiC's CONFIG_DB that concern a lossless fabric: keys, fields, limits, references.
 
-Names and limits are those of SONiC's YANG models (sonic-net/sonic-buildimage, src/sonic-yang-models, 086b03b). Other
-tables are kept and left alone; `pauseframe lint --yang DIR` checks all of them with the operator's own models.
+Names and limits come from SONiC's YANG models (sonic-net/sonic-buildimage, src/sonic-yang-models, 086b03b). Other
+tables are kept but not checked; `pauseframe lint --yang DIR` checks all of them with the operator's own models.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pauseframe.devices.files import whole_number
 
 Check = Callable[[str], str | None]
-"""Text to what is wrong with it, or None."""
+"""Function from a text to its fault, or None."""
 
 
 def number(low: int, high: int) -> Check:
-    """A whole number in a range."""
+    """Checks for an integer in a range."""
 
     def check(text: str) -> str | None:
         value = whole_number(text)
@@ -28,18 +28,18 @@ def number(low: int, high: int) -> Check:
 
 
 def one_of(*names: str) -> Check:
-    """One of some words."""
+    """Checks for one of the given words."""
     return lambda text: None if text in names else "one of " + ", ".join(names)
 
 
 def like(pattern: str, meaning: str) -> Check:
-    """A regular expression that the whole text matches."""
+    """Checks that the whole text matches a regular expression."""
     compiled = re.compile(pattern)
     return lambda text: None if compiled.fullmatch(text) else meaning
 
 
 def short(longest: int) -> Check:
-    """Text of a bounded length."""
+    """Checks for a text of limited length."""
     return lambda text: None if len(text) <= longest else f"at most {longest} characters"
 
 
@@ -74,27 +74,27 @@ VLAN_NAME = like(r"Vlan(409[0-5]|40[0-8][0-9]|[1-3][0-9]{3}|[1-9][0-9]{2}|[1-9][
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a row (or a part of its key): limits, and the tables one of whose keys it names."""
+    """A field of a row (or a part of its key): limits, and the tables whose keys the field may name."""
 
     check: Check | None = None
     refers: tuple[str, ...] = ()
     also: frozenset[str] = frozenset()
-    """Words that are allowed besides the keys of `refers`."""
+    """Words that are allowed in addition to keys of `refers`."""
     many: bool = False
-    """A list, or text with commas."""
+    """True for a list, or a text with commas."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the parts of its key (alternatives by their number), its fields; `entries` for maps."""
+    """A table: the parts of its key (alternatives by number of parts), and its fields; `entries` for maps."""
 
     keys: tuple[tuple[tuple[str, Field], ...], ...]
     fields: Mapping[str, Field] = field(default_factory=dict)
     mandatory: tuple[str, ...] = ()
     entries: tuple[tuple[str, Field], tuple[str, Field]] | None = None
-    """A map: each field is an entry, (name and limits of its key, of its value)."""
+    """For a map, whose fields are entries: (name, limits) of an entry's key, and of its value."""
     open: bool = False
-    """It has further fields, which are left alone."""
+    """True if the table may have further fields, which are not checked."""
 
 
 def _key(name: str, check: Check | None = None, *refers: str, also: str = "") -> tuple[str, Field]:

@@ -1,4 +1,4 @@
-"""Who is connected to whom: DEVICE_NEIGHBOR, minigraph, LLDP, a topology file; put together into links."""
+"""Cabling of devices from DEVICE_NEIGHBOR, minigraph, LLDP and topology files, combined into links."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Wire: TypeAlias = "tuple[str, str, str, str]"
-"""(device, its port, other device, its port), as a file says."""
+"""A cable in a file: (device, port, other device, port of the other device)."""
 
 
 def of_minigraph(text: str, source: str) -> list[Wire]:
-    """The `DeviceLinkBase` elements of a minigraph."""
+    """The cables in the `DeviceLinkBase` elements of a minigraph."""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
 
@@ -40,7 +40,7 @@ def of_minigraph(text: str, source: str) -> list[Wire]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What one end says of a link. `far` is the other's port as it announces it; `mac` that, if it is a MAC address."""
+    """LLDP data of one link end; `far` is the neighbour's announced port, `mac` that port if it is a MAC address."""
 
     port: str
     device: str
@@ -50,13 +50,13 @@ class Neighbour:
 
 
 def of_lldp(value: Json, device: str) -> list[Wire] | None:
-    """Wires in the output of `lldpctl -f json0` (or `-f json`); None if it is none."""
+    """Cables in the output of `lldpctl -f json0` (or `-f json`); None for any other value."""
     found = lldp_neighbours(value)
     return None if found is None else [(device, item.port, item.device, item.far) for item in found]
 
 
 def lldp_neighbours(value: Json) -> list[Neighbour] | None:
-    """Neighbours in the output of `lldpctl -f json0` (or `-f json`); None if it is none."""
+    """Neighbours in the output of `lldpctl -f json0` (or `-f json`); None for any other value."""
     top = as_rows(value).get("lldp")
     if top is None:
         return None
@@ -67,7 +67,7 @@ def _neighbours(top: Json) -> Iterator[Neighbour]:
     for interface, about in _lldp_interfaces(top):
         chassis, port = _first(about.get("chassis")), _first(about.get("port"))
         if not any(key in chassis for key in ("name", "id")) and len(chassis) == 1:
-            name, _ = next(iter(chassis.items()))  # `-f json`: the chassis is keyed by its name
+            name, _ = next(iter(chassis.items()))  # `-f json` keys the chassis by its name
         else:
             name = _lldp_value(chassis.get("name")) or _lldp_value(chassis.get("id"))
         peer, kind = _lldp_value(port.get("id")), as_text(_first(port.get("id")).get("type"))
@@ -99,7 +99,7 @@ def _lldp_value(value: Json) -> str:
 
 
 def of_topology(path: Path) -> list[Wire]:
-    """Links of a topology file that names the ports of both ends."""
+    """Cables of a topology file that names the ports of both ends."""
     import json
 
     from pauseframe.topology import load_topology
@@ -110,7 +110,7 @@ def of_topology(path: Path) -> list[Wire]:
 
 
 def connect(fabric: Fabric, wires: list[Wire]) -> None:
-    """Puts links into the fabric: each end in one link, the first that a file names."""
+    """Adds links to the fabric; an end belongs to one link, the first that a file names."""
     wires = [*wires]
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
     for device in devices:
@@ -124,7 +124,7 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:
-    """An end by the device's own name of the port: neighbours know the alias (SONiC) or the MAC address (Linux)."""
+    """A link end with the device's own port name; neighbours know only the alias (SONiC) or MAC address (Linux)."""
     host = fabric.hosts.get(device)
     if host is not None and port not in host.nics:
         return End(device, next((nic.name for nic in host.nics.values() if nic.mac and nic.mac == port.lower()), port))

@@ -1,6 +1,6 @@
-"""The `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks as a scenario.
+"""Converts a `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks to a scenario.
 
-A line is a key and its values. What a scenario cannot express becomes a note, so that nobody takes the runs for equal.
+A line is a key and its values. Settings that a scenario cannot express become notes, so that nobody assumes equal runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely"}
-"""By CC_MODE."""
+"""Congestion control by CC_MODE."""
 SILENT = {
     "ENABLE_QCN",
     "USE_DYNAMIC_PFC_THRESHOLD",
@@ -42,7 +42,7 @@ SILENT = {
     "DCTCP_RATE_AI",
     "ACK_HIGH_PRIO",
 }
-"""Keys about output files, and those whose value has no effect here."""
+"""Keys about output files, and keys whose value has no effect here."""
 USED = {
     "TOPOLOGY_FILE",
     "FLOW_FILE",
@@ -67,12 +67,12 @@ PRESET = {
     "FAST_RECOVERY_TIMES": 1,
     "U_TARGET": 0.95,
 }
-"""Constants that `dcqcn_hpcc` and HPCC fix, as the simulator's own scripts set them."""
+"""Constants of `dcqcn_hpcc` and HPCC, as the scripts of the HPCC simulator set them."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A scenario as TOML, and what it leaves out."""
+    """A scenario as TOML, and notes on the parts that it leaves out."""
 
     toml: str
     notes: list[str]
@@ -82,7 +82,7 @@ def read_config(path: Path) -> Imported:
     """The scenario of a `config.txt`; file names stay relative to its folder.
 
     Raises:
-        InputError: a key is missing, or the congestion control is none of ours.
+        InputError: a key is missing, or the congestion control is not supported.
 
     """
     values = _values(path)
@@ -142,7 +142,7 @@ def _one(path: Path, values: dict[str, list[str]], key: str, default: str | None
 
 
 def _marker(path: Path, values: dict[str, list[str]]) -> str:
-    """RED as the fastest rate of the maps has it: `KMAX_MAP count rate value rate value ...`, values in kB."""
+    """RED parameters of the fastest rate in the maps (`KMAX_MAP count rate value rate value ...`, values in kB)."""
 
     def fastest(key: str) -> str:
         words = values.get(key, [])[1:]

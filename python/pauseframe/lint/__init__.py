@@ -1,4 +1,4 @@
-"""Judge what is deployed: every file of a fabric at once, schema and meaning, both ends of each link, deadlock."""
+"""Checks all files of a deployed fabric together: schema and meaning, both ends of each link, deadlock."""
 
 from __future__ import annotations
 

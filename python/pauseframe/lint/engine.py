@@ -1,4 +1,4 @@
-"""Reads, runs the rules, sorts what they find."""
+"""Reads device files, runs the rules, and sorts their findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULES = (
 
 @dataclass
 class Report:
-    """What was found in what was read."""
+    """The findings, and the files that were read."""
 
     reading: Reading
     findings: list[Finding] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Report:
 
 
 def rules() -> dict[str, Rule]:
-    """All rules by code."""
+    """All lint rules by code."""
     for module in _MODULES:
         importlib.import_module(f"pauseframe.lint.rules.{module}")
     return dict(sorted(RULES.items()))
@@ -55,17 +55,17 @@ def lint(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
 ) -> Report:
-    """Reads device files and judges them.
+    """Reads device files and runs the rules.
 
-    `select` and `ignore` are codes of rules or beginnings of codes; the longer one decides, as in ruff.
-    Raises DeviceFileError for what cannot be read, ValueError for a code that begins no rule.
+    `select` and `ignore` are codes of rules or beginnings of codes; the longer prefix decides, as in ruff. Raises
+    DeviceFileError for an unreadable file, ValueError for a code that matches no rule.
     """
     chosen = choose(rules(), list(select), list(ignore))
     return judge(read_fabric(paths, topology=topology), chosen)
 
 
 def judge(reading: Reading, chosen: Iterable[Rule] | None = None) -> Report:
-    """Runs rules over what was read."""
+    """Runs rules on files that were read."""
     report = Report(reading)
     for rule in rules().values() if chosen is None else chosen:
         for finding in rule.check(reading):

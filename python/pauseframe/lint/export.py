@@ -1,6 +1,6 @@
 """`--export DIR`: the forwarding rows of devices as tables for `pauseframe route check`.
 
-Names and ports are those of the devices.
+The tables use the devices' own names and ports.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 def export(reading: Reading, folder: Path) -> int:
     """Writes topology.graphml and tables.json. Returns the number of rows.
 
-    A host is named as the neighbour of its port is, else by its MAC address. A VLAN's lane is that of its paused
-    priority; VLANs without a paused priority are left out. ValueError if there are no rows or the folder is not empty.
+    A host has the name of the neighbour at its port, or else its MAC address. A VLAN's lane follows from its paused
+    priority; VLANs without a paused priority are left out. Raises ValueError if no device has rows or the folder is not
+    empty.
     """
     fabric = reading.fabric
     forwarding = Forwarding.of(fabric)
     if not forwarding.hosts:
-        raise ValueError("there are no static forwarding rows to export")
+        raise ValueError("no static forwarding rows to export")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name another folder")
     lane = coupled(fabric.switches.values(), sorted({p for _, port in fabric.ports() for p in port.lossless}))

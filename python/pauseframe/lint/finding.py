@@ -1,4 +1,4 @@
-"""What a rule finds, and the rules by their codes."""
+"""Findings, and the registry of rules by code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How sure it is that something goes wrong: an error does, a warning can."""
+    """Certainty of the damage: an error causes a failure, a warning can cause one."""
 
     error = "error"
     warning = "warning"
@@ -23,18 +23,18 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PatchOperation:
-    """An operation on a CONFIG_DB: a field of a row, or a row."""
+    """A change to a CONFIG_DB: of a field of a row, or of a row."""
 
     table: str
     key: str
     field: str
     value: str | None
-    """None: remove it."""
+    """The new value; None removes the field."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """Something wrong, where, and what to write instead."""
+    """A fault, its place, and the suggested change."""
 
     code: str
     place: Place
@@ -42,12 +42,12 @@ class Finding:
     instead: str = ""
     severity: Severity = Severity.error
     other: Place | None = None
-    """The other end of the link."""
+    """The place at the other end of the link."""
     source: str = ""
-    """The file."""
+    """The device file with the fault."""
     patch: tuple[PatchOperation, ...] = ()
     consequence: Consequence | None = None
-    """What `--prove` simulates."""
+    """The consequence that `--prove` simulates."""
 
 
 RuleFunction = Callable[["Reading"], Iterator[Finding]]
@@ -55,7 +55,7 @@ RuleFunction = Callable[["Reading"], Iterator[Finding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: what it looks for, what taught it, where that is written."""
+    """A rule: the fault that it finds, the incident behind it, and its source."""
 
     code: str
     name: str
@@ -72,7 +72,7 @@ RULES: dict[str, Rule] = {}
 def rule(
     code: str, name: str, *sources: str, severity: Severity = Severity.error
 ) -> Callable[[RuleFunction], RuleFunction]:
-    """Registers a rule; its docstring is its page: the first paragraph is the summary."""
+    """Registers a rule; the rule's docstring is its page, whose first paragraph is the summary."""
 
     def register(check: RuleFunction) -> RuleFunction:
         text = cleandoc(check.__doc__ or "")

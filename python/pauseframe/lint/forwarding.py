@@ -1,7 +1,7 @@
-"""What the core's verifier needs to know of a deployed fabric: switches, links, static forwarding rows, lanes.
+"""The view of a deployed fabric for the core's verifier: switches, links, static forwarding rows, lanes.
 
-Names and ports of devices are replaced by numbers on the way to the core and put back into what it says, so that no
-name of a file can be taken for anything else.
+The core sees numbers instead of device and port names, and its reports are translated back, so that no name in a file
+can be mistaken for anything else.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """The verifier's report on forwarding rows, and the rows that it cannot judge."""
+    """The verifier's report on forwarding rows, and the rows that it cannot check."""
 
     report: RouteReport
     dangling: list[tuple[int, str, str, str]]
     """Rows (VLAN, switch, MAC, port) whose next device is unknown."""
     vlan_of: dict[int, int]
-    """The VLANs by the numbers that the report has for them: one for each lane of a VLAN."""
+    """VLANs by the numbers in the report, which has one number for each lane of a VLAN."""
 
 
 @dataclass
@@ -40,17 +40,17 @@ class Forwarding:
 
     switches: list[str]
     hosts: list[tuple[End, str]]
-    """(switch port, MAC address) of each host that rows lead to."""
+    """Destination hosts as (switch port, MAC address)."""
     edges: list[tuple[End, End]]
     rates: dict[End, int]
     rows: dict[int, list[tuple[str, str, str]]] = field(default_factory=dict)
-    """By VLAN: (switch, MAC address, port)."""
+    """Forwarding rows by VLAN, as (switch, MAC address, port)."""
     outside: list[str] = field(default_factory=list)
-    """Devices that rows lead to, that have several addresses behind them and no files here: switches, as it seems."""
+    """Devices without files that rows lead to and that have several addresses behind them, so presumably switches."""
 
     @classmethod
     def of(cls, fabric: Fabric) -> Forwarding:
-        """The rows of all switches; a MAC address lives where a row leads to a port without a switch behind it."""
+        """The rows of all switches; a MAC address is at the end of a row whose port leads to no switch."""
         peers = fabric.peers()
         between = {
             e
@@ -94,7 +94,7 @@ class Forwarding:
         return self._number[key]
 
     def topology(self) -> Any:
-        """The core's topology: switches, and a host for each MAC address, on a port of its own."""
+        """The core's topology: the switches, and for each MAC address a host on its own port."""
         nodes = [{"id": short, "kind": "switch"} for short in self._switch.values()]
         nodes += [{"id": short, "kind": "host"} for short in self._host.values()]
         edges = [self._edge(self._host[mac], "p1", end, f"{end.port}\0{mac}") for end, mac in self.hosts]
@@ -106,10 +106,10 @@ class Forwarding:
         return edge(source, source_port, self._switch[target.device], number, self.rates.get(target))
 
     def check(self, lanes: dict[int, set[int]], senders: dict[int, set[tuple[str, str]]]) -> Checked:
-        """The verifier's report over these VLANs.
+        """The verifier's report on the VLANs in `lanes`.
 
-        `lanes`: VLAN to the lanes that it is used in; `senders`: VLAN to the pairs of switches between which hosts use
-        it (a VLAN that is not there: all).
+        `lanes` maps a VLAN to its lanes; `senders` maps a VLAN to the pairs of switches whose hosts use it (all pairs
+        for a VLAN without an entry).
         """
         from pauseframe import _core
 
@@ -142,7 +142,7 @@ class Forwarding:
             return Checked(routes.check(), dangling, real)
 
     def name(self, port: str) -> tuple[str, str]:
-        """(device, port) of a core's port: by its name in the tables ("s3:p3"), or by its number ("s3:2")."""
+        """(device, port) of a core's port, given by table name ("s3:p3") or by number ("s3:2")."""
         node, _, number = port.rpartition(":")
         device = self._names.get(node, node)
         ports = self._ports.get(device, [])
@@ -152,7 +152,7 @@ class Forwarding:
         return device, number
 
     def who(self, node: str) -> str:
-        """A node's name."""
+        """Name of a node in the device files."""
         return self._names.get(node, node)
 
 
@@ -176,9 +176,9 @@ def topology_of(nodes: list[dict[str, str]], edges: list[dict[str, str]]) -> _co
 
 
 def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
-    """Pairs of switches by VLAN between which hosts have static neighbours: where they send.
+    """For each VLAN, pairs of switches between which hosts send, since they have static neighbour entries.
 
-    VLANs in which no host has any are left out: nobody says who sends there.
+    VLANs in which no host has static neighbour entries are left out, because their senders are unknown.
     """
     homes = {mac: end.device for end, mac in forwarding.hosts}
     peers = fabric.peers()
@@ -194,7 +194,10 @@ def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[st
 
 
 def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
-    """Priorities of each VLAN: as hosts send, else as descriptions say, else every paused one; whether any is known."""
+    """Priorities of each VLAN, and whether any is known.
+
+    The priorities come from the hosts, or else from descriptions, or else are all paused priorities.
+    """
     priorities: dict[int, set[int]] = defaultdict(set)
     for host in fabric.hosts.values():
         for nic in host.nics.values():
@@ -214,7 +217,7 @@ def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
 
 
 def coupled(switches: Iterable[Switch], lossless: Sequence[int]) -> dict[int, int]:
-    """Lane of each paused priority: those that share a group somewhere wait for each other and are one lane."""
+    """Lane of each paused priority; priorities that share a group somewhere wait for each other and form one lane."""
     lane = {priority: priority for priority in lossless}
     for switch in switches:
         for port in switch.ports.values():

@@ -1,4 +1,4 @@
-"""Findings as text, JSON, SARIF, annotations of GitHub, and as a patch."""
+"""Prints findings as text, JSON, SARIF, GitHub annotations, and as a patch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pauseframe.devices.model import Place
 
 LIMIT = 200
-"""Findings of one rule on one device that text lists; JSON and SARIF have all."""
+"""Maximum number of findings per rule and device in the text output; JSON and SARIF have all."""
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """Lines for people."""
+    """The findings as lines of text."""
     count: dict[tuple[str, str], int] = {}
     for finding in report.findings:
         key = (finding.place.device, finding.code)
@@ -39,7 +39,7 @@ def as_text(report: Report) -> Iterator[str]:
 
 
 def summary(report: Report) -> str:
-    """One line: what was read, what was found."""
+    """One line with the files read and the number of findings."""
     fabric = report.reading.fabric
     errors = len(report.errors)
     found = f"{errors} errors, {len(report.findings) - errors} warnings" if report.findings else "nothing wrong found"
@@ -48,7 +48,7 @@ def summary(report: Report) -> str:
 
 
 def as_json(report: Report) -> dict[str, Value]:
-    """All of it, as plain values."""
+    """All findings as plain values."""
     fabric = report.reading.fabric
     return {
         "program": "pauseframe",
@@ -133,7 +133,7 @@ def _sarif(finding: Finding, index: int) -> dict[str, Value]:
 
 
 def as_github(report: Report) -> Iterator[str]:
-    """Workflow commands of GitHub Actions."""
+    """Workflow commands for GitHub Actions."""
     for finding in report.findings:
         kind = "error" if finding.severity is Severity.error else "warning"
         text = f"{shown(finding.place)}: {finding.message}"
@@ -158,7 +158,7 @@ class Step(TypedDict):
 
 
 def as_patch(report: Report) -> dict[str, list[Step]]:
-    """A JSON patch (RFC 6902) for the CONFIG_DB of each device, as `config apply-patch` takes it."""
+    """A JSON patch (RFC 6902) for the CONFIG_DB of each device, in the format of `config apply-patch`."""
     patches: dict[str, list[Step]] = {}
     for finding in report.findings:
         database = report.reading.databases.get(finding.place.device)
@@ -182,7 +182,7 @@ def _pointer(part: str) -> str:
 
 
 def explain(code: str) -> str:
-    """A rule's page, as text."""
+    """The page of a lint rule, as text."""
     known = rules()
     if code not in known:
         raise ValueError(f"there is no rule {code!r}: the rules are {', '.join(known)}")
@@ -192,5 +192,5 @@ def explain(code: str) -> str:
 
 
 def dump(value: Mapping[str, object]) -> str:
-    """JSON text, ASCII."""
+    """JSON text in ASCII."""
     return json.dumps(value, indent=1)

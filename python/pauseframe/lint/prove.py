@@ -1,7 +1,7 @@
-"""`--prove`: the smallest scenario that shows what a finding leads to, run by the simulator.
+"""`--prove`: builds and runs the smallest scenario that shows the consequence of a finding.
 
-A consequence is a scenario and the sentence about its summary that has to come true: bytes lost, a deadlock, traffic
-that stands still behind a storm, pauses without a mark.
+A consequence is a scenario and a sentence about its summary that must hold: bytes lost, a deadlock, traffic blocked by
+a storm, pauses without marks.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """A scenario (TOML), and what its run shows: a sentence, or None if it does not."""
+    """A scenario (TOML), and a function that describes its run, or returns None if the consequence did not occur."""
 
     kind: str
     scenario: str
     shown_by: Callable[[Summary], str | None]
     files: tuple[tuple[str, str], ...] = ()
-    """Files beside the scenario: name, text."""
+    """Files that the scenario needs: (name, text)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What came of a consequence."""
+    """The result of simulating a consequence."""
 
     code: str
     place: str
@@ -67,7 +67,7 @@ def _loss(summary: Summary) -> str | None:
 
 
 def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequence:
-    """Four hosts send through one port; headroom, cable and speed are those of the finding. `speed` in Mb/s."""
+    """Four hosts send through one port with the headroom, cable and speed of the finding. `speed` in Mb/s."""
     mtu = min(max(mtu, 576), 9216)
     xoff = max(100_000, 40 * mtu)
     burst = max(2_000_000, 40 * xoff, speed * 20)
@@ -88,9 +88,9 @@ def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequ
 
 
 def short_pool(speed: int, needs: Sequence[int], pool: int) -> Consequence:
-    """As many hosts as the pool has groups, at most 16, all paused at once. `speed` in Mb/s, the others in bytes.
+    """One host per group of the pool, at most 16, all paused at once. `speed` is in Mb/s, `needs` and `pool` in bytes.
 
-    Hosts react so late that each sends after the pause what its group needs.
+    The hosts react so late that after the pause each still sends as much as its group's headroom.
     """
     needs = needs[:16]
     burst = max(4_000_000, 20 * needs[0])
@@ -131,7 +131,7 @@ def _reaction(speed: int) -> str:
 
 
 def lossy_class(speed: int) -> Consequence:
-    """What lossless TCP-Bolt loses where a switch has it in a lossy class. `speed` in Mb/s."""
+    """Losses of lossless TCP-Bolt traffic in a switch's lossy class. `speed` in Mb/s."""
     scenario = Scenario(
         name="lossy-class",
         stop="200 ms",
@@ -144,7 +144,7 @@ def lossy_class(speed: int) -> Consequence:
 
 
 def late_marks(speed: int) -> Consequence:
-    """Marks that begin above where one port is paused. `speed` in Mb/s."""
+    """A marking threshold above the pause threshold of one port. `speed` in Mb/s."""
 
     def shown(summary: Summary) -> str | None:
         unmarked = summary["pfc_pauses"] > 0 and summary["ecn_marks"] == 0
@@ -162,7 +162,7 @@ def late_marks(speed: int) -> Consequence:
 
 
 def pause_storm(speed: int) -> Consequence:
-    """One host that takes almost nothing, and a neighbour's flow that stands still behind it. `speed` in Mb/s."""
+    """A host that reads almost nothing, and a neighbour's flow blocked behind it. `speed` in Mb/s."""
 
     def shown(summary: Summary) -> str | None:
         stuck = summary["flows_total"] - summary["flows_finished"]
@@ -182,9 +182,9 @@ def pause_storm(speed: int) -> Consequence:
 
 
 def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
-    """A ring of the switches whose buffers wait for each other; each flow goes over two of its links.
+    """A ring of the switches whose buffers wait for each other; each flow crosses two links of the ring.
 
-    `hops`: (switch, its egress port) in the order in which they wait.
+    `hops` lists (switch, its egress port) in the order of waiting.
     """
 
     def shown(summary: Summary) -> str | None:
@@ -194,7 +194,7 @@ def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
     names = [f"r{i}" for i in range(count)]
     links = [(f"h{i}", name) for i, name in enumerate(names)]
     links += [(name, names[(i + 1) % count]) for i, name in enumerate(names)]
-    # Ports are numbered as links are listed: a switch's host is eth1, then its two links of the ring.
+    # Ports have the order of the links: eth1 leads to the switch's host, the next two ports to the ring.
     onward = ["eth2", *["eth3"] * (count - 1)]
     rows = [
         f"{name},1,h{to},{'eth1' if at == to else onward[at]}" for to in range(count) for at, name in enumerate(names)
@@ -220,7 +220,7 @@ def _plain(text: str) -> str:
 
 
 def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[Proof]:
-    """Runs the scenarios of findings, one for each rule and scenario, and keeps them in `folder`."""
+    """Runs the scenarios of findings, one per rule and scenario, and keeps them in `folder`."""
     from pauseframe.run import run
 
     folder.mkdir(parents=True, exist_ok=True)

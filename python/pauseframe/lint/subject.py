@@ -1,4 +1,4 @@
-"""What several rules ask of a port: which group, queue and classes belong to a paused priority."""
+"""Lookups that several rules share: group, queue and classes of a paused priority."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ if TYPE_CHECKING:
 
 
 def group_of(switch: Switch, port: Port, priority: int) -> int:
-    """The priority group that pauses a priority: by `pfc_to_pg_map`, else of the same number."""
+    """The priority group that pauses a priority: by `pfc_to_pg_map`, else the group with the same number."""
     found = switch.mapped("pfc_to_pg", port.qos.pfc_to_pg)
     return (found or {}).get(priority, priority)
 
 
 def queue_of(switch: Switch, port: Port, priority: int) -> int:
-    """The queue that stops when the peer pauses a priority: by `pfc_to_queue_map`, else of the same number."""
+    """The queue that stops when the peer pauses a priority: by `pfc_to_queue_map`, else the one of the same number."""
     found = switch.mapped("pfc_to_queue", port.qos.pfc_to_queue)
     return (found or {}).get(priority, priority)
 
 
 def lossless_queues(switch: Switch, port: Port) -> set[int]:
-    """The queues of the paused priorities."""
+    """The queues of the paused priorities of a port."""
     return {queue_of(switch, port, priority) for priority in port.lossless}
 
 
 def classes_of(switch: Switch, port: Port, priority: int) -> set[int] | None:
-    """Traffic classes that leave by the queue of a priority; None if the map is not known."""
+    """Traffic classes that leave through the queue of a priority; None if the map is unknown."""
     found = switch.mapped("tc_to_queue", port.qos.tc_to_queue)
     return None if found is None else {tc for tc, queue in found.items() if queue == queue_of(switch, port, priority)}
 
 
 def lossless_code_points(switch: Switch, port: Port, kind: str) -> frozenset[int] | None:
-    """DSCP (`dscp_to_tc`) or 802.1p (`dot1p_to_tc`) values that get into a paused priority; None if nothing says."""
+    """DSCP (`dscp_to_tc`) or 802.1p (`dot1p_to_tc`) values that map to a paused priority; None if unknown."""
     name = getattr(port.qos, kind)
     found = switch.mapped(kind, name) if name else None
     if found is None:
@@ -44,6 +44,6 @@ def lossless_code_points(switch: Switch, port: Port, kind: str) -> frozenset[int
 
 
 def lossless_mtus(fabric: Fabric) -> dict[str, int]:
-    """The largest lossless packet by switch, where hosts that send losslessly are known: their MTU, everywhere."""
+    """The largest lossless packet at each switch, if the lossless hosts are known: the MTU of these hosts."""
     sizes = [nic.mtu for host in fabric.hosts.values() for nic in host.nics.values() if nic.pfc and nic.mtu]
     return dict.fromkeys(fabric.switches, max(sizes)) if sizes else {}

@@ -1,7 +1,7 @@
-"""`--yang DIR`: the operator's own models judge the operator's files, by yanglint (libyang) or yangson (Python).
+"""`--yang DIR`: validates the files against the operator's YANG models, with yanglint (libyang) or yangson (Python).
 
-SONiC's devices validate the same way: CONFIG_DB is turned into instance data of the models first. Only tables whose
-form is known here are turned; the validator says what is wrong with them in its own words.
+CONFIG_DB is first converted to instance data of the models, as on SONiC's devices. Only tables of known form are
+converted; the messages are the validator's own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET  # to write, not to read
+from xml.etree import ElementTree as ET  # for writing XML; reading untrusted XML needs another parser
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.sonic_schema import TABLES
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.sonic_db import ConfigDb
 
 COMMON = (Path(sys.prefix, "share/yang/modules/ietf"), Path("/usr/share/yang/modules/libyang"))
-"""Where pyang and libyang keep the models of RFC 6991, which SONiC's import and do not bring along."""
+"""Folders in which pyang and libyang keep the models of RFC 6991, which SONiC's models import but do not include."""
 _SECONDS = 120
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _IMPORT = re.compile(r"^\s*import\s+\"?([\w.-]+)", re.MULTILINE)
@@ -34,7 +34,7 @@ _REVISION = re.compile(r"^\s*revision\s+\"?([0-9]{4}-[0-9]{2}-[0-9]{2})", re.MUL
 
 
 def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
-    """What the validator says, a line each, and whether anything was wrong or could not be done."""
+    """The validator's messages, one per line, and whether anything failed."""
     program = shutil.which("yanglint")
     if program is None and find_spec("yangson") is None:
         return [
@@ -63,7 +63,7 @@ def validate(models: Path, reading: Reading) -> tuple[list[str], bool]:
 
 
 def _with_imports(used: set[str], files: dict[str, Path], prefix: str = "") -> list[str]:
-    """Models and all models that they import, directly or not: their conditions refer to data of the imported ones."""
+    """Models with all directly or indirectly imported models, because conditions refer to data of imported models."""
     found, waiting = set[str](), sorted(used)
     while waiting:
         name = waiting.pop()
@@ -75,33 +75,35 @@ def _with_imports(used: set[str], files: dict[str, Path], prefix: str = "") -> l
 
 
 def module_of(path: Path) -> str:
-    """A model's name: that of its file, without revision."""
+    """Name of a YANG model: the name of its file without the revision."""
     return path.stem.partition("@")[0]
 
 
 def namespace_of(path: Path) -> str:
-    """A model's namespace."""
+    """Namespace of a YANG model."""
     found = re.search(r"\bnamespace\s+\"([^\"]+)\"", path.read_text(encoding="utf-8", errors="replace"))
     return found[1] if found else ""
 
 
 def tables_of(path: Path) -> set[str]:
-    """The tables of a model that are known here."""
+    """The tables of a model that this program knows."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return set(re.findall(r"^\s*container\s+([A-Z][A-Z0-9_]*)\s*\{", text, re.MULTILINE)) & set(TABLES)
 
 
 def lists_of(path: Path) -> set[str]:
-    """The leaf-lists of a model: CONFIG_DB has their values in one text, between commas."""
+    """The leaf-lists of a model; CONFIG_DB has their values in one text, separated by commas."""
     return set(_LEAF_LIST.findall(path.read_text(encoding="utf-8", errors="replace")))
 
 
 def instance(
     database: ConfigDb, containers: dict[str, str], namespaces: dict[str, str], lists: dict[str, set[str]]
 ) -> tuple[str, set[str]]:
-    """Instance data of the models as XML, and the models that it takes. By model: namespaces, names of leaf-lists.
+    """Instance data of the models as XML, and the models that the data need.
 
-    In JSON, numbers would have to be told from texts.
+    Namespaces and leaf-list names are given by model.
+
+    XML needs no distinction between numbers and texts, unlike JSON.
     """
     tops: dict[str, ET.Element] = {}
     for table, rows in database.tables.items():
@@ -149,7 +151,7 @@ def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
         path = Path(folder) / "instance.xml"
         path.write_text(data, encoding="utf-8")
-        # Schema files are named by the operator, the instance by us: nothing of the data is on the command line.
+        # The operator names the schema files, pauseframe the instance file: no data appear on the command line.
         options = ["-Q", "-f", "xml", "-t", "config", "-p", str(models.resolve())]
         command = [program, *options, *(str(f.resolve()) for f in files)]
         try:
@@ -163,10 +165,11 @@ def _run(program: str, models: Path, files: list[Path], data: str) -> tuple[list
 
 
 def yangson(models: Path, files: list[Path], data: str) -> tuple[list[str], bool]:
-    """What the package yangson says of instance data; it stops at the first thing that is wrong.
+    """Messages of the package yangson about instance data; yangson stops at the first error.
 
-    A model that it cannot read is said as it says it. It wants the modules listed as a YANG library (RFC 7895), and
-    knows no `text()` in conditions (XPath 1.0): of a leaf, which has no other children, that is its value.
+    An unreadable model is reported with yangson's message. yangson needs a list of the modules as a YANG library (RFC
+    7895). It does not support `text()` in conditions (XPath 1.0), so `text()` is replaced by `.`, the value of the
+    leaf.
     """
     from yangson import DataModel
     from yangson.enumerations import ContentType
@@ -189,7 +192,7 @@ def yangson(models: Path, files: list[Path], data: str) -> tuple[list[str], bool
 
 
 def _library(here: dict[str, Path], files: list[Path]) -> str:
-    """A YANG library of models whose data are used, and of those of `here` that they import."""
+    """A YANG library of the models that have data, and of the models in `here` that these import."""
     main = {module_of(path) for path in files}
     modules = [
         {

@@ -1,6 +1,6 @@
-"""Congestion controls of your own, in Python or as shared libraries: no change of the simulator, no build.
+"""Your own congestion controls, in Python or as shared libraries, without building the simulator.
 
-`docs/your-own-algorithm.md` shows one from an empty file to a plot.
+`docs/your-own-algorithm.md` leads from an empty file to a plot.
 """
 
 from __future__ import annotations

@@ -12,20 +12,20 @@ NEEDS_EXACT_ECN, PACES = 1, 2
 NUMBER, COUNT, FLAG, TIME = range(4)
 STATE_MAX, PARAMETERS_MAX = 65536, 32
 NOT_A_NUMBER = -(2**63)
-"""What the conversion of NaN to a whole number gives on common processors; the core knows it."""
+"""The integer that common processors give for NaN; the core treats this value as NaN."""
 
 WINDOW_FIELDS = ("cwnd", "ssthresh", "pacing_rate", "mss")
 ACK_FIELDS = ("acked", "ece", "snd_una", "snd_nxt", "now", "rtt", "srtt", "open")
 
 
 class Value(Union):
-    """`pauseframe_value`."""
+    """The C union `pauseframe_value`."""
 
     _fields_ = (("number", c_double), ("integer", c_int64))
 
 
 class Parameter(Structure):
-    """`pauseframe_parameter`."""
+    """The C structure `pauseframe_parameter`."""
 
     _fields_ = (
         ("key", c_char_p),
@@ -50,11 +50,11 @@ SIGNATURES = {
     "probe_after": CFUNCTYPE(c_int64, pointer),
     "alpha": CFUNCTYPE(c_double, pointer),
 }
-"""The functions in the order of the structure."""
+"""The functions of an algorithm in the order of the C structure."""
 
 
 class Algorithm(Structure):
-    """`pauseframe_cc`."""
+    """The C structure `pauseframe_cc`."""
 
     _fields_ = (
         ("abi", c_uint32),
@@ -69,5 +69,5 @@ class Algorithm(Structure):
 
 
 def address_of(structure: Algorithm) -> int:
-    """Where it is in memory."""
+    """The memory address of a structure."""
     return ctypes.addressof(structure)

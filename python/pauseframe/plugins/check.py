@@ -1,4 +1,4 @@
-"""`pauseframe cc check`: the contract of congestion controls, and a small standard set beside CUBIC and DCTCP."""
+"""`pauseframe cc check` tests the contract of congestion controls, and compares them with CUBIC and DCTCP."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 STANDARD = Path(__file__).parent / "standard"
 SCENARIOS = ("one_flow", "two_flows", "incast_lossy", "incast_lossless", "web_search")
-"""The standard set, in the order of the report."""
+"""The standard scenarios, in the order of the report."""
 RIVALS: dict[str, dict[str, Any]] = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a check."""
+    """The result of checking congestion controls."""
 
     rules: list[Check]
     runs: dict[str, dict[str, pf.Run]]
@@ -33,7 +33,7 @@ class Checked:
 
     @property
     def kept(self) -> bool:
-        """Whether the contract was kept."""
+        """True if the plug-in keeps the contract."""
         return all(result.broken is None for result in self.rules)
 
 
@@ -47,9 +47,8 @@ def check(
 ) -> Checked:
     """Checks every congestion control of `plugins`.
 
-    `out` is the file of the report, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP),
-    `tell` hears what is being done.
-    Raises InputError for a plug-in that is none, RunError if a run could not be carried out.
+    `out` is the report's file, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), and
+    `tell` is called with progress messages. Raises InputError if a file is not a plug-in, RunError if a run failed.
     """
     say = tell or (lambda _: None)
     names = [name for file in load(plugins) for name in file.names]
@@ -69,7 +68,7 @@ def check(
 
 
 def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every congestion control with its settings: a plug-in has those of DCTCP if it needs the exact echo of marks."""
+    """Each congestion control with its settings; a plug-in that needs the exact ECN echo gets DCTCP's settings."""
     own: dict[str, dict[str, Any]] = {}
     for name in names:
         preset = "dctcp" if _needs_exact_ecn(name) else "cubic"
@@ -78,7 +77,7 @@ def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, d
 
 
 def _needs_exact_ecn(name: str) -> bool:
-    """The warning of the core tells: it is about a scenario without the exact echo."""
+    """True if the core warns that a scenario of the plug-in lacks the exact ECN echo."""
     resolved = resolve(STANDARD / "one_flow.toml", set={"transport.congestion_control": name})
     return any("needs the exact echo of CE" in warning for warning in resolved.warnings)
 
@@ -128,7 +127,7 @@ def key_figures(run: pf.Run) -> dict[str, str]:
 
 
 def _goodput(run: pf.Run) -> str:
-    """Application bytes that arrived, by the time that the run took."""
+    """Application bytes that arrived, divided by the duration of the run."""
     import polars as pl
 
     table = pl.DataFrame(run.flows)

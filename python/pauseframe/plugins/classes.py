@@ -1,7 +1,7 @@
-"""A class as a congestion control: its constants, its state and its functions, read once and checked.
+"""Reads and checks a class as a congestion control: constants, state and functions.
 
-The state block of a connection has the constants first and the state fields behind them, eight bytes each. So `self`
-gives both, in compiled code and in the interpreter.
+The state block of a connection has the constants first, then the state fields, eight bytes each. `self` gives access to
+both, in compiled code and in the interpreter.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MARK = "__pauseframe_congestion_control__"
 """The attribute of a decorated class that holds its description."""
 
 ECN, LOSS = 0, 1
-"""Why a window must shrink: the last argument of `reduced`."""
+"""The cause of a window reduction: the last argument of `reduced`."""
 
 PS_PER = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 MICROSECOND, SECOND = 10**6, 10**12
-"""In picoseconds, the unit of `ack.now`, `ack.rtt` and `ack.srtt`."""
+"""Picoseconds in a microsecond and in a second; `ack.now`, `ack.rtt` and `ack.srtt` are in picoseconds."""
 
 ARGUMENTS = {
     "init": ("self",),
@@ -42,7 +42,7 @@ ARGUMENTS = {
     "probe_after": ("self",),
     "alpha": ("self",),
 }
-"""The functions that a class can have, with their arguments."""
+"""The methods that a class can have, with their arguments."""
 REQUIRED = ("increase", "reduced")
 
 
@@ -57,17 +57,17 @@ class Constant:
 
     @property
     def kind(self) -> int:
-        """Its kind in the C interface, by the type of its default."""
+        """The type of the constant in the C interface, from the type of its default."""
         return {bool: FLAG, int: COUNT, float: NUMBER, str: TIME}[type(self.value)]
 
     def raw(self, value: Any) -> int | float:
-        """A value as the state block has it: times in picoseconds."""
+        """A value in the format of the state block, with times in picoseconds."""
         return picoseconds(value) if self.kind == TIME else float(value) if self.kind == NUMBER else int(value)
 
 
 @dataclass(frozen=True)
 class StateField:
-    """A field of a connection's state: a whole number, a number, or an array of them."""
+    """A field of a connection's state: an integer, a float, or an array of them."""
 
     default: int | float
     is_float: bool
@@ -76,7 +76,7 @@ class StateField:
 
 @dataclass(frozen=True)
 class Description:
-    """What a decorated class says."""
+    """The description of a decorated class: its name, constants, state and methods."""
 
     name: str
     doc: str
@@ -89,31 +89,31 @@ class Description:
     cls: type = field(compare=False)
 
     def is_float(self, name: str) -> bool:
-        """Whether a field of `self` is a floating-point number."""
+        """True if a field of `self` is a floating-point number."""
         known = self.constants.get(name)
         return known.kind == NUMBER if known is not None else self.state[name].is_float
 
     def length(self, name: str) -> int | None:
-        """How many elements a field of `self` has; None if it is no array."""
+        """Number of elements of a field of `self`; None if it is not an array."""
         return self.state[name].length if name in self.state else None
 
     @property
     def fields(self) -> list[str]:
-        """The fields of `self` in their order in the state block."""
+        """The fields of `self` in the order of the state block."""
         return [*self.constants, *self.state]
 
     @property
     def size(self) -> int:
-        """Bytes of the state block."""
+        """Size of the state block in bytes."""
         return 8 * sum(self.length(name) or 1 for name in self.fields)
 
 
 def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) -> Any:
     """A constant of a congestion control, which becomes a key of scenarios: `gain` of "mine" is `transport.mine_gain`.
 
-    The default says what it is: a number (0.5), a whole number from 0 on (2), a flag (False), or a time ("50 us"),
-    which `self` has in picoseconds. `doc` is its documentation, with unit and source. `range` holds the smallest and
-    the largest value that scenarios may give.
+    The type of the default is the type of the constant: a float (0.5), a non-negative integer (2), a Boolean (False),
+    or a time ("50 us", which `self` holds in picoseconds). `doc` describes the constant with unit and source. `range`
+    has the smallest and the largest allowed value.
     """
     low, high = (None, None) if range is None else range
     if type(default) not in (bool, int, float, str):
@@ -135,13 +135,13 @@ def congestion_control(
 def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True) -> Any:
     """Makes a class a congestion control that scenarios can name, as "FILE:NAME".
 
-    Annotated attributes with a default are the state of a connection (`last_cut: int = 0`, `rtts: float = [0.0] * 8`),
-    attributes made by `constant` are keys of scenarios. The methods are those of the C interface, `pauseframe_cc.h`:
-    `increase(self, window, ack)` and `reduced(self, window, cause)` are needed; there are `init(self)`,
+    Annotated attributes with a default are the state of a connection (`last_cut: int = 0`, `rtts: float = [0.0] * 8`);
+    attributes made by `constant` are keys of scenarios. The methods are those of the C interface, `pauseframe_cc.h`.
+    Required are `increase(self, window, ack)` and `reduced(self, window, cause)`; optional are `init(self)`,
     `on_ack(self, window, ack)`, `loss_after_ecn(self, window)`, `forget_earned(self)`, `on_timeout(self)`,
     `on_restart(self, idle)`, `probe_after(self)` and `alpha(self)`.
 
-    `exact_ecn` asks for the exact echo of marks (ecn = "dctcp"), `paces` switches pacing on, for algorithms that set
+    `exact_ecn` requests the exact echo of marks (ecn = "dctcp"); `paces` enables pacing, for algorithms that set
     `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven
     times slower, where breakpoints and prints work.
     """
@@ -151,7 +151,7 @@ def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool
 
 
 def slow_start(window: Any, acked: int) -> Any:
-    """Opens the window by what was acknowledged, up to ssthresh (RFC 5681 §3.1); returns the bytes left over."""
+    """Opens the window by the acknowledged bytes, up to ssthresh (RFC 5681 §3.1); returns the remaining bytes."""
     room = max(window.ssthresh - window.cwnd, 0)
     step = min(acked, room)
     window.cwnd += step

@@ -1,4 +1,4 @@
-"""A class as machine code: Numba compiles each method to a function of the C interface."""
+"""Compiles a plug-in class: Numba turns each method into a function of the C interface."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING = (
 
 
 def functions_of(description: Description) -> dict[str, Any]:
-    """A C function for each method, and for `init`. Raises InputError for what Numba cannot compile."""
+    """A C function for each method, and for `init`. Raises InputError if Numba cannot compile a method."""
     try:
         import numba
     except ImportError:
@@ -60,12 +60,12 @@ def _records() -> tuple[Any, Any]:
 
 @cache
 def _know_helpers() -> None:
-    """Compiled code may call `pauseframe.slow_start`."""
+    """Allows compiled code to call `pauseframe.slow_start`."""
     from numba.extending import overload
 
     from pauseframe.plugins.classes import slow_start
 
-    bare = types.FunctionType(slow_start.__code__, slow_start.__globals__)  # Numba wants both without annotations
+    bare = types.FunctionType(slow_start.__code__, slow_start.__globals__)  # Numba needs functions without annotations
     overload(slow_start)(lambda window, acked: bare)  # noqa: ARG005
 
 
@@ -91,7 +91,7 @@ def _compiled(description: Description, name: str, function: Callable[..., Any],
 
 
 def _wrapper(name: str, own: Callable[..., Any], carray: Callable[..., Any]) -> Callable[..., Any]:
-    """From pointers to records. A function that raises returns 0, as compiled functions of Numba do."""
+    """Converts pointers to records. A function that raises returns 0, as compiled functions of Numba do."""
 
     def with_ack(block: Any, window: Any, ack: Any) -> int:
         own(carray(block, 1)[0], carray(window, 1)[0], carray(ack, 1)[0])
@@ -166,7 +166,7 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
 
 
 def _short(message: str) -> str:
-    """The lines of Numba's message that speak of the user's code."""
+    """The lines of Numba's error message that concern the user's code."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("Failed in nopython", "During:", "<source", "^"))]
@@ -174,7 +174,7 @@ def _short(message: str) -> str:
 
 
 def _jitted(function: Callable[..., Any], seen: dict[Any, Any] | None = None) -> Any:
-    """The function compiled, with the plain functions of its module that it calls."""
+    """The compiled function, together with the plain functions that it calls from its module."""
     import numba
 
     seen = {} if seen is None else seen

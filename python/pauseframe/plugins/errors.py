@@ -1,4 +1,4 @@
-"""What a plug-in raised: C functions cannot pass an exception on, so it waits here until the run has ended."""
+"""Keeps exceptions of plug-ins until the run has ended, because C functions cannot propagate them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ _raised: list[BaseException] = []
 
 
 def remember(error: BaseException) -> None:
-    """Keeps the first exception."""
+    """Stores the exception if it is the first one."""
     if not _raised:
         _raised.append(error)
 
 
 @contextmanager
 def plugin_errors() -> Iterator[None]:
-    """Adds what a plug-in raised to the error of a run. An interrupt in a plug-in's code is raised as such."""
+    """Adds a plug-in's exception to the error of a run.
+
+    An interrupt in a plug-in's code is raised as KeyboardInterrupt.
+    """
     before = sys.unraisablehook
-    sys.unraisablehook = _hear  # compiled code reports its exceptions there
+    sys.unraisablehook = _hear  # compiled code reports exceptions to sys.unraisablehook
     _raised.clear()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A class that runs in the interpreter (`compile=False`): breakpoints, prints and the debugger work."""
+"""Runs a plug-in class in the interpreter (`compile=False`), where breakpoints, prints and the debugger work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pauseframe.plugins.classes import Description
 
 VIEWS_MAX = 1 << 16
-"""Views of state blocks that are kept: to make a view takes longer than to look it up."""
+"""Maximum number of cached views of state blocks, since creating a view takes longer than a lookup."""
 
 
 class _Whole(Structure):
-    """Fields that are whole numbers take floating-point numbers too, without their fractions, as compiled code does."""
+    """A structure whose integer fields also accept floats and truncate them, as compiled code does."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:
@@ -28,13 +28,13 @@ class _Whole(Structure):
 
 
 class Window(_Whole):
-    """`pauseframe_window`."""
+    """The C structure `pauseframe_window`."""
 
     _fields_ = tuple((name, c_int64) for name in WINDOW_FIELDS)
 
 
 class Ack(Structure):
-    """`pauseframe_ack`."""
+    """The C structure `pauseframe_ack`."""
 
     _fields_ = tuple((name, c_int64) for name in ACK_FIELDS)
 

@@ -15,7 +15,10 @@ ALGORITHMS_MAX = 64
 
 
 def algorithms_of(path: Path) -> list[int]:
-    """Loads a library and returns the addresses of its algorithms. Raises InputError if it has none."""
+    """Loads a library and returns the addresses of its algorithms.
+
+    Raises InputError if the library has no algorithm.
+    """
     try:
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:

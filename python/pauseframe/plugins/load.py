@@ -1,4 +1,4 @@
-"""Loads plug-ins: Python files, shared libraries, and classes of a notebook. To load one is to run its code."""
+"""Loads plug-ins (Python files, shared libraries, classes of a notebook). Loading a plug-in runs its code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOTEBOOK = "notebook"
-"""The module in the names of classes that no file defines."""
+"""The module name of classes that no file defines."""
 
 _loaded: dict[str, LoadedFile] = {}
-"""What has been loaded by the digest of its content and its name: nothing is compiled twice."""
+"""Loaded plug-ins by digest of their content and name, so that nothing is compiled twice."""
 _alive: list[Any] = []
-"""Descriptions and functions that the core calls until the process ends."""
+"""Descriptions and functions that the core uses until the process ends."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class LoadedFile:
     sha256: str
     content: bytes
     names: tuple[str, ...]
-    """As scenarios name its congestion controls."""
+    """The names of the file's congestion controls in scenarios."""
     is_file: bool = True
     """False for a class of a notebook, which no other process can load."""
 
 
 def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".") -> list[LoadedFile]:
-    """Loads plug-ins, unless they are loaded already. Relative paths begin at `base_dir`, or else here.
+    """Loads plug-ins that are not loaded yet. Relative paths start at `base_dir`, or at the working folder.
 
-    Raises InputError for a plug-in that is none, FileNotFoundError.
+    Raises InputError if a file is not a plug-in, and FileNotFoundError if it does not exist.
     """
     return [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
 
 
 def files_of(text: str) -> list[str]:
-    """`[plugins] files` of a scenario; empty for a text that is no TOML, of which the core will complain."""
+    """`[plugins] files` of a scenario; empty if the text is not TOML, which the core reports later."""
     try:
         table = tomllib.loads(text).get("plugins", {})
     except tomllib.TOMLDecodeError:
@@ -61,12 +61,12 @@ def files_of(text: str) -> list[str]:
 
 
 def loaded_files() -> list[LoadedFile]:
-    """What this process has loaded, in the order of loading."""
+    """The plug-ins that this process has loaded, in order."""
     return list(_loaded.values())
 
 
 def is_loaded(file_name: str, sha256: str) -> bool:
-    """Whether this process has loaded a file with this name and content."""
+    """True if this process has loaded a file with this name and content."""
     return f"{file_name} {sha256}" in _loaded
 
 
@@ -89,7 +89,7 @@ def _load_path(path: Path, base_dir: Path) -> LoadedFile:
 
 def _keep(file: LoadedFile) -> LoadedFile:
     for key in [key for key, other in _loaded.items() if set(other.names) & set(file.names)]:
-        del _loaded[key]  # a newer version of it
+        del _loaded[key]  # the loaded plug-in is an older version
     _loaded[f"{Path(file.path).name} {file.sha256}"] = file
     return file
 
@@ -216,5 +216,5 @@ def _described(description: Description, functions: dict[str, Any]) -> abi.Algor
 def _address(function: Any) -> int | None:
     import ctypes
 
-    address = getattr(function, "address", None)  # of Numba
+    address = getattr(function, "address", None)  # functions compiled by Numba have an address
     return address if address is not None else ctypes.cast(function, ctypes.c_void_p).value

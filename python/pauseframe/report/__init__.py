@@ -1,4 +1,4 @@
-"""From results folders to one self-contained HTML file. Reads results only, never the simulator."""
+"""Turns results folders into one self-contained HTML file. Reads only results, never runs the simulator."""
 
 from pauseframe.report.build import Check, Claim, Group, build_report
 from pauseframe.report.data import RunData, from_folder, from_run

@@ -1,8 +1,8 @@
-"""Applications in the report: how long jobs took beside their references, and what each rank did when.
+"""Applications in the report: times of jobs beside their reference times, and activities of ranks.
 
-Ranks compute, wait for others, or wait until their own messages are on their way; before its job and after its last
-step a rank does nothing. Time lines are drawn as shares of small intervals, ranks put together where there are many,
-so that a page has the same size for a thousand ranks as for fifty; `pauseframe export perfetto` has every stretch.
+A rank computes, waits for other ranks, or waits until its own messages have left; before its job and after its last
+step it is idle. Activities are drawn as shares of small intervals, and many ranks are grouped, so that a page has the
+same size for a thousand ranks as for fifty; `pauseframe export perfetto` has every activity.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ACTIVITIES = ("compute", "waiting", "sending")
 TIMES = ("job", "application", "ranks", "start", "took", "ideal", "slowdown", "alone", "interference")
 DEEDS = ("job", *ACTIVITIES, "messages", "bytes", "connections")
 COLUMNS = 400
-"""Intervals of a time line."""
+"""Number of intervals of a timeline."""
 ROWS = 128
-"""Ranks, or groups of them, of a figure."""
+"""Maximum number of ranks, or groups of them, in a figure."""
 SHOWN = 12
-"""Jobs whose ranks are drawn; the others are in the tables."""
+"""Maximum number of jobs with a figure; the others are in the tables."""
 BARS = 40
 STUCK = 6
 Reference = Literal["slowdown", "interference"]
@@ -38,13 +38,13 @@ REFERENCES: tuple[tuple[Literal["ideal_us", "alone_us"], str, str], ...] = (
     ("ideal_us", "on ideal hardware", "line-ns-open"),
     ("alone_us", "alone", "diamond"),
 )
-"""Times of a job beside its own: column, words, and how they are marked."""
+"""Times of a job beside its own run time: column, label, and marker symbol."""
 SPREAD = 4.0
-"""Jobs whose times differ by more have axes of their own."""
+"""Ratio of job times above which jobs get separate axes."""
 
 
 class JobRow(TypedDict):
-    """What the report reads of a row of `jobs` (docs/reference/results.md)."""
+    """The columns of `jobs` that the report reads (docs/reference/results.md)."""
 
     job: str
     application: str
@@ -74,29 +74,29 @@ class Job:
     row: JobRow
     ranks: pl.DataFrame
     timeline: pl.DataFrame
-    """Empty if the job kept none."""
+    """The job's timeline; empty if the scenario did not record one."""
     end_us: float
-    """When it finished, or the run ended."""
+    """End of the job, or of the run if the job did not finish."""
 
     @property
     def name(self) -> str:
-        """That of its workload."""
+        """Name of the job's workload."""
         return self.row["job"]
 
     @property
     def start_us(self) -> float:
-        """When its ranks began."""
+        """Start of the job's ranks."""
         return self.row["start_us"]
 
     @property
     def per_row(self) -> int:
-        """Ranks that a row of a figure stands for."""
+        """Number of ranks that one row of a figure shows."""
         return -(-self.row["ranks"] // ROWS)
 
 
 @dataclass(frozen=True)
 class JobTable:
-    """Some columns of what is known of jobs."""
+    """A table with some columns about jobs."""
 
     columns: Sequence[str]
     rows: list[tuple[int, str, list[str]]]
@@ -105,22 +105,22 @@ class JobTable:
 
 @dataclass(frozen=True)
 class Section:
-    """What the template needs of applications; figures by their numbers in the page, with what stands above them."""
+    """The template's data about applications: numbers of figures in the page, with their headings."""
 
     alone: bool
-    """Some job has a time of its own without the others."""
+    """True if some job also ran alone."""
     tables: list[JobTable]
     stuck: list[tuple[Job, list[str]]]
-    """Jobs that did not finish, and what their ranks wait for."""
+    """Unfinished jobs, with the operations that their ranks wait for."""
     references: list[tuple[str, int]]
     clocks: list[tuple[str, int]]
     lines: list[tuple[str, int, int]]
-    """What ranks do when, and the shares of them."""
+    """Figures of the ranks' activities over time, and of their shares."""
     ranks: list[tuple[str, int]]
     left: int
-    """Jobs that are in the tables only."""
+    """Number of jobs that appear only in tables."""
     unrecorded: list[str]
-    """Jobs without a time line."""
+    """Names of jobs without a timeline."""
 
 
 def jobs(runs: Sequence[RunData]) -> list[Job]:
@@ -149,7 +149,7 @@ def _collected(table: pl.LazyFrame | None) -> pl.DataFrame:
 
 
 def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | None:
-    """What the template needs of applications; None without any. `add` gives a figure its number."""
+    """The template's data about applications, or None without any application. `add` assigns a number to a figure."""
     found = jobs(runs)
     if not found:
         return None
@@ -182,7 +182,7 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
 
 
 def _tables(found: Sequence[Job]) -> list[JobTable]:
-    """Times; what ranks and connections did. Apart, so that all columns fit on a screen."""
+    """Two tables, so that all columns fit on a screen: one of times, one of activities of ranks and connections."""
     cells = [(job.run, job.label, _cells(job)) for job in found]
     return [
         JobTable(names, [(run, label, [texts[name] for name in names]) for run, label, texts in cells])
@@ -191,7 +191,7 @@ def _tables(found: Sequence[Job]) -> list[JobTable]:
 
 
 def _cells(job: Job) -> dict[str, str]:
-    """What the tables of jobs say, by column."""
+    """The cells of the tables of jobs, by column."""
     row = job.row
     spent = {"compute": row["compute_us"], "waiting": row["waiting_us"], "sending": row["sending_us"]}
     busy = sum(spent.values())
@@ -219,7 +219,7 @@ def _stuck(job: Job) -> list[str]:
 
 
 def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
-    """Bars of `slowdown` or `interference`: a group per job, a bar per run; None where no job has it."""
+    """Bars of `slowdown` or `interference`: a group per job, a bar per run; None if no job has a value."""
     names = list(dict.fromkeys(job.name for job in found))[:BARS]
     traces: list[Trace] = []
     for number, label in dict.fromkeys((job.run, job.label) for job in found):
@@ -244,7 +244,7 @@ def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
 
 
 def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
-    """The jobs of one run on one clock: a bar each, and marks where it would have ended alone and on ideal hardware.
+    """The jobs of one run on a common time axis: one bar per job, with marks for its end alone and on ideal hardware.
 
     `until_us`, the end of the axis, is the same for all runs of a page.
     """
@@ -294,7 +294,7 @@ def _times(job: Job) -> str:
 
 
 def rank_figure(job: Job) -> Figure:
-    """How long each rank computed, waited and sent in all; means of neighbours where there are many ranks."""
+    """Total compute, waiting and sending time of each rank; means of neighbours if there are many ranks."""
     group = pl.col("rank") // job.per_row
     means = job.ranks.group_by(group.alias("row")).agg([pl.col(f"{it}_us").mean() for it in ACTIVITIES]).sort("row")
     scale, unit = figures.time_unit(job.row["compute_us"] / 1e6 + (job.end_us - job.start_us) / 1e6)
@@ -318,7 +318,7 @@ def rank_figure(job: Job) -> Figure:
 
 
 def _row_names(job: Job) -> list[str]:
-    """What a row of a figure stands for."""
+    """Names of a figure's rows: the ranks of each row."""
     if job.per_row == 1:
         return [f"rank {rank} on {host}" for rank, host in job.ranks.sort("rank").select("rank", "host").rows()]
     last = job.row["ranks"] - 1
@@ -326,7 +326,7 @@ def _row_names(job: Job) -> list[str]:
 
 
 def occupied(job: Job, per_row: int) -> pl.DataFrame:
-    """Microseconds of each activity, all ranks of a row together: row, column (of `COLUMNS` intervals), one each."""
+    """Microseconds that the ranks of each row spend on each activity in each of `COLUMNS` intervals."""
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
     start, end = (pl.col(name) - job.start_us for name in ("start_us", "end_us"))
     last = pl.max_horizontal(((end / width).ceil() - 1).cast(pl.Int64).clip(0, COLUMNS - 1), pl.col("first"))
@@ -347,7 +347,7 @@ def occupied(job: Job, per_row: int) -> pl.DataFrame:
 
 
 def _bands(job: Job, found: Sequence[Job]) -> Figure:
-    """A row per rank, a column per interval: its colour mixes what the rank did. A byte (255ths) for each activity."""
+    """A row per rank, a column per interval; the colour mixes the activities. Each activity has one byte (255ths)."""
     per_row = job.per_row
     table = occupied(job, per_row)
     rows = -(-job.row["ranks"] // per_row)
@@ -375,7 +375,7 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
 
 
 def _shares(job: Job, found: Sequence[Job]) -> Figure:
-    """How many of the ranks compute, wait and send over time, as stacked areas."""
+    """Stacked areas of the number of ranks that compute, wait and send over time."""
     width = max((job.end_us - job.start_us) / COLUMNS, 1e-6)
     table = occupied(job, job.row["ranks"])
     whole = pl.DataFrame({"column": range(COLUMNS)}).join(table, on="column", how="left", maintain_order="left")
@@ -402,7 +402,7 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
 
 
 def _axis(job: Job, found: Sequence[Job]) -> tuple[float, Axis]:
-    """Steps a microsecond, and the axis: the same for all runs of a job unless one is far longer than another."""
+    """Intervals per microsecond, and the axis; equal for all runs of a job unless one run is far longer."""
     same = [other for other in found if other.name == job.name and len(other.timeline)]
     spans = [other.end_us - other.start_us for other in same]
     if max(spans) > SPREAD * max(min(spans), 1e-9):

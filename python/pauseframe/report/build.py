@@ -1,4 +1,4 @@
-"""Puts a report together: figures and tables of each group of runs, rendered into one HTML file."""
+"""Builds a report: figures and tables of each group of runs in one HTML file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CIRCLES = 3
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that are compared with one another; the first is the one that ratios refer to."""
+    """Runs to compare with one another; ratios refer to the first."""
 
     title: str
     runs: list[RunData]
@@ -48,31 +48,31 @@ class Group:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says beside what was measured."""
+    """A claim of a paper with its measurement."""
 
     id: str
     text: str
     paper_value: str
     measured: str
     verdict: str
-    """"reproduced", "shape only", "differs", or why there is none."""
+    """"reproduced", "shape only", "differs", or the reason for having no verdict."""
     why: str
 
 
 @dataclass(frozen=True)
 class Check:
-    """A rule that something was checked against."""
+    """A rule that was checked, such as one of the contract of congestion controls."""
 
     subject: str
     rule: str
     demand: str
     broken: str | None
-    """How it was broken; None: it was kept."""
+    """Description of the violation; None if the rule holds."""
 
 
 @dataclass
 class _Figures:
-    """The figures of a page; the template refers to them by number."""
+    """Collects the figures of a page; the template refers to a figure by its number."""
 
     items: list[figures.Figure] = field(default_factory=list)
 
@@ -93,10 +93,10 @@ def build_report(
     claims_note: str = "",
     lines: str | None = None,
 ) -> Path:
-    """Writes the report of `groups` to the file `out` and returns its path. One file, no network needed.
+    """Writes the report of `groups` to the file `out` and returns its path. The report is one file that works offline.
 
-    `checks` stand above the runs. `lines` is a glob over the names of ports and flows whose time lines are wanted
-    ("leaf0:*"). A report with an `answer` opens with it, and folds the groups away.
+    `checks` are placed above the runs. `lines` is a glob over the names of ports and flows to draw over time
+    ("leaf0:*"). A report with an `answer` starts with the answer and collapses the groups of runs.
     """
     html = render_report(
         groups,
@@ -126,7 +126,7 @@ def render_report(
     lines: str | None = None,
     out: Path | None = None,
 ) -> str:
-    """The report as the text of its file; if it is to stand at `out`, with links to the players of its runs."""
+    """The report as text; with `out`, the report has links to the players of its runs."""
     page = _Figures()
     contexts = [_group(number, group, page, lines, out) for number, group in enumerate(groups)]
     html: str = (
@@ -197,7 +197,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
 
 
 def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
-    """Names alone where they tell runs apart, else those of the folders, else with the seed, else numbered."""
+    """Distinct labels for runs: names, else folder names, else names with seeds, else numbers."""
     folders = [run.folder.resolve().name for run in runs if run.folder is not None]
     names = Counter(run.label for run in runs)
     if len(names) < len(runs) == len(set(folders)):
@@ -235,7 +235,7 @@ def _run_header(run: RunData) -> RunHeader:
 
 
 def _circles(run: RunData) -> list[list[str]]:
-    """The queues of each deadlock in the order in which they wait for each other, the first again at the end."""
+    """The queues of each deadlock in the order of waiting, with the first queue repeated at the end."""
     if run.deadlocks is None or not run.summary["deadlocks"]:
         return []
     rows = run.deadlocks.select("deadlock", "position", "port", "priority", "bytes").collect()
@@ -247,7 +247,7 @@ def _circles(run: RunData) -> list[list[str]]:
 
 
 def _player(run: RunData, out: Path) -> str | None:
-    """Writes the page that plays the run back, where it kept a log of states; its place as seen from `out`."""
+    """Writes the page that replays the run, if the run logged states; returns the page's path relative to `out`."""
     from pauseframe.view import build_view, from_folder, has_log
 
     if run.folder is None or not has_log(run.folder):
@@ -259,7 +259,7 @@ def _player(run: RunData, out: Path) -> str | None:
 
 
 def _caution(runs: Sequence[RunData]) -> str:
-    """What stands above a comparison of lossless with lossy runs: under one size they have different buffers."""
+    """A caution above comparisons of lossless with lossy runs: buffers of equal size mean different memory."""
     parts = [(run.label, *buffers(run.scenario_toml), run.summary.get("switch_held_max_bytes")) for run in runs]
     return lossless_caution(parts)
 
@@ -290,9 +290,9 @@ def _bins(
 def _percentile_rows(
     tables: Sequence[tuple[int, str, dict[str, float] | None]], left: Sequence[int]
 ) -> list[PercentileRow]:
-    """Per run: number, label, count, and (time, ratio to the first run) of each percentile.
+    """For each run: number, label, count, and (time, ratio to the first run) of each percentile.
 
-    `left` is, by run, how many are unfinished.
+    `left` is the number of unfinished flows, by run.
     """
     rows = []
     for (number, label, table), missing in zip(tables, left, strict=True):
@@ -356,7 +356,7 @@ def _counts(runs: Sequence[RunData], page: _Figures, of: Callable[[RunData], dic
 
 
 def _pauses(runs: Sequence[RunData], page: _Figures) -> list[tuple[str, int, int]]:
-    """Per run that recorded pauses: its label, the figure of depths over time, the tree at the worst instant."""
+    """For each run that recorded pauses: label, figure of depths over time, and tree at the worst instant."""
     until = max(map(data.busy_until, runs))
     found = [(run.label, pauses.depth_figure(run, until), pauses.tree_figure(run)) for run in runs]
     return [(label, page.add(depth), page.add(tree)) for label, depth, tree in found if depth and tree]
@@ -393,7 +393,7 @@ def _environment() -> Any:
 
 
 def _script_json(value: Any) -> Any:
-    """JSON that may stand inside a script element; what is not a number becomes null."""
+    """JSON for a script element, with null for infinite values and NaN."""
     from markupsafe import Markup
 
     text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)

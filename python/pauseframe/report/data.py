@@ -1,4 +1,4 @@
-"""What a report is made from: the tables of one run, read lazily, and the statistics taken from them.
+"""The tables of one run, read lazily, and the statistics of a report.
 
 Everything that reaches a figure is aggregated here first, so that a run of a million flows gives a report of the
 same size as one of a thousand.
@@ -37,21 +37,21 @@ CDF_POINTS = 400
 THROUGHPUT_POINTS = 200
 SHORTEST_INTERVAL = 20e-6
 LONGEST_ENTRY = 2000
-"""Of a scenario that is shown: a list of flows is longer."""
+"""Maximum length of an entry in a displayed scenario, in characters; lists of flows are longer."""
 ENTRY = re.compile(r"^\S+ = \[\n(?:[ \t].*\n)*\]$|^.+$", re.MULTILINE)
-"""A list with an indented line for each of its items, or any other line."""
+"""An entry of a resolved scenario: a list with one indented line per item, or any single line."""
 
 
 @dataclass(frozen=True)
 class RunData:
-    """One run as the report sees it."""
+    """The data of one run in the form that the report needs."""
 
     label: str
     status: str
     summary: Summary
     scenario_toml: str
     folder: Path | None
-    """Where it was read from."""
+    """The results folder of the run, or None."""
     flows: pl.LazyFrame
     queries: pl.LazyFrame
     ports: pl.LazyFrame
@@ -62,12 +62,12 @@ class RunData:
     jobs: pl.LazyFrame | None = None
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
-    """These six are None in folders that do not have them."""
+    """The following six tables are None if the folder does not have them."""
 
     def check_unchanged(self) -> None:
-        """Raises RunError if the folder has other results by now: what was read of it may be of both."""
+        """Raises RunError if the folder's results have changed, because the data may then mix two runs."""
         if self.folder is not None and open_results(self.folder).summary != self.summary:
-            raise RunError(f"{self.folder} was written anew while the report was being built: build it once more")
+            raise RunError(f"{self.folder} was overwritten while the report was being built: build the report again")
 
 
 TABLES = ("flows", "queries", "ports", "series")
@@ -75,7 +75,7 @@ LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timel
 
 
 def from_folder(folder: Path) -> RunData:
-    """Reads a results folder; FileNotFoundError if it is none, DamagedResultsError if a file of it is damaged."""
+    """Reads a results folder; FileNotFoundError if it is not one, DamagedResultsError if a file is damaged."""
     results = open_results(folder)
     tables = {name: results.scan(name) for name in TABLES}
     tables |= {name: results.scan(name) for name in LATER_TABLES if results.has_table(name)}
@@ -84,7 +84,7 @@ def from_folder(folder: Path) -> RunData:
 
 
 def from_run(run: Run) -> RunData:
-    """Takes a run from memory."""
+    """The data of a run in memory."""
     if run.folder is not None:
         return from_folder(run.folder)
     tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
@@ -92,7 +92,7 @@ def from_run(run: Run) -> RunData:
 
 
 def conditions_of(run: RunData) -> Conditions:
-    """What a comparison of this run's completion times depends on."""
+    """The conditions of this run that affect a comparison of completion times."""
     said = run.summary
     left = said["flows_total"] - said["flows_finished"]
     lossless, buffer = buffers(run.scenario_toml)
@@ -103,12 +103,12 @@ def conditions_of(run: RunData) -> Conditions:
 
 
 def completed_flows(run: RunData) -> int:
-    """How many flows have a completion time; connections of applications have none."""
+    """Number of flows with a completion time; connections of applications have none."""
     return int(run.flows.select(pl.col("fct_us").count()).collect().item())
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:
-    """The finished flows: size (both directions), bin, fct_us, slowdown."""
+    """The finished flows, with columns size (both directions), bin, fct_us, slowdown."""
     size = pl.col("size_bytes") + pl.col("reply_bytes")
     return (
         run.flows.filter(pl.col("fct_us").is_not_null())
@@ -119,13 +119,13 @@ def finished_flows(run: RunData) -> pl.DataFrame:
 
 
 def unfinished_by(table: pl.LazyFrame, key: pl.Expr) -> dict[Any, int]:
-    """For each value of `key` the rows without a completion time, which no percentile counts."""
+    """For each value of `key`, the number of rows without a completion time, which percentiles exclude."""
     left = table.filter(pl.col("fct_us").is_null()).group_by(key.alias("key")).len().collect()
     return {value: count for value, count in left.rows() if value is not None}
 
 
 def unfinished_flows(run: RunData) -> dict[int, int]:
-    """The flows without a completion time, by size bin. Flows without a size (until stopped) have no such time."""
+    """Number of flows without a completion time, by size bin, without flows that never have one (until stopped)."""
     sized = run.flows.filter(pl.col("size_bytes").is_not_null())
     return unfinished_by(sized, size_bin(pl.col("size_bytes") + pl.col("reply_bytes")))
 
@@ -141,7 +141,7 @@ def percentiles_by(frame: pl.DataFrame, key: str) -> dict[Any, dict[str, float]]
 
 
 def cdf(values: pl.Series, points: int = CDF_POINTS) -> tuple[list[float], list[float]]:
-    """Values and the share of observations up to each, at most `points`, half of them beyond the median's tail."""
+    """Values and the share of observations up to each, at most `points`, half of them beyond the median."""
     ordered = values.sort()
     n = len(ordered)
     if n <= points:
@@ -154,7 +154,7 @@ def cdf(values: pl.Series, points: int = CDF_POINTS) -> tuple[list[float], list[
 
 
 def slowdown_by_size(frame: pl.DataFrame) -> pl.DataFrame:
-    """Per bin of sizes a factor of four wide (from 1 KB): size (geometric mean), n, p50 and p99 of slowdown."""
+    """For each size bin (a factor of four, from 1 KB): size (geometric mean), n, p50 and p99 of slowdown."""
     power = ((pl.col("size").cast(pl.Float64) / 1000).log(4.0)).floor().alias("power")
     return (
         frame.filter(pl.col("size") > 0)
@@ -170,12 +170,12 @@ def slowdown_by_size(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def finished_queries(run: RunData) -> pl.DataFrame:
-    """The finished queries: response_bytes, fct_us, slowdown."""
+    """The finished queries, with columns response_bytes, fct_us, slowdown."""
     return run.queries.filter(pl.col("fct_us").is_not_null()).select("response_bytes", "fct_us", "slowdown").collect()
 
 
 def busy_until(run: RunData, share: float = 0.995) -> float:
-    """When this share of all bytes had come, in seconds: the idle end of a run is not worth a figure."""
+    """Time in seconds at which the given share of all bytes has arrived; figures do not show the idle end of a run."""
     end: float = run.summary["sim_time_s"]
     steps = received(run)
     if steps.is_empty():
@@ -188,13 +188,13 @@ def busy_until(run: RunData, share: float = 0.995) -> float:
 
 
 def _last_finish(run: RunData, end: float) -> float:
-    """When the last flow finished, where nothing says when its bytes came."""
+    """Time when the last flow finished, for runs that did not record the arrival of bytes."""
     last: float | None = run.flows.select(pl.col("finish_us").max()).collect().item()
     return end if last is None else min(last / 1e6, end)
 
 
 def received(run: RunData) -> pl.DataFrame:
-    """What all hosts together received, as measured: start and end of each interval in seconds, bytes."""
+    """Bytes received by all hosts together: start and end of each interval in seconds, bytes."""
     if run.throughput is None:
         return pl.DataFrame(schema={"start": pl.Float64, "end": pl.Float64, "bytes": pl.Float64})
     return (
@@ -207,17 +207,19 @@ def received(run: RunData) -> pl.DataFrame:
 
 
 def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
-    """Measured bits per second up to a time: (s, b/s), each value from its time to the next, the last one closing it.
+    """Received bits per second until a given time: (s, b/s).
 
-    Neighbouring intervals are put together, whole, until they are a two-hundredth of the time and 20 us long: there the
-    one packet that an interval may have too much is a small part of it. Nothing is spread or smoothed.
+    Each value holds until the next time, and the last value closes the line.
+
+    Neighbouring intervals are merged until they are a two-hundredth of the time and 20 us long, so that a single packet
+    too many in an interval is negligible. The rates are not smoothed.
     """
     steps = received(run).filter(pl.col("start") < until)
     if steps.is_empty():
         return [], []
     least = max(until / THROUGHPUT_POINTS, min(SHORTEST_INTERVAL, until / 10))
     width = max(1, math.ceil(least / (steps["end"][0] - steps["start"][0]) - 1e-9))
-    # A rest shorter than the others goes to the last of them: a packet in it would be a peak that never was.
+    # An incomplete last group is merged with the group before it, since one packet in it would look like a peak.
     last = max(len(steps) // width - 1, 0)
     number = pl.min_horizontal(pl.int_range(pl.len()) // width, pl.lit(last))
     wide = steps.group_by(number.alias("number"), maintain_order=True).agg(
@@ -228,14 +230,14 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
 
 
 def mean_throughput(run: RunData) -> float:
-    """Over the busy part of the run, in bits per second: one late flow would drag the mean over all of it down."""
+    """Mean over the busy part of the run in bits per second: one late flow would lower the mean over the whole run."""
     until = busy_until(run)
     steps = received(run).filter(pl.col("start") < until)
     return 0.0 if steps.is_empty() else float(steps["bytes"].sum()) * 8 / float(steps["end"].to_list()[-1])
 
 
 def ports_by_number(run: RunData) -> pl.DataFrame:
-    """One row per port, its priorities together: node, number, peer, tier and what the heat map shows."""
+    """One row per port with all priorities: node, number, peer, tier and the values of the heat map."""
     drops = pl.sum_horizontal(pl.col("^drops_.*$").sum())
     span = max(run.summary["sim_time_s"] * 1e6, 1e-12)
     return (
@@ -257,9 +259,9 @@ def ports_by_number(run: RunData) -> pl.DataFrame:
 
 
 def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | None = None) -> list[str]:
-    """The entities with the highest peaks in any of the runs, of names like the glob `pattern`.
+    """The entities with the highest peaks in any run, among names that match the glob `pattern`.
 
-    At most `count` ports or flows; of a port all priorities, since runs may use different ones.
+    Returns at most `count` ports or flows; a port includes all its priorities, because runs may use different ones.
     """
     peaks = pl.concat(
         [
@@ -279,14 +281,14 @@ def highest(runs: Sequence[RunData], metric: str, count: int, pattern: str | Non
 
 
 def whose(entity: str) -> str:
-    """The port of "leaf0:3/p3", or the flow."""
+    """The port of an entity such as "leaf0:3/p3", or the entity itself for a flow."""
     return entity.partition("/")[0]
 
 
 def lines(
     run: RunData, metric: str, until: float, entities: Sequence[str], points: int
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Time lines of the `entities` that this run sampled, thinned to about `points`; peaks survive: (s, value)."""
+    """Time series of the `entities` in this run, thinned to about `points` with all peaks: (s, value)."""
     shown = (pl.col("metric").cast(pl.String) == metric) & (pl.col("time_us") <= until * 1e6)
     samples = (
         run.series.filter(shown)
@@ -310,24 +312,24 @@ def lines(
 
 
 def metrics(run: RunData) -> dict[str, int]:
-    """The metrics that were sampled, with how many entities each has."""
+    """The sampled metrics, with the number of entities of each."""
     rows = run.series.group_by(pl.col("metric").cast(pl.String)).agg(pl.col("entity").n_unique()).collect()
     return dict(sorted(rows.iter_rows()))
 
 
 def natural(name: str) -> tuple[Any, ...]:
-    """Sorts "edge2" before "edge10"."""
+    """Sort key that puts "edge2" before "edge10"."""
     groups = itertools.groupby(name, str.isdigit)
     return tuple((1, int("".join(part)), "") if digit else (0, 0, "".join(part)) for digit, part in groups)
 
 
 def size_bin(size: pl.Expr) -> pl.Expr:
-    """Which of `BIN_NAMES` a size in bytes belongs to."""
+    """The name in `BIN_NAMES` for a size in bytes."""
     return pl.sum_horizontal([(size >= edge).cast(pl.Int64) for edge in BIN_EDGES])
 
 
 def shortened(scenario_toml: str) -> str:
-    """The scenario without lists that nobody reads: of such a list its key, its length and its digest."""
+    """The scenario with long lists shortened to key, length and digest."""
     return ENTRY.sub(lambda entry: _short_entry(entry[0]), scenario_toml)
 
 
@@ -348,7 +350,7 @@ def settings(run: RunData) -> dict[str, str]:
 
 
 def differing_settings(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
-    """Keys in which the runs differ, with the value of each; names of the runs apart."""
+    """Keys that differ between the runs, with the value of each; names of the runs are excluded."""
     tables = [settings(run) for run in runs]
     keys = dict.fromkeys(key for table in tables for key in table)
     rows = [(key, [table.get(key, "") for table in tables]) for key in keys if key != "name"]

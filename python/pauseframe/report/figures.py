@@ -1,7 +1,7 @@
 """Figures as plotly's JSON: traces and axes only.
 
-Colours, fonts and grid lines follow the reader's theme and are set in the page (templates/report.js); a trace names
-its run by `meta.run`, a number.
+Colours, fonts and grid lines follow the reader's theme and are set in the page (templates/report.js); a trace refers to
+its run by the number `meta.run`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ErrorBars(TypedDict):
-    """Of a trace, each way."""
+    """Error bars of a trace."""
 
     type: str
     symmetric: bool
@@ -34,19 +34,19 @@ class ErrorBars(TypedDict):
 
 
 class Meta(TypedDict, total=False):
-    """What report.js makes colours of."""
+    """Data from which report.js chooses colours."""
 
     run: int
     paint: str
-    """An activity, or "ink"."""
+    """The name of an activity, or "ink"."""
     bands: str
-    """Shares of the activities, a byte each, in base64."""
+    """Shares of the activities, one byte each, in base64."""
     columns: int
     names: list[str]
 
 
 class Trace(TypedDict, total=False):
-    """A line, bars or a map of a figure."""
+    """A line, bars or a heat map in a figure."""
 
     type: str
     mode: str
@@ -86,7 +86,7 @@ class Trace(TypedDict, total=False):
 
 
 class Axis(TypedDict, total=False):
-    """An axis, as far as it is not the theme's."""
+    """Properties of an axis that do not depend on the theme."""
 
     title: str
     type: str
@@ -106,11 +106,11 @@ class Axis(TypedDict, total=False):
     showgrid: bool
     scaleanchor: bool
     span: list[float]
-    """Of a logarithmic axis: what report.js makes its range of."""
+    """The range of a logarithmic axis, which report.js applies."""
 
 
 class Layout(TypedDict, total=False):
-    """What stands around the traces."""
+    """The layout around the traces."""
 
     xaxis: Axis
     yaxis: Axis
@@ -122,7 +122,7 @@ class Layout(TypedDict, total=False):
 
 
 class Figure(TypedDict):
-    """A figure of a page."""
+    """A plotly figure of a page."""
 
     data: list[Trace]
     layout: Layout
@@ -131,12 +131,12 @@ class Figure(TypedDict):
 
 @dataclass(frozen=True)
 class TimeLines:
-    """The figures of a sampled metric."""
+    """The figures of a metric that runs sampled."""
 
     title: str
     note: str
     parts: list[tuple[str, Figure]]
-    """Label and figure of each run that sampled it."""
+    """Label and figure of each run that has samples of the metric."""
 
 
 class HeatMap(TypedDict):
@@ -146,11 +146,11 @@ class HeatMap(TypedDict):
     numbers: list[str]
     peers: list[list[str]]
     z: dict[str, list[list[float | None]]]
-    """By metric."""
+    """Values of the cells by metric."""
 
 
 class HeatMetric(TypedDict):
-    """What a heat map can show."""
+    """A metric of a heat map."""
 
     key: str
     label: str
@@ -166,7 +166,7 @@ class HeatRun(TypedDict):
 
 
 class HeatMaps(TypedDict):
-    """What templates/report.js draws."""
+    """The heat maps of all runs, which templates/report.js draws."""
 
     metrics: list[HeatMetric]
     groups: list[str]
@@ -174,7 +174,7 @@ class HeatMaps(TypedDict):
 
 
 HEAT_METRICS: dict[str, tuple[str, str]] = {
-    # column: (label, plotly number format)
+    # label and plotly number format of each column
     "utilisation": ("utilisation", ".0%"),
     "backlog_max_bytes": ("largest backlog (bytes)", ".3s"),
     "paused": ("share of time paused", ".1%"),
@@ -195,12 +195,12 @@ LINES = {
     "alpha": ("DCTCP alpha", ""),
 }
 LINES_A_FIGURE = 8
-"""Ports or flows shown at first; the others of a figure are one click away."""
+"""Number of ports or flows shown at first; the others of a figure are one click away."""
 LINES_IN_FIGURE = 64
 MUCH_LONGER = 4
 PALE = 0.35
-"""Opacity of what rests on too few samples."""
-FIRST_KIND_COLOUR = 5  # apart from the colours of the first runs
+"""Opacity of values from too few samples."""
+FIRST_KIND_COLOUR = 5  # the colour differs from those of the first runs
 LINE_POINTS_IN_ALL = 90_000
 
 
@@ -222,7 +222,7 @@ def percentile_figure(
     statistic: str,
     name: Callable[[Any], str],
 ) -> Figure:
-    """One statistic over bins, one line per run; `name` gives a bin's label."""
+    """One statistic over bins, one line per run; `name` returns a bin's label."""
     is_time = not statistic.endswith("_slowdown")
     hover, scale = ("%{y:.4s}s", 1e-6) if is_time else ("%{y:.4~g}× ideal", 1.0)
     bins = sorted({key for _, _, table in columns for key in table})
@@ -241,7 +241,7 @@ def percentile_figure(
 
 
 def _dots(number: int, runs: int, unsure: Sequence[bool]) -> Trace:
-    """Lines with dots, those of the first runs larger: equal values of two runs are both seen."""
+    """A trace of lines with dots; the first runs have larger dots, so that equal values of two runs stay visible."""
     size = {"size": 7 + 3 * max(0, min(runs, 4) - 1 - number)}
     return {"mode": "lines+markers", "marker": size | greyed(unsure)}
 
@@ -266,7 +266,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
-    """Measured bits per second, one line per run; where one is much longer than others, the beginning by itself too."""
+    """Throughput in bits per second, one line per run; if one run is much longer, also a figure of the beginning."""
     whole = max(map(data.busy_until, runs))
     if not any(map(data.mean_throughput, runs)):
         return []
@@ -288,19 +288,19 @@ def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
 
 
 def view(runs: Sequence[RunData]) -> float:
-    """How much of the time is shown at first: all, unless a run is over too early to be seen beside another."""
+    """The time span that figures show at first: everything, unless one run would be too short to be visible."""
     ends = [end for run in runs if (end := data.busy_until(run)) > 0]
     longest, shortest = max(ends, default=0.0), min(ends, default=0.0)
     return longest if shortest > longest / MUCH_LONGER else 1.2 * shortest
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """A factor for seconds, and the unit of which there are then some."""
+    """A factor for seconds, and a unit that gives values of a convenient size."""
     return next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * row[0] >= 2), (1e6, "µs"))
 
 
 def time_axis(end: float) -> tuple[float, Axis]:
-    """A factor for seconds and the axis on which they are then shown."""
+    """A factor for seconds, and the axis in the resulting unit."""
     scale, unit = time_unit(end)
     return scale, {"title": f"simulated time ({unit})", "range": [0, end * scale]}
 
@@ -328,10 +328,10 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figur
 
 
 def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
-    """The figures of each sampled metric.
+    """The figures of each metric that the runs sampled.
 
-    All runs show the same entities, in the same colours and on the same axes: those that peak highest in any run, of
-    names like the glob `pattern`. More than a few are there but hidden at first.
+    All runs show the same entities with the same colours and axes: those with the highest peaks in any run, among names
+    that match the glob `pattern`. All but a few are hidden at first.
     """
     sampled = [data.metrics(run) for run in runs]
     known = [metric for metric in LINES if any(metric in table for table in sampled)]
@@ -388,7 +388,7 @@ def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str
 
 
 def _share_range(figures: list[Figure]) -> None:
-    """The same y axis for all, so that runs can be compared by eye."""
+    """Gives all figures the same y axis, so that readers can compare runs by eye."""
     peak = max((value for figure in figures for trace in figure["data"] for value in trace["y"]), default=0)
     if peak > 0:
         for figure in figures:
@@ -396,7 +396,7 @@ def _share_range(figures: list[Figure]) -> None:
 
 
 def heat_maps(runs: Sequence[RunData]) -> HeatMaps | None:
-    """Ports by node, for every run: what templates/report.js draws as heat maps; None without any port."""
+    """The ports of every run by node, for heat maps of templates/report.js; None without any port."""
     frames = [data.ports_by_number(run) for run in runs]
     if all(frame.is_empty() for frame in frames):
         return None
@@ -419,7 +419,7 @@ def heat_maps(runs: Sequence[RunData]) -> HeatMaps | None:
 
 
 def _node_groups(nodes: list[str]) -> dict[str, list[str]]:
-    """Nodes by name up to its number ("edge1_2": "edge"); in one group if that gives many."""
+    """Groups nodes by name without the number ("edge1_2": "edge"); one group if there would be too many."""
     groups: dict[str, list[str]] = {}
     for node in sorted(set(nodes), key=data.natural):
         groups.setdefault(re.split(r"\d", node, maxsplit=1)[0] or "nodes", []).append(node)
@@ -452,12 +452,12 @@ def _heat_map(frame: pl.DataFrame, nodes: list[str]) -> HeatMap:
 
 
 def size_label(size: float) -> str:
-    """A response size as a category."""
+    """A response size as the label of a category."""
     return format_bytes(size)
 
 
 def bin_label(index: int) -> str:
-    """A size bin as a category."""
+    """A size bin as the label of a category."""
     return data.BIN_NAMES[index]
 
 
@@ -479,5 +479,5 @@ def _figure(traces: list[Trace], x_axis: Axis, y_axis: Axis) -> Figure:
 
 
 def short(values: Sequence[float | int | None], digits: int = 4) -> list[float | int | None]:
-    """Few digits: what a figure can show, in a fraction of the bytes."""
+    """Values with as few digits as a figure can show, which keeps the page small."""
     return [value if value is None or isinstance(value, int) else float(f"{value:.{digits}g}") for value in values]

@@ -1,4 +1,4 @@
-"""What the template of the report needs: figures by their numbers in the page, numbers as texts."""
+"""The data for the report's template: figures by their numbers in the page, numbers as texts."""
 
 from __future__ import annotations
 
@@ -12,37 +12,36 @@ if TYPE_CHECKING:
     from pauseframe.report.summary import SummaryTable
 
     Named = list[tuple[str, int]]
-    """What stands above figures, and the figures."""
+    """Headings, each with the number of a figure."""
 
     PercentileRow = tuple[int, str, str, list[tuple[str, str]]]
-    """Number and label of a run, how many of how many are finished, and each percentile with its ratio to the first
-    run."""
+    """Number and label of a run, its finished and total flows, and each percentile with its ratio to the first run."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of the chart that a report opens with."""
+    """A bar of the chart at the top of a report."""
 
     label: str
     share: float
-    """Of the longest bar, 0 to 1."""
+    """Length relative to the longest bar, 0 to 1."""
     text: str
     run: int
-    """Number of its colour."""
+    """Number of the run whose colour the bar has."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a report opens with: one sentence, one chart, one table."""
+    """The top of a report: one sentence, one chart, one table."""
 
     sentence: str
     chart: str
-    """What the bars show."""
+    """Title of the chart at the top of a report."""
     bars: list[Bar]
     heads: list[tuple[str, bool]]
     """Column heads, and whether a phone shows the column."""
     rows: list[tuple[str, list[tuple[str, str]]]]
-    """First cell of each row, and the others: a text, and what else may decide it."""
+    """For each row: the first cell, then (text, other causes of the difference) for each further cell."""
     note: str
 
     def as_records(self) -> list[dict[str, str]]:
@@ -64,7 +63,7 @@ class Player:
 
 @dataclass(frozen=True)
 class RunHeader:
-    """What is said of a run beside its results."""
+    """Notes about a run, shown beside its results."""
 
     label: str
     status: str
@@ -77,7 +76,7 @@ class RunHeader:
     warnings: list[str]
     nic_queue: str
     series_end: str
-    """When the series met its row limit; empty if it is whole."""
+    """Time at which the series reached its row limit; empty if the series is complete."""
     circles: list[list[str]]
     """The queues of each deadlock."""
     toml: str
@@ -85,7 +84,7 @@ class RunHeader:
 
 @dataclass(frozen=True)
 class SizeBin:
-    """Completion times of flows of some sizes."""
+    """Completion times of the flows in a size bin."""
 
     name: str
     cdf: int
@@ -109,13 +108,13 @@ class GroupPage:
     text: str
     runs: list[RunHeader]
     players: list[tuple[str, str]]
-    """Labels of runs, and where they are played back."""
+    """Labels of runs, and links to their players."""
     differing: list[tuple[str, list[str]]]
-    """Keys in which the runs differ, with the value of each."""
+    """Keys that differ between the runs, with the value of each."""
     caution: str
     summaries: list[SummaryTable]
     marks: str
-    """What the mark of percentiles in the summaries means; empty where none is marked."""
+    """Explanation of the mark for unsure percentiles; empty if no percentile is marked."""
     bins: list[SizeBin]
     percentiles: Named
     slowdown: Named
@@ -125,9 +124,9 @@ class GroupPage:
     lines: list[tuple[str, str, Named]]
     """Title and note of a sampled metric, and its figures."""
     pauses: list[tuple[str, int, int]]
-    """By run: how deep pauses were over time, and the tree of them."""
+    """For each run: figures of the depth of pauses over time and of the tree of pauses."""
     drops: int | None
     timeouts: int | None
     heat: Markup | None
     busiest: list[tuple[str, list[list[str]]]]
-    """By run: its busiest ports, a text for each column."""
+    """For each run: its busiest ports, with a text per column."""

@@ -1,7 +1,7 @@
-"""How pauses spread: how many stand at each depth over time, and the tree of causes at the worst instant.
+"""Figures of the spread of pauses: their number at each depth over time, and the tree of causes at the worst instant.
 
-Depth 0 is a root: a queue that was simply too full. A pause at depth n was asked for because one at depth n - 1 held
-its packets back (docs/reference/results.md, pause_tree).
+Depth 0 is a root: a queue that was simply too full. A pause at depth n was requested because a pause at depth n - 1
+held back packets (docs/reference/results.md, pause_tree).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 POINTS = 300
 TREE_NODES = 200
 LABELLED = 80
-"""Up to so many ports have their names beside them."""
-FIRST_DEPTH_COLOUR = 5  # apart from the colours of the first runs
+"""Maximum number of ports with names in the tree."""
+FIRST_DEPTH_COLOUR = 5  # the colour differs from those of the first runs
 
 
 def intervals(run: RunData) -> pl.DataFrame:
@@ -40,7 +40,7 @@ def intervals(run: RunData) -> pl.DataFrame:
 
 
 def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], dict[int, list[int]]]:
-    """The instants, and for each depth how many pauses stand at each of them."""
+    """The instants, and for each depth the number of pauses at each instant."""
     edges = [until * i / POINTS for i in range(POINTS + 1)]
     grid = pl.DataFrame({"t": edges})
     counts = {}
@@ -58,7 +58,10 @@ def depths_over_time(pauses: pl.DataFrame, until: float) -> tuple[list[float], d
 
 
 def worst_instant(pauses: pl.DataFrame) -> float:
-    """When pauses had spread most: their depths add up to the most; of such instants most stand; the first."""
+    """The instant at which pauses have spread furthest.
+
+    It is the instant with the largest sum of depths, then the one with the most pauses, then the earliest.
+    """
     depth = pl.col("depth").cast(pl.Int64)
     steps = pl.concat(
         [
@@ -67,13 +70,13 @@ def worst_instant(pauses: pl.DataFrame) -> float:
         ]
     ).sort("t", "step")
     sums = steps.select("t", pl.col("step", "deep").cum_sum())
-    # What ends and begins at one instant is over when all of it is counted.
+    # All pauses that end or begin at one instant are counted before the instant is evaluated.
     sums = sums.group_by("t", maintain_order=True).last()
     return float(sums.sort("deep", "step", "t", descending=[True, True, False])["t"][0])
 
 
 def depth_figure(run: RunData, until: float) -> Figure | None:
-    """Pauses that stand, by depth, as stacked areas over time; None without any."""
+    """Stacked areas of the number of pauses at each depth over time; None without any pause."""
     pauses = intervals(run)
     if pauses.is_empty():
         return None
@@ -102,9 +105,9 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
 
 
 def tree_figure(run: RunData) -> Figure | None:
-    """Who had paused whom when pauses had spread most: a row per port, its depth on the x axis, an edge for each cause.
+    """The pauses at their widest spread: a row per port, its depth on the x axis, an edge for each cause.
 
-    What caused a pause may be over while the pause stands; it is in the tree all the same.
+    A cause may have ended before the pause that it caused; the tree still shows the cause.
     """
     pauses = intervals(run)
     if pauses.is_empty():
@@ -141,7 +144,7 @@ def tree_figure(run: RunData) -> Figure | None:
     }
     deepest = max(node.depth for node in nodes.values())
     layout: Layout = {
-        # Room to the right of the last depth for its names.
+        # Space for names to the right of the last depth.
         "xaxis": {
             "title": f"depth, at {at * 1e3:.6g} ms",
             "dtick": 1,
@@ -156,17 +159,17 @@ def tree_figure(run: RunData) -> Figure | None:
 
 @dataclass(frozen=True)
 class Node:
-    """A port in the tree."""
+    """A port in the tree of pauses."""
 
     depth: int
     by: str
-    """Who has paused it."""
+    """The node that sent the pause."""
     stands: bool
-    """It was paused at the instant that is shown."""
+    """True if the port was paused at the displayed instant."""
 
 
 def tree(pauses: pl.DataFrame, at: float) -> tuple[dict[str, Node], list[tuple[str, str]]]:
-    """The ports paused at a time and all that led to it, with (cause, effect); at most `TREE_NODES` of them."""
+    """The ports paused at a time with all their causes, and (cause, effect) pairs; at most `TREE_NODES` ports."""
     pauses = pauses.filter(pl.col("start") <= at)
     rows = pauses.select("interval", "port", "by_node", "depth", "parents").rows()
     known = {number: (port, by, depth, parents) for number, port, by, depth, parents in rows}
@@ -191,7 +194,7 @@ def tree(pauses: pl.DataFrame, at: float) -> tuple[dict[str, Node], list[tuple[s
 
 
 def rows_of(nodes: dict[str, Node], edges: list[tuple[str, str]]) -> dict[str, int]:
-    """A row for each port, below the first of its causes: as files in a listing of folders."""
+    """A row for each port, below its first cause, like files in a folder listing."""
     effects: dict[str, list[str]] = {}
     caused = set()
     for cause, effect in edges:

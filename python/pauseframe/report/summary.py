@@ -1,4 +1,4 @@
-"""The summary of runs that are compared: flows and their times, and the network."""
+"""The summary of compared runs: flows with their times, and the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pauseframe.report.data import RunData
 
     Column = tuple[str, str, Callable[[RunData], float | None], Callable[[Any], str]]
-    """What stands above, its name, its number in a run, and that as a text."""
+    """Heading, name, function from a run to a number, and function from that number to a text."""
 
 COLUMNS: tuple[Column, ...] = (
     ("flows", "finished", lambda run: run.summary["flows_finished"], format_count),
@@ -44,23 +44,22 @@ SAMPLES: dict[str, Callable[[RunData], int]] = {
     "slowdown": data.completed_flows,
     "queries": lambda run: run.summary["queries_finished"],
 }
-"""How many samples the percentiles below a head are taken of."""
+"""Function from a run to the number of samples behind the percentiles below a heading."""
 
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """A row per run."""
+    """A table with one row per run."""
 
     heads: list[tuple[str, int]]
-    """What stands above columns, and above how many."""
+    """Headings, and the number of columns of each."""
     columns: list[str]
     rows: list[tuple[str, list[str], list[tuple[str, str]]]]
-    """Label of the run; what besides the settings may decide its difference from the first run; a text for each
-    column, and the ratio to the first run."""
+    """Rows: label of the run, other causes of its difference, and (text, ratio to the first run) by column."""
 
 
 def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
-    """Flows and their times; the network. Apart, so that all columns fit on a screen."""
+    """Two tables, so that all columns fit on a screen: flows with their times, and the network."""
     columns = list(COLUMNS)
     if not any(run.summary["queries_total"] for run in runs):
         columns = [column for column in columns if column[0] != "queries"]
@@ -87,7 +86,7 @@ def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
 
 
 def _marked(text: str, run: RunData, head: str, name: str) -> str:
-    """A percentile of too few samples is marked."""
+    """The text, with a mark if it is a percentile of too few samples."""
     key = name.replace(".", "")
     if head not in SAMPLES or key not in SHARES:
         return text
@@ -95,7 +94,7 @@ def _marked(text: str, run: RunData, head: str, name: str) -> str:
 
 
 def ratio(values: Sequence[float | None], index: int) -> str:
-    """How many times the first run's value; nothing for the first itself or where it would mean nothing."""
+    """Ratio to the first run's value; empty for the first run and where it has no meaning."""
     first, value = values[0], values[index]
     if index == 0 or not first or not value:
         return ""

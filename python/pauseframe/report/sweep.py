@@ -1,4 +1,4 @@
-"""The report of a sweep or of a comparison: small multiples over an axis, tables with intervals, what failed."""
+"""The report of a sweep or comparison: small multiples over an axis, tables with intervals, failures."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from pauseframe.sweep.statistics import Estimate
 
 LOG_FROM = 30
-"""How far apart values are, the largest divided by the smallest, from which their axis is logarithmic."""
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 def build_sweep_report(comparison: Comparison, out: Path) -> Path:
-    """Writes the report of a comparison to the file `out` and returns its path. One file, no network needed."""
+    """Writes the report of a comparison to the file `out` and returns its path.
+
+    The report is one file that works offline.
+    """
     items: list[Figure] = []
 
     def add(figure: Figure) -> int:
@@ -62,9 +65,9 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
 
 
 def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tuple[str, Figure]]:
-    """A figure for every setting of the axes that are not on the x axis, all with the same y axis.
+    """A figure for every setting of the axes other than the x axis, all with the same y axis.
 
-    `relative` shows ratios to the first variant, where there are any.
+    `relative` shows ratios to the first variant, if available.
     """
     x_name = _x_axis(comparison)
     others = [axis for axis in comparison.axes if axis != x_name]
@@ -83,7 +86,7 @@ def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tu
 
 
 def _x_axis(comparison: Comparison) -> str | None:
-    """The axis with the most values; of numbers rather than of names."""
+    """The axis with the most values; numeric axes take precedence."""
     axes = comparison.axes
     return max(axes, key=lambda axis: (all(map(tables.is_number, axes[axis])), len(axes[axis])), default=None)
 
@@ -103,7 +106,7 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
         x: list[Any] = [at or cell.setting[list(comparison.axes).index(str(x_name))] for cell in mine]
         estimates = [one for cell in mine if (one := cell.ratio if relative else cell.value) is not None]
         unsure = [cell.is_unsure for cell in mine if (cell.ratio if relative else cell.value) is not None]
-        # Beside one another, so that no interval hides another.
+        # Points are shifted sideways, so that no interval hides another.
         aside = (number - (len(comparison.variants) - 1) / 2) * min(0.08, 0.6 / len(comparison.variants)) * step
         shifted = [places[categories.index(value)] + (aside if x_name is not None else 0.0) for value in x]
         traces.append(_trace(number, variant, shifted, estimates, scale, suffix, unsure) | {"customdata": x})
@@ -114,7 +117,7 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
 
 
 def _unit(metric: str, relative: bool) -> tuple[float, str]:
-    """What values are multiplied by for the plot, and the unit that they have then."""
+    """Scale factor of the values in a plot, and the resulting unit."""
     if relative:
         return 1.0, "×"
     if "_us" in metric:
@@ -137,7 +140,7 @@ def _trace(
     return trace | {
         "mode": "lines+markers",
         "marker": figures.greyed(unsure),
-        "cliponaxis": False,  # a median of 0 is a whole dot
+        "cliponaxis": False,  # draws the whole dot of a median of 0
         "error_y": {
             "type": "data",
             "symmetric": False,
@@ -150,7 +153,7 @@ def _trace(
 
 
 def heat_maps(comparison: Comparison, metric: str) -> list[tuple[str, Figure]]:
-    """With two axes or more: medians over the two longest, a map for each variant and setting of the rest."""
+    """Heat maps of medians over the two longest axes, one for each variant and setting of the other axes."""
     names = list(comparison.axes)
     x_name = _x_axis(comparison)
     others = [axis for axis in names if axis != x_name and len(comparison.axes[axis]) > 1]
@@ -198,7 +201,7 @@ def _heat_map(
 
 
 def _share_range(panels: list[Figure], relative: bool) -> None:
-    """The same y axis for all, so that they can be compared by eye; logarithmic where one interval would flatten it."""
+    """Gives all figures the same y axis, which is logarithmic if one interval would flatten the others."""
     lines = [(trace["y"], trace["error_y"]) for panel in panels for trace in panel["data"]]
     tops = [y + error for values, errors in lines for y, error in zip(values, errors["array"], strict=True)]
     lows = [y - error for values, errors in lines for y, error in zip(values, errors["arrayminus"], strict=True)]

@@ -1,4 +1,4 @@
-"""The page of a search: what is recommended, and every piece of evidence for it."""
+"""The page of a search: the recommendation and its evidence."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
 
 
 def _number(value: Any) -> float | None:
-    """The number of a value, without its unit."""
+    """The number in a value with a unit."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     found = split_unit(value)
@@ -73,7 +73,7 @@ def _number(value: Any) -> float | None:
 
 
 def _has_value(trial: dict[str, Any], number: int) -> bool:
-    """Whether a setting has an objective that compares with others: values of shortened runs do not."""
+    """True if a setting has a comparable objective value; values of shortened runs are not comparable."""
     return bool(trial["values"]) and trial["values"][number] is not None and not trial["shortened"]
 
 
@@ -96,7 +96,7 @@ def _x(value: Any, axis: figures.Axis) -> Any:
 
 
 def _beside(record: dict[str, Any], number: int) -> Figure:
-    """An objective of the recommended setting and of what it is compared with: median and both intervals."""
+    """An objective of the recommended setting and of the references: median and both intervals."""
     judged = [record["recommended"], *record["references"]]
     shown = [(one["name"], one["objectives"][number]) for one in judged if one["objectives"]]
     shown = [(name, entry) for name, entry in shown if entry["median"] is not None]
@@ -113,7 +113,7 @@ def _beside(record: dict[str, Any], number: int) -> Figure:
         names: list[Any] = []
         for name, entry in shown:
             low, high = entry[key]["low"], entry[key]["high"]
-            if low is not None or high is not None:  # an infinite end is beyond the figure
+            if low is not None or high is not None:  # intervals with an infinite end are not drawn
                 ends += [(min(known) if low is None else low) * scale, (max(known) if high is None else high) * scale]
                 ends, names = [*ends, None], [*names, *[name] * 3]
         line = figures._line(0, title, figures.short(ends), names, "%{x:.4s}" + axis["ticksuffix"])
@@ -128,20 +128,20 @@ def _beside(record: dict[str, Any], number: int) -> Figure:
 
 
 def _log_or_zero(values: Sequence[float]) -> figures.Axis:
-    """A logarithmic axis where values are far apart, else one that begins at zero."""
+    """A logarithmic axis if values are far apart, else one from zero."""
     far = min(values, default=0) > 0 and max(values) > LOG_FROM * min(values)
     return {"type": "log"} if far else {"rangemode": "tozero"}
 
 
 def _value_axis(record: dict[str, Any], number: int, values: Sequence[float]) -> tuple[float, figures.Axis]:
-    """What values of an objective are multiplied by, and their axis."""
+    """Scale factor of an objective's values, and their axis."""
     metric = record["objectives"][number]["metric"]
     scale, suffix = _unit(metric.partition(" where ")[0], relative=len(record["scenarios"]) > 1)
     return scale, {"title": metric.replace(" where ", "<br>where "), "ticksuffix": suffix} | _log_or_zero(values)
 
 
 def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
-    """How each objective worsens as one parameter moves, the others kept."""
+    """A figure of each objective's deterioration when one parameter changes and the others stay."""
     axis = _x_axis(one["path"], record)
     traces: list[Trace] = []
     for number, objective in enumerate(record["objectives"]):
@@ -210,7 +210,7 @@ def _scatter(path: str, record: dict[str, Any]) -> Figure:
 
 
 def _front(record: dict[str, Any]) -> Figure:
-    """Both objectives of all complete settings, and of the front."""
+    """Both objectives of all complete settings, and of the Pareto front."""
     complete = [one for one in record["trials"] if one["state"] == "complete" and None not in one["values"]]
     names = [text.settings_text(one["settings"]) for one in complete]
     scales, axes = zip(*(_value_axis(record, n, [one["values"][n] for one in complete]) for n in (0, 1)), strict=True)

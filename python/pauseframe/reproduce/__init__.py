@@ -1,7 +1,7 @@
-"""Experiments of papers: run them, measure, and say for each claim what the paper says and what came out.
+"""Runs the experiments of papers, measures their metrics, and judges each claim.
 
-An experiment is data (`experiments/PAPER/NAME.toml`): a scenario, its variants, metrics in SQL over the result
-tables, and the paper's claims as bands. One judge, the same for all, gives the verdicts.
+An experiment is data (`experiments/PAPER/NAME.toml`): a scenario, its variants, metrics in SQL over the result tables,
+and the paper's claims as bands. The same rules give the verdicts of all papers.
 """
 
 from __future__ import annotations

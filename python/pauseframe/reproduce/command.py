@@ -55,7 +55,7 @@ def run_reproduce(
     quiet: bool,
     **options: Any,
 ) -> list[Outcome]:
-    """Runs, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`."""
+    """Runs experiments, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`."""
     outcomes = reproduce(_chosen(wanted, folder), out, size=size, progress=False if quiet else None, **options)
     records = [record for outcome in outcomes for record in outcome.records()]
     write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
@@ -71,7 +71,7 @@ def run_reproduce(
 
 
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
-    """Puts the verdicts beside the experiments; where the reduced size is the papers', they are those of both."""
+    """Stores verdicts in the experiments' folder; if the reduced size equals the papers', for both sizes."""
     for outcome in outcomes:
         for size in get_args(Size) if outcome.experiment.has_one_size else (outcome.size,):
             expected.write(folder or shipped_experiments(), outcome.judgements, size, outcome.told)
@@ -80,7 +80,7 @@ def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
 
 
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
-    """A line for each verdict that is not the known one."""
+    """A line for each verdict that differs from the recorded one."""
     judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
     return expected.changes(expected.read(folder or shipped_experiments()), judgements, outcomes[0].size)
 
@@ -117,7 +117,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
 
 
 def measured(judgement: Judgement) -> str:
-    """The medians of a claim's parts, each with its band where it lies outside."""
+    """The median of each part of a claim, followed by the part's band if the median lies outside the band."""
     texts = []
     for part in judgement.parts:
         value = format_number(median(part.values), 3) if part.values else part.note

@@ -1,6 +1,6 @@
-"""The verdicts that are known: `experiments/verdicts.json`, an entry a claim and size with what came out for each seed.
+"""The recorded verdicts: `experiments/verdicts.json`, an entry per claim and size with the results of each seed.
 
-`pauseframe reproduce all --record` writes it, `--expect` compares with it, the pages show it.
+`pauseframe reproduce all --record` writes this file, `--expect` compares with it, and the pages show its verdicts.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ NAME = "verdicts.json"
 
 
 class KnownPart(TypedDict):
-    """Of a part of a claim."""
+    """The record of a part of a claim."""
 
     verdict: Verdict
     by_seed: dict[str, float]
     median: float | None
     interval: list[float] | None
     held: int
-    """In how many seeds it is in its band."""
+    """Number of seeds whose value is in the part's band."""
     at_edge: bool
     samples: int
 
 
 class Known(TypedDict):
-    """Of a claim at a size."""
+    """The record of a claim at a size."""
 
     verdict: Verdict
     parts: list[KnownPart]
     why: str
-    """With its numbers; empty of what is reproduced."""
+    """The reason for the verdict, with its numbers; empty for reproduced claims."""
 
 
 Verdicts = dict[str, dict[str, Known]]
-"""By claim and size."""
+"""Recorded verdicts by claim and size."""
 
 
 def read(folder: Path) -> Verdicts:
-    """Empty where there is no such file."""
+    """Reads the recorded verdicts; empty if the file does not exist."""
     path = folder / NAME
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError) as error:
-        raise RunError(f"{path}: {error}; write it anew with pauseframe reproduce all --record") from error
+        raise RunError(f"{path}: {error}; rewrite it with pauseframe reproduce all --record") from error
 
 
 def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mapping[str, str]) -> Path:
-    """Puts the judgements beside the experiments; other claims and the other size keep their entries.
+    """Records the judgements; other claims and the other size keep their entries.
 
-    `told` says of each claim why.
+    `told` maps each claim to the reason for its verdict.
     """
     known = read(folder)
     for judgement in judgements:
@@ -93,7 +93,7 @@ def _short(value: float) -> float:
 
 
 def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> list[str]:
-    """A line for each part whose verdict is not the known one of the same seeds, with the numbers then and now."""
+    """A line for each part whose verdict differs from the recorded one of the same seeds, with both numbers."""
     lines = []
     for judgement in judgements:
         before = known.get(judgement.claim.id, {}).get(size)
@@ -111,10 +111,10 @@ def changes(known: Verdicts, judgements: Sequence[Judgement], size: Size) -> lis
 
 
 def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
-    """Numbers of the seeds that both have; where they share none, the verdicts. `seeds`: those of the judgement."""
+    """Compares the values of common seeds, or the verdicts without any; `seeds` are the seeds of the judgement."""
     shared = [seed for seed in now.by_seed if str(seed) in then["by_seed"]]
     if not now.by_seed and then["by_seed"] and seeds.isdisjoint(map(int, then["by_seed"])):
-        return ""  # Nothing to compare in these seeds, then as now: a factor over nothing.
+        return ""  # in both recordings, these seeds give a ratio with denominator 0
     if not shared:
         return "" if then["verdict"] == now.verdict else f"was {then['verdict']}, is now {now.verdict}"
     before = statistics.median(then["by_seed"][str(seed)] for seed in shared)
@@ -127,7 +127,7 @@ def _change(then: KnownPart, now: Measured, seeds: Set[int]) -> str:
 
 
 def stability(known: Verdicts, claim: str, size: Size) -> str:
-    """What is known of a claim, in words; empty if nothing is."""
+    """The recorded verdict of a claim in words; empty if the claim was never recorded."""
     if size not in known.get(claim, {}):
         return ""
     entry = known[claim][size]

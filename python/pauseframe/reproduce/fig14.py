@@ -1,10 +1,10 @@
-"""Fig. 14 of the TCP-Bolt paper: throughput of deadlock-free routes over that of ECMP on Jellyfish.
+"""Fig. 14 of the TCP-Bolt paper: throughput of deadlock-free routes relative to ECMP on Jellyfish.
 
-The paper gives 64-port switches, bisections of 1:1, 1:2 and 1:5, up to 7,200 servers and 20 random permutations. It
-does not say how the ports are split. Reading B: network ports to host ports as the bisection. Reading A: Bollobás'
-bound for the bisection of a random regular graph (1988), n (r / 4 - sqrt(r ln 2) / 2) = n h / 2 / ratio. Both have
-about 7,200 hosts. Throughput is the sum of max-min fair rates; every value is the mean over permutations. A seed draws
-graph, plans and permutations.
+The paper gives 64-port switches, bisections of 1:1, 1:2 and 1:5, up to 7,200 servers and 20 random permutations. The
+paper does not say how the ports are split. In reading B, the ratio of network ports to host ports equals the bisection.
+Reading A uses Bollobás' bound for the bisection of a random regular graph (1988), n (r / 4 - sqrt(r ln 2) / 2) = n h /
+2 / ratio. Both readings give about 7,200 hosts. Throughput is the sum of max-min fair rates; every value is the mean
+over permutations. A seed draws graph, plans and permutations.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SETTINGS = {
     "A 1:2": (267, 37, 27),
     "A 1:5": (180, 24, 40),
 }
-"""Switches, network ports, hosts a switch."""
+"""(switches, network ports per switch, hosts per switch) of each setting."""
 
 
 class Limits(TypedDict, total=False):
-    """How much of the switches a plan may take."""
+    """Limits on the switch resources that a plan may use."""
 
     lanes: int
     vlans: int
@@ -51,7 +51,7 @@ ENGINES: dict[str, tuple[str, Limits, str]] = {
     "order_pair_16_by_load": ("order_pair", {"lanes": 2, "vlans": 16}, "least_loaded"),
 }
 BISECTIONS = {"1:1": (32, 32), "1:2": (21, 43), "1:5": (11, 53)}
-"""Network ports and hosts of a switch in the curves of Fig. 14, by reading B."""
+"""Network ports and hosts per switch of the curves in Fig. 14, by reading B."""
 SERVERS = {"quick": (1800, 3600, 7200), "full": (1800, 2700, 3600, 5400, 7200)}
 GROWTH = {"quick": (50, 100, 150, 225), "full": (50, 100, 150, 225, 500, 1000)}
 PERMUTATIONS = {"quick": 2, "full": 20}
@@ -72,7 +72,7 @@ def jellyfish(switches: int, network_ports: int, hosts_per_switch: int, seed: in
 
 
 def throughput(topology: Topology, demand: str, seeds: range, routes: Routes | None, choice: str) -> list[float]:
-    """Of each demand, bits per second a host."""
+    """Mean rate per host of each demand, in bit/s."""
     rates = flow_rates(topology, demand, routes=routes, choice=choice, seeds=list(seeds))
     return [one["throughput_bps"] for one in rates]
 
@@ -130,7 +130,7 @@ def _lanes(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _curves(size: Size, seed: int) -> Iterator[Point]:
-    """As the figure has it: throughput against servers, a curve for each bisection and scheme."""
+    """The curves of the figure: throughput against servers, one curve for each bisection and scheme."""
     for (bisection, (network_ports, hosts)), servers in itertools.product(BISECTIONS.items(), SERVERS[size]):
         topology = jellyfish(round(servers / hosts), network_ports, hosts, seed)
         engine, settings, choice = ENGINES["edst"]
@@ -141,7 +141,7 @@ def _curves(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _growth(size: Size, seed: int) -> Iterator[Point]:
-    """Switches of 32 network ports and 32 hosts, more and more of them."""
+    """Growing networks of switches with 32 network ports and 32 hosts."""
     for switches in GROWTH[size]:
         topology = jellyfish(switches, 32, 32, seed)
         ecmp = throughput(topology, "permutation", _demands(size), None, "random")
@@ -154,7 +154,7 @@ def _growth(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _trees(size: Size, seed: int) -> Iterator[Point]:
-    """Edge-disjoint trees that are missing from floor(r / 2) in a lane."""
+    """Number of edge-disjoint trees in a lane below the bound floor(r / 2)."""
     for switches, degree in DEGREES[size]:
         topology = jellyfish(switches, degree, 1, seed)
         for variant in ("edst", "edst_exact"):
@@ -165,7 +165,7 @@ def _trees(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _failures(seed: int) -> Iterator[Point]:
-    """Pairs of switches that no VLAN serves any more, with nothing computed anew."""
+    """Pairs of switches that no VLAN serves after a failure, before any rerouting."""
     topology = jellyfish(*SETTINGS["B 1:1"], seed)
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [i for i, (a, b, _, _) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]

@@ -1,8 +1,7 @@
-"""Experiments that measure by a function of their own, at flow level: a seed at a time, each in a process.
+"""Experiments that measure with a Python function at flow level, in one process per seed.
 
-What a seed gives is kept beside the runs as soon as it is over, whole or not at all, under a name that holds the build
-of the core and the text of the function's module; so Ctrl-C or a kill loses the seeds under way, and nothing is
-computed twice.
+The result of a seed is stored with the runs when it is complete, under a name with the build of the core and a digest
+of the function's module. Ctrl-C or a kill loses only the seeds in progress, and nothing is computed twice.
 
     python -m pauseframe.reproduce.functions MODULE:FUNCTION SIZE SEED FILE
 """
@@ -34,15 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 FOLDER = "functions"
-"""Beneath the folder of runs."""
+"""Subfolder of the folder of runs that stores the results of functions."""
 
 
 def measured(
     name: str, size: Size, seeds: Sequence[int], runs: Path, jobs: int | None, progress: bool | None
 ) -> list[Point]:
-    """The points of all seeds, in their order, of the function `name` (`module:function`); `jobs` processes at a time.
+    """The points of all seeds in order, from the function `name` (`module:function`), with `jobs` processes at a time.
 
-    Raises RunError with the last line that a process that failed has written, KeyboardInterrupt on Ctrl-C.
+    Raises RunError with the last output line of a failed process, KeyboardInterrupt on Ctrl-C.
     """
     files = {seed: runs / FOLDER / f"{_key(name, size, seed)}.json" for seed in seeds}
     missing = [seed for seed, file in files.items() if not file.is_file()]
@@ -63,7 +62,7 @@ def measured(
 
 
 def function(name: str) -> Callable[[Size, Sequence[int]], list[Point]]:
-    """What a name stands for."""
+    """Imports the function with this name."""
     module, _, attribute = name.partition(":")
     found: Callable[[Size, Sequence[int]], list[Point]] = getattr(import_module(module), attribute)
     return found

@@ -1,9 +1,9 @@
-"""The judge of claims: one for all papers, and for the demo.
+"""The judge of claims, the same for all papers and for the demo.
 
-A claim has parts (`parts.py`); each gives a number for each seed and a band. Verdicts: `reproduced` if the median over
-seeds is in the band, `shape only` if the paper's order, sign and best configuration hold and the number is within a
-factor of 2 of the paper's, else `differs`. An order holds if it does in nine tenths of the seeds. A percentile with too
-few samples beyond it is refused, and its claim `not run`. The verdict of a claim is its worst part's.
+A claim has parts (`parts.py`), each with a number per seed and a band. Verdicts: `reproduced` if the median over seeds
+is in the band; `shape only` if the paper's order, sign and best configuration hold and the number is within a factor of
+2 of the paper's; else `differs`. An order must hold in nine tenths of the seeds. A claim about a percentile with too
+few samples beyond it is `not run`. A claim has the verdict of its worst part.
 """
 
 from __future__ import annotations
@@ -29,42 +29,45 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run
 
 
 EDGE = 0.83
-"""How far from a median that of five other seeds may lie, in ranges (largest less smallest) of the five: medians of two
-normal samples of five are less than that apart 19 times of 20."""
+"""Maximum distance between medians of two groups of five seeds, as a fraction of one group's range.
+
+For normal samples, the distance stays below this limit 19 times out of 20; a range is the largest less the smallest
+value.
+"""
 
 ORDER_HOLDS = 0.9
-"""In what share of the seeds an order must hold: a median tells two nearly equal ones apart by chance."""
+"""Share of the seeds in which an order must hold, because a median ranks two nearly equal values by chance."""
 
 ORDER_EDGE = 1.09
-"""The same reach for the least of five: in this order is what is so in each of five seeds."""
+"""The corresponding limit for the smallest of five values, which decides an order."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came out for one part of a claim."""
+    """The result of one part of a claim."""
 
     part: Part
     by_seed: dict[int, float]
     verdict: Verdict
     note: str = ""
     samples: int = 0
-    """Behind the least certain of the numbers that it is made of, all seeds together."""
+    """Number of samples beyond the least certain percentile of the part, over all seeds."""
 
     @property
     def values(self) -> list[float]:
-        """One a seed."""
+        """The values of the part, one per seed."""
         return list(self.by_seed.values())
 
     @property
     def held(self) -> int:
-        """In how many seeds it is in its band."""
+        """Number of seeds whose value is in the part's band."""
         return sum(verdict_of(self.part, value) == "reproduced" for value in self.values)
 
     @property
     def at_edge(self) -> bool:
-        """Whether as many other seeds may well give another verdict.
+        """True if five other seeds may well give another verdict.
 
-        The median is near the end of a band, or the seed that decides an order near where it is turned round.
+        The median is near an end of a band, or the seed that decides an order is near its edge.
         """
         if len(self.values) < 2:
             return False
@@ -89,12 +92,12 @@ class Judgement:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst part's."""
+        """The verdict of the claim's worst part."""
         return max((part.verdict for part in self.parts), key=VERDICTS.index)
 
     @property
     def holds_in(self) -> tuple[int, int]:
-        """In how many seeds every part is in its band, of how many."""
+        """Number of seeds in which every part is in its band, and number of seeds."""
         seeds = sorted({seed for part in self.parts for seed in part.by_seed})
         right = sum(
             all(verdict_of(one.part, one.by_seed[seed]) == "reproduced" for one in self.parts if seed in one.by_seed)
@@ -131,7 +134,7 @@ def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
 
 
 def verdict_of(part: Part, value: float) -> Verdict:
-    """Of one number."""
+    """The verdict on a single number."""
     low, high = part.band
     if low <= value <= high:
         return "reproduced"
@@ -146,5 +149,5 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def median(values: Sequence[float]) -> float | None:
-    """None of no values."""
+    """The median; None for an empty list."""
     return statistics.median(values) if values else None

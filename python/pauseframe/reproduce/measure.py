@@ -1,11 +1,11 @@
-"""Metrics of runs: SQL over the tables of one results folder, read by polars.
+"""Metrics of runs: SQL over the tables of one results folder, executed by polars.
 
-`flows` and `queries` have two columns more than on disk: `age_us` and `slowdown_or_age`, the completion time and
-slowdown of what finished and the time so far of what had not when the run ended. Leaving out what was cut off would
-flatter the slowest transport. `summary` is one row, nested names joined by an underscore.
+`flows` and `queries` have two additional columns: `age_us` and `slowdown_or_age`. These columns hold the completion
+time and slowdown of finished rows, and the time so far of rows that had not finished when the run ended. Excluding
+unfinished rows would favour the slowest transport. `summary` is one row; nested names are joined by an underscore.
 
-SQL selects samples and `take` says what is taken of those that share their keys, so that each number carries how many
-there were, and a percentile how many lie beyond it.
+The SQL query selects samples, and `take` reduces the samples with equal keys to one number. Each number therefore
+carries its number of samples, and a percentile the number of samples beyond it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from pauseframe.reproduce.spec import Metric, Size
 
 TABLES = ("flows", "queries", "ports", "series", "jobs", "ranks", "deadlocks")
-"""What SQL may name."""
+"""Tables that SQL queries may use."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A number of a run."""
+    """A number from a run."""
 
     metric: str
     at: dict[str, JsonValue]
-    """The other columns of its row."""
+    """The key columns of the number's row."""
     value: float | None
     samples: int = 1
     beyond: float | None = None
-    """Of a percentile."""
+    """Number of samples beyond a percentile; None for other reductions."""
 
 
 def measure(folder: Path, metrics: Mapping[str, Metric], size: Size = "full") -> list[Row]:
@@ -114,7 +114,7 @@ TAKEN: dict[str, Callable[[pl.Series], Any]] = {
     "cov": lambda values: _std(values) / values.mean(),
     "geometric_mean": lambda values: math.exp(float(values.log().sum()) / values.len()),
 }
-"""What is taken of samples; percentiles besides, between the two nearest of them."""
+"""Reductions of samples; percentiles are also allowed, interpolated between the two nearest samples."""
 
 
 def _number(value: float | None) -> float | None:

@@ -1,6 +1,6 @@
-"""What pydantic finds wrong with a table, told as the core tells what is wrong with a scenario.
+"""Converts pydantic's errors about a table to the format of the core's messages about scenarios.
 
-All at once, each by the path of its key and with the nearest key that there is.
+Reports all errors at once, each with the path of its key and the nearest existing key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Step = str | int
 
 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Every mistake, each with the path of its key."""
+    """Every error with the path of its key."""
     return [_problem(detail, model) for detail in error.errors(include_url=False)]
 
 
@@ -53,7 +53,7 @@ def _hinted(path: str, message: str, wrong: str, known: Iterator[str] | Any, val
 
 
 def _walk(location: Sequence[Step], model: type[BaseModel]) -> tuple[str, type[BaseModel]]:
-    """The path of a key without the names of alternatives that pydantic puts between, and the table that it is in."""
+    """The path of a key without the names of alternatives that pydantic inserts, and the table that contains it."""
     path, table, inside = [], model, [model]
     for step in location:
         if isinstance(step, int):
@@ -77,7 +77,7 @@ def _tag(model: type[BaseModel]) -> str | None:
 
 
 def _tables(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The tables that a field may have in it."""
+    """The tables that a field may contain."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for one in get_args(annotation):

@@ -1,4 +1,4 @@
-"""What the templates of `pauseframe reproduce` need: figures by their numbers in the page, numbers as texts."""
+"""The data for the templates of `pauseframe reproduce`: figures by their numbers in the page, numbers as texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartPage:
-    """One number of a claim, beside its band."""
+    """One number of a claim, with its band."""
 
     name: str
     value: str
@@ -28,7 +28,7 @@ class PartPage:
 
 @dataclass(frozen=True)
 class ClaimPage:
-    """A claim, what came out, and why."""
+    """A claim, its result, and the reason."""
 
     id: str
     text: str
@@ -37,7 +37,7 @@ class ClaimPage:
     why: str
     verdict: Verdict
     known: dict[Size, str]
-    """What is known of it, by the size of the runs."""
+    """The recorded results of the claim, by size of the runs."""
     holds_in: str
     parts: list[PartPage]
 
@@ -48,7 +48,7 @@ class ScanRow:
 
     axes: str
     present: bool
-    """It is the one that the paper's experiments have."""
+    """True if the setting is the one that the paper's experiments use."""
     stage: int
     counts: dict[str, int]
     parts: dict[str, Verdict]
@@ -56,7 +56,7 @@ class ScanRow:
 
 @dataclass(frozen=True)
 class ExperimentPage:
-    """An experiment: its plots and claims, and how it was made."""
+    """An experiment: its plots, claims and parameters."""
 
     id: str
     anchor: str
@@ -70,12 +70,12 @@ class ExperimentPage:
     first_seed: int
     seed_count: int
     other_seeds: str
-    """Those that the known verdicts are of, if these are others."""
+    """The seeds of the recorded verdicts, if they differ from those of this run."""
     changes: str
     scenario: str
     settings: list[tuple[str, str]]
     plots: list[tuple[str, int, str]]
-    """Title, figure and what stands under it."""
+    """Title, figure number and caption of each plot."""
     claims: list[ClaimPage]
     scan: list[ScanRow]
     scan_axes: str

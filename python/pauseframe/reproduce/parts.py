@@ -1,21 +1,20 @@
-"""The kinds of which claims are made: each a class with its keys, the number that it takes from points, and its band.
+"""The kinds of claims: each a class with its keys, the number that it computes from points, and its band.
 
 | kind | number | band |
 |---|---|---|
 | within | the metric of `variant` | `low`..`high` |
 | factor | the metric of `of` over that of `over` (`best`: the smallest of all variants, or of `only`) | `low`..`high` |
-| change | the same less 1: -0.27 is 27 % less, 1.31 is 131 % more | `low`..`high` |
-| explained | (`of` - `without`) / (`of` - `over`): how much of a difference is explained | `low`..`high` |
+| change | the number of `factor` minus 1: -0.27 is 27 % less, 1.31 is 131 % more | `low`..`high` |
+| explained | (`of` - `without`) / (`of` - `over`): the explained share of a difference | `low`..`high` |
 | order | the smallest ratio of neighbours in `order`, ascending | at least 1 - `slack` |
 | share | the share of points at which `of` is at most `factor` times `over` | at least `least` |
 | zero | the metric of `variant` | 0 |
 | crossover | where along the axis `along` `of` crosses `over` | `low`..`high` |
 | monotone | Spearman's rank correlation of the metric with `along` (`direction` rising or falling) | at least `least` |
 
-Where a number is made of several values, `across` says how; `at` picks points by their keys. `theirs` is the paper's
-number, or the two ends of its range: outside of the band the shape is right if the number is within a factor of 2 of
-it, with the same sign (a change) and on the same side of 1 (a factor). Where the paper has no number there is only the
-band.
+`across` reduces several values to one number; `at` selects points by their keys. `theirs` is the paper's number, or its
+range: outside the band, the shape is right if the number is within a factor of 2 of it, with the same sign (a change)
+and on the same side of 1 (a factor). Without a number of the paper only the band counts.
 """
 
 from __future__ import annotations
@@ -38,39 +37,42 @@ ACROSS: dict[str, Callable[[Sequence[float]], float]] = {
 Band = tuple[float, float]
 NOWHERE: Band = (math.inf, -math.inf)
 SHAPE = 2.0
-"""How far from the paper's number a number may be whose shape is right, as a factor."""
+"""Maximum ratio between the measured and the paper's number at which the shape is right."""
 
 
 class _Part(Model):
-    """What all kinds have."""
+    """Keys of all kinds of claims."""
 
     metric: str
     name: str = ""
-    """What is measured, in words."""
+    """The measured quantity in words."""
     at: dict[str, JsonValue] = {}
     across: Literal["min", "max", "mean", "median"] | None = None
     theirs: float | list[float] | None = None
-    """The paper's number, or its range."""
+    """The paper's number for the quantity, or its range."""
     instead: str = ""
-    """Why the band is not that of `claims.csv`, where it is not."""
+    """The reason for a band that differs from the band in `claims.csv`."""
 
     def number(self, points: Sequence[Point]) -> float | None:
-        """From the points of one seed; None where they have none. Raises ValueError without `across` for several."""
+        """The number from the points of one seed; None without points.
+
+        Raises ValueError for several points without `across`.
+        """
         raise NotImplementedError
 
     @property
     def band(self) -> Band:
-        """Where the number must lie."""
+        """The band in which the claim's number must lie."""
         raise NotImplementedError
 
     @property
     def band_text(self) -> str:
-        """The band in words."""
+        """The band of the claim in words."""
         raise NotImplementedError
 
     @property
     def shape(self) -> Band:
-        """In which the claim's shape is right: both ends are within a factor of 2 of the paper's number."""
+        """The range in which the shape is right: both ends are within a factor of 2 of the paper's number."""
         if self.theirs is None:
             return NOWHERE
         ends = sorted(abs(one) for one in self._range())
@@ -79,19 +81,19 @@ class _Part(Model):
 
     @property
     def is_order(self) -> bool:
-        """Whether the band says no more than which of two is larger."""
+        """True if the band only states which of two values is larger."""
         return False
 
     def _range(self) -> list[float]:
         return self.theirs if isinstance(self.theirs, list) else [self.theirs or 0.0]
 
     def who(self) -> list[Who]:
-        """Whatever names variants."""
+        """The variants that the part names."""
         raise NotImplementedError
 
     @property
     def title(self) -> str:
-        """What the part measures."""
+        """A title that names the measured quantity."""
         return self.name or f"{self.metric}: {' / '.join(map(_name, self.who()))}"
 
     def _reduce(self, values: Sequence[float]) -> float | None:
@@ -143,7 +145,7 @@ class Within(_Bounded):
 
 
 class Zero(_Part):
-    """The metric of a variant, which is to be 0."""
+    """The metric of a variant, which must be 0."""
 
     kind: Literal["zero"]
     variant: Who
@@ -164,7 +166,7 @@ class Zero(_Part):
 
 
 class Factor(_Bounded):
-    """One variant's metric over another's."""
+    """The ratio of one variant's metric to another's."""
 
     @property
     def is_order(self) -> bool:
@@ -176,7 +178,7 @@ class Factor(_Bounded):
     only: list[str] = []
 
     def number(self, points: Sequence[Point]) -> float | None:
-        return self._reduce([a / b for a, b in self._pairs(points) if b])  # over 0 there is no factor
+        return self._reduce([a / b for a, b in self._pairs(points) if b])  # a ratio with denominator 0 is undefined
 
     def _pairs(self, points: Sequence[Point]) -> list[tuple[float, float]]:
         if self.over != BEST:
@@ -191,7 +193,7 @@ class Factor(_Bounded):
 
     @property
     def shape(self) -> Band:
-        """On the claimed side of 1, too."""
+        """The range of the right shape, limited to the claimed side of 1."""
         low, high = super().shape
         ends = self._range()
         if min(ends) > 1:
@@ -203,7 +205,7 @@ class Factor(_Bounded):
 
 
 class Change(_Bounded):
-    """How much less (below 0) or more one variant's metric is than another's, as a share of that."""
+    """The relative difference of one variant's metric from another's; negative if it is less."""
 
     kind: Literal["change"]
     of: Who
@@ -217,7 +219,7 @@ class Change(_Bounded):
 
 
 class Explained(_Bounded):
-    """How much of the way from one number, `of`, to another, `over`, a third has gone already."""
+    """The part of the difference between `of` and `over` that a third number explains."""
 
     kind: Literal["explained"]
     of: Selected
@@ -251,9 +253,9 @@ class Order(_Part):
             return None
         steps = list(itertools.pairwise(mean for mean in means if mean is not None))
         if (0.0, 0.0) in steps:
-            return None  # two zeros are in no order: what was measured is too coarse, or did not happen
+            return None  # two zeros have no order: the metric may be too coarse
         ratios = [b / a for a, b in steps if a]
-        return min(ratios) if ratios else math.nextafter(math.inf, 0)  # all from 0 up: in order
+        return min(ratios) if ratios else math.nextafter(math.inf, 0)  # all values after a zero are in order
 
     @property
     def band(self) -> Band:
@@ -272,7 +274,7 @@ class Order(_Part):
 
 
 class Share(_AtLeast):
-    """How often one variant's metric is at most `factor` times the other's."""
+    """The share of points at which one variant's metric is at most `factor` times the other's."""
 
     kind: Literal["share"]
     of: Who
@@ -288,7 +290,7 @@ class Share(_AtLeast):
 
 
 class Crossover(_Bounded):
-    """Where along an axis one variant's metric crosses another's."""
+    """The position on an axis at which one variant's metric crosses another's."""
 
     kind: Literal["crossover"]
     of: str
@@ -308,7 +310,7 @@ class Crossover(_Bounded):
 
 
 class Monotone(_AtLeast):
-    """Whether a variant's metric rises, or falls, along an axis."""
+    """The rank correlation of a variant's metric with an axis."""
 
     kind: Literal["monotone"]
     variant: str
@@ -335,7 +337,7 @@ Part = Annotated[
 
 
 def variants_named(part: Part) -> Iterator[str]:
-    """The variants that a part names, but for `best`."""
+    """The variants that a part names, without the placeholder `best`."""
     for who in part.who():
         for one in who if isinstance(who, list) else [who]:
             name = one.variant if isinstance(one, Selected) else one
@@ -344,7 +346,7 @@ def variants_named(part: Part) -> Iterator[str]:
 
 
 def _pairs(points: Sequence[Point], of: Who, over: Who) -> list[tuple[float, float]]:
-    """Values of both at the places that both have."""
+    """Pairs of values of both selections at their common places."""
     first, second = curve(points, of), curve(points, over)
     return [(first[place], second[place]) for place in sorted(first.keys() & second.keys())]
 

@@ -1,9 +1,9 @@
 """Plots of an experiment from its points, as plotly figures for the page and as PDF or SVG for a paper.
 
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
-`time_us`, `cdf` of all values. One trace per variant (and a value of the key `line`, if there is one): the median over
-seeds, with its interval. `theirs` has points read off the published figure, by variant;
-`at` picks points by keys; `over` shows every other variant over that one; `single` takes the first seed alone.
+`time_us`, `cdf` of all values. Each variant (and each value of the key `line`) has one trace: the median over seeds
+with its interval. `theirs` has points read off the published figure, by variant; `at` selects points by keys; `over`
+divides every other variant by that one; `single` uses the first seed only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MICROSECONDS = 1e-6
 
 
 def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figure:
-    """One plot of an experiment."""
+    """Makes one plot of an experiment."""
     mine = _chosen(plot, points)
     traces: list[Trace] = []
     variants = plot.variants or list(experiment.spec.variants)
@@ -51,7 +51,7 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
 
 
 def counts(plot: Plot, points: Sequence[Point]) -> str:
-    """What stands under a plot: of how many seeds and samples its numbers are."""
+    """The caption of a plot: the number of seeds and samples."""
     mine = _chosen(plot, points)
     if not mine:
         return ""
@@ -116,7 +116,7 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> Trace
 
 
 def _is_unsure(points: Iterable[Point]) -> bool:
-    """Whether too few samples, all seeds together, lie beyond the percentile that these points are."""
+    """True if too few samples (over all seeds) lie beyond the percentile of these points."""
     beyond = [point.beyond for point in points if point.beyond is not None]
     return bool(beyond) and is_few(sum(beyond))
 
@@ -170,7 +170,7 @@ def _y_axis(plot: Plot, traces: Sequence[Trace]) -> Axis:
 
 
 def _log(traces: Sequence[Trace]) -> Axis:
-    """A logarithmic axis that goes as far as the intervals do; an interval down to 0 has no end on it."""
+    """A logarithmic axis over all intervals; an interval that reaches 0 has no lower end on this axis."""
     ends = [value for trace in traces for value in trace["y"]]
     for trace in traces:
         if "error_y" in trace:
@@ -182,7 +182,7 @@ def _log(traces: Sequence[Trace]) -> Axis:
 
 
 def save(drawn: Figure, title: str, path: Path) -> None:
-    """The figure as a vector file of one column's width; the format is that of the path's ending (.pdf, .svg)."""
+    """Saves the figure as a vector file, one column wide; the extension sets the format (.pdf, .svg)."""
     from matplotlib.figure import Figure as Canvas
 
     canvas = Canvas(figsize=(3.5, 2.4), layout="constrained")
@@ -214,6 +214,6 @@ def save(drawn: Figure, title: str, path: Path) -> None:
 
 
 def digest(drawn: Figure) -> str:
-    """Of what a figure shows: it stands in an SVG file, so that one that is older than its results is noticed."""
+    """A digest of the figure's data, stored in the SVG file to detect an outdated file."""
     shown = [[trace["name"], trace["x"], trace["y"]] for trace in drawn["data"]]
     return hashlib.blake2b(json.dumps(shown).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""What was measured: points, and how claims and plots pick them."""
+"""Measured points, and how claims and plots select them."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ Keys = Mapping[str, JsonValue]
 
 
 class Model(BaseModel):
-    """A table of an experiment's file: its keys are the fields, and there are no others."""
+    """A table of an experiment's file; keys other than its fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Selected(Model):
-    """Points of a variant, or of any, that have these keys: `{ variant = "a", at = { cc = "x" } }`."""
+    """Selects points of a variant, or of any variant, by keys: `{ variant = "a", at = { cc = "x" } }`."""
 
     variant: str | None = None
     at: dict[str, JsonValue] = {}
 
 
 BEST = "best"
-"""Of all variants, at each place."""
+"""The best of all variants, at each place."""
 Who = str | Selected | list[str | Selected]
-"""A variant, some points of it, or a list of those: then pair by pair."""
+"""A variant, a selection of points, or a list of selections, which is paired with another list."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One number of one run."""
+    """One measured number of one run."""
 
     variant: str
     seed: int
     metric: str
     value: float | None
     at: Keys = field(default_factory=dict)
-    """The other columns of the metric's row."""
+    """The key columns of the metric's row."""
     axes: Keys = field(default_factory=dict)
-    """Where the run stands on the experiment's axes."""
+    """Values of the experiment's axes for this run."""
     samples: int = 1
-    """Of how many the number was taken."""
+    """Number of samples behind the value."""
     beyond: float | None = None
-    """How many of them lie beyond a percentile; None of what is none."""
+    """Number of samples beyond the percentile; None if the value is not a percentile."""
 
     @property
     def keys(self) -> dict[str, JsonValue]:
-        """Axes and keys together."""
+        """The axes and the key columns together."""
         return {**self.axes, **self.at}
 
     def has(self, wanted: Keys) -> bool:
-        """Whether all these keys have these values."""
+        """True if all of the wanted keys have the wanted values."""
         keys = self.keys
         return all(keys.get(name) == value for name, value in wanted.items())
 
 
 Place = tuple[tuple[str, str], ...]
-"""Keys and their values as text, sorted: where on a curve a value stands."""
+"""A position on a curve: keys and their values as sorted text."""
 
 
 def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
-    """Values by place; of a list the values of all, by place in the list too."""
+    """Values by place; for a list of selections, the place includes the position in the list."""
     if isinstance(who, list):
         curves = enumerate(curve(points, one) for one in who)
         return {(*place, ("", str(index))): value for index, one in curves for place, value in one.items()}
@@ -73,7 +73,10 @@ def curve(points: Sequence[Point], who: Who) -> dict[Place, float]:
 
 
 def tails(points: Sequence[Point], who: Sequence[Who]) -> tuple[int, float | None]:
-    """The fewest samples, and the fewest beyond a percentile, that a number of these has; all seeds count together."""
+    """The smallest number of samples, and of samples beyond a percentile, in a group of numbers.
+
+    The samples of all seeds are added up.
+    """
     samples: dict[tuple[str, Place], int] = {}
     beyond: dict[tuple[str, Place], float] = {}
     for point in points:
@@ -94,13 +97,13 @@ def _is_of(point: Point, who: Who) -> bool:
 
 
 def along(points: Sequence[Point], who: str, axis: str) -> list[tuple[float, float]]:
-    """(place on the axis, value) of a variant, in the order of the axis."""
+    """(position on the axis, value) pairs of a variant, in the order of the axis."""
     mine = [point for point in points if point.variant == who]
     return sorted((number(point.keys[axis]), point.value) for point in mine if point.value is not None)
 
 
 def number(value: JsonValue) -> float:
-    """A value of an axis as a number; a text with a unit by that too: "10 KB" is less than "2 MB"."""
+    """An axis value as a number; texts with a unit are converted, so that "10 KB" is less than "2 MB"."""
     if isinstance(value, (int, float)):
         return float(value)
     digits, _, unit = str(value).partition(" ")

@@ -1,4 +1,7 @@
-"""Pages of `pauseframe reproduce`: one per paper, and an overview of all. Static HTML that needs no network."""
+"""Pages of `pauseframe reproduce`: one for each paper, and an overview.
+
+The pages are static HTML that works offline.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ SIZES: tuple[Size, ...] = ("full", "quick")
 
 
 def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
-    """Writes `PAPER.html` for each paper and `index.html`, and returns the path of the latter."""
+    """Writes `PAPER.html` for each paper and `index.html`; returns the path of `index.html`."""
     papers = {outcome.experiment.key: outcome.experiment.paper for outcome in outcomes}
     of_paper = {key: [outcome for outcome in outcomes if outcome.experiment.key == key] for key in papers}
     for key, paper in papers.items():
@@ -40,7 +43,7 @@ def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
 
 
 def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Every plot as `PAPER-NAME-1.pdf` and `.svg`. Raises RunError without matplotlib."""
+    """Saves every plot as `PAPER-NAME-1.pdf` and `.svg`. Raises RunError without matplotlib."""
     if find_spec("matplotlib") is None:
         raise RunError("--pdf needs matplotlib: pip install 'pauseframe[paper]'")
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +121,7 @@ def _scanned(row: scan.Row, present: Settings) -> ScanRow:
 
 
 def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:
-    """How far a joint scan has come; nothing of what is none."""
+    """The progress of a joint scan; empty for other experiments."""
     stages = experiment.spec.stages
     if not stages:
         return ""

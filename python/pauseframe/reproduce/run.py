@@ -1,7 +1,7 @@
-"""From experiments to verdicts: plans all runs, computes what the store does not have, measures, judges.
+"""Turns experiments into verdicts: plans all runs, computes those missing in the store, measures, judges.
 
-Runs go to one store and are named by all that decides their results, so what was interrupted goes on where it was, and
-experiments that share runs share them.
+One store holds all runs, each under a digest of all its inputs. Interrupted work therefore resumes, and experiments
+share equal runs.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from pauseframe.reproduce.spec import Experiment, Settings, Size, Stage
 
 STORE = "runs"
-"""Beneath the folder of results."""
+"""Subfolder of the results folder that stores all runs."""
 
 
 class PartRecord(TypedDict):
-    """A part of a claim."""
+    """The record of one part of a claim."""
 
     name: str
     band: str
     theirs: float | list[float] | None
     measured: float | None
-    """The median over seeds."""
+    """Median of the part over the seeds."""
     ci: list[float] | None
     samples: int
-    """Behind the least certain of its numbers, all seeds together."""
+    """Number of samples beyond the least certain percentile of the part, over all seeds."""
     held: int
-    """In how many seeds it is in its band."""
+    """Number of seeds whose value is in the part's band."""
     at_edge: bool
-    """Whether as many other seeds may well give another verdict."""
+    """True if five other seeds may well give another verdict."""
     verdict: Verdict
     note: str
 
@@ -65,7 +65,7 @@ class Record(TypedDict):
     text: str
     claimed: str
     measured: list[float | None]
-    """The median over seeds, a part."""
+    """Median over the seeds, for each part."""
     ci: list[list[float] | None]
     verdict: Verdict
     holds_in: int
@@ -76,7 +76,7 @@ class Record(TypedDict):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment."""
+    """The result of an experiment."""
 
     experiment: Experiment
     size: Size
@@ -85,14 +85,14 @@ class Outcome:
     judgements: list[Judgement]
     failures: list[str]
     told: dict[str, str]
-    """Of each claim why, with its numbers."""
+    """The reason for the verdict of each claim, with its numbers."""
     scan: list[scan.Row]
-    """A row a setting, of a joint scan."""
+    """One row per setting of a joint scan."""
     changes: Settings = field(default_factory=dict)
-    """Keys that whoever ran it has changed."""
+    """Keys that the user changed."""
 
     def records(self) -> list[Record]:
-        """One a claim."""
+        """The records of the claims, one for each."""
         return [self._record(judgement) for judgement in self.judgements]
 
     def _record(self, judgement: Judgement) -> Record:
@@ -151,12 +151,11 @@ def reproduce(
     progress: bool | None = None,
     changes: Settings | None = None,
 ) -> list[Outcome]:
-    """Runs the experiments into `out` and judges their claims; what is there already is not run again.
+    """Runs the experiments into `out` and judges their claims; existing runs are reused.
 
-    `seed` is the first of the seeds, `seeds` how many instead of those of the size; `changes` are keys of all
-    scenarios, whatever experiment and variant say: what a parameter decides. Raises ScenarioError with every mistake of
-    all scenarios before anything runs, InputError if `out` holds something else; KeyboardInterrupt on Ctrl-C, finished
-    runs are kept.
+    `seed` is the first seed; `seeds` is the number of seeds (default: that of the size); `changes` are keys of all
+    scenarios, with precedence over experiment and variant. Raises ScenarioError with every mistake of all scenarios
+    before the first run, InputError if `out` holds something else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
         raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
@@ -165,7 +164,7 @@ def reproduce(
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
     cells = {one.id: plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else [] for one in experiments}
     store = Store(out / STORE)
-    store.root.mkdir(parents=True, exist_ok=True)  # where nothing runs, too: the folder is known again by it
+    store.root.mkdir(parents=True, exist_ok=True)  # the folder identifies the store
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
     found = [
         _halved(one, size, store, jobs, progress)
@@ -185,7 +184,7 @@ def reproduce(
 
 
 def _tell_unchanged(experiments: Sequence[Experiment]) -> None:
-    """Raises InputError where no experiment has a scenario that could be changed."""
+    """Raises InputError if no selected experiment has a scenario that the changes could affect."""
     names = ", ".join(one.id for one in experiments if not one.runs_a_scenario)
     if not any(one.runs_a_scenario for one in experiments):
         raise InputError(f"{names}: no runs of one scenario, so that --set has nothing to change")
@@ -194,10 +193,10 @@ def _tell_unchanged(experiments: Sequence[Experiment]) -> None:
 
 
 def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Settings | None = None) -> list[Cell]:
-    """All runs of an experiment. Raises ScenarioError with every mistake in any of them.
+    """Plans all runs of an experiment. Raises ScenarioError with every mistake in any run.
 
-    `changes` below a table that a variant has switched off are not for that variant: QCN's timer switches no QCN on.
-    Raises InputError for a change that is for none.
+    Omits `changes` below a table that a variant has switched off: QCN's timer does not enable QCN. Raises InputError
+    for a change that applies to no variant.
     """
     cells, idle = [], set(changes or {})
     for variant in experiment.spec.variants:
@@ -218,7 +217,7 @@ def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Sett
 
 
 def _apt(changes: Settings | None, source: Source) -> Settings:
-    """Without those below a table that is switched off (`qcn = false`)."""
+    """Drops keys below a table that the variant switches off (`qcn = false`)."""
     if not changes:
         return {}
     resolved = tomllib.loads(source.resolve().toml)
@@ -249,7 +248,7 @@ def plan_stage(experiment: Experiment, stage: Stage, settings: Sequence[Settings
 
 
 def _halved(experiment: Experiment, size: Size, store: Store, jobs: int | None, progress: bool | None) -> Outcome:
-    """All stages of a joint scan, each kept in the folder of results; at the reduced size what is known of them."""
+    """Runs and stores all stages of a joint scan; at the reduced size, reads the recorded results."""
     stages, rows, failures = experiment.spec.stages, scan.read(experiment.known_scan), list[str]()
     settings = scan.settings(experiment.spec)
     claims = [claim for one in experiment.scored for claim in one.claims]
@@ -263,7 +262,7 @@ def _halved(experiment: Experiment, size: Size, store: Store, jobs: int | None, 
         scan.write(store.root.parent / f"{experiment.key}-{experiment.name}.json", rows)
         settings = [row["axes"] for row in found[: stage.keep]]
         if experiment.spec.present and experiment.spec.present not in settings:
-            settings.append(experiment.spec.present)  # what the best must beat is measured as well as they are
+            settings.append(experiment.spec.present)  # the present setting is measured like the best settings
     seeds = list(range(1, 1 + max(stage.seeds for stage in stages)))
     return Outcome(experiment, size, seeds, [], [], failures, {}, rows)
 
@@ -273,7 +272,7 @@ def _failures(cells: Sequence[Cell], failed: dict[str, str]) -> list[str]:
 
 
 def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bool | None) -> dict[str, str]:
-    """What failed, by key."""
+    """The errors of failed runs, by key."""
     store.clean()
     wanted = {cell.run.key: cell.run for cell in cells}
     missing = [run for key, run in wanted.items() if not store.has(key)]

@@ -1,10 +1,10 @@
-"""A joint scan: the claims of several experiments, judged at every point of a grid of readings.
+"""A joint scan: judges the claims of several experiments at every point of a grid.
 
-`scores = ["fig11", "fig12"]` in an experiment's file takes variants, metrics and claims from the files beside it; its
-own `axes` are the grid. What a paper does not tell is then settled by one setting for all of its claims, and not by one
-for each. The grid is too large to run whole: `[[stages]]` halve it (Jamieson and Talwalkar, "Non-stochastic best arm
-identification and hyperparameter optimization", AISTATS 2016): all settings in short runs, the best of them in longer
-ones. What was found is kept beside the experiment, with the stage that each setting has come to.
+`scores = ["fig11", "fig12"]` in an experiment's file judges the claims of these two experiments with their variants and
+metrics; the scan's `axes` are the grid. One setting of an unpublished parameter must thus serve all claims of a paper.
+A full run of the grid would take too long, so `[[stages]]` halve it (Jamieson and Talwalkar, "Non-stochastic best arm
+identification and hyperparameter optimization", AISTATS 2016): all settings in short runs, the best in longer ones. The
+results are kept beside the experiment, with the stage that each setting has reached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Row(TypedDict):
-    """A setting: where it stands on the axes, and what its parts of claims came to."""
+    """A setting of the scan: its values on the axes, and the results of the parts of claims."""
 
     stage: int
     axes: Settings
@@ -37,7 +37,7 @@ class Row(TypedDict):
 
 
 def with_scored(spec: Figure, scored: Iterable[Figure]) -> Figure:
-    """The scan with the variants and metrics of what it scores."""
+    """The scan with the variants and metrics of the scored experiments."""
     variants: dict[str, Settings] = {}
     metrics = dict(spec.metrics)
     for one in scored:
@@ -47,12 +47,12 @@ def with_scored(spec: Figure, scored: Iterable[Figure]) -> Figure:
 
 
 def settings(spec: Figure) -> list[Settings]:
-    """Every point of the grid."""
+    """Every point of the scan's grid."""
     return [dict(zip(spec.axes, values, strict=True)) for values in itertools.product(*spec.axes.values())]
 
 
 def table(claims: Sequence[Claim], points: Sequence[Point], stage: int = 1) -> list[Row]:
-    """A row a setting, the best first: with most parts in their bands, then with most in shape."""
+    """One row per setting, best first: most parts in their bands, then most in shape."""
     found = {_key(point.axes): point.axes for point in points}
     rows = []
     for key, axes in found.items():
@@ -77,18 +77,18 @@ def table(claims: Sequence[Claim], points: Sequence[Point], stage: int = 1) -> l
 
 
 def merged(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
-    """The rows of a stage above those that have not come to it."""
+    """Joins two tables; rows of a later stage come first."""
     reached = {_key(row["axes"]) for row in after}
     return [*after, *(row for row in before if _key(row["axes"]) not in reached)]
 
 
 def read(path: Path) -> list[Row]:
-    """What is known of a scan; nothing where it was never run."""
+    """The recorded results of a scan; empty if the scan never ran."""
     return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
 
 
 def write(path: Path, rows: Sequence[Row]) -> Path:
-    """Keeps the rows, one a line."""
+    """Writes the rows, one per line."""
     lines = ",\n".join(" " + json.dumps(_short(row)) for row in rows)
     return write_text(path, f"[\n{lines}\n]\n")
 
@@ -103,7 +103,7 @@ def _rank(row: Row) -> list[int]:
 
 
 def _verdict(part: Measured) -> Verdict:
-    """Short runs rank by tails that a verdict would refuse."""
+    """The verdict of a part; short runs are ranked even by percentiles that a verdict would reject."""
     middle = median(part.values)
     return part.verdict if middle is None or part.verdict != "not run" else verdict_of(part.part, middle)
 
@@ -113,5 +113,5 @@ def _key(axes: Any) -> str:
 
 
 def _without_axes(point: Point) -> Point:
-    """As the scored experiment, which has no such axes, would have measured it."""
+    """Removes the scan's axes, so that points look like those of the scored experiment."""
     return type(point)(point.variant, point.seed, point.metric, point.value, point.at, {}, point.samples, point.beyond)

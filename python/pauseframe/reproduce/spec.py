@@ -1,7 +1,8 @@
-"""What an experiment is: the files of `experiments/PAPER/`, checked.
+"""Reads and checks experiments: the files of `experiments/PAPER/`.
 
-`paper.toml` has the citation, the parameters with the origin of each, and our deviations; every other TOML file with a
-`[metrics]` or `[[claims]]` table is an experiment. The classes here are these tables, key by key.
+`paper.toml` has the citation, the parameters with their origin, and our deviations; every other TOML file with a
+`[metrics]` or `[[claims]]` table is an experiment. The classes in this file correspond to the tables of these TOML
+files, key by key.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Model)
 Size = Literal["quick", "full"]
 SEEDS = 5
-"""Of a verdict, at least."""
+"""Minimum number of seeds of a verdict."""
 Settings = dict[str, JsonValue]
 """Values by the path of a scenario's key."""
 
@@ -42,11 +43,11 @@ class Parameter(Model):
     value: str
     origin: str
     keys: list[str] = []
-    """The scenarios' keys that it is about, `transports.NAME.*` being `transport.*`; a test finds those of none."""
+    """Scenario keys that the parameter explains (`transports.NAME.*` as `transport.*`), which a test checks."""
 
 
 class Deviation(Model):
-    """Where we do otherwise than the paper says."""
+    """A deviation from the paper."""
 
     what: str
     why: str
@@ -60,7 +61,7 @@ class LeftOut(Model):
 
 
 class Paper(Model):
-    """`paper.toml`: a paper and what its experiments have in common."""
+    """`paper.toml`: a paper and the common data of its experiments."""
 
     title: str
     citation: str
@@ -82,26 +83,28 @@ def _counted(sql: str) -> str:
 
 
 class Metric(Model):
-    """A number, or one for each key, of a run."""
+    """A metric: one number per run, or one for each combination of keys."""
 
     sql: Annotated[str, AfterValidator(_counted)]
-    """Over flows, queries, ports, series, summary of one run; its column `value`, all other columns being keys."""
+    """A query over flows, queries, ports, series, summary of one run; the column `value` is the number, all other
+    columns are keys.
+    """
     take: Take | dict[Size, Take] = "value"
-    """What is taken of the values that share their keys; by size, where a reduced run has too few samples for it."""
+    """Reduction of values with the same keys; given by size if a reduced run has too few samples."""
     label: str = ""
     unit: str = ""
 
     def taken(self, size: Size) -> str:
-        """What is taken at this size."""
+        """The reduction of the metric at the given size."""
         return self.take if isinstance(self.take, str) else self.take[size]
 
     def title(self, size: Size) -> str:
-        """The label, with what is taken where that depends on the size."""
+        """The label of the metric, with the reduction if that depends on the size."""
         return self.label if isinstance(self.take, str) else f"{self.taken(size)} of {self.label}"
 
 
 def _with_parts(table: Any) -> Any:
-    """A claim of one part may say its keys itself."""
+    """Moves the keys of a single part into the list of parts of its claim."""
     if not isinstance(table, dict):
         return table
     inline = {key: value for key, value in table.items() if key not in Claim.model_fields}
@@ -110,17 +113,17 @@ def _with_parts(table: Any) -> Any:
 
 
 class Claim(Model):
-    """`[[claims]]`: what the paper says, as one or several bands that all must hold."""
+    """`[[claims]]`: a claim of the paper, as one or several bands that must all hold."""
 
     id: str
     text: str = ""
     claimed: str = ""
     quote: str = ""
-    """A few words of the paper's own, with their section."""
+    """A short quotation from the paper, with the section."""
     why: str = ""
-    """Why it differs, if it does: the mechanism, with the evidence. Results stand there by name (`why.py`)."""
+    """The reason for a deviation: the mechanism, with evidence. `why.py` replaces names of results by numbers."""
     typed: list[str] = []
-    """Numbers in `why` that are no results: the paper's, settings, arithmetic."""
+    """Numbers in the text `why` that are not results: numbers of the paper, settings, and arithmetic."""
     parts: Annotated[list[Part], Field(min_length=1)]
 
 
@@ -131,7 +134,7 @@ class Plot(Model):
     title: str = ""
     kind: Literal["bars", "line", "time", "cdf"] = "bars"
     over: str = ""
-    """The variant over which the others are shown: a speed-up is their time over its."""
+    """The variant by whose values the others are divided, for example for a speed-up."""
     x: str = ""
     x_label: str | None = None
     y_label: str = ""
@@ -139,7 +142,7 @@ class Plot(Model):
     log_y: bool = False
     categories: bool = False
     single: bool = False
-    """Of the first seed alone: what is about one flow has no median."""
+    """True to use only the first seed, because a time series of one flow has no median."""
     scale: float = 1.0
     order: list[str] = []
     variants: list[str] = []
@@ -148,7 +151,7 @@ class Plot(Model):
 
 
 class Reduced(Model):
-    """`quick` and `full`: how a size differs from what the experiment says."""
+    """`quick` and `full`: the settings that a size changes in the experiment."""
 
     seeds: Annotated[int, Field(ge=1)] = SEEDS
     set: Settings = {}
@@ -156,13 +159,13 @@ class Reduced(Model):
 
 
 class Stage(Model):
-    """`[[stages]]`: a round of successive halving; the settings that are best go on to the next."""
+    """`[[stages]]`: a round of successive halving; the best settings advance to the next."""
 
     seeds: Annotated[int, Field(ge=1)]
     keep: Annotated[int, Field(ge=1)] = 1
     set: Settings = {}
     take: Size = "quick"
-    """Whose percentiles."""
+    """The size whose percentiles the stage uses."""
 
 
 class Figure(Model):
@@ -174,15 +177,15 @@ class Figure(Model):
     text: str = ""
     scenario: str = ""
     function: str = ""
-    """`module:function` that measures by itself instead of packet runs, for flow-level experiments."""
+    """`module:function` that measures without packet runs, for flow-level experiments."""
     scores: list[str] = []
-    """A joint scan (`scan.py`): the experiments beside it whose claims are judged at every point of its axes."""
+    """The experiments whose claims a joint scan judges at every point of its axes (`scan.py`)."""
     stages: list[Stage] = []
-    """How a joint scan goes on from all of its settings to the best; it is run at the papers' size only."""
+    """Stages that narrow a joint scan to its best settings; they run only at the papers' size."""
     present: Settings = {}
-    """Where on the scan's axes the paper's scenario stands now."""
+    """The paper's current setting on the axes of the scan."""
     also: list[str] = []
-    """Other names, where one experiment makes several figures."""
+    """Additional names of an experiment that makes several figures."""
     set: Settings = {}
     variants: dict[str, Settings] = {"run": {}}
     axes: dict[str, list[JsonValue]] = {}
@@ -199,74 +202,74 @@ class Experiment:
 
     paper: Paper
     source: Path
-    """Its file; the folder has the paper's name."""
+    """The file of the experiment; its folder has the paper's name."""
     spec: Figure
     scored: Sequence[Figure] = ()
-    """Of a joint scan."""
+    """Experiments that a joint scan scores."""
 
     @property
     def key(self) -> str:
-        """Of the paper: `bolt`."""
+        """Key of the experiment's paper, such as `bolt`."""
         return self.source.parent.name
 
     @property
     def name(self) -> str:
-        """`fig12`."""
+        """Name of the experiment, such as `fig12`."""
         return self.source.stem
 
     @property
     def id(self) -> str:
-        """`bolt/fig12`."""
+        """Paper and name of the experiment, such as `bolt/fig12`."""
         return f"{self.key}/{self.name}"
 
     @property
     def title(self) -> str:
-        """Its own, or its name."""
+        """Title of the experiment, or its name."""
         return self.spec.title or self.name
 
     @property
     def scenario(self) -> Path:
-        """The scenario file that all its runs begin with."""
+        """The scenario file of all runs of the experiment."""
         return self.source.parent / self.spec.scenario
 
     @property
     def known_scan(self) -> Path:
-        """What is known of a joint scan, beside its file."""
+        """The file with the recorded results of a joint scan."""
         return self.source.with_suffix(".json")
 
     def size(self, size: Size) -> Reduced:
-        """What a size changes."""
+        """The settings that a size changes."""
         return self.spec.quick if size == "quick" else self.spec.full
 
     @property
     def has_one_size(self) -> bool:
-        """Whether the reduced size is the papers': the same runs, and the same taken of them."""
+        """True if the reduced size equals the papers' size: the same runs and the same reductions."""
         by_size = any(isinstance(metric.take, dict) for metric in self.spec.metrics.values())
         return self.spec.quick == self.spec.full and self.runs_a_scenario and not by_size
 
     @property
     def runs_a_scenario(self) -> bool:
-        """Whether its runs are those of one scenario with its variants and axes: no function, no joint scan."""
+        """True if the experiment runs one scenario with variants and axes, without a function or a joint scan."""
         return not (self.spec.function or self.spec.stages)
 
     def settings_of(self, variant: str, size: Size) -> Settings:
-        """What is changed in the scenario; the variant goes before the size, the size before the experiment."""
+        """The changes to the scenario; a variant overrides the size, and the size overrides the experiment."""
         return self.spec.set | self.size(size).set | self.spec.variants[variant]
 
     def axes_of(self, size: Size) -> dict[str, list[JsonValue]]:
-        """Values by path; a size may have fewer than the experiment."""
+        """Values of the axes by path; a size may have fewer values than the experiment."""
         return self.spec.axes | self.size(size).axes
 
 
 def shipped_experiments() -> Path:
-    """The experiments that come with the package."""
+    """The folder of the experiments in the package."""
     return Path(__file__).parents[1] / "experiments"
 
 
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
-    """All experiments of a folder, or those that come with the package, by paper and name.
+    """All experiments of a folder, or of the package, sorted by paper and name.
 
-    Raises ScenarioError with every mistake in every file, InputError if there is no experiment.
+    Raises ScenarioError with every mistake in every file, InputError without an experiment.
     """
     root = folder or shipped_experiments()
     found: list[Experiment] = []
@@ -288,7 +291,7 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
 
 
 def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Problem]) -> Experiment:
-    """A joint scan with what it takes from the experiments that it scores."""
+    """A joint scan with the data of the experiments that it scores."""
     beside = {one.name: one.spec for one in others if one.key == experiment.key}
     for index, name in enumerate(experiment.spec.scores):
         wrong += [entry | {"place": str(experiment.source)} for entry in _unknown(f"scores.{index}", name, beside)]
@@ -299,7 +302,7 @@ def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Prob
 
 
 def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
-    """Those of a paper (`bolt`), one (`bolt/fig12`), the one that has a claim (`B-M22`), or `all`."""
+    """The experiments of a paper (`bolt`), one experiment (`bolt/fig12`), the one of a claim (`B-M22`), or `all`."""
     chosen = [
         one
         for one in experiments
@@ -316,7 +319,7 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
 
 
 def flat_settings(experiment: Experiment, size: Size) -> list[tuple[str, str]]:
-    """(key, value) of everything that the experiment changes in its scenario, by variant where it differs."""
+    """(key, value) pairs of all changes to the scenario, listed by variant if values differ."""
     rows = [(key, str(value)) for key, value in (experiment.spec.set | experiment.size(size).set).items()]
     rows += [(key, ", ".join(map(str, values))) for key, values in experiment.axes_of(size).items()]
     for variant, settings in experiment.spec.variants.items():
@@ -347,14 +350,14 @@ def _read(model: type[M], path: Path, wrong: list[Problem]) -> M | None:
 
 
 def _contradictions(experiment: Experiment) -> list[Problem]:
-    """What no table shows by itself: names of metrics and variants, the scenario's file."""
+    """Checks across tables: names of metrics and variants, the scenario's file."""
     spec, found = experiment.spec, []
     if bool(spec.scenario) == bool(spec.function):
         found.append(problem("scenario", spec.scenario, "name either a scenario file or a function"))
     elif spec.scenario and not experiment.scenario.is_file():
         found.append(problem("scenario", spec.scenario, "does not exist"))
     if spec.function:
-        return found  # it names its metrics and variants itself
+        return found  # a joint scan takes metrics and variants from other experiments
     for index, claim in enumerate(spec.claims):
         for number, part in enumerate(claim.parts):
             path = f"claims.{index}.parts.{number}"
@@ -370,7 +373,7 @@ def _contradictions(experiment: Experiment) -> list[Problem]:
 
 
 def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
-    """Numbers that a text names and that no result has."""
+    """Placeholders in a text that name no result."""
     found = []
     for name in why.names(text):
         metric, _, rest = name.partition("|")

@@ -1,12 +1,13 @@
-"""Numbers in the texts that say why a claim differs: they stand there by name and are filled in from results.
+"""Fills results into the texts that explain why a claim differs; the texts name the numbers.
 
 | in the text | what |
 |---|---|
 | `{B-M17.1}` | the number of the first part of B-M17 |
-| `{B-M17.1 %}` | the same as a percentage |
+| `{B-M17.1 %}` | that number as a percentage |
 | `{medium_p99|dctcp|bin=1-4 MB}` | a metric of the experiment: of a variant, at these keys |
 
-Medians over seeds, three digits. Numbers of claims of experiments that were not run now are the known ones.
+Numbers are medians over seeds with three digits. For claims that the current call did not run, the texts show recorded
+numbers.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 NAMED = re.compile(r"\{([^{}]+)\}")
 PART = re.compile(r"([A-Z]-[A-Z]?\d+(?:-[\w-]+)?)\.(\d+)")
 UNKNOWN = "?"
-"""What stands where there is no number."""
+"""Text that replaces a missing number."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What texts may name."""
+    """The numbers that explanatory texts may name."""
 
     judgements: Mapping[str, Judgement]
     known: Verdicts
@@ -42,7 +43,7 @@ class Numbers:
     points: Sequence[Point]
 
     def fill(self, text: str) -> str:
-        """The text with its numbers."""
+        """Replaces the placeholders in a text by numbers."""
         return NAMED.sub(self._number, text)
 
     def _number(self, found: re.Match[str]) -> str:
@@ -73,5 +74,5 @@ class Numbers:
 
 
 def names(text: str) -> list[str]:
-    """What a text names, without the form."""
+    """The name in a placeholder, without its format."""
     return [found.removesuffix(" %") for found in NAMED.findall(text)]

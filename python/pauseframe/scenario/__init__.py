@@ -1,8 +1,8 @@
 """A scenario as Python objects: the keys of a scenario file under the same names.
 
-Every class is a frozen dataclass and stands for one table of the file (`tables`, made from the declarations of keys);
-`pauseframe options` prints what each key means. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB").
-What is left at None gets its default from the core, which alone validates.
+Every class is a frozen dataclass for one table of the file (`tables`, generated from the declarations of keys);
+`pauseframe options` explains each key. Quantities are texts with their unit ("10 Gbps", "240 us", "225 KB"). The core
+fills in the defaults of keys that are None, and validates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario(ScenarioKeys):
-    """A scenario, to be given to `pauseframe.run`.
+    """A scenario for `pauseframe.run`.
 
     >>> import pauseframe as pf
     >>> scenario = pf.Scenario(
@@ -38,22 +38,22 @@ class Scenario(ScenarioKeys):
     """
 
     base_dir: str = field(default=".", compare=False, repr=False, metadata={"plain": False})
-    """Where files named in the scenario are looked for."""
+    """Folder to which relative file names in the scenario refer."""
 
     def to_toml(self) -> str:
-        """The scenario as a file; keys that are None do not appear."""
+        """The scenario as the text of a scenario file; keys that are None do not appear."""
         import tomli_w
 
         return f"#:schema {SCHEMA_URL}\n\n{tomli_w.dumps(to_plain(self))}"
 
     @classmethod
     def from_toml(cls, text: str, *, base_dir: str = ".") -> Scenario:
-        """Reads the text of a scenario file. Raises ScenarioError with every mistake in it."""
+        """Reads the text of a scenario file. Raises ScenarioError with every mistake in the text."""
         return cls._read(text, base_dir, "scenario")
 
     @classmethod
     def from_file(cls, path: str | Path) -> Scenario:
-        """Reads a scenario file. Raises ScenarioError with every mistake in it, OSError if it cannot be read."""
+        """Reads a scenario file. Raises ScenarioError with every mistake, OSError if the file is unreadable."""
         return cls._read(*read_scenario_file(path))
 
     @classmethod
@@ -65,17 +65,17 @@ class Scenario(ScenarioKeys):
         return replace(part_from_plain(cls, tomllib.loads(text)), base_dir=base_dir)
 
     def resolve(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> _core.Resolved:
-        """Fills in every default. Raises ScenarioError with every mistake."""
+        """Fills in every default. Raises ScenarioError with every mistake in the scenario."""
         return resolve_text(self.to_toml(), base_dir=self.base_dir, overrides=overrides(set), seed=seed)
 
     def show(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> Table:
-        """Every key with its value and where that comes from, as a table that a terminal and Jupyter display."""
+        """A table of every key with its value and origin, for terminals and Jupyter."""
         from pauseframe._text import explain_table
 
         return explain_table(self.resolve(seed=seed, set=set))
 
     def _repr_html_(self) -> str:
-        """Its file beside a picture of its topology, for a notebook; only the file while there are mistakes in it."""
+        """The scenario's text with a picture of its topology, for a notebook; without a picture if it has mistakes."""
         from html import escape
 
         from pauseframe.draw import picture

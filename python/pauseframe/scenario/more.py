@@ -1,4 +1,4 @@
-"""What classes of scenarios have beside their keys: the bases of those in `tables`, which are generated."""
+"""Base classes of the generated classes in `tables`."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ if TYPE_CHECKING:
 
 @cache
 def _constants() -> frozenset[str]:
-    """The constants of all congestion controls, which exist under a choice of one."""
+    """The keys that are constants of congestion controls."""
     rows = [row for row in _core.options() if row["when"].startswith("transport.congestion_control = ")]
     return frozenset(row["path"].removeprefix("transport.") for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Part):
-    """`constants` are those of congestion controls, in the file keys of the table like the others.
+    """A table with `constants`, additional keys that are written into the same table of the file.
 
-    `constants={"cubic_hystart": False}`. Which there are, the core says (`pauseframe options transport`).
+    Example: `constants={"cubic_hystart": False}`. `pauseframe options transport` lists all constants.
     """
 
     constants: Mapping[str, float | bool | str] | None = field(default=None, metadata={"keys": _constants})
 
 
 class FromNetworkx(Part):
-    """A topology that can be made of a NetworkX graph."""
+    """A topology made from a NetworkX graph."""
 
     @classmethod
     def from_networkx(cls, graph: Any, *, link: Link | None = None) -> Self:
-        """A NetworkX graph: nodes with `kind` ("host" or "switch"); edges without `rate` and `delay` are like `link`.
+        """Makes a topology from a NetworkX graph.
 
-        docs/models/routing.md lists the attributes that are understood; others are ignored.
+        Nodes have `kind` ("host" or "switch"); edges without `rate` and `delay` use `link`.
+
+        docs/models/routing.md lists the supported attributes; others are ignored.
         """
         edges = [{"source": a, "target": b} | data for a, b, data in graph.edges(data=True)]
         nodes = [{"id": node} | data for node, data in graph.nodes(data=True)]

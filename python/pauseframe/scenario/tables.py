@@ -18,7 +18,7 @@ class WorkloadKeys(Part):
     """Keys that every workload has."""
 
     name: str | None = None
-    """Its name in the tables (default: the kind, numbered if it occurs again)"""
+    """Name of the workload in the tables (default: the kind, numbered if it occurs again)"""
     transport: str | None = None
     """Name of its transport: one of [transports.NAME], or "default" for [transport]; default "default"."""
 
@@ -29,61 +29,60 @@ class Application(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "application")
     trace: str | None = None
-    """Trace file, or folder with a file for each rank, relative to the scenario; zstd and gzip are read (default:
-    none: see packed, program, pattern)
+    """Trace file, or folder with a file per rank, relative to the scenario, optionally compressed with zstd or gzip
+    (default: none: see packed, program, pattern)
     """
     packed: str | None = None
-    """The trace, packed into text: how the resolved scenario keeps it (default: none: see trace)"""
+    """The trace packed into text, as in resolved scenarios (default: none: see trace)"""
     program: str | None = None
-    """The trace itself, in the form pmpi (default: none: see trace)"""
+    """The text of a trace in the format pmpi (default: none: see trace)"""
     format: str | None = None
     """pmpi, simgrid, goal or chakra (default: recognised)"""
     flops: float | None = None
-    """Floating-point operations a second of a rank, for traces that count these (1.0 to 1e18); default 1000000000.0."""
+    """Floating-point operations per second and rank, for traces that count these (1.0 to 1e18); default 1000000000.0.
+    """
     digest: str | None = None
-    """SHA-256 of the trace; if given, another trace is refused (default: computed)"""
+    """SHA-256 of the trace; another trace is an error (default: computed)"""
     pattern: Literal["all_reduce", "all_to_all", "pipeline", "k_means", "stencil"] | None = None
-    """A pattern instead of a trace (default: none: see trace)"""
+    """Communication pattern instead of a trace (default: none: see trace)"""
     ranks: int | None = None
-    """How many ranks (1 to 65536)"""
+    """Number of ranks (1 to 65536)"""
     size: str | None = None
-    """Of the vector, of the block for one rank, or of a message (0 B to 1000 TB)"""
+    """Size of the vector, of the block for one rank, or of a message (0 B to 1000 TB)"""
     compute: str | None = None
     """Compute time of each rank in each iteration (0 s to 2400 h); default "0 s"."""
     iterations: int | None = None
-    """How often; batches of a pipeline (1 to 1000000); default 1."""
+    """Number of iterations, or of batches of a pipeline (1 to 1000000); default 1."""
     algorithm: str | None = None
     """Algorithm of an all_reduce or all_to_all, as in "ring"; binomial is a tree (default: by size)"""
     grid: Sequence[int] | None = None
     """Extents of a stencil (default: a row)"""
     compute_scale: float | None = None
-    """Compute times are multiplied by this (0.0 to 1000000.0); default 1.0."""
+    """Factor for all compute times (0.0 to 1000000.0); default 1.0."""
     eager_limit: str | None = None
-    """Messages of at most this size are sent without asking whether their receive is posted (0 B to 1000 TB); default
-    "65.536 KB".
-    """
+    """Largest message that is sent without waiting for a posted receive (0 B to 1000 TB); default "65.536 KB"."""
     envelope: str | None = None
-    """Bytes that go before each message; a message that asks or answers has only these (0 B to 65.536 KB); default "32
+    """Header bytes of each message; announcements and requests consist of them only (0 B to 65.536 KB); default "32
     B".
     """
     algorithms: Sequence[str] | None = None
-    """Collective algorithms that do not go by size, as in ["allreduce = ring"]; default []."""
+    """Collective algorithms that replace the choice by size, as in ["allreduce = ring"]; default []."""
     ranks_per_host: int | None = None
     """Ranks that share a host (1 to 4096); default 1."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
-    """Which rank runs where: hosts in order, a rack after the other in turn, by lot, or as hosts says (default:
-    "packed"; "hosts" with hosts)
+    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts (default: "packed"; "hosts" with
+    hosts)
     """
     hosts_file: str | None = None
-    """File with the name of a host in each line (default: none: see hosts)"""
+    """File with one host name per line (default: none: see hosts)"""
     hosts: Sequence[str] | None = None
     """Host of each rank (default: none)"""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     alone: bool | None = None
-    """Run it alone as well, and tell how much longer it takes beside the others; default false."""
+    """Also run the application without the other workloads, and report the slowdown through them; default false."""
     timeline: bool | None = None
-    """Keep a time line of each rank: the table timeline, drawn by the report; default false."""
+    """Record the activities of each rank in the table timeline, which the report draws; default false."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Concurrency(Part):
 
     _tag: ClassVar = ("kind", "concurrency")
     per_host: int
-    """Flows that every host keeps going; the next starts when one ends (1 to 100000)"""
+    """Concurrent flows per host; the next starts when one ends (1 to 100000)"""
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class Load(Part):
 
     _tag: ClassVar = ("kind", "load")
     load: float
-    """Offered load: share of its link rate that a host sends on average (above 0 to 1)"""
+    """Offered load of a host relative to its link rate (above 0 to 1)"""
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ class Rate(Part):
 
     _tag: ClassVar = ("kind", "rate")
     per_host: float
-    """Flows a second and host (above 0 to 1e9)"""
+    """Flows per second and host (above 0 to 1e9)"""
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ class Background(WorkloadKeys):
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """No new flow starts after this time (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -192,13 +191,13 @@ class Corruption(Part):
     """Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`."""
 
     ports: Sequence[str]
-    """Globs over port names ("leaf0:*"): what these send is damaged."""
+    """Globs over port names ("leaf0:*") whose frames are damaged."""
     ber: float | None = None
     """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     stop: str | None = None
-    """When they are good again (1 ps to 24 h) (default: never)"""
+    """Time of the repair (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -208,15 +207,15 @@ class CustomLink(Part):
     ends: Sequence[str]
     """The two nodes of the link."""
     rate: str | None = None
-    """Rate, each way (1 Kbps to 4 Tbps) (default: topology.link.rate at hosts, else topology.fabric_link.rate)"""
+    """Rate, per direction (1 Kbps to 4 Tbps) (default: topology.link.rate at hosts, else topology.fabric_link.rate)"""
     delay: str | None = None
     """Propagation delay, one way (0 s to 10 s) (default: topology.link.delay at hosts, else
     topology.fabric_link.delay)
     """
     rate_back: str | None = None
-    """Rate from the second end to the first, where it is another (1 Kbps to 4 Tbps) (default: as rate)"""
+    """Rate from the second end to the first, if different (1 Kbps to 4 Tbps) (default: as rate)"""
     delay_back: str | None = None
-    """Propagation delay from the second end to the first, where it is another (0 s to 10 s) (default: as delay)"""
+    """Propagation delay from the second end to the first, if different (0 s to 10 s) (default: as delay)"""
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,7 @@ class Link(Part):
     """Rate and one-way delay of a link, both directions."""
 
     rate: str | None = None
-    """Rate of the links at hosts, each way (1 Kbps to 4 Tbps); default "10 Gbps"."""
+    """Rate of the links at hosts, per direction (1 Kbps to 4 Tbps); default "10 Gbps"."""
     delay: str | None = None
     """Propagation delay, one way (0 s to 10 s); default "1 us"."""
 
@@ -254,14 +253,14 @@ class Custom(TopologyKeys):
 
 @dataclass(frozen=True)
 class Demand(Part):
-    """What one host sends another on average."""
+    """The mean rate between two hosts."""
 
     src: str
     """Sending host."""
     dst: str
     """Receiving host."""
     rate: str
-    """On average (1 bps to 18446744.073709551615 Tbps)"""
+    """Mean rate (1 bps to 18446744.073709551615 Tbps)"""
 
 
 @dataclass(frozen=True)
@@ -297,9 +296,9 @@ class EtsGroup(Part):
     """A bandwidth group: priorities and their share in percent."""
 
     priorities: Sequence[int]
-    """The priorities that share this part (each 0 to 7) (IEEE 802.1Qaz)"""
+    """The priorities of the group (each 0 to 7) (IEEE 802.1Qaz)"""
     share: int
-    """Percent of what the strict priorities leave; all groups have 100 together (1 to 100) (IEEE 802.1Qaz)"""
+    """Percentage of what the strict priorities leave; all groups add up to 100 (1 to 100) (IEEE 802.1Qaz)"""
 
 
 @dataclass(frozen=True)
@@ -308,7 +307,7 @@ class Ets(Part):
 
     _tag: ClassVar = ("kind", "ets")
     groups: Sequence[EtsGroup]
-    """Bandwidth groups; the priorities of none of them are strict, above all groups (IEEE 802.1Qaz)"""
+    """Bandwidth groups; priorities in no group are strict and precede all groups (IEEE 802.1Qaz)"""
 
 
 @dataclass(frozen=True)
@@ -325,7 +324,7 @@ class Failure(Part):
     """The links between two nodes, the link at a `port`, or a whole `node`, from `down` to `up`."""
 
     down: str
-    """When it goes down (0 s to 24 h)"""
+    """Time of the failure (0 s to 24 h)"""
     link: Sequence[str] | None = None
     """The two nodes of the links that fail (default: one of link, port and node is required)"""
     port: str | None = None
@@ -333,7 +332,7 @@ class Failure(Part):
     node: str | None = None
     """The node that fails, with all its links (default: one of link, port and node is required)"""
     up: str | None = None
-    """When it is back (1 ps to 24 h) (default: never)"""
+    """Time of the repair (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -342,7 +341,7 @@ class FatTree(TopologyKeys):
 
     _tag: ClassVar = ("kind", "fat_tree")
     k: int
-    """Ports a switch, even; there are k^3/4 hosts."""
+    """Ports per switch, even; the fabric has k^3/4 hosts."""
 
 
 @dataclass(frozen=True)
@@ -357,7 +356,7 @@ class File(FromNetworkx, TopologyKeys):
     text: str | None = None
     """Its text, instead of reading the file (default: that of the file)"""
     digest: str | None = None
-    """SHA-256 of the text; if given, another text is refused (default: computed)"""
+    """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["graphml", "node-link", "hpcc", "htsim", "containerlab", "ibnetdiscover"] | None = None
     """Format of the file (default: by the extension of path)"""
 
@@ -375,11 +374,11 @@ class Flow(Part):
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     id: str | None = None
-    """What other flows name it by (default: none)"""
+    """Name by which after refers to the flow (default: none)"""
     after: Sequence[str] | None = None
-    """Ids of flows that must have finished before it starts; default []."""
+    """Ids of flows that must finish first; default []."""
     compute: str | None = None
-    """From the end of those, or from start, to its first byte (0 s to 2400 h); default "0 s"."""
+    """Time from the end of those flows, or from start, to the first byte (0 s to 2400 h); default "0 s"."""
 
 
 @dataclass(frozen=True)
@@ -390,53 +389,51 @@ class Flows(WorkloadKeys):
     flows: Sequence[Flow] | None = None
     """The flows themselves (default: none: see file)"""
     file: str | None = None
-    """CSV or Parquet file with the columns src, dst, size_bytes, start_us, and id, after, compute_us if wanted; or a
+    """CSV or Parquet file with the columns src, dst, size_bytes, start_us and optionally id, after, compute_us; or a
     flow file of the HPCC simulator (.txt) (default: none: see flows)
     """
 
 
 @dataclass(frozen=True)
 class HeadroomPool(Part):
-    """One pool of headroom a switch: (port, priority) take from it what arrives after XOFF, each at most its own
+    """A headroom pool per switch: each (port, priority) takes room for packets after XOFF from it, up to its own
     headroom.
     """
 
     size: str | None = None
-    """Bytes of the pool of each switch (1 B to 4 GB) (default: all headrooms over over_subscription) (SONiC: shared
-    headroom pool)
+    """Bytes of the pool of each switch (1 B to 4 GB) (default: total headroom divided by over_subscription) (SONiC:
+    shared headroom pool)
     """
     over_subscription: float | None = None
-    """How many times the headroom of all is more than the pool (1.0 to 1000000.0); default 2.0 (SONiC:
-    over_subscribe_ratio)
-    """
+    """Total headroom over the size of the pool (1.0 to 1000000.0); default 2.0 (SONiC: over_subscribe_ratio)"""
 
 
 @dataclass(frozen=True)
 class SlowReceiver(Part):
-    """A host that takes frames out of its receive buffer at a rate of its own."""
+    """A host that reads its receive buffer at a limited rate."""
 
     host: str
     """Name of the host."""
     rate: str
-    """Rate at which it takes frames out of the buffer (1 Kbps to 10 Tbps)"""
+    """Rate at which the host reads the buffer (1 Kbps to 10 Tbps)"""
     buffer: str | None = None
-    """The buffer: lossless classes pause the link before it is full, lossy ones are dropped (576 B to 4 GB); default
-    "512 KB" (cee Table I: as much as a NIC holds on its way out)
+    """Size of the receive buffer: lossless classes pause the link before it is full, lossy classes drop (576 B to 4
+    GB); default "512 KB" (cee Table I: as much as a NIC holds on its way out)
     """
     stop: str | None = None
-    """When it begins to take them as fast as its link brings them (1 ps to 24 h) (default: never)"""
+    """When the host starts to read as fast as its link delivers (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
 class WireJitter(Part):
-    """A host whose link is unsteady."""
+    """A host with jitter on its link."""
 
     host: str
     """Name of the host."""
     to_switch: str | None = None
-    """Up to this much later what it sends reaches its switch, at random, in order (0 s to 1 s); default "0 s"."""
+    """Maximum random delay from the host to its switch, in order (0 s to 1 s); default "0 s"."""
     to_host: str | None = None
-    """Up to this much later what its switch sends reaches it (0 s to 1 s); default "0 s"."""
+    """Maximum random delay from its switch to the host (0 s to 1 s); default "0 s"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,37 +467,37 @@ class Host(Part):
     tx_delay: str | None = None
     """Time that a segment spends in the stack before the NIC has it (0 s to 1 s); default "0 s"."""
     tx_jitter: str | None = None
-    """Up to this much more, at random for each segment, in order: keeps flows from locking in phase. "auto": 1 us for
-    segments of lossless classes that find others in the stack or the NIC, while at least two flows are under way;
-    default "auto".
+    """Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
+    segments of lossless classes behind others in the stack or NIC, while at least two flows are active; default
+    "auto".
     """
     wire_jitter: str | None = None
-    """Up to this much later what a host has sent reaches its switch, at random, in order. "auto": 8 frame times of the
-    mtu on the host's link, 3 to 7 where 8 take more than 10 us, for frames of TCP and RoCE that leave right behind
-    another, in lossy classes, while at least two flows are under way; default "auto".
+    """Maximum random delay between host and switch, in order. "auto": 8 frame times of the mtu on the host's link (3
+    to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at least
+    two flows are active; default "auto".
     """
     wire_burst: str | None = None
-    """Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from coming to
-    leaving, and more only where it waits; 0: links store and forward (0 B to 1 MB); default "0 B" (Linux: TBF)
+    """Size of the token bucket that models a host's link, in both directions; 0: store and forward (0 B to 1 MB);
+    default "0 B" (Linux: TBF)
     """
     wire_jitters: Sequence[WireJitter] | None = None
-    """Hosts whose links are unsteady in another way than wire_jitter says; default []."""
+    """Hosts with other jitter than wire_jitter; default []."""
     ticks_apart: bool | None = None
-    """Clocks of hosts tick (transport.rto_granularity) each at moments of their own, not all at once; default false."""
+    """Whether the clocks of hosts (transport.rto_granularity) tick at different times; default false."""
     rx_delay: str | None = None
     """Time from the last bit at the NIC to TCP (0 s to 1 s); default "0 s"."""
     reaction: str | None = None
-    """Time from a completion (a flow, a message) to what the application starts in answer. Runs whose flows or
-    messages depend on completions use several threads only if this is at least the lookahead of the network
+    """Time from a completion (of a flow or message) until the application starts the next operation. Runs with
+    dependent flows or messages use several threads only if this is at least the lookahead of the network
     (docs/models/applications.md) (0 s to 1 s); default "0 s".
     """
     nic_buffer: str | None = None
-    """Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped (1 B to 4 GB); default "512 KB"
-    (cee Table I: 512 KB a NIC)
+    """Bytes that the stack and the NIC can hold; sockets wait for room instead of dropping (1 B to 4 GB); default "512
+    KB" (cee Table I: 512 KB a NIC)
     """
     nic_queue: Literal["per_destination", "fifo"] | None = None
-    """Queues of the NIC: a single one, or one for each destination, served in turn (default: "fifo"; "per_destination"
-    with qcn)
+    """Queues of the NIC: a single one, or one per destination with round-robin service (default: "fifo";
+    "per_destination" with qcn)
     """
     tso: bool | None = None
     """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false (Linux:
@@ -509,23 +506,23 @@ class Host(Part):
     tso_size: str | None = None
     """Data of the largest super-packet (1 KB to 65.536 KB); default "64 KB" (Linux: gso_max_size less headers)"""
     gro: bool | None = None
-    """Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP;
-    default false (Linux: tcp_gro_receive)
+    """Receive offload: in-order frames of a connection in one poll of the NIC become one segment; default false
+    (Linux: tcp_gro_receive)
     """
     gro_timeout: str | None = None
-    """How long a poll gathers frames from the first on, as the NIC's interrupt moderation does (1 ns to 10 ms);
-    default "10 us" (Linux: gro_flush_timeout)
+    """How long a poll collects frames after the first, like interrupt moderation (1 ns to 10 ms); default "10 us"
+    (Linux: gro_flush_timeout)
     """
     wire_overhead: Literal["ethernet", "none"] | None = None
-    """Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it; default
-    "ethernet".
+    """Whether frames have header, FCS, preamble and gap (ethernet), or none of them, as in the papers' simulators;
+    default "ethernet".
     """
     slow_receivers: Sequence[SlowReceiver] | None = None
-    """Hosts that take frames out of a receive buffer of their own at a rate of their own; default []."""
+    """Hosts that read their receive buffer at a limited rate; default []."""
     refusing: Sequence[str] | None = None
-    """Hosts where nobody listens: they answer a SYN with RST; default [] (RFC 9293 §3.10.7.1)"""
+    """Hosts without a listener: they answer a SYN with RST; default [] (RFC 9293 §3.10.7.1)"""
     silent: Sequence[str] | None = None
-    """Hosts that answer nothing, as if down; default []."""
+    """Hosts that never answer, as if down; default []."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -534,25 +531,25 @@ class Hotspot(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
-    """How many senders: the first hosts that are not the receiver (default: all other hosts)"""
+    """Number of senders: the first hosts other than the receiver (default: all other hosts)"""
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     load: float | None = None
-    """Offered by all senders together before and after the burst, as a share of the receiver's link (above 0 to 1);
-    default 0.5.
+    """Load of all senders together before and after the burst, relative to the receiver's link (above 0 to 1); default
+    0.5.
     """
     message: str | None = None
-    """What an application writes at a time, before and after the burst (1 B to 1000 TB); default "15 KB"."""
+    """Bytes that an application writes at a time, before and after the burst (1 B to 1000 TB); default "15 KB"."""
     overload: float | None = None
-    """Offered by all together in the burst, in link rates of the receiver (above 0 to 1e6); default 4.0."""
+    """Load of all senders together during the burst, in link rates of the receiver (above 0 to 1e6); default 4.0."""
     burst_start: str | None = None
-    """When the burst begins (0 s to 2400 h); default "100 ms"."""
+    """Start of the burst (0 s to 2400 h); default "100 ms"."""
     burst: str | None = None
-    """How long it lasts (1 ps to 2400 h); default "10 ms"."""
+    """Duration of the burst (1 ps to 2400 h); default "10 ms"."""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """No new flow starts after this time (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -563,8 +560,8 @@ class IdealOutputQueued(Part):
 
     _tag: ClassVar = ("policy", "ideal_output_queued")
     size: str | None = None
-    """Bytes of each ingress (port, priority); an egress queue may hold what all of them hold (1 B to 4 GB); default
-    "100 KB" (cee §III-B4, Table I: 100 KB a port)
+    """Bytes per ingress (port, priority); an egress queue may hold the sum of all (1 B to 4 GB); default "100 KB" (cee
+    §III-B4, Table I: 100 KB a port)
     """
 
 
@@ -574,18 +571,19 @@ class Incast(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "incast")
     rate: float | None = None
-    """Jobs a second and host, Poisson (above 0 to 1e9); default 200.0."""
+    """Jobs per second and host (Poisson arrivals) (above 0 to 1e9); default 200.0."""
     fan_in: int | None = None
-    """Servers a job, drawn at random from the other hosts; default 10."""
+    """Servers per job, drawn from the other hosts; default 10."""
     response: Sequence[str] | None = None
-    """Response sizes; each job draws one for all its servers (each 1 B to 1000 TB); default ["2 KB", "4 KB", "8 KB"].
+    """Response sizes; each job draws one size for all its servers (each 1 B to 1000 TB); default ["2 KB", "4 KB", "8
+    KB"].
     """
     request: str | None = None
-    """Size of the request; 0 B: the responses start by themselves when the job does (0 B to 1000 TB); default "0 B"."""
+    """Size of the request; 0 B: responses start with the job (0 B to 1000 TB); default "0 B"."""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """No new flow starts after this time (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -600,7 +598,7 @@ class Jellyfish(TopologyKeys):
     hosts_per_switch: int
     """Hosts at each switch."""
     seed: int | None = None
-    """Draws the links; default 1."""
+    """Seed of the random links; default 1."""
 
 
 @dataclass(frozen=True)
@@ -649,7 +647,7 @@ class LongFlow(Part):
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """When it stops sending (1 ps to 2400 h) (default: none: the end of the run)"""
+    """When the flow stops sending (1 ps to 2400 h) (default: none: the end of the run)"""
 
 
 @dataclass(frozen=True)
@@ -658,7 +656,7 @@ class LongFlows(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "long_flows")
     flows: Sequence[LongFlow]
-    """Flows without an end of their own."""
+    """Flows of unlimited size."""
 
 
 @dataclass(frozen=True)
@@ -669,13 +667,13 @@ class NToOne(WorkloadKeys):
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     senders: int | None = None
-    """How many senders: the first hosts that are not the receiver (default: all other hosts)"""
+    """Number of senders: the first hosts other than the receiver (default: all other hosts)"""
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     spread: str | None = None
-    """Each flow starts at a random moment of this time after start; 0 s: all at once (0 s to 2400 h); default "0 s"."""
+    """Flows start at random within this time after start; 0 s: all at once (0 s to 2400 h); default "0 s"."""
 
 
 @dataclass(frozen=True)
@@ -687,16 +685,16 @@ class NoMarker(Part):
 
 @dataclass(frozen=True)
 class Packets(Part):
-    """A pcapng file of what passes these ports, each packet once unless `every_hop`."""
+    """A pcapng file of the packets at these ports, each packet once unless `every_hop`."""
 
     ports: Sequence[str] | None = None
     """Globs over port names; both directions of their links are captured; default ["*"]."""
     every_hop: bool | None = None
-    """Write a packet at every such port that it crosses, not at the first only: a reader takes its copies for
-    retransmissions, unless it filters by interface; default false.
+    """Capture a packet at every matching port that it crosses, not only at the first. Filter by interface, or
+    Wireshark takes the copies for retransmissions; default false.
     """
     limit: int | None = None
-    """Stop capturing after so many packets (1 to 4294967295); default 1000000."""
+    """Maximum number of captured packets (1 to 4294967295); default 1000000."""
 
 
 @dataclass(frozen=True)
@@ -704,27 +702,27 @@ class PauseStorm(Part):
     """Pause frames that hosts or ports send although nothing asks for them, as a broken NIC does."""
 
     senders: Sequence[str]
-    """Globs over names of nodes ("host1") or ports ("leaf0:3"): all their ports, or these, send."""
+    """Globs over nodes ("host1": all ports) or ports ("leaf0:3") that send."""
     priorities: Sequence[int] | None = None
-    """The priorities, a frame each (each 0 to 7) (default: the lossless ones (switch.pfc.priorities))"""
+    """Priorities, each with its own frames (each 0 to 7) (default: the lossless ones (switch.pfc.priorities))"""
     frames_per_second: float | None = None
-    """Pause frames a second of each priority (above 0 to 1e9) (default: as many as keep the pause up: one each half of
-    its pause time)
+    """Pause frames per second and priority (above 0 to 1e9) (default: one per half of the pause time, which keeps the
+    pause up)
     """
     quanta: int | None = None
     """Pause time of a frame in quanta of 512 bit times; 0 resumes (XON) (0 to 65535); default 65535 (IEEE 802.1Qbb)"""
     start: str | None = None
-    """The first frame (0 s to 24 h); default "0 s"."""
+    """Time of the first frame (0 s to 24 h); default "0 s"."""
     stop: str | None = None
-    """No frame from here on (1 ps to 24 h) (default: the end of the run (stop.time))"""
+    """No frame is sent from this time on (1 ps to 24 h) (default: the end of the run (stop.time))"""
 
 
 @dataclass(frozen=True)
 class PauseTree(Part):
-    """Every pause with what caused it, up to `limit` of them."""
+    """Pauses with their causes, up to `limit` of them."""
 
     limit: int | None = None
-    """Stop recording after so many pauses (1 to 4294967294); default 1000000."""
+    """Maximum number of recorded pauses (1 to 4294967294); default 1000000."""
 
 
 @dataclass(frozen=True)
@@ -733,7 +731,7 @@ class PerPort(Part):
 
     _tag: ClassVar = ("policy", "per_port")
     size: str | None = None
-    """Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic (1 B to 4 GB);
+    """Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic (1 B to 4 GB);
     default "225 KB" (bolt §IV-A2: 225 KB a port)
     """
 
@@ -751,14 +749,14 @@ class Permutation(WorkloadKeys):
 
 @dataclass(frozen=True)
 class PfcPorts(Part):
-    """Ports with pause frames in one direction: a later row for a port goes before an earlier one."""
+    """Ports with pause frames in one direction; later rows take precedence."""
 
     ports: Sequence[str]
     """Globs over port names ("leaf0:*", "host3:0")"""
     sends: bool | None = None
-    """They send pause frames; default true."""
+    """Whether they send pause frames; default true."""
     obeys: Literal["lossless", "all", "none"] | None = None
-    """In which priorities pause frames stop them; default "lossless"."""
+    """Priorities in which pause frames stop them; default "lossless"."""
 
 
 @dataclass(frozen=True)
@@ -766,17 +764,15 @@ class Watchdog(Part):
     """A PFC watchdog, as SONiC's pfcwd: a queue that is paused for too long is taken out of flow control."""
 
     detection: str | None = None
-    """Paused for this long without a break, with packets waiting: a storm (1 us to 60 s); default "200 ms" (SONiC:
-    pfcwd)
+    """A queue paused for this long without a break, with packets waiting, is in a storm (1 us to 60 s); default "200
+    ms" (SONiC: pfcwd)
     """
     action: Literal["drop", "forward", "alert"] | None = None
-    """In a storm what the queue holds and gets is dropped, is sent in spite of pauses, or waits; default "drop"
-    (SONiC: pfcwd)
-    """
+    """What the queue does in a storm: drop its packets, send despite pauses, or wait; default "drop" (SONiC: pfcwd)"""
     restoration: str | None = None
-    """Without a pause frame for this long the storm is over (1 us to 60 s); default "200 ms" (SONiC: pfcwd)"""
+    """The storm ends after this long without a pause frame (1 us to 60 s); default "200 ms" (SONiC: pfcwd)"""
     poll: str | None = None
-    """It looks at multiples of this alone; 0: at any time (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
+    """Interval at which the watchdog looks; 0: continuously (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -786,41 +782,41 @@ class Pfc(Part):
     """
 
     priorities: Sequence[int] | None = None
-    """The lossless priorities; the first is that of lane 0 of the routes, and so on (each 0 to 7) (default: [3]; one
-    for each lane of the routes) (IEEE 802.1Qbb)
+    """The lossless priorities; the i-th is that of lane i of the routes (each 0 to 7) (default: [3]; one for each lane
+    of the routes) (IEEE 802.1Qbb)
     """
     whole_link: bool | None = None
-    """Pause whole links (PAUSE) instead of priorities: one ingress account a port, every priority lossless; then
-    priorities only says which one lossless transports have; default false (IEEE 802.3 Annex 31B)
+    """Pause whole links (PAUSE) instead of priorities: one ingress account per port, every priority lossless;
+    priorities then only sets the priority of lossless transports; default false (IEEE 802.3 Annex 31B)
     """
     xoff: str | None = None
-    """Pause above this many ingress bytes (0 B to 4 GB) (default: automatic: what the buffer leaves after the
-    headroom, or the dynamic threshold) (IEEE 802.1Qbb)
+    """Pause above this many ingress bytes (0 B to 4 GB) (default: automatic: the buffer less the headroom, or the
+    dynamic threshold) (IEEE 802.1Qbb)
     """
     xon: str | None = None
     """Resume at or below this many ingress bytes (0 B to 4 GB) (default: automatic: two frames of the MTU below xoff)
     (IEEE 802.1Qbb)
     """
     headroom: str | None = None
-    """Bytes of each ingress (port, priority) for what arrives after XOFF (0 B to 4 GB) (default: automatic: computed
-    for each link (802.1Qbb Annex O)) (IEEE 802.1Qbb Annex O)
+    """Bytes per ingress (port, priority) for packets that arrive after XOFF (0 B to 4 GB) (default: automatic:
+    computed for each link (802.1Qbb Annex O)) (IEEE 802.1Qbb Annex O)
     """
     headroom_pool: HeadroomPool | bool | None = None
-    """The headroom of all ingress (port, priority) of a switch comes from one pool, or false: each has its own;
-    default false (SONiC: shared headroom pool)
+    """One headroom pool for all ingress (port, priority) of a switch, or false: separate headroom for each; default
+    false (SONiC: shared headroom pool)
     """
     reaction: str | None = None
-    """From the last bit of a pause frame to the stop; default: bound at 10 Gb/s (0 s to 1 ms); default "3.072 us"
-    (IEEE 802.3 31B.3.7)
+    """Time from the last bit of a pause frame until the sender stops; default: the bound at 10 Gb/s (0 s to 1 ms);
+    default "3.072 us" (IEEE 802.3 31B.3.7)
     """
     quanta: int | None = None
-    """Pause time asked for, in quanta of 512 bit times (1 to 65535); default 65535 (IEEE 802.1Qbb)"""
+    """Pause time of a pause frame, in quanta of 512 bit times (1 to 65535); default 65535 (IEEE 802.1Qbb)"""
     watchdog: Watchdog | bool | None = None
-    """Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false; default
-    false (IEEE 802.1Qbb)
+    """Watchdog that exempts a switch queue from flow control when it is paused for too long (SONiC's pfcwd), or false;
+    default false (IEEE 802.1Qbb)
     """
     ports: Sequence[PfcPorts] | None = None
-    """Ports, of switches or hosts, that pause frames stop in other classes, or that send none (default: none) (SONiC:
+    """Ports of switches or hosts with other rules for sending or obeying pause frames (default: none) (SONiC:
     pfc_asym)
     """
 
@@ -847,23 +843,25 @@ class Plugins(Part):
     --allow-plugins for all of these (default: none)
     """
     sha256: Sequence[str] | None = None
-    """SHA-256 of each of files: another content is refused (default: not checked)"""
+    """SHA-256 of each of files; other content is an error (default: not checked)"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Qcn(Part):
-    """Quantized congestion notification (IEEE 802.1Qau): a preset's row with what the file changes in it."""
+    """Quantized congestion notification (IEEE 802.1Qau): a preset's values with the changes of the file."""
 
     preset: Literal["standard", "qcn20", "qcn66"] | None = None
-    """Where the defaults of this table come from: IEEE 802.1Q (standard), or cee Table I with Q_eq 20 KB (qcn20) or 66
-    KB (qcn66); default "standard" (IEEE 802.1Qau)
+    """Source of this table's defaults: IEEE 802.1Q (standard), or cee Table I with Q_eq 20 KB (qcn20) or 66 KB
+    (qcn66); default "standard" (IEEE 802.1Qau)
     """
     priorities: Sequence[int] | None = None
-    """Priorities whose egress queues are watched (each 0 to 7) (default: all but cnm_priority) (IEEE 802.1Qau)"""
+    """Priorities whose egress queues are congestion points (each 0 to 7) (default: all but cnm_priority) (IEEE
+    802.1Qau)
+    """
     cnm_priority: int | None = None
     """Priority of the CNMs (0 to 7); default 7 (IEEE 802.1Qau)"""
     q_eq: str | None = None
-    """The queue that a congestion point aims at (1 B to 1 GB); default "26 KB" (IEEE 802.1Qau)"""
+    """Set point of the queue at a congestion point (1 B to 1 GB); default "26 KB" (IEEE 802.1Qau)"""
     w: float | None = None
     """Weight of the queue's growth in the feedback (0.0 to 64.0); default 2.0 (IEEE 802.1Qau)"""
     sample: str | None = None
@@ -871,34 +869,34 @@ class Qcn(Part):
     jitter: float | None = None
     """Intervals and cycles are uniform within this share of their mean (0.0 to 0.9); default 0.15 (IEEE 802.1Qau)"""
     g_d: float | None = None
-    """Share of its rate that a limiter gives up for each step of the six-bit feedback (0.0 to 1.0); default 0.0078125
+    """Decrease of a limiter's rate per step of the six-bit feedback, as a fraction (0.0 to 1.0); default 0.0078125
     (IEEE 802.1Qau)
     """
     min_decrease: float | None = None
-    """Least factor of one cut (0.0 to 1.0); default 0.5 (IEEE 802.1Qau)"""
+    """Smallest factor of one rate decrease (0.0 to 1.0); default 0.5 (IEEE 802.1Qau)"""
     fast_recovery: int | None = None
     """Cycles of fast recovery (1 to 1000); default 5 (IEEE 802.1Qau)"""
     active_increase: str | None = None
-    """Growth of the target rate a cycle after fast recovery (1 Kbps to 10 Tbps); default "5 Mbps" (IEEE 802.1Qau)"""
+    """Growth of the target rate per cycle after fast recovery (1 Kbps to 10 Tbps); default "5 Mbps" (IEEE 802.1Qau)"""
     hyper_active_increase: str | None = None
-    """The same when byte counter and timer are both beyond it, for each cycle beyond (1 Kbps to 10 Tbps); default "50
-    Mbps" (IEEE 802.1Qau)
+    """Growth of the target rate when byte counter and timer are both past fast recovery, per cycle beyond (1 Kbps to
+    10 Tbps); default "50 Mbps" (IEEE 802.1Qau)
     """
     byte_counter: str | None = None
-    """Bytes of a cycle of the byte counter (1 B to 1 GB); default "150 KB" (IEEE 802.1Qau)"""
+    """Bytes per cycle of the byte counter (1 B to 1 GB); default "150 KB" (IEEE 802.1Qau)"""
     timer: str | None = None
-    """Cycle of the timer (1 ns to 10 s); default "15 ms" (IEEE 802.1Qau)"""
+    """Duration of a cycle of the timer (1 ns to 10 s); default "15 ms" (IEEE 802.1Qau)"""
     extra_fast_recovery: bool | None = None
-    """A target rate beyond ten times the current one falls to an eighth after the first cycle; default true (IEEE
+    """Divide a target rate above ten times the current rate by eight after the first cycle; default true (IEEE
     802.1Qau)
     """
     min_rate: str | None = None
-    """Least rate of a limiter (1 Kbps to 10 Tbps); default "5 Mbps" (IEEE 802.1Qau)"""
+    """Minimum rate of a limiter (1 Kbps to 10 Tbps); default "5 Mbps" (IEEE 802.1Qau)"""
 
 
 @dataclass(frozen=True)
 class Series(Part):
-    """Time lines: globs over port names and over names of workloads."""
+    """Time series: globs over port names and over names of workloads."""
 
     every: str | None = None
     """Interval of the samples (1 ns to 1 h); default "10 us"."""
@@ -910,31 +908,30 @@ class Series(Part):
 
 @dataclass(frozen=True)
 class States(Part):
-    """What `pauseframe view` plays back: queues and links once in `every`, pauses exactly; up to `limit` changes."""
+    """The log for `pauseframe view`: queues and links every `every`, pauses exactly; up to `limit` changes."""
 
     every: str | None = None
-    """Interval in which queues and links are looked at; pauses have their exact times (1 ns to 1 h); default "50 us".
-    """
+    """Sampling interval of queues and links; pauses are exact (1 ns to 1 h); default "50 us"."""
     limit: int | None = None
-    """Stop recording after so many changes (1 to 4294967294); default 2000000."""
+    """Maximum number of recorded changes (1 to 4294967294); default 2000000."""
 
 
 @dataclass(frozen=True)
 class Record(Part):
-    """What is written down."""
+    """The records."""
 
     flows: bool | None = None
-    """A row for each flow; default true."""
+    """Write one row per flow; default true."""
     ports: bool | None = None
-    """A row for each port and priority; default true."""
+    """Write one row per port and priority; default true."""
     series: Series | bool | None = None
-    """Time lines, or false; default false."""
+    """Time series of ports and flows, or false; default false."""
     packets: Packets | bool | None = None
-    """A pcapng file, or false; default false."""
+    """Packet capture (pcapng), or false; default false."""
     pause_tree: PauseTree | bool | None = None
-    """Who pauses whom and because of what, or false; default false."""
+    """Table of pauses with their causes, or false; default false."""
     states: States | bool | None = None
-    """What `pauseframe view` plays back, or false; default false."""
+    """Log for `pauseframe view`, or false; default false."""
     deadlock_after: str | None = None
     """Look for deadlocks when a class has been paused for this long (1 ns to 1 h); default "1 ms"."""
 
@@ -974,34 +971,34 @@ class Requests(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "requests")
     client: str
-    """Host that asks."""
+    """Host that sends the requests."""
     server: str | None = None
-    """Host that answers (default: none: see servers)"""
+    """Host that sends the responses (default: none: see servers)"""
     servers: Sequence[str] | None = None
-    """Hosts that answer, all asked at once: the next round begins when the last response is in; default []."""
+    """Hosts that respond to the same request; the next round starts after the last response; default []."""
     request: str | None = None
     """Size of a request (1 B to 1000 TB); default "100 B"."""
     response: str | None = None
     """Size of a response (1 B to 1000 TB); default "20 KB"."""
     count: int | None = None
-    """How many requests, one after the other (1 to 100000000); default 1000."""
+    """Number of consecutive requests (1 to 100000000); default 1000."""
     pause: str | None = None
-    """From the end of a response to the next request (0 s to 2400 h); default "0 s"."""
+    """Time from the end of a response to the next request (0 s to 2400 h); default "0 s"."""
     persistent: bool | None = None
-    """All on one connection, or each on its own; default true."""
+    """One connection for all requests, or one per request; default true."""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     connect_ahead: str | None = None
-    """How long before that kept connections are opened, so that the first request needs no handshake (0 s to 2400 h);
+    """How early persistent connections are opened, so that the first request needs no handshake (0 s to 2400 h);
     default "0 s".
     """
     spacing: str | None = None
-    """From the request to one of several servers to that to the next (0 s to 2400 h); default "0 s"."""
+    """Time between the requests to two servers of a round (0 s to 2400 h); default "0 s"."""
     reply_delay: str | None = None
-    """From a request to its response: see reply_law (0 s to 2400 h); default "0 s"."""
+    """Time from a request to its response, according to reply_law (0 s to 2400 h); default "0 s"."""
     reply_law: Literal["constant", "uniform", "exponential", "staggered"] | None = None
-    """What reply_delay is: constant, the largest of uniform ones, the mean of exponential ones, or the step from each
-    server to the next (staggered); default "constant".
+    """Meaning of reply_delay: constant, maximum of a uniform law, mean of an exponential law, or step from one server
+    to the next (staggered); default "constant".
     """
 
 
@@ -1024,41 +1021,41 @@ class Routing(Part):
         Literal["ecmp", "auto", "dfsssp", "edst", "lash", "order_pair", "plan", "shortest_path", "spray", "up_down"]
         | None
     ) = None
-    """Next hop among the shortest by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs by
-    forwarding tables, which an engine plans or a file holds (plan)
+    """Shortest paths, chosen by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs with
+    forwarding tables from an engine or a file (plan)
     """
     convergence: str | None = field(default=None, kw_only=True)
-    """From a failure or a repair to new routes in all switches (0 s to 1 h); default "10 ms"."""
+    """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
     lanes: int | None = field(default=None, kw_only=True)
-    """Budget of virtual lanes: the most lossless priorities that the plan may use (1 to 8); default 2."""
+    """Maximum number of virtual lanes (lossless priorities) of the plan (1 to 8); default 2."""
     vlans: int | None = field(default=None, kw_only=True)
-    """VLAN budget: sets of routes, each an 802.1Q VLAN (1 to 4094); default 16 (IEEE 802.1Q)"""
+    """Maximum number of VLANs (802.1Q), each a set of routes (1 to 4094); default 16 (IEEE 802.1Q)"""
     effort: Literal["fast", "normal", "best"] | None = field(default=None, kw_only=True)
-    """How long to look for good orders of the switches; default "normal"."""
+    """Search effort for good orders of the switches; default "normal"."""
     seed: int | None = field(default=None, kw_only=True)
-    """Draws the plan; it does not follow the seed of the scenario; default 1."""
+    """Seed of the plan, independent of the scenario's seed; default 1."""
     choice: Literal["random", "best_of_two", "least_loaded", "demand"] | None = field(default=None, kw_only=True)
-    """How a sender picks one of the VLANs with the shortest routes: at random, the less loaded of two random ones, the
-    least loaded of all (load: open flows), or as planned for the demand; default "random".
+    """How a sender picks among the VLANs with the shortest routes: at random, the less loaded of two random ones, the
+    least loaded (by open flows), or as planned for the demand; default "random".
     """
     per: Literal["flow", "packet"] | None = field(default=None, kw_only=True)
-    """How often it picks; default "flow"."""
+    """Whether a sender picks a VLAN per flow or per packet; default "flow"."""
     slack: int | None = field(default=None, kw_only=True)
-    """How many links longer than the shortest a route may be; worth it only if the choice looks at load (0 to 16);
-    default 0.
+    """Maximum number of links by which a route may exceed the shortest; useful only if the choice depends on load (0
+    to 16); default 0.
     """
     demand: Sequence[Demand] | None = field(default=None, kw_only=True)
-    """What hosts send each other: src, dst, rate; default []."""
+    """Expected traffic: src, dst, rate; default []."""
     trees_per_lane: int | None = field(default=None, kw_only=True)
-    """The most trees (VLANs) of a virtual lane (1 to 4094) (default: automatic: as many as are found)"""
+    """Maximum number of trees (VLANs) per virtual lane (1 to 4094) (default: automatic: all trees found)"""
     packing: Literal["random", "exact", "hub_seeded"] | None = field(default=None, kw_only=True)
-    """How edge-disjoint trees are found: Kruskal again and again, as many as there are, or as many and shallow;
-    default "exact" (Roskind and Tarjan 1985)
+    """How edge-disjoint trees are found: repeated Kruskal (random), the maximum number (exact), or the maximum number
+    of shallow trees (hub_seeded); default "exact" (Roskind and Tarjan 1985)
     """
     sampled_vlans: int | None = field(default=None, kw_only=True)
-    """How many of the VLANs are on a random part of the links: longer routes, which cover failures; default 0."""
+    """Number of VLANs on a random subset of the links: their longer routes cover failures; default 0."""
     sample_percent: int | None = field(default=None, kw_only=True)
-    """That part of the links, per cent (1 to 100); default 60."""
+    """Size of that subset, in per cent of the links (1 to 100); default 60."""
     path: str | None = field(default=None, kw_only=True)
     """Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder, relative to the scenario
     (default: none: see text)
@@ -1066,7 +1063,7 @@ class Routing(Part):
     text: str | None = field(default=None, kw_only=True)
     """Its text, instead of reading the file (default: that of the file)"""
     digest: str | None = field(default=None, kw_only=True)
-    """SHA-256 of the text; if given, another text is refused (default: computed)"""
+    """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["csv", "json", "opensm"] | None = field(default=None, kw_only=True)
     """Format of the tables (default: by the extension of path)"""
     root: str | None = field(default=None, kw_only=True)
@@ -1083,7 +1080,7 @@ class ScatterGather(WorkloadKeys):
     aggregators: Sequence[str]
     """Hosts that launch queries."""
     servers: Sequence[str] | None = None
-    """Hosts that answer; a query asks one of each rack, and that one all others of its rack (default: all hosts)"""
+    """Hosts that respond; a query asks one host per rack, which asks all others of its rack (default: all hosts)"""
     request: str | None = None
     """Size of a request, at both levels (1 B to 1000 TB); default "1600 B"."""
     response: str | None = None
@@ -1091,7 +1088,7 @@ class ScatterGather(WorkloadKeys):
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """No new flow starts after this time (default: stop.time)"""
     gaps: Exponential | LogNormal | None = None
 
 
@@ -1101,16 +1098,18 @@ class Shared(Part):
 
     _tag: ClassVar = ("policy", "shared")
     size: str | None = None
-    """Bytes of a switch, headroom and reserved bytes included (1 B to 4 GB); default "9 MB" (the packet buffer of
+    """Bytes per switch, including headroom and reserved bytes (1 B to 4 GB); default "9 MB" (the packet buffer of
     bolt's switch, the G8264)
     """
     alpha: float | None = None
-    """A queue may hold alpha times what is free (above 0 to 1e6); default 1.0 (Choudhury and Hahne 1998)"""
+    """Dynamic threshold: a queue may hold alpha times the free pool (above 0 to 1e6); default 1.0 (Choudhury and Hahne
+    1998)
+    """
     reserved: str | None = None
-    """Bytes that each (port, priority) owns beyond the pool (0 B to 4 GB); default "0 B"."""
+    """Bytes reserved for each (port, priority) besides the pool (0 B to 4 GB); default "0 B"."""
     egress_pool: str | None = None
-    """Bytes that lossy traffic alone uses; the rest is for lossless traffic (1 B to 4 GB) (default: none: one pool for
-    all) (SONiC: egress_lossy_pool)
+    """Bytes for lossy traffic only; the rest is for lossless traffic (1 B to 4 GB) (default: none: one pool for all)
+    (SONiC: egress_lossy_pool)
     """
 
 
@@ -1120,7 +1119,7 @@ class Star(TopologyKeys):
 
     _tag: ClassVar = ("kind", "star")
     hosts: int
-    """Hosts at the one switch."""
+    """Hosts at the switch."""
 
 
 @dataclass(frozen=True)
@@ -1140,17 +1139,17 @@ class Step(Part):
 
 @dataclass(frozen=True)
 class Stop(Part):
-    """When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false."""
+    """The end of the run: at `time` at the latest, and earlier when all is done unless `when_finished` is false."""
 
     time: str | None = None
-    """Simulated time at which the run ends in any case; stop = "50 ms" is short for it (1 ps to 2400 h) (default:
-    none: when everything is finished)
+    """Simulated time at which the run ends at the latest; short form: stop = "50 ms" (1 ps to 2400 h) (default: none:
+    when everything is finished)
     """
     when_finished: bool | None = None
-    """End when all workloads are exhausted and their flows have finished; default true."""
+    """End when all workloads are done and their flows have finished; default true."""
     on_deadlock: bool | None = None
-    """End when queues wait for each other in a circle and none can ever send again (default: automatic: true, or false
-    if there is a switch.pfc.watchdog)
+    """End when queues wait for each other in a cycle and can never send again (default: automatic: true, or false with
+    switch.pfc.watchdog)
     """
 
 
@@ -1163,20 +1162,18 @@ class Strict(Part):
 
 @dataclass(frozen=True)
 class SwitchClass(Part):
-    """What holds for some priorities instead: their queue, marker, and part of a shared buffer."""
+    """Settings for some priorities: their queue, marker, and part of a shared buffer."""
 
     priorities: Sequence[int]
-    """The priorities that it is about (each 0 to 7)"""
+    """The priorities of the class (each 0 to 7)"""
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority, and which packet is dropped where there is no room (default: as for all
-    priorities)
-    """
+    """Order of service within a priority, and which packet a full queue drops (default: as for all priorities)"""
     alpha: float | None = None
-    """A queue may hold alpha times what is free (above 0 to 1e6) (default: as for all priorities) (Choudhury and Hahne
-    1998)
+    """Dynamic threshold: a queue may hold alpha times the free pool (above 0 to 1e6) (default: as for all priorities)
+    (Choudhury and Hahne 1998)
     """
     reserved: str | None = None
-    """Bytes that each (port, priority) owns beyond the pool (0 B to 4 GB) (default: as for all priorities)"""
+    """Bytes reserved for each (port, priority) besides the pool (0 B to 4 GB) (default: as for all priorities)"""
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
 
 
@@ -1196,15 +1193,15 @@ class Switch(Part):
     a transport in use is lossless, else false)
     """
     queue: Literal["fifo", "pfabric"] | None = None
-    """Order of service within a priority, and which packet is dropped where there is no room; default "fifo"."""
+    """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
     queue_packets: int | None = None
-    """Packets that a lossy queue holds at most, however short (1 to 10000000) (default: none: bytes alone count)
-    (Linux: pfifo limit)
+    """Maximum number of packets in a lossy queue, whatever their size (1 to 10000000) (default: none: bytes alone
+    count) (Linux: pfifo limit)
     """
     priority_of_dscp: Sequence[Sequence[int]] | None = None
-    """The priority that hosts and switches give packets of a DSCP, as in [[10, 1], [46, 5]]; default [] (RFC 2474)"""
+    """Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]; default [] (RFC 2474)"""
     classes: Mapping[str, SwitchClass] | None = None
-    """What holds for some priorities instead (default: none)"""
+    """Other settings for some priorities (default: none)"""
     buffer: PerPort | Shared | IdealOutputQueued | str | None = None
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
     scheduler: Strict | Ets | Literal["strict", "ets"] | None = None
@@ -1223,13 +1220,13 @@ class Torus(TopologyKeys):
 
 @dataclass(frozen=True)
 class Transport(Constants):
-    """TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
-    have the defaults below.
+    """TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
+    keys have the defaults below.
     """
 
     kind: Literal["tcp", "rdma"] | None = None
-    """TCP connections, or queue pairs of RoCEv2, to which the keys from rdma_control on apply and those of TCP above
-    do not, but for ecn, lossless, priority and dscp; default "tcp".
+    """TCP connections or RoCEv2 queue pairs. Queue pairs use the keys from rdma_control on and, of those above, only
+    ecn, lossless, priority and dscp; default "tcp".
     """
     preset: (
         Literal[
@@ -1248,10 +1245,10 @@ class Transport(Constants):
         ]
         | None
     ) = field(default=None, kw_only=True)
-    """Row of values below the file's own; default "cubic"."""
+    """Named set of values; keys in the file override them; default "cubic"."""
     stack: Literal["linux", "freebsd9", "ns3", "none"] | None = field(default=None, kw_only=True)
-    """Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise;
-    default "linux".
+    """Values of an operating system; preset and file override them. Preset pfabric uses none by default; default
+    "linux".
     """
     congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | str | None = field(
         default=None, kw_only=True
@@ -1265,7 +1262,9 @@ class Transport(Constants):
     (RFC 6928)
     """
     ecn: Literal["off", "classic", "dctcp"] | None = field(default=None, kw_only=True)
-    """ECN: none, one halving a window, or the exact echo of CE; default "off" (RFC 3168, RFC 8257)"""
+    """ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp); default "off" (RFC 3168, RFC
+    8257)
+    """
     ect_on_syn: bool | None = field(default=None, kw_only=True)
     """ECT on SYN and SYN-ACK too (default: false; true for DCTCP of stack = "linux") (RFC 3168 §6.1.1; judd §7.4:
     DCTCP+)
@@ -1275,13 +1274,13 @@ class Transport(Constants):
     "linux") (RFC 3168 §6.1.4; Linux)
     """
     lossless: bool | None = field(default=None, kw_only=True)
-    """Send in a lossless priority, the first of switch.pfc.priorities; default false (IEEE 802.1Qbb)"""
+    """Send in the first lossless priority of switch.pfc.priorities; default false (IEEE 802.1Qbb)"""
     priority: int | None = field(default=None, kw_only=True)
-    """802.1p priority of all packets of this transport (0 to 7) (default: what switch.priority_of_dscp says, else the
-    first of switch.pfc.priorities if lossless, else the lowest that is not one of them) (IEEE 802.1Q)
+    """802.1p priority of all packets of this transport (0 to 7) (default: by switch.priority_of_dscp, else the first
+    of switch.pfc.priorities if lossless, else the lowest other one) (IEEE 802.1Q)
     """
     dscp: int | None = field(default=None, kw_only=True)
-    """Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority (0 to 63);
+    """Differentiated services code point of its packets; switch.priority_of_dscp can map it to a priority (0 to 63);
     default 0 (RFC 2474)
     """
     sack: bool | None = field(default=None, kw_only=True)
@@ -1291,51 +1290,53 @@ class Transport(Constants):
     (RFC 5681 §3.2)
     """
     dup_thresh: int | None = field(default=None, kw_only=True)
-    """Duplicate ACKs that trigger it (1 to 1000); default 3 (RFC 5681 §3.2)"""
+    """Duplicate ACKs that trigger fast retransmit (1 to 1000); default 3 (RFC 5681 §3.2)"""
     limited_transmit: bool | None = field(default=None, kw_only=True)
     """Limited transmit; default true (RFC 3042)"""
     rack: bool | None = field(default=None, kw_only=True)
-    """Losses found by time; with sack and fast_retransmit only; default false (RFC 8985)"""
+    """RACK: detect losses by time; needs sack and fast_retransmit; default false (RFC 8985)"""
     tlp: bool | None = field(default=None, kw_only=True)
-    """Tail loss probe; with sack only; default false (RFC 8985 §7)"""
+    """Tail loss probe; needs sack; default false (RFC 8985 §7)"""
     recovery_slack: str | None = field(default=None, kw_only=True)
     """Added to RACK's reordering timer and to the probe timeout (0 s to 1 h); default "2 ms" (Linux: two jiffies)"""
     count_packets: bool | None = field(default=None, kw_only=True)
-    """Windows and what is in flight count segments, however short; off: bytes; default false (Linux)"""
+    """Count windows and data in flight in segments of any size instead of bytes; default false (Linux)"""
     prr: bool | None = field(default=None, kw_only=True)
-    """Proportional rate reduction, after ECE too; off: the window is cut at once; default false (RFC 9937)"""
+    """Proportional rate reduction, also after ECE; off: the window is cut at once; default false (RFC 9937)"""
     undo: bool | None = field(default=None, kw_only=True)
-    """Take a reduction back when D-SACK shows that its retransmissions were needless; with sack only; default false
+    """Undo a window reduction if D-SACK shows that its retransmissions were unnecessary; needs sack; default false
     (RFC 3708)
     """
     frto: bool | None = field(default=None, kw_only=True)
-    """Find spurious timeouts and take them back: F-RTO (RFC 5682); default false (RFC 5682)"""
+    """F-RTO: detect spurious timeouts and undo them; default false (RFC 5682)"""
     ecn_hides_loss: bool | None = field(default=None, kw_only=True)
-    """Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged; without sack only;
-    default false (FreeBSD 9)
+    """Ignore duplicate ACKs until the window that ECE reduced is acknowledged; only without sack; default false
+    (FreeBSD 9)
     """
     window_validation: bool | None = field(default=None, kw_only=True)
-    """A window that is not filled does not grow; off: it grows up to the peer's window; default true (RFC 7661 §4.1;
-    off: FreeBSD 9)
+    """Do not grow an unused window; off: it grows up to the peer's window; default true (RFC 7661 §4.1; off: FreeBSD
+    9)
     """
     rto_growth: Literal["segment", "delivered"] | None = field(default=None, kw_only=True)
-    """Slow start after a timeout, an ACK: a segment at most, or what it newly delivers; default "segment" (RFC 3465
-    §2.3; Linux)
+    """Growth per ACK in slow start after a timeout: at most a segment, or what the ACK newly delivers; default
+    "segment" (RFC 3465 §2.3; Linux)
     """
     idle_restart: Literal["off", "rfc5681", "linux"] | None = field(default=None, kw_only=True)
-    """Window after an idle RTO: kept, at most the initial one, or halved for each RTO; default "off" (RFC 5681 §4.1;
-    Linux)
+    """Window after being idle for an RTO: kept, at most the initial window, or halved per RTO; default "off" (RFC 5681
+    §4.1; Linux)
     """
     pacing: bool | None = field(default=None, kw_only=True)
-    """Spread segments over the round trip (default: false; true for a plug-in that sets a pacing rate) (Linux: TCP
-    pacing in the socket)
+    """Pacing: spread segments over the round trip (default: false; true for a plug-in that sets a pacing rate) (Linux:
+    TCP pacing in the socket)
     """
     pacing_slow_start: int | None = field(default=None, kw_only=True)
     """Pacing rate in percent of cwnd / srtt below half of ssthresh (1 to 100000); default 200 (Linux:
     tcp_pacing_ss_ratio)
     """
     pacing_avoidance: int | None = field(default=None, kw_only=True)
-    """The same above (1 to 100000); default 120 (Linux: tcp_pacing_ca_ratio)"""
+    """Pacing rate in percent of cwnd / srtt above half of ssthresh (1 to 100000); default 120 (Linux:
+    tcp_pacing_ca_ratio)
+    """
     pacing_burst: int | None = field(default=None, kw_only=True)
     """Segments that leave back to back (1 to 1000); default 2 (Linux: a TSO packet)"""
     rto_initial: str | None = field(default=None, kw_only=True)
@@ -1349,76 +1350,76 @@ class Transport(Constants):
     Linux: HZ 1000)
     """
     rto_form: Literal["rfc", "linux", "freebsd"] | None = field(default=None, kw_only=True)
-    """How rto_min enters: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd srtt + 4
-    rttvar + slop; default "linux" (RFC 6298 §2; Linux; FreeBSD)
+    """Formula of the RTO: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd max(rto_min,
+    srtt + 4 rttvar + slop); default "linux" (RFC 6298 §2; Linux; FreeBSD)
     """
     rto_slop: str | None = field(default=None, kw_only=True)
-    """Constant added in the freebsd form (0 s to 1 h); default "20 ms" (cee Table I)"""
+    """Constant added in the formula freebsd (0 s to 1 h); default "20 ms" (cee Table I)"""
     timer_wheel: bool | None = field(default=None, kw_only=True)
-    """Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth; default
+    """Use Linux's timer wheel: timers expire one to two ticks late, and up to an eighth late from 63 ticks on; default
     false (Linux: kernel/time/timer.c)
     """
     delayed_ack_form: Literal["fixed", "linux"] | None = field(default=None, kw_only=True)
-    """Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data
-    (linux); default "fixed" (RFC 5681 §4.2; Linux)
+    """Delayed ACKs with a constant timeout (fixed), or adaptive, with quick ACKs and ACKs of pushed data (linux);
+    default "fixed" (RFC 5681 §4.2; Linux)
     """
     quick_acks: int | None = field(default=None, kw_only=True)
-    """ACKs sent at once at the start and after a pause, in the linux form (0 to 1000000); default 16 (Linux:
-    TCP_MAX_QUICKACKS)
+    """Immediate ACKs at the start and after a pause, with delayed_ack_form = "linux" (0 to 1000000); default 16
+    (Linux: TCP_MAX_QUICKACKS)
     """
     sack_compression: bool | None = field(default=None, kw_only=True)
-    """Hold back SACKs beyond the third for a gap up to 5 % of the RTT, in the linux form; default true (Linux:
-    tcp_comp_sack_delay_ns)
+    """Delay SACKs beyond the third for a gap by up to 5 % of the RTT, with delayed_ack_form = "linux"; default true
+    (Linux: tcp_comp_sack_delay_ns)
     """
     delayed_ack_segments: int | None = field(default=None, kw_only=True)
-    """ACK at the latest after so many full segments (1 to 1000); default 2 (RFC 9293 §3.8.6.3)"""
+    """Full segments after which an ACK is sent at the latest (1 to 1000); default 2 (RFC 9293 §3.8.6.3)"""
     delayed_ack_timeout: str | None = field(default=None, kw_only=True)
-    """... or after this time (0 s to 1 h); default "40 ms" (Linux: HZ/25)"""
+    """Time after which an ACK is sent at the latest (0 s to 1 h); default "40 ms" (Linux: HZ/25)"""
     receive_window: str | None = field(default=None, kw_only=True)
-    """Receive window where it is fixed (1460 B to 1 GB); default "4 MB" (RFC 9293 §3.8.6, RFC 7323 §2.3)"""
+    """Receive window with receive_buffer = "fixed" (1460 B to 1 GB); default "4 MB" (RFC 9293 §3.8.6, RFC 7323 §2.3)"""
     receive_buffer: Literal["fixed", "linux", "freebsd"] | None = field(default=None, kw_only=True)
-    """The window: receive_window (fixed), half of a buffer that follows what is read (linux), or a buffer that grows
+    """Receive window: constant (fixed), half of a buffer that grows with the data read (linux), or a buffer that grows
     in steps (freebsd, needs timestamps); default "fixed" (Linux: tcp_rcv_space_adjust; FreeBSD)
     """
     receive_buffer_initial: str | None = field(default=None, kw_only=True)
-    """First buffer of linux and freebsd (1460 B to 1 GB); default "131.072 KB" (Linux: tcp_rmem[1]; FreeBSD:
+    """Initial receive buffer of linux and freebsd (1460 B to 1 GB); default "131.072 KB" (Linux: tcp_rmem[1]; FreeBSD:
     recvspace)
     """
     receive_buffer_max: str | None = field(default=None, kw_only=True)
-    """Largest buffer of linux (the first size for no autotuning) and freebsd (1460 B to 1 GB); default "6.291456 MB"
-    (Linux: tcp_rmem[2]; FreeBSD: recvbuf_max)
+    """Maximum receive buffer of linux and freebsd; the initial size disables linux autotuning (1460 B to 1 GB);
+    default "6.291456 MB" (Linux: tcp_rmem[2]; FreeBSD: recvbuf_max)
     """
     receive_buffer_step: str | None = field(default=None, kw_only=True)
-    """Step of freebsd (1460 B to 1 GB); default "16.384 KB" (FreeBSD: recvbuf_inc)"""
+    """Growth step of the freebsd receive buffer (1460 B to 1 GB); default "16.384 KB" (FreeBSD: recvbuf_inc)"""
     reassembly_limit: int | None = field(default=None, kw_only=True)
-    """Full segments that may wait above a gap, 0 for no limit (0 to 1000000); default 0 (cee Table I: 200)"""
+    """Maximum number of full segments above a gap; 0: no limit (0 to 1000000); default 0 (cee Table I: 200)"""
     dsack: bool | None = field(default=None, kw_only=True)
-    """Report data that came twice; needs sack; default false (RFC 2883)"""
+    """D-SACK: report duplicate data; needs sack; default false (RFC 2883)"""
     read_rate: str | None = field(default=None, kw_only=True)
     """Rate at which the application reads (default: none: at once)"""
     send_buffer: Literal["unlimited", "linux"] | None = field(default=None, kw_only=True)
-    """Where data wait until they are acknowledged: without limit, or in a buffer that grows with the window (linux);
-    what fills it is pushed; default "unlimited" (Linux: tcp_sndbuf_expand)
+    """Send buffer: unlimited, or one that grows with the window (linux), where the segment that fills it carries PSH;
+    default "unlimited" (Linux: tcp_sndbuf_expand)
     """
     send_buffer_initial: str | None = field(default=None, kw_only=True)
-    """First send buffer of linux (4096 B to 1 GB); default "16.384 KB" (Linux: tcp_wmem[1])"""
+    """Initial send buffer of linux (4096 B to 1 GB); default "16.384 KB" (Linux: tcp_wmem[1])"""
     send_buffer_max: str | None = field(default=None, kw_only=True)
-    """Largest send buffer of linux (4096 B to 1 GB); default "4.194304 MB" (Linux: tcp_wmem[2])"""
+    """Maximum send buffer of linux (4096 B to 1 GB); default "4.194304 MB" (Linux: tcp_wmem[2])"""
     small_segments: Literal["at_once", "nagle", "cork"] | None = field(default=None, kw_only=True)
-    """A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
-    (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
-    application unless the file says otherwise; default "at_once" (RFC 9293 §3.7.4; Linux: tcp_nagle_test)
+    """When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is unacknowledged
+    (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of kind application use
+    at_once by default; default "at_once" (RFC 9293 §3.7.4; Linux: tcp_nagle_test)
     """
     small_queues: bool | None = field(default=None, kw_only=True)
-    """A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues; default
-    false (Linux: tcp_small_queue_check)
+    """TCP small queues: a socket keeps at most about a millisecond of data in its host's queues; default false (Linux:
+    tcp_small_queue_check)
     """
     timestamps: bool | None = field(default=None, kw_only=True)
     """Timestamps option: 12 bytes on every segment; default false (RFC 7323)"""
     handshake: bool | None = field(default=None, kw_only=True)
     """Three-way handshake for every flow; default true (RFC 9293 §3.5)"""
     fin: bool | None = field(default=None, kw_only=True)
-    """End connections with FIN and its ACK; else they vanish; default false (RFC 9293 §3.6)"""
+    """End connections with FIN and its ACK; off: they disappear; default false (RFC 9293 §3.6)"""
     cache: Literal["none", "linux", "linux_ssthresh", "freebsd", "cee"] | None = field(default=None, kw_only=True)
     """What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also
     the congestion window (cee); default "none" (RFC 9040; Linux: tcp_metrics.c)
@@ -1438,10 +1439,10 @@ class Transport(Constants):
     (InfiniBand Architecture Specification §5.2.1)
     """
     rdma_send: bool | None = field(default=None, kw_only=True)
-    """Messages are SENDs, which take a posted receive; off: WRITEs; default false."""
+    """Send messages as SENDs, which consume a posted receive; off: WRITEs; default false."""
     rdma_ack_every: int | None = field(default=None, kw_only=True)
-    """In-order packets for one acknowledgement; the last packet of a message is acknowledged at once (1 to 1024);
-    default 1.
+    """In-order packets per acknowledgement; the last packet of a message is acknowledged at once (1 to 1024); default
+    1.
     """
     rdma_timeout: str | None = field(default=None, kw_only=True)
     """Retransmission timeout of a queue pair (1 ps to 1 h); default "67.108864 ms" (InfiniBand Architecture
@@ -1452,13 +1453,13 @@ class Transport(Constants):
     bits)
     """
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
-    """Send lost packets alone again (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
+    """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
-    """Answer marked packets with CNPs, at most one for a queue pair in this time (0 s to 1 h); default "50 us" (Zhu et
-    al., SIGCOMM 2015: 50 us; NVIDIA: 4 us)
+    """Minimum time between two CNPs of a queue pair (0 s to 1 h); default "50 us" (Zhu et al., SIGCOMM 2015: 50 us;
+    NVIDIA: 4 us)
     """
     rdma_cnp_delay: str | None = field(default=None, kw_only=True)
-    """From a marked packet to its CNP (0 s to 1 h); default "0 s"."""
+    """Time from a marked packet to its CNP (0 s to 1 h); default "0 s"."""
     rdma_cnp_priority: int | None = field(default=None, kw_only=True)
     """802.1p priority of CNPs (0 to 7); default 6 (NVIDIA: mlxconfig CNP_802P_PRIO)"""
     rdma_cnp_dscp: int | None = field(default=None, kw_only=True)
@@ -1475,29 +1476,25 @@ class Udp(WorkloadKeys):
 
     _tag: ClassVar = ("kind", "udp")
     rate: str
-    """Rate of a source while it sends, with all that the scenario counts on the wire (1 Kbps to 10 Tbps)"""
+    """Rate of a source while it sends, including all overhead on the wire (1 Kbps to 10 Tbps)"""
     sources: Sequence[str] | None = None
     """Hosts that send (default: all hosts)"""
     destinations: Sequence[str] | None = None
-    """Hosts that are sent to; each source (with bursts: each burst) takes one at random, never itself (default: all
-    hosts)
-    """
+    """Hosts that receive; each source (or each burst) picks a random one other than itself (default: all hosts)"""
     datagram: str | None = None
     """Application bytes of a datagram (1 B to 9188 B); default "1472 B"."""
     ecn: bool | None = None
-    """Datagrams are ECN-capable (ECT(0)): markers mark them, and the source does not react; default false (RFC 8085
-    §3.1.7)
-    """
+    """Datagrams are ECN-capable (ECT(0)) and get marked; the source does not react; default false (RFC 8085 §3.1.7)"""
     priority: int | None = None
     """The 802.1p priority of the datagrams (0 to 7); default 0."""
     burst: Burst | bool | None = None
-    """Random on and off, or false: every source sends all the time; default false."""
+    """Random on-off bursts, or false: sources send continuously; default false."""
     size: str | None = None
-    """Application bytes that each source sends in all (1 B to 1000 TB) (default: none: until stop)"""
+    """Application bytes per source (1 B to 1000 TB) (default: none: until stop)"""
     start: str | None = None
     """When the first flow can start (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
-    """Nothing new starts from here on (default: stop.time)"""
+    """No new flow starts after this time (default: stop.time)"""
 
 
 @dataclass(frozen=True)
@@ -1510,7 +1507,7 @@ class Xgft(TopologyKeys):
     w: Sequence[int]
     """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
     external: int | None = None
-    """Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources (0 to
+    """Further hosts (ext0, ext1, ...) at each switch of the highest level, as the query sources in cee Fig. 2 (0 to
     1000000); default 0.
     """
 
@@ -1543,7 +1540,7 @@ class ScenarioKeys(Part):
     workload: Sequence[AnyWorkload] = ()
     """Who sends what to whom, and when."""
     name: str | None = None
-    """Names the results: no path, at most 200 bytes; default "the name of the file"."""
+    """Name of the results: not a path, at most 200 bytes; default "the name of the file"."""
     seed: int | None = None
     """Master seed of all named random streams; default 1."""
     clocks: Literal["real", "ideal"] | None = None
@@ -1553,29 +1550,29 @@ class ScenarioKeys(Part):
     plugins: Plugins | None = None
     """Files of congestion controls that the scenario needs; loaded only if the command line allows it."""
     stop: Stop | str | None = None
-    """When the run ends: at `time` in any case, and earlier when all is done unless `when_finished` is false."""
+    """The end of the run: at `time` at the latest, and earlier when all is done unless `when_finished` is false."""
     routing: Routing | None = None
     host: Host | None = None
     """Hosts and their NICs."""
     switch: Switch | None = None
     """Switches."""
     qcn: Qcn | bool | Literal["standard", "qcn20", "qcn66"] | None = None
-    """Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone is short for
-    its preset; default false.
+    """Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone names the
+    preset; default false.
     """
     transport: Transport | None = None
-    """TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
-    have the defaults below.
+    """TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
+    keys have the defaults below.
     """
     transports: Mapping[str, Transport] | None = None
     """Further transports, with the keys of [transport] (default: none)"""
     failure: Sequence[Failure] | None = None
-    """Links and nodes that fail: each with link, port or node, down and up (default: none)"""
+    """Failures: each with link, port or node, down and up (default: none)"""
     corruption: Sequence[Corruption] | None = None
-    """Wires that damage frames: each with ports and ber or fer (default: none)"""
+    """Links that damage frames: each with ports and ber or fer (default: none)"""
     pause_storm: Sequence[PauseStorm] | None = None
     """Storms of pause frames: each with senders, and priorities, frames_per_second, quanta, start, stop (default:
     none)
     """
     record: Record | None = None
-    """What is written down."""
+    """The records."""

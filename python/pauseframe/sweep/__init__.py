@@ -1,4 +1,4 @@
-"""Many runs of one scenario: what varies (spec), which runs that makes (plan), computing them (run), their tables."""
+"""Sweeps: the axes (spec), the runs (plan), their computation (run), and their tables."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def sweep(
 ) -> Sweep:
     """Runs a scenario for all combinations of `axes`, each for all `seeds`, and returns the tables of all runs.
 
-    `scenario` is what `pauseframe.run` takes; a `[sweep]` table in a file holds the same as the arguments, which
-    go before it. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names
-    axes that go together, `exclude` combinations to leave out. Runs go to the folder `out` (results/NAME-sweep), many
-    to a file; `keep_runs` makes each a results folder instead, as `pauseframe.run` writes it.
+    `scenario` is as for `pauseframe.run`; a `[sweep]` table in a file is equivalent to the arguments, which take
+    precedence. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names axes
+    that vary together, `exclude` combinations to skip. Runs are stored in the folder `out` (results/NAME-sweep), many
+    per file; with `keep_runs`, each run has a results folder instead.
 
-    What is there already is not computed again, nor what another sweep with the same `store` (a folder beside `out`)
-    has computed; `resume=False` refuses a folder that has a sweep. `jobs` runs go at a time (at most one per core), on
-    `threads` threads each (one); `on` is the address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` does
-    every n-th run only, from the i-th. `plugins` are as for `pauseframe.run`; workers get their files.
+    Existing runs are reused, also those of other sweeps with the same `store` (a folder beside `out`); `resume=False`
+    rejects a folder that contains a sweep. `jobs` runs are computed at a time (at most one per core), on `threads`
+    threads each (one); `on` is the address of a Dask scheduler or a `distributed.Client`. `shard=(i, n)` computes every
+    n-th run, starting with the i-th. `plugins` are as for `pauseframe.run`; workers receive their files.
 
-    A run that fails is among `Sweep.failures` and does not stop the others. Ctrl-C raises KeyboardInterrupt; finished
-    runs are kept. Raises ScenarioError with every mistake in any combination before anything runs, RunError if the
-    sweep could not be carried out.
+    Failed runs are listed in `Sweep.failures` and do not stop the others. Ctrl-C raises KeyboardInterrupt; finished
+    runs are kept. Raises ScenarioError with every mistake in any combination before the first run, RunError if the
+    sweep failed.
 
     >>> import pauseframe as pf
     >>> pf.sweep("load.toml", axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=10)  # doctest: +SKIP

@@ -1,8 +1,8 @@
-"""Batches: files that hold many runs of a sweep, in the place of a folder for each.
+"""A batch is a file that holds many runs of a sweep, instead of a folder per run.
 
-A batch has one writer, a process, and is only appended to. Each record has its own length and digest, so a reader takes
-what is whole and leaves what a killed process was in the middle of. A record holds a run (its manifest, and the tables
-that have rows, packed by the core) or the text of a scenario, which all runs share that differ by their seed only.
+Only one process writes to a batch, and this process only appends records. Each record has a length and a digest, so a
+reader finds the complete records and skips the remains of a killed process. A record holds a run (its manifest and the
+tables with rows, packed by the core) or the text of a scenario shared by runs that differ only in their seed.
 
     record   magic (8 bytes), key (16), digest (16), length of the heading (4), length of the rest (8), heading, rest
     heading  JSON: the sections of the rest with their lengths; of a run also its scenario and its seed
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from pauseframe.types import Manifest
 
 BATCHES = "batches"
-"""The folder of a sweep's batches, within the sweep's; and that of a store's."""
+"""The folder of batches within a sweep or a store."""
 ENDING = ".runs"
 RUN, SCENARIO = b"pf-run\x01\n", b"pf-toml\x01"
 HEAD = struct.Struct("<8s16s16sIQ")
 DIGEST_BYTES = 16
 SYNC_EVERY_S = 1.0
-"""A power cut costs the runs of so long at most; a kill costs the runs under way."""
+"""Seconds between two syncs: a power failure loses at most the runs of this time, a kill only runs in progress."""
 
 
 class Entry(NamedTuple):
-    """Where a record is."""
+    """Position of a record in a file."""
 
     path: Path
     key: str
@@ -49,13 +49,13 @@ class Entry(NamedTuple):
 
 
 class Record:
-    """A record that was read and is what was written."""
+    """A record whose digest was checked."""
 
     def __init__(self, entry: Entry, heading: bytes, rest: bytes) -> None:
         self.key = entry.key
         table = json.loads(heading)
         self.scenario: str = table.get("scenario", "")
-        """Key of the record that has the scenario."""
+        """Key of the record that holds the run's scenario."""
         self.seed: int = table.get("seed", 0)
         self._rest = rest
         self._places: dict[str, tuple[int, int]] = {}
@@ -65,18 +65,18 @@ class Record:
             begin += length
 
     def section(self, name: str) -> bytes | None:
-        """A section; None if the record has none of this name."""
+        """A section of the record; None if the record has no such section."""
         place = self._places.get(name)
         return None if place is None else self._rest[slice(*place)]
 
     @property
     def names(self) -> list[str]:
-        """The names of its sections."""
+        """The names of the record's sections."""
         return list(self._places)
 
     @property
     def manifest(self) -> Manifest:
-        """What the manifest of a results folder would say."""
+        """The manifest that a results folder of the run would have."""
         return cast("Manifest", json.loads(self.section("manifest") or b"{}"))
 
 
@@ -86,7 +86,7 @@ def scenario_key(toml: str) -> str:
 
 
 def scenario_record(toml: str) -> bytes:
-    """The record of a scenario, its seed aside."""
+    """The record of a scenario without its seed."""
     return _record(SCENARIO, scenario_key(toml), {}, {"scenario": toml.encode()})
 
 
@@ -112,7 +112,7 @@ def _digest(*parts: bytes) -> bytes:
 
 
 class BatchWriter:
-    """A new batch of this process in a folder. The file appears with its first record."""
+    """Writes a new batch of this process. The file appears with its first record."""
 
     def __init__(self, folder: Path) -> None:
         name = f"{HOST}+{os.getpid()}+{os.urandom(4).hex()}{ENDING}"
@@ -122,13 +122,13 @@ class BatchWriter:
         self._scenarios: set[str] = set()
 
     def add_scenario(self, toml: str, key: str) -> None:
-        """Adds a scenario with this key, unless it is there."""
+        """Adds a scenario under this key, unless the batch already has it."""
         if key not in self._scenarios:
             self._scenarios.add(key)
             self.append(scenario_record(toml))
 
     def append(self, record: bytes) -> None:
-        """Adds a record."""
+        """Appends a record to the batch."""
         if self._file < 0:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
@@ -137,7 +137,7 @@ class BatchWriter:
             left = memoryview(record)
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError:  # the disk is full: no half of a record before the next one
+        except OSError:  # cuts off the partial record after a full disk
             os.ftruncate(self._file, begin)
             raise
         if time.monotonic() - self._synced > SYNC_EVERY_S:
@@ -181,16 +181,16 @@ class Batches:
             magic, key, _, heading, rest = HEAD.unpack_from(content, begin)
             end = begin + HEAD.size + heading + rest
             if magic not in (RUN, SCENARIO) or end > len(content):
-                return  # what a killed process was in the middle of
+                return  # a killed process left an incomplete record
             yield magic, Entry(path, key.hex(), begin, end)
             begin = end
 
     def records_of(self, path: Path) -> list[Entry]:
-        """Where the records of a batch are."""
+        """Positions of the records in a file."""
         return [entry for _, entry in self._entries(path)]
 
     def flaw(self, key: str) -> str | None:
-        """Why the run of this key cannot be taken from here; None if it can. Reads all of it."""
+        """The reason why the run of this key cannot be read, or None. Reads the whole record."""
         try:
             record = self.read(key)
             self.toml(record)
@@ -199,7 +199,10 @@ class Batches:
         return None
 
     def read(self, key: str) -> Record:
-        """The run of this key, which is here. Raises DamagedResultsError if it is damaged."""
+        """The record of the run with this key, which must exist.
+
+        Raises DamagedResultsError if the record is damaged.
+        """
         return self._read(self.runs[key])
 
     def _read(self, entry: Entry) -> Record:
@@ -214,7 +217,10 @@ class Batches:
         return Record(entry, heading, rest)
 
     def toml(self, record: Record) -> str:
-        """The complete scenario of a run, with its seed. Raises DamagedResultsError if it is missing or damaged."""
+        """The complete scenario of a run, with its seed.
+
+        Raises DamagedResultsError if the scenario's record is missing or damaged.
+        """
         text = self._texts.get(record.scenario)
         if text is None:
             entry = self._scenarios.get(record.scenario)
@@ -231,7 +237,7 @@ def with_seed(toml: str, seed: int) -> str:
 
 
 def batch_files(folder: Path) -> list[Path]:
-    """The batches in a folder, the oldest names first."""
+    """The batches in a folder, sorted by name."""
     with suppress(OSError):
         return sorted(path for path in folder.iterdir() if path.suffix == ENDING)
     return []
@@ -244,7 +250,7 @@ def finished_in(folder: Path, process: int) -> set[str]:
 
 
 def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Puts batches of one folder into another as well: as links, or copies where the file system has none."""
+    """Adds batches of one folder to another by hard links, or by copies if the file system has none."""
     from pauseframe.sweep.store import link_file
 
     target.mkdir(parents=True, exist_ok=True)
@@ -253,7 +259,7 @@ def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
 
 
 def remove_runs(batches: Batches, keys: Iterable[str]) -> None:
-    """Writes the batches that have these runs anew, without these."""
+    """Removes the runs with the given keys from their batches, by rewriting the batches."""
     removed = {batches.runs[key] for key in keys}
     for path in sorted({entry.path for entry in removed}):
         writer = BatchWriter(batches.folder)

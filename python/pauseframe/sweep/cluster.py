@@ -1,8 +1,8 @@
 """Runs of a sweep on a Dask cluster (`pip install 'pauseframe[cluster]'`).
 
-Workers send the records of their runs, and the sweep writes them into a batch. Of runs that are kept as folders, a
-worker that sees the sweep's store, because they share a file system, writes its run there itself; any other sends the
-files, and they are written here. Dask gives the runs of a worker that died to others.
+Workers send the records of their runs, and the sweep writes these records into a batch. If runs are kept as folders, a
+worker that shares the file system of the sweep's store writes its run into the store; other workers send the files.
+Dask repeats the runs of a worker that died.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOST = "the connection to the scheduler was lost; what is finished is kept, and 
 
 
 def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) -> Iterator[Outcome]:
-    """Computes the runs on a cluster, given by its scheduler's address or a client; yields outcomes as they come.
+    """Computes the runs on a cluster, given by its scheduler's address or a client; yields outcomes as they arrive.
 
     Raises RunError if the scheduler cannot be reached or is lost.
     """
@@ -52,9 +52,9 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) ->
 
 
 def connect(address: str) -> Any:
-    """A client of the scheduler at an address. Raises RunError if it cannot be reached."""
+    """Connects a client to the scheduler at an address. Raises RunError if the scheduler cannot be reached."""
     distributed = _distributed()
-    for name in ("distributed", "distributed.client", "tornado"):  # what matters of it is said here
+    for name in ("distributed", "distributed.client", "tornado"):  # RunError reports the relevant error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
@@ -84,12 +84,12 @@ def _outcomes(client: Any, runs: Sequence[PlannedRun], target: Target) -> Iterat
             future.release()
     finally:
         receiver.close()
-        with suppress(*_losses()):  # nobody is left to cancel them for
+        with suppress(*_losses()):  # a lost scheduler makes cancelling fail
             client.cancel(list(futures))
 
 
 class _Batch:
-    """Takes the records that workers send into a batch."""
+    """Writes the records of workers into a batch."""
 
     token = ""
 
@@ -98,7 +98,7 @@ class _Batch:
         self._writer = BatchWriter(target.batches or Path())
 
     def take(self, run: PlannedRun, answer: Answer) -> str | None:
-        """What a worker has computed."""
+        """Stores the result that a worker sent."""
         if "record" in answer:
             self._writer.add_scenario(run.toml, scenario_key(run.toml))
             self._writer.append(answer["record"])
@@ -110,17 +110,17 @@ class _Batch:
 
 
 class _Folders:
-    """Takes what workers send into a store, unless they see it and have written there themselves."""
+    """Writes the results of workers into a store, unless the workers have written there themselves."""
 
     def __init__(self, target: Target, store: Path) -> None:
         self.target = replace(target, store=store.absolute(), batches=None)
         self._store = Store(store.absolute())
-        path = self._store.scratch() / uuid.uuid4().hex  # who sees this file sees the store
+        path = self._store.scratch() / uuid.uuid4().hex  # a worker that sees this file shares the store
         path.touch()
         self.token = str(path)
 
     def take(self, run: PlannedRun, answer: Answer) -> str | None:
-        """What a worker has computed."""
+        """Stores the result that a worker sent."""
         error = answer.get("error")
         if "files" in answer:
             _write(self._store, run.key, answer["files"])
@@ -129,12 +129,12 @@ class _Folders:
         return error
 
     def close(self) -> None:
-        """Removes the token."""
+        """Removes the token file."""
         shutil.rmtree(Path(self.token).parent, ignore_errors=True)
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """What Dask raises, by the moment at which the scheduler went away."""
+    """The exceptions that Dask raises when the scheduler disappears, depending on the moment."""
     return (import_module("distributed.comm").CommClosedError, CancelledError, AsyncCancelledError)
 
 
@@ -148,15 +148,15 @@ def _while_connected(ask: Callable[[], T]) -> T:
 def _outcome(future: Any, run: PlannedRun, receiver: _Batch | _Folders) -> Outcome:
     if future.status == "cancelled":
         raise RunError(LOST)
-    if future.status == "error":  # a worker died again and again with it
+    if future.status == "error":  # workers died repeatedly during this run
         reason = _while_connected(future.exception)
         return Outcome(run, f"{type(reason).__name__}: {reason}")
-    # "lost": its worker died before the record was fetched, and the scheduler gives the run to another worker
+    # "lost": the worker died before the record was fetched, and the scheduler repeats the run on another worker
     return Outcome(run, receiver.take(run, _while_connected(future.result)))
 
 
 def _appears(store: Store, key: str) -> bool:
-    """Waits for what another machine has written: a network file system may show it late."""
+    """Waits for a file written by another machine, which a network file system may show late."""
     end = time.monotonic() + APPEARS_S
     while not store.has(key):
         if time.monotonic() > end:
@@ -176,15 +176,15 @@ def _write(store: Store, key: str, files: dict[str, bytes]) -> None:
 
 
 class TaskThere(Task):
-    """A task for another machine."""
+    """A task for a worker on another machine."""
 
     token: str
-    """A file that who shares the store can see; "" where records are sent."""
+    """A file that is visible to every machine that shares the store; "" if records are sent."""
     version: str
 
 
 def compute_there(task: TaskThere) -> Answer:
-    """On a worker of the cluster: computes a run into the store, or returns its files or its record."""
+    """Computes a run on a worker of the cluster: into the store, or returning its files or its record."""
     if task["version"] != __version__:
         return {"error": f"the worker has pauseframe {__version__}, the sweep {task['version']}"}
     if "store" not in task:

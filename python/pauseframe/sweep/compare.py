@@ -1,7 +1,7 @@
 """Compares runs and sweeps: medians over seeds, and differences between runs of the same seed.
 
-Runs of one seed draw the same flows (common random numbers), so the difference of two variants is taken seed by seed
-and then summarised, which leaves out what both share. The first variant is the one that others are compared to.
+Runs of one seed draw the same flows (common random numbers). Differences are therefore taken seed by seed, which
+excludes the variation that both runs share. Every other variant is compared with the first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = {
     "fct_us.p99.1MB_10MB": "1–10 MB",
     "fct_us.p99.from_10MB": "≥ 10 MB",
 }
-"""Metrics that are taken from the flows: those of these sizes, both directions together."""
+"""Metrics of flows by size, with the bytes of both directions."""
 METRICS = {
     "unfinished": "flows unfinished",
     "fct_us.mean": "FCT, mean",
@@ -56,27 +56,27 @@ METRICS = {
     "switch_held_max_bytes": "most that a switch held",
 }
 SOURCE = "results"
-"""What stands for an axis when several folders are compared."""
+"""Name that replaces an axis when several folders are compared."""
 VOLATILE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "seed"}
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One run: where it stands and what it measured."""
+    """One run of a comparison: its variant and setting, and its metrics."""
 
     source: str
     axes: Settings
     seed: int
     values: dict[str, float]
     fingerprint: str
-    """Of the trajectory: equal for two seeds if the seed decides nothing in this run."""
+    """Fingerprint of the run: equal for two seeds if the seed has no effect."""
     conditions: Conditions
-    """What besides its settings may decide a difference."""
+    """Conditions that may cause a difference besides the settings."""
     samples: dict[str, int]
-    """Behind the percentiles of a group of the summary (`fct_us`), or of a metric of one flow size."""
+    """Number of samples by group of the summary (`fct_us`), or by metric of one flow size."""
 
     def samples_of(self, metric: str) -> int | None:
-        """How many samples a percentile is taken of; None if the metric is no percentile."""
+        """Number of samples of a percentile; None if the metric is not a percentile."""
         if share_of(metric) is None:
             return None
         return self.samples.get(metric, self.samples.get(metric.partition(".")[0]))
@@ -84,7 +84,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant under one setting of the other axes: a metric over its seeds."""
+    """A metric of one variant under one setting of the other axes, over its seeds."""
 
     metric: str
     setting: tuple[str, ...]
@@ -92,28 +92,28 @@ class Cell:
     variant: str
     value: Estimate
     difference: Estimate | None
-    """From the first variant, over the seeds that both have."""
+    """Difference from the first variant, over the common seeds."""
     ratio: Estimate | None
-    """To the first variant; None where that is zero for a seed."""
+    """Ratio to the first variant; None if the first variant's value is zero for a seed."""
     seedless: bool = False
-    """All its runs are one and the same, whatever the seed: there is nothing to give an interval for."""
+    """True if all runs are equal for every seed, so that an interval makes no sense."""
     samples: int | None = None
-    """Behind a percentile, all seeds together."""
+    """Number of samples of a percentile, over all seeds."""
     unfinished: int = 0
-    """Flows without a completion time, all seeds together; 0 of a metric that is no time."""
+    """Number of flows without a completion time, over all seeds; 0 if the metric is not a time."""
     causes: list[str] = field(default_factory=list)
-    """What besides the variant may decide the difference."""
+    """Causes of the difference other than the variant."""
 
     @property
     def is_unsure(self) -> bool:
-        """Whether it is a percentile with too few samples beyond it."""
+        """True if the metric is a percentile with too few samples beyond it."""
         share = share_of(self.metric)
         return share is not None and self.samples is not None and is_unsure(self.samples, share)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All cells, and what they are arranged by."""
+    """All cells of a comparison and their arrangement."""
 
     by: str
     """The axis whose values are the variants, or `SOURCE`."""
@@ -124,16 +124,16 @@ class Comparison:
     cells: list[Cell]
     runs: int
     cut_short: int
-    """Runs that left flows unfinished, which flatters their FCTs."""
+    """Number of runs with unfinished flows, which make FCTs look better."""
     syns_dropped: int
-    """SYNs that markers dropped because they are not ECN-capable, in all runs."""
+    """Number of SYNs in all runs that markers dropped because SYNs are not ECN-capable."""
     level: float
     folders: list[Path]
     memory: list[tuple[str, bool, str, float | None]]
-    """By variant: whether any of its runs is lossless, how memory is counted, the most that a switch held in one."""
+    """By variant: lossless in any run, description of the buffer, peak occupancy of a switch in bytes."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
-        """The one cell, if there are such runs."""
+        """The cell of this metric, setting and variant, or None if it has no runs."""
         found: Cell | None = self._index.get((metric, setting, variant))
         return found
 
@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def same_memory(self) -> dict[str, bool]:
-        """For each variant whether its switches have the memory of those of the first."""
+        """For each variant, True if its switches have the same memory as those of the first variant."""
         alike = (not lossless_caution([self.memory[0], other]) for other in self.memory)
         return dict(zip(self.variants, alike, strict=True))
 
@@ -164,9 +164,9 @@ def compare(
 ) -> Comparison:
     """Compares results folders and sweeps.
 
-    Several folders are compared with one another; of one sweep the values of the axis `by` (its first). `metrics` are
-    entries of the summary (`fct_us.p99`) or "unfinished". Raises FileNotFoundError for what is no results, InputError
-    (a RunError) if they cannot be compared.
+    Several folders are compared with one another; within one sweep, the values of the axis `by` (default: its first).
+    `metrics` are entries of the summary (`fct_us.p99`) or "unfinished". Raises FileNotFoundError if a folder has no
+    results, InputError (a RunError) if they cannot be compared.
     """
     observations = _named([one for folder in folders for one in _read(Path(folder))], folders)
     if not observations:
@@ -290,7 +290,7 @@ def _values(summary: Summary) -> dict[str, float]:
 
 
 def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
-    """The p99 of completion times of each bin of flow sizes with its samples, where there are several; all samples."""
+    """The p99 of completion times by bin of flow sizes, with the number of samples; empty for a single bin."""
     import polars as pl
 
     from pauseframe.report.data import size_bin
@@ -305,9 +305,9 @@ def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
 
 
 def _named(observations: list[Observation], folders: Sequence[str | Path]) -> list[Observation]:
-    """Folders by their last part, or by the whole where that is not enough to tell them apart.
+    """Names of folders: the last part of the path, or the whole path if that is ambiguous.
 
-    Runs of one scenario under several seeds, folders NAME-SEED, are one variant: NAME.
+    Folders NAME-SEED of one scenario form one variant: NAME.
     """
     short = {str(Path(folder)): Path(folder).name or str(folder) for folder in folders}
     if len(set(short.values())) < len(short):
@@ -375,7 +375,7 @@ def _cell(
 
 
 def _is_seedless(runs: dict[int, Observation]) -> bool:
-    """Whether several seeds gave the very same run."""
+    """True if several seeds gave equal runs."""
     return len(runs) > 1 and len({one.fingerprint for one in runs.values()}) == 1
 
 

@@ -1,7 +1,8 @@
-"""A worker as a fork of this process, which has loaded all that a worker needs.
+"""A worker that is a fork of this process, which has already loaded the package.
 
-A new interpreter takes 50 ms of CPU to load the package, longer than 20 short runs. Only the command forks, and only
-while it has a single thread: a fork would keep the locks of other threads, and all that a user's program has in memory.
+A new interpreter takes 50 ms of CPU time to load the package, longer than 20 short runs. Only the command line forks,
+and only while it has a single thread, because a fork would inherit locks of other threads and the memory of a user's
+program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pauseframe import _interrupt
 
 
 def can_fork() -> bool:
-    """Whether this process is the command and has a single thread, by proc(5)."""
+    """True if this process is the command line and has a single thread (proc(5))."""
     if not _interrupt.IS_COMMAND:
         return False
     try:
@@ -26,7 +27,7 @@ def can_fork() -> bool:
 
 
 class Fork:
-    """What a sweep uses of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that a sweep uses."""
 
     def __init__(self) -> None:
         (tasks, told), (heard, answers) = os.pipe(), os.pipe()
@@ -42,26 +43,26 @@ class Fork:
         self._code: int | None = None
 
     def wait(self) -> int:
-        """Its exit code; the number of the signal that ended it, less than zero."""
+        """Exit code of the fork, or the negative number of the signal that ended it."""
         if self._code is None:
             _, status = os.waitpid(self.pid, 0)
             self._code = os.waitstatus_to_exitcode(status)
         return self._code
 
     def kill(self) -> None:
-        """Ends it."""
+        """Kills the fork."""
         if self._code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def _serve(tasks: int, answers: int) -> NoReturn:
-    """The life of the fork: it never returns to the code that made it."""
+    """The main function of the fork; it never returns to the caller."""
     try:
-        os.setpgid(0, 0)  # Ctrl-C on the terminal is for the sweep alone
+        os.setpgid(0, 0)  # Ctrl-C goes only to the sweep
         os.dup2(tasks, 0)
         os.dup2(answers, 1)
-        # The pipes of other workers too: each ends when nobody can tell it tasks any more.
+        # Also closes the pipes of other workers: each worker ends when no process can send it tasks.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         from pauseframe.sweep.worker import serve
 

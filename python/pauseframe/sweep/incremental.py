@@ -1,6 +1,6 @@
-"""A sweep whose runs are decided as it goes: each call adds runs, and computes what neither folder nor store has.
+"""A sweep that grows: each call adds runs and computes those that neither folder nor store has.
 
-Workers, or the connection to a cluster, are kept between calls. Runs are kept in batches, as those of any sweep.
+Workers and connections to a cluster are kept between calls. Runs are stored in batches, as in any sweep.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pauseframe.sweep.results import Sweep
 
 LOOK_EVERY_S = 0.5
-"""Between looks for runs that other shards compute."""
+"""Seconds between two checks whether other shards have finished their runs."""
 SAY_AFTER_S = 30.0
-"""Of waiting for other shards, which may not have been started."""
+"""Seconds of waiting for other shards until a message says that they may not have started."""
 
 
 class IncrementalSweep:
@@ -59,7 +59,7 @@ class IncrementalSweep:
         self.runs: dict[str, PlannedRun] = {}
         """All runs so far, by key."""
         self.computed = 0
-        """Runs that were computed by this process."""
+        """Number of runs that this process computed."""
         self._store = Store(Path(store) if store is not None else folder.absolute().parents[1] / STORE_NAME)
         self._target = Target(None, folder / BATCHES, threads or 1, plugins)
         self._jobs = jobs or core_count()
@@ -71,7 +71,7 @@ class IncrementalSweep:
         self._store.clean()
 
     def compute(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """The outcome of each run, as they come; those that are there come first."""
+        """Yields the outcome of each run as it completes; existing runs come first."""
         fresh = {run.key: run for run in runs}
         self.runs |= fresh
         if any(CAPTURE in run.toml for run in fresh.values()):
@@ -91,7 +91,7 @@ class IncrementalSweep:
         yield from self._of_others([run for run in missing if run.key not in mine])
 
     def _share_of(self, keys: list[str]) -> set[str]:
-        """The runs of this shard; every shard divides the same list, whatever is there already."""
+        """The runs of this shard; every shard divides the same list, even if some runs already exist."""
         return set(keys if self._shard is None else keys[self._shard[0] - 1 :: self._shard[1]])
 
     def _outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
@@ -108,7 +108,7 @@ class IncrementalSweep:
         yield from run_on(self._client or self._on, runs, self._target)
 
     def _of_others(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """Waits for the runs that the other shards compute into this folder."""
+        """Waits for runs that other shards compute in this folder."""
         waiting = {run.key: run for run in runs}
         end = time.monotonic() + SAY_AFTER_S
         while waiting:

@@ -1,14 +1,13 @@
 """Runs of a sweep on this machine: one worker process per core, each serving many runs.
 
-Workers are told tasks and give answers over pipes (worker.py), so that a worker that is killed costs one run's work
-and not the sweep, and none outlives it. No run is started that would not fit into memory by the measure of the
-largest so far; the start of the first ones is spread, since nothing is known about them. Short runs are handed out
-several at a time, and where they all are soon over there are fewer workers than cores: a process costs more to start
-than it would save.
+Workers receive tasks and answer over pipes (worker.py), so killing a worker loses the work of one run and not the
+sweep, and no worker outlives the sweep. A run starts only if it fits into memory, estimated by the largest run so far;
+the first starts are staggered, since no estimate exists yet. Short runs are sent in groups, and short sweeps use fewer
+workers than cores, because starting a process would cost more than it saves.
 
-Neither `concurrent.futures` nor loky: where a worker is killed both break, and all runs that are under way or waiting
-fail with it (loky 3.7: one of two workers killed, six of six jobs lost). What the pool promises beyond theirs is what
-is tested: `test_a_run_that_kills_its_workers_fails_alone`, `test_idle_workers_may_be_killed`,
+`concurrent.futures` and loky are unsuitable: if a worker is killed, both break, and all running and waiting runs fail
+(loky 3.7: one of two workers killed, six of six jobs lost). The tests of this pool's guarantees are
+`test_a_run_that_kills_its_workers_fails_alone`, `test_idle_workers_may_be_killed`,
 `test_kills_lose_and_duplicate_nothing`, `test_one_at_a_time_where_memory_is_short`, and `tests/sweep_kills.py`.
 """
 
@@ -38,19 +37,19 @@ if TYPE_CHECKING:
     from pauseframe.sweep.task import Answer, Target, Task
 
 FIRST_STARTS_S = 0.1
-"""Between the first starts, until one run has ended and its memory is known."""
+"""Seconds between the first starts, until one run has ended and its memory is known."""
 MEMORY_SHARE = 0.9
-"""How much of what the system calls available is given to runs."""
+"""Share of the available memory that runs may use in total."""
 TRIES = 2
 HANDED_OUT_S = 0.05
-"""So much work a worker gets at a time."""
+"""Seconds of work that a worker gets in one message."""
 HANDED_OUT_MAX = 64
 WORKER_PAYS_S = 0.2
-"""Another worker is started if the sweep is over so much sooner with it."""
+"""Minimum reduction of the sweep's duration, in seconds, that justifies starting another worker."""
 
 
 def core_count() -> int:
-    """The cores this process may use; batch systems and containers grant fewer than the machine has."""
+    """Number of cores that this process may use; batch systems and containers grant fewer than the machine has."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota = cores_of_quota(Path("/proc/self/cgroup").read_text(), Path("/sys/fs/cgroup"))
@@ -60,7 +59,7 @@ def core_count() -> int:
 
 
 def cores_of_quota(groups: str, root: Path) -> int | None:
-    """The cores that the quotas of control groups (version 2) amount to, by /proc/self/cgroup; None without a quota."""
+    """Number of cores that the quotas of control groups (v2) in /proc/self/cgroup allow; None without a quota."""
     path = next((line.removeprefix("0::/") for line in groups.splitlines() if line.startswith("0::/")), None)
     if path is None:
         return None
@@ -71,16 +70,16 @@ def cores_of_quota(groups: str, root: Path) -> int | None:
         try:
             quota, _, period = (folder / "cpu.max").read_text().partition(" ")
             cores.append(max(int(quota) // int(period), 1))
-        except (OSError, ValueError):  # no file in the root, and "max" where there is no quota
+        except (OSError, ValueError):  # without a quota, the root has no file and other groups have "max"
             continue
     return min(cores, default=None)
 
 
 def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator[Outcome]:
-    """Computes the runs into the target, `jobs` at a time; yields the outcome of each as it comes.
+    """Computes the runs into the target, `jobs` at a time; yields each outcome when it arrives.
 
-    Closing the iterator kills the workers. A run whose worker dies is done once more, by itself when all others are
-    through: most likely the system was out of memory.
+    Closing the iterator kills the workers. A run whose worker dies is repeated alone at the end, because the most
+    likely cause is a lack of memory.
     """
     pool = Pool(target, jobs)
     try:
@@ -90,7 +89,7 @@ def run_local(runs: Sequence[PlannedRun], target: Target, jobs: int) -> Iterator
 
 
 def _spawned(needs_packages: bool) -> subprocess.Popen[bytes]:
-    """A worker in a new interpreter."""
+    """Starts a worker in a new interpreter."""
     import subprocess
 
     package_root = str(Path(__file__).parents[2])
@@ -100,19 +99,19 @@ def _spawned(needs_packages: bool) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        process_group=0,  # Ctrl-C on the terminal is for the sweep alone
+        process_group=0,  # Ctrl-C goes only to the sweep
     )
 
 
 class _Worker:
-    """A worker process and the runs that it has been given."""
+    """A worker process and its runs."""
 
     def __init__(self, needs_packages: bool) -> None:
         self.process = Fork() if can_fork() else _spawned(needs_packages)
         self.runs: deque[PlannedRun] = deque()
-        """What it has been given and has not answered; it is busy with the first."""
+        """Runs without an answer yet; the worker computes the first."""
         self.ready = False
-        """Whether it has loaded what it needs."""
+        """True if the worker has loaded the package."""
         self._scenarios: set[str] = set()
         self._has_plugins = False
         self._answer = b""
@@ -122,7 +121,7 @@ class _Worker:
         return cast("IO[bytes]", self.process.stdout)
 
     def begin(self, runs: Sequence[PlannedRun], target: Target) -> bool:
-        """Hands out runs; false if the worker is dead."""
+        """Sends runs to the worker; False if the worker is dead."""
         pipe = cast("IO[bytes]", self.process.stdin)
         try:
             pipe.write("".join(self._line(task_for(run, target)) for run in runs).encode())
@@ -133,7 +132,7 @@ class _Worker:
         return True
 
     def _line(self, task: Task) -> str:
-        """A task; each scenario is told once, and so are the plug-ins."""
+        """A task as a line of JSON; scenarios and plug-ins are sent only once."""
         if self._has_plugins:
             task.pop("plugins", None)
         self._has_plugins = True
@@ -143,7 +142,7 @@ class _Worker:
         return json.dumps(task) + "\n"
 
     def read(self) -> tuple[list[Answer], bool]:
-        """The answers that are there, and whether the worker is alive."""
+        """The answers so far, and whether the worker is alive."""
         part = os.read(self.answers.fileno(), 1 << 16)
         *lines, self._answer = (self._answer + part).split(b"\n")
         return [json.loads(line) for line in lines], bool(part)
@@ -155,11 +154,11 @@ class _Worker:
         self.process.kill()
         self.process.wait()
         self.answers.close()
-        with suppress(OSError):  # a task that was in the pipe's buffer
+        with suppress(OSError):  # a task may remain in the pipe's buffer
             cast("IO[bytes]", self.process.stdin).close()
 
     def death(self) -> str:
-        """Why it died, as a message."""
+        """The cause of the worker's death, as a message."""
         code = self.process.wait()
         if code >= 0:
             return f"the worker process ended with exit code {code}"
@@ -185,7 +184,7 @@ class Pool:
         self._selector = selectors.DefaultSelector()
 
     def outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[Outcome]:
-        """Until every run has one."""
+        """Yields the outcome of every run; waits for workers."""
         waiting = self._waiting = deque(runs)
         while waiting or self._again or self._busy:
             while waiting and self._may_start():
@@ -196,7 +195,7 @@ class Pool:
                 yield from self._take(worker)
 
     def close(self) -> None:
-        """Kills all workers, with what they are doing."""
+        """Kills all workers and their runs."""
         for worker in self._idle + self._busy:
             worker.kill()
         self._idle, self._busy = [], []
@@ -204,7 +203,7 @@ class Pool:
 
     def _may_start(self) -> bool:
         if not self._busy:
-            return True  # one run at least, or there would be no end
+            return True  # at least one run must always proceed
         if len(self._busy) >= self._jobs:
             return False
         if not all(worker.ready for worker in self._busy):
@@ -218,24 +217,24 @@ class Pool:
         return fits(self._largest, sizes, idle, available_bytes())
 
     def _another_pays(self) -> bool:
-        """Whether all is over notably sooner with one more worker; as long as no run has ended, it is."""
+        """True if one more worker ends the sweep notably sooner; assumed until a run has ended."""
         if not self._ended:
             return True
         left, workers = len(self._waiting) * self._spent_s / self._ended, len(self._busy)
         return left / workers - left / (workers + 1) > WORKER_PAYS_S
 
     def _portion(self) -> int:
-        """How many runs a worker gets at a time: one as long as none has ended."""
+        """Number of runs that a worker gets at a time; one until a run has ended."""
         if not self._ended:
             return 1
         mean = max(self._spent_s / self._ended, 1e-6)
-        fair = len(self._waiting) // (2 * self._jobs)  # the last ones are not all with one worker
+        fair = len(self._waiting) // (2 * self._jobs)  # several workers share the last runs
         return max(1, min(HANDED_OUT_MAX, int(HANDED_OUT_S / mean), fair))
 
     def _start(self, waiting: deque[PlannedRun], count: int) -> None:
         runs = [waiting.popleft() for _ in range(min(count, len(waiting)))]
         worker = self._idle.pop() if self._idle else self._new_worker()
-        while not worker.begin(runs, self._target):  # it was killed while it was idle
+        while not worker.begin(runs, self._target):  # the worker was killed while idle
             self._forget(worker)
             worker = self._idle.pop() if self._idle else self._new_worker()
         self._busy.append(worker)
@@ -251,14 +250,14 @@ class Pool:
         worker.kill()
 
     def _answering(self, more_waiting: bool) -> list[_Worker]:
-        """The workers that have something to say, or died. Waits for one, or until another start may be tried."""
+        """The workers that answered or died; waits for one of them, or until another start may be tried."""
         pause = None
         if more_waiting and len(self._busy) < self._jobs:
             pause = 0.5 if self._largest else FIRST_STARTS_S
         return [key.data for key, _ in self._selector.select(pause)]
 
     def _take(self, worker: _Worker) -> Iterator[Outcome]:
-        """The outcomes of the runs that a worker has answered; of one that died, what is to be said at once."""
+        """The outcomes of the runs that a worker has answered; for a dead worker, its errors."""
         answers, alive = worker.read()
         for answer in answers:
             if "ready" in answer:
@@ -283,7 +282,7 @@ class Pool:
             return
         self._busy.remove(worker)
         kept = set() if self._target.batches is None else finished_in(self._target.batches, worker.process.pid)
-        while worker.runs and worker.runs[0].key in kept:  # it had yet to say so
+        while worker.runs and worker.runs[0].key in kept:  # the worker finished the run but could not answer
             yield Outcome(worker.runs.popleft())
         if not worker.runs:
             return
@@ -297,10 +296,10 @@ class Pool:
 
 
 def fits(largest: int, busy: Sequence[int], idle: int, available: int) -> bool:
-    """Whether one more run fits beside those under way.
+    """True if one more run fits into memory.
 
-    A run will need what the largest needed so far (`largest`, or the largest of those under way); what its worker
-    holds already, `busy` of those under way and `idle` of the one to be used, is no longer among the `available`.
+    A run is assumed to need as much memory as the largest so far (`largest`, or the largest running one). `available`
+    excludes the memory that workers hold: `busy` of each running worker, and `idle` of the worker to use.
     """
     need = max(largest, *busy, 0)
     promised = sum(need - size for size in busy)

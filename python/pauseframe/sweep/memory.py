@@ -1,7 +1,7 @@
-"""How much memory there is, by /proc (Linux): of the system, of this process's control group, of a process.
+"""Memory of the system, of this process's control group, and of a process, from /proc (Linux).
 
-psutil knows the system's and a process's, not the limit of the control group, which is what ends runs in containers
-and batch jobs.
+psutil reports the memory of the system and of a process, but not the limit of the control group, beyond which
+containers and batch systems kill a run.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import os
 from pathlib import Path
 
 PLENTY = 1 << 60
-"""Where the system does not say."""
+"""Available memory that is assumed if the system does not report it."""
 
 
 def available_bytes() -> int:
-    """What can be had without swapping, within the limit of the control group (containers, batch jobs)."""
+    """Memory available without swapping, within the limit of the control group (containers, batch jobs)."""
     return min(_available_in_system(), _available_in_group())
 
 
 def resident_bytes(process: int) -> int:
-    """What a process has in memory; 0 if it has ended or the system does not say."""
+    """Resident memory of a process; 0 if it has ended or is unknown."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):
@@ -36,7 +36,7 @@ def _available_in_system() -> int:
 
 
 def _available_in_group() -> int:
-    """Control groups of version 2; inactive file pages count as used there but can be had."""
+    """Memory available within the control group (v2), which counts reclaimable file pages as used."""
     try:
         group = Path("/proc/self/cgroup").read_text().partition("::")[2].strip().lstrip("/")
         folder = Path("/sys/fs/cgroup") / group

@@ -1,7 +1,7 @@
-"""From a scenario and its axes to the list of runs, each validated before anything runs.
+"""Turns a scenario and its axes into the list of runs, all validated before the first run.
 
-The core resolves every combination once, and all mistakes of all of them are told together. A run is named twice: by
-its folder within the sweep (`transport.preset=dctcp/seed=3`), and by a key, the digest of all that decides its results.
+The core resolves every combination once, and one error reports all mistakes. A run has two names: its folder within the
+sweep (`transport.preset=dctcp/seed=3`), and its key, a digest of all inputs of the run.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from pauseframe.types import Problem
 
 NT_GNU_BUILD_ID = rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})"
-"""A note of elf(5): lengths of name and contents, type, name, contents."""
+"""Pattern of the build ID note in elf(5): lengths of name and contents, type, name, contents."""
 NAME_BYTES = 240
-"""What a folder's name may have on common file systems is 255."""
+"""Maximum length of a folder's name; common file systems allow 255."""
 
 
 class PlannedRow(TypedDict):
-    """A run as `sweep.json` lists it."""
+    """A run in `sweep.json`."""
 
     path: str
-    """Of its folder, relative to the sweep's."""
+    """Path of the run's folder, relative to the sweep's folder."""
     key: str
     axes: Settings
     seed: int
 
 
 class SweepManifest(TypedDict):
-    """What `sweep.json` holds."""
+    """The content of `sweep.json`."""
 
     program: str
     version: str
@@ -62,10 +62,10 @@ class PlannedRun:
     axes: Mapping[str, Value]
     seed: int
     path: str
-    """Of its folder, relative to the sweep's."""
+    """Path of the run's folder, relative to the sweep's folder."""
     key: str
     toml: str
-    """The resolved scenario, but for the seed; runs that differ by their seed share it."""
+    """The resolved scenario without the seed; runs that differ only in their seed share this text."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Plan:
     """The plug-ins that runs use."""
 
     def shard(self, index: int, count: int) -> list[PlannedRun]:
-        """Every `count`-th run, beginning at number `index` from 1."""
+        """The runs of a shard: every `count`-th run, starting with number `index` (from 1)."""
         return self.runs[index - 1 :: count]
 
     def manifest(self) -> SweepManifest:
-        """What `sweep.json` holds."""
+        """The content of `sweep.json` for this plan."""
         rows = [PlannedRow(path=run.path, key=run.key, axes=dict(run.axes), seed=run.seed) for run in self.runs]
         return {
             "program": "pauseframe sweep",
@@ -99,7 +99,7 @@ class Plan:
 
 @dataclass
 class Source:
-    """A scenario as text, and what is to be varied in it."""
+    """A scenario as text, and its axes."""
 
     text: str
     base_dir: str
@@ -108,13 +108,13 @@ class Source:
     fixed: Settings
     """Settings that all runs share."""
     is_sweep: bool = False
-    """Whether the file has a `[sweep]` table."""
+    """True if the file has a `[sweep]` table."""
     tune: Settings = field(default_factory=dict)
     """The `[tune]` table of the file, for `pauseframe tune`."""
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
-        """From whatever `pauseframe.run` accepts; a `[sweep]` table in it is read."""
+        """Reads any input of `pauseframe.run`, including its `[sweep]` table."""
         if is_scenario(scenario):
             return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
         if isinstance(scenario, _core.Resolved):
@@ -127,7 +127,7 @@ class Source:
         return cls(text, base_dir, name, spec_from_table(table), {}, bool(table), search)
 
     def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
-        """Adds axes and replaces seeds, zip, exclude where they are given."""
+        """Adds axes, and replaces seeds, zip and exclude if given."""
         for path, values in (axes or {}).items():
             self.spec.add_axis(path, values)
         for name, value in rules.items():
@@ -140,7 +140,7 @@ class Source:
             self.fixed[path] = value
 
     def plan(self) -> Plan:
-        """All runs. Raises ScenarioError with every mistake in any of them."""
+        """Plans all runs. Raises ScenarioError with every mistake in any run."""
         spec = self.spec
         for path in self.fixed:
             if path in spec.axes:
@@ -160,16 +160,19 @@ class Source:
         return Plan(name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
 
     def resolve(self) -> _core.Resolved:
-        """The scenario that is to be varied. Raises ScenarioError with every mistake in it."""
+        """Resolves the scenario without the axes. Raises ScenarioError with every mistake."""
         return self.resolve_with({})
 
     def resolve_with(self, combination: Mapping[str, Any], seed: int | None = None) -> _core.Resolved:
-        """The scenario with further settings. Raises ScenarioError with every mistake in it."""
+        """Resolves the scenario with further settings. Raises ScenarioError with every mistake."""
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
     def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[str, int, list[str]]:
-        """Name and seed of the first scenario, and the warnings of all. None is kept: each has its fabric with it."""
+        """Name and seed of the first scenario, and the warnings of all.
+
+        The resolved scenarios are not kept, because each holds a fabric in memory.
+        """
         named: list[tuple[str, int]] = []
         warnings: dict[str, None] = {}
         wrong = []
@@ -187,7 +190,10 @@ class Source:
 
 
 def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
-    """The loaded plug-ins whose digest is in a scenario. Raises InputError for one that no other process can load."""
+    """The loaded plug-ins whose digests the scenario names.
+
+    Raises InputError for a plug-in that other processes cannot load.
+    """
     if not any("[plugins]" in text for text in texts):
         return ()
     from pauseframe.plugins.load import loaded_files
@@ -203,17 +209,17 @@ def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
 
 
 def run_key(toml: str, seed: int) -> str:
-    """The digest of a resolved scenario (its own seed aside), the seed, the version and the build of the core."""
+    """The digest of a resolved scenario (without its seed), the seed, the version and the build of the core."""
     text = "\n".join((_core.__version__, core_build(), str(seed), toml))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @cache
 def core_build() -> str:
-    """The compiled core's digest: who changes the simulator without changing the version gets new results.
+    """The digest of the compiled core, so that a changed simulator of the same version computes new results.
 
-    The linker's own digest of the library where there is one (the build ID of an ELF file): reading all of the library
-    takes as long as thirty small runs.
+    The linker's build ID in an ELF file serves as the digest if it exists, because reading the whole library takes as
+    long as thirty small runs.
     """
     path = Path(str(_core.__file__))
     with path.open("rb") as file:
@@ -222,13 +228,13 @@ def core_build() -> str:
 
 
 def run_folder(combination: Mapping[str, Any], seed: int) -> str:
-    """The folder of a run, relative to the sweep's."""
+    """Path of a run's folder, relative to the sweep's folder."""
     parts = [f"{quote(path)}={_quoted(label(value), NAME_BYTES - len(path))}" for path, value in combination.items()]
     return "/".join([*parts, f"seed={seed}"])
 
 
 def _quoted(text: str, room: int) -> str:
-    """As Hive does, so that readers of partitions see the value; a very long one ends in its digest."""
+    """A value in Hive's partition format, which readers of partitioned data understand; long values end in a digest."""
     quoted = quote(text, safe=",+")
     if len(quoted) <= room:
         return quoted
@@ -238,7 +244,7 @@ def _quoted(text: str, room: int) -> str:
 def _merged(
     wrong: Sequence[tuple[Mapping[str, Any], list[Problem]]], combinations: Sequence[Mapping[str, Any]]
 ) -> list[Problem]:
-    """Each problem once, with what the combinations that have it have in common."""
+    """Merges equal problems, each with the values that all of its combinations share."""
     having: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     entries: dict[tuple[str, str, str], Problem] = {}
     for combination, problems in wrong:
@@ -256,11 +262,11 @@ def _merged(
 def _circumstances(
     having: Sequence[Mapping[str, Any]], combinations: Sequence[Mapping[str, Any]], entry: Problem
 ) -> str:
-    """' (with switch.pfc.xoff = "96 KB")' where a problem depends on more than the value that it names."""
+    """A text such as ' (with switch.pfc.xoff = "96 KB")' for a problem that depends on further values."""
     common = {path: value for path, value in having[0].items() if all(other[path] == value for other in having)}
     matching = sum(all(one[path] == value for path, value in common.items()) for one in combinations)
     more = ""
-    if matching > len(having):  # not all that have this in common are wrong
+    if matching > len(having):  # some combinations with equal values are valid
         common, more = dict(having[0]), f" and {len(having) - 1} more" if len(having) > 1 else ""
     shown = {path: toml_value(value) for path, value in common.items() if _bare(path) != _bare(entry["path"])}
     text = ", ".join(f"{path} = {value}" for path, value in shown.items())
@@ -268,5 +274,5 @@ def _circumstances(
 
 
 def _bare(path: str) -> str:
-    """Without numbers: "workload.size" and "workload.0.size" may be the same key."""
+    """Paths without numbers: "workload.size" and "workload.0.size" may be the same key."""
     return re.sub(r"\.\d+(?=\.)", "", path)

@@ -1,4 +1,4 @@
-"""What a sweep in progress shows on stderr: runs done, failed, time left."""
+"""Shows the progress of a sweep on stderr: runs done, failed, time left."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from pauseframe._text import format_duration
 
 EVERY_S = 10.0
-"""Between lines where there is no terminal."""
+"""Seconds between two progress lines if stderr is not a terminal."""
 
 
 class SweepDisplay:
-    """A bar on a terminal, else a line now and then.
+    """Shows a progress bar on a terminal, and otherwise an occasional line.
 
-    `wanted`: False shows nothing, not even failures; None shows nothing where stderr is no terminal.
+    With `wanted` False nothing is shown, not even failures; with None, only on a terminal.
     """
 
     def __init__(self, wanted: bool | None, name: str, total: int, missing: int, reused: int) -> None:
@@ -38,7 +38,7 @@ class SweepDisplay:
             self._bar.start()
 
     def step(self, failure: str | None) -> None:
-        """One more run has ended; `failure` says why it failed."""
+        """Counts a run that has ended; `failure` is the error of a failed run."""
         self._ended += 1
         self._failed += failure is not None
         if not self._shown:
@@ -53,7 +53,7 @@ class SweepDisplay:
             self._say(f"{self._name}: {self.describe()}")
 
     def describe(self) -> str:
-        """One line: "12/300 · 1 failed · 4.2 min left"."""
+        """The progress as one line: "12/300 · 1 failed · 4.2 min left"."""
         left = self._missing - self._ended
         pace = (time.monotonic() - self._begun) / max(self._ended, 1)
         parts = [f"{self._total - left}/{self._total}"]
@@ -64,7 +64,7 @@ class SweepDisplay:
         return " · ".join(parts)
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -1,4 +1,4 @@
-"""The tables of a sweep: those of its runs as one, with the axes as columns."""
+"""The tables of a sweep: the rows of all runs, with the axes as columns."""
 
 from __future__ import annotations
 
@@ -30,26 +30,28 @@ if TYPE_CHECKING:
 MANIFEST = "sweep.json"
 AGAIN = "pauseframe sweep --resume computes its run again"
 PART_BYTES = 1 << 23
-"""So much of packed tables is decoded at a time."""
+"""Maximum bytes of packed tables that are decoded at a time."""
 TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
-"""The tables that a finished sweep has as files: a row per run, and what runs have at their end. What is recorded over
-time (series, throughput, states) stays in the batches, since it may be much larger."""
+"""The tables of a finished sweep: one row per run, and the tables that a run writes at its end.
+
+Time series (series, throughput, states) stay in the batches, because they may be much larger.
+"""
 
 
 class Failure(FailureEntry):
-    """A run that failed."""
+    """A run of a sweep that failed."""
 
     path: str
 
 
 class Sweep:
-    """A sweep's folder. Runs that are not finished are not in its tables."""
+    """A sweep's folder. The tables of a sweep contain only finished runs."""
 
     def __init__(self, folder: Path, manifest: SweepManifest) -> None:
         self.folder = folder
         self.name: str = manifest["name"]
         self.axes: dict[str, list[Value]] = manifest["axes"]
-        """Values by path of the key."""
+        """Values of each axis by the path of its key."""
         self.seeds: list[int] = manifest["seeds"]
         self.planned: list[PlannedRow] = [
             {"path": row["path"], "key": row["key"], "axes": row["axes"], "seed": row["seed"]}
@@ -59,34 +61,34 @@ class Sweep:
 
     @cached_property
     def batches(self) -> Batches:
-        """The runs that are kept in batches."""
+        """The batches with the runs of the sweep."""
         return Batches(self.folder / BATCHES)
 
     @cached_property
     def finished(self) -> list[PlannedRow]:
-        """Those of `planned` that are finished."""
+        """The finished runs of `planned`."""
         runs = self.batches.runs
         return [row for row in self.planned if row["key"] in runs or is_whole(self.folder / row["path"], row["key"])]
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """What the manifests of `finished` say."""
+        """The manifests of the finished runs."""
         return [self.manifest(row) for row in self.finished]
 
     def manifest(self, row: PlannedRow) -> Manifest:
-        """What the manifest of a finished run says."""
+        """The manifest of a finished run."""
         if row["key"] in self.batches.runs:
             return self.record(row).manifest
         return open_results(self.folder / row["path"]).manifest
 
     def record(self, row: PlannedRow) -> Record:
-        """The record of a run that is in a batch. Raises DamagedResultsError if it is damaged."""
+        """The record of a run in a batch. Raises DamagedResultsError if the record is damaged."""
         with _advice():
             return self.batches.read(row["key"])
 
     @cached_property
     def failures(self) -> list[Failure]:
-        """Runs that failed: path, axes, seed, message, command (which does it again)."""
+        """Failed runs: path, axes, seed, message, and the command that repeats the run."""
         entries = [(row["path"], read_failure(self.folder / row["path"])) for row in self.planned]
         return [Failure(path=path, **entry) for path, entry in entries if entry is not None]
 
@@ -98,27 +100,27 @@ class Sweep:
 
     @property
     def flows(self) -> pl.LazyFrame:
-        """One row per flow; columns of the axes and `seed` at the end."""
+        """The table of flows, one row per flow, followed by columns for the axes and `seed`."""
         return self.table("flows")
 
     @property
     def queries(self) -> pl.LazyFrame:
-        """One row a partition-aggregate job."""
+        """The table of queries, one row per partition-aggregate job."""
         return self.table("queries")
 
     @property
     def ports(self) -> pl.LazyFrame:
-        """One row per port and priority."""
+        """The table of ports, one row per port and priority."""
         return self.table("ports")
 
     @property
     def series(self) -> pl.LazyFrame:
-        """Time lines in long form."""
+        """Time series, one row per sample."""
         return self.table("series")
 
     @cached_property
     def summaries(self) -> pl.DataFrame:
-        """One row per run: the axes, `seed`, and the entries of its summary (nested ones as `fct_us.p99`)."""
+        """One row per run: axes, `seed`, and the entries of the run's summary (nested entries as `fct_us.p99`)."""
         import polars as pl
 
         return pl.DataFrame(table_of(list(self.summary_columns().items())))
@@ -136,7 +138,7 @@ class Sweep:
         return {name: column + [None] * (count - len(column)) for name, column in columns.items()}
 
     def table(self, name: TableName) -> pl.LazyFrame:
-        """A table of all finished runs, read when it is collected."""
+        """A lazy table of all finished runs."""
         import polars as pl
 
         if not self.finished:
@@ -165,7 +167,7 @@ class Sweep:
         return frame.with_columns(columns)
 
     def _scan_batches(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
-        """Decodes some runs at a time, when the frame is collected."""
+        """A lazy table that decodes some runs at a time when it is collected."""
         import polars as pl
         from polars.io.plugins import register_io_source
 
@@ -194,13 +196,13 @@ class Sweep:
         return register_io_source(read, schema=schema)
 
     def parts(self, name: TableName, rows: Sequence[PlannedRow]) -> Iterator[_core.Table]:
-        """A table of runs in batches, as many runs at a time as fit well into memory; the axes are columns."""
+        """A table of runs in batches, with as many runs at a time as fit into memory; the axes are columns."""
         packed: list[bytes] = []
         having: list[PlannedRow] = []
         size = 0
         for row in rows:
             part = self.record(row).section(name)
-            if part is None:  # it has no rows
+            if part is None:  # no run in this part has rows
                 continue
             packed.append(part)
             having.append(row)
@@ -214,7 +216,7 @@ class Sweep:
     def unpacked(self, name: TableName, packed: list[bytes], rows: Sequence[PlannedRow]) -> _core.Table:
         """A table of some runs, with the axes as columns."""
         columns = self._axis_columns(rows)
-        if not rows:  # a value each, which stands for no row: the types
+        if not rows:  # one dummy value per column gives the types
             first = self._axis_columns(self.planned[:1])
             columns = {axis: first[axis] for axis in columns}
         return unpack_tables(name, packed, list(columns.items()))
@@ -267,7 +269,7 @@ class Sweep:
         )
 
     def _repr_html_(self) -> str:
-        """What it is, and the summaries of its runs, for a notebook."""
+        """The sweep and the summaries of its runs, for a notebook."""
         from html import escape
 
         return f"<p>{escape(repr(self))}</p>{self.summaries._repr_html_()}"
@@ -275,7 +277,7 @@ class Sweep:
 
 @contextmanager
 def _advice() -> Iterator[None]:
-    """Adds what to do to an error about a damaged batch."""
+    """Adds the remedy to an error about a damaged batch."""
     try:
         yield
     except DamagedResultsError as error:
@@ -283,7 +285,7 @@ def _advice() -> Iterator[None]:
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """Reads a sweep's folder. Raises FileNotFoundError if it is none, DamagedResultsError if its list is damaged.
+    """Reads a sweep's folder. Raises FileNotFoundError without a sweep, DamagedResultsError for a damaged run list.
 
     >>> import pauseframe as pf
     >>> pf.load_sweep("results/load-sweep").flows  # doctest: +SKIP
@@ -302,7 +304,7 @@ def load_sweep(folder: str | Path) -> Sweep:
 
 
 def _wrong(manifest: Any) -> str | None:
-    """What a sweep's list of runs lacks; None if it is whole."""
+    """A description of what a sweep's list of runs lacks; None if the list is complete."""
     if not isinstance(manifest, dict):
         return "it is not a JSON object"
     kinds: dict[str, type] = {"name": str, "axes": dict, "seeds": list, "runs": list}
@@ -323,9 +325,9 @@ def _wrong(manifest: Any) -> str | None:
 
 
 def write_tables(sweep: Sweep) -> Sweep:
-    """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep as it is then.
+    """Writes the tables of a sweep's finished runs as Parquet files, and returns the sweep with them.
 
-    Begins anew where another process, with another share of the runs, has finished some meanwhile.
+    Repeats the writing if another shard's process has finished runs meanwhile.
     """
     while sweep.finished:
         with ExitStack() as files:
@@ -338,11 +340,11 @@ def write_tables(sweep: Sweep) -> Sweep:
 
 
 def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
-    """Reads every run once, for all tables."""
+    """Writes all tables in a single pass over the runs."""
     summaries, *others = tables
     if all(
         row["key"] in sweep.batches.runs for row in sweep.finished
-    ):  # where there are folders, the tables are theirs
+    ):  # runs that are kept as folders have their tables there
         manifests = []
         for row in sweep.finished:
             record = sweep.record(row)
@@ -356,7 +358,7 @@ def _write(sweep: Sweep, tables: list[_TableFile]) -> None:
 
 
 class _TableFile:
-    """A table that is being written. One without rows has no file."""
+    """A table that is being written. Tables without rows have no file."""
 
     def __init__(self, sweep: Sweep, file: str, files: ExitStack) -> None:
         self._sweep = sweep
@@ -380,13 +382,13 @@ class _TableFile:
             self._flush()
 
     def write(self, table: _core.Table) -> None:
-        """Adds rows."""
+        """Adds rows to the table."""
         if self._writer is None:
             self._writer = ParquetWriter(str(self._files.enter_context(whole_file(self._path))))
         self._writer.write(table)
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the remaining rows."""
         if self._packed:
             self._flush()
         if self._writer is None:
@@ -400,7 +402,7 @@ class _TableFile:
 
 
 def read_plan(folder: Path) -> SweepManifest | None:
-    """What `sweep.json` of a folder says; None if there is none or it is damaged."""
+    """The content of `sweep.json` in a folder; None if it is absent or damaged."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError):
@@ -409,7 +411,7 @@ def read_plan(folder: Path) -> SweepManifest | None:
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
-    """Nested dicts as dotted paths; lists are left out.
+    """Nested dicts as dotted paths; lists are omitted.
 
     >>> flat({"fct_us": {"p50": 1.0}, "drops": 0, "warnings": []})
     {'fct_us.p50': 1.0, 'drops': 0}
@@ -424,7 +426,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
 
 
 def _kind(values: list[Any]) -> type:
-    """What a column of these values holds: numbers stay numbers, all else is text."""
+    """The type of a column with the given values: numbers stay numbers, and all other values become text."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return float

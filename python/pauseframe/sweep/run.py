@@ -1,4 +1,4 @@
-"""A planned sweep carried out: what is missing is computed, what a store has is taken from there."""
+"""Runs a planned sweep: computes missing runs and takes existing ones from a store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 CAPTURE = "[record.packets]"
-"""A capture is a file of its run: such runs keep their folders."""
+"""A scenario with the table [record.packets] captures packets into a file, so its runs keep their folders."""
 
 
 def carry_out(
@@ -50,7 +50,7 @@ def carry_out(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Sweep:
-    """Computes what is missing of a plan; the arguments are those of `sweep`."""
+    """Computes the missing runs of a plan; the arguments are those of `sweep`."""
     folder = Path(out) if out is not None else Path("results") / f"{plan.name}-sweep"
     index, count = shard or (1, 1)
     if not 1 <= index <= count:
@@ -84,7 +84,7 @@ def carry_out(
         keep.clean()
         display.close()
     if (missing or reused) and (folder / REPORT).exists():
-        sys.stderr.write(f"{folder / REPORT} is of before: pauseframe report {folder} writes it anew\n")
+        sys.stderr.write(f"{folder / REPORT} is out of date: pauseframe report {folder} rewrites it\n")
     sweep = load_sweep(folder)
     if missing or reused or not (folder / TABLES[0]).exists():
         sweep = write_tables(sweep)
@@ -92,7 +92,7 @@ def carry_out(
 
 
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
-    """Writes `sweep.json`, unless the folder has a sweep that cannot go on with this plan."""
+    """Writes `sweep.json`, unless the folder has a sweep with another plan."""
     old = read_plan(folder)
     if old is None:
         if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
@@ -115,7 +115,7 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
-    """The runs that have to be computed as folders, and how many were taken from the store."""
+    """The runs to compute as folders, and the number of runs taken from the store."""
     missing, reused = [], 0
     for run in runs:
         here = flaw(folder / run.path, run.key)
@@ -133,7 +133,7 @@ def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tu
 
 
 def reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
-    """The runs that have to be computed into batches, and how many were taken from the store."""
+    """The runs to compute into batches, and the number of runs taken from the store."""
     missing = _without_good(_without_folders(runs, folder), folder / BATCHES)
     if not missing:
         return [], 0
@@ -147,7 +147,7 @@ def reuse_batches(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tup
 
 
 def _without_folders(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
-    """The runs that have no folder in the sweep's: it may have been begun with `keep_runs`."""
+    """The runs that have no folder in the sweep's folder, where an earlier call may have used `keep_runs`."""
     if not any(entry.is_dir() and entry.name != BATCHES for entry in folder.iterdir()):
         return list(runs)
     missing = []
@@ -160,7 +160,7 @@ def _without_folders(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRu
 
 
 def _without_good(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
-    """The runs that the batches of a folder do not have whole; damaged ones are taken out of them."""
+    """The runs that the batches of a folder lack; removes damaged runs from the batches."""
     batches = Batches(folder)
     missing, damaged = [], []
     for run in runs:
@@ -176,14 +176,14 @@ def _without_good(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
 
 
 def share(folder: Path, store: Store) -> None:
-    """Puts the batches of a sweep into the store."""
+    """Adds the batches of a sweep to the store."""
     names = [path.name for path in batch_files(folder / BATCHES)]
     if names:
         link_batches(folder / BATCHES, store.batches, names)
 
 
 def _tell(folder: Path, damage: str | None) -> None:
-    """Says that what is there is not taken; that nothing is there needs no words."""
+    """Reports that existing results cannot be used."""
     if damage is not None and (folder / RUN_MANIFEST).exists():
         sys.stderr.write(f"{folder}: {damage}; it is replaced\n")
 
@@ -204,7 +204,7 @@ def _compute(
 
 
 def settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> str | None:
-    """Puts a finished run into the sweep's folder, or the error there; returns what is to be said of it."""
+    """Moves a finished run, or its error, into the sweep's folder; returns a message about a failure."""
     run, error = outcome.run, outcome.error
     try:
         if error is None:

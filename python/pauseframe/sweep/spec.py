@@ -1,7 +1,7 @@
-"""What a sweep varies: the `[sweep]` table of a scenario file, and the same from the command line and from Python.
+"""The axes of a sweep: the `[sweep]` table of a scenario file, and its equivalents on the command line and in Python.
 
-An axis is the path of a key with the values that it takes. Axes are crossed, but those that a `zip` list names go
-together; `exclude` leaves combinations out; every combination is run once for each seed.
+An axis is the path of a key with its values. Axes are crossed, except those in a `zip` list, which vary together;
+`exclude` skips combinations; every combination runs once per seed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pauseframe.types import Problem
 
 Values = Sequence[Any] | Mapping[str, Any]
-"""A list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""
+"""Values of an axis: a list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""
 
 RANGE_KEYS = {"from", "to", "steps", "scale"}
 TAKEN = {
@@ -35,7 +35,7 @@ TAKEN = {
 
 @dataclass
 class Spec:
-    """Axes, seeds, zipped axes and exclusions, checked as far as that needs no scenario."""
+    """Axes, seeds, zipped axes and exclusions, checked without a scenario."""
 
     axes: dict[str, list[Value]] = field(default_factory=dict)
     seeds: int | list[int] | None = None
@@ -44,7 +44,7 @@ class Spec:
     problems: list[Problem] = field(default_factory=list)
 
     def add_axis(self, path: str, values: Any) -> None:
-        """Adds or replaces an axis; what is wrong with it becomes a problem."""
+        """Adds or replaces an axis, and records mistakes in it."""
         if path in TAKEN:
             return self.complain(path, "", "cannot be an axis", TAKEN[path])
         try:
@@ -64,13 +64,13 @@ class Spec:
         self.problems.append(problem(f"sweep.{path}", value, message, hint))
 
     def seeds_from(self, first: int) -> list[int]:
-        """The seeds: a number of them begins at the scenario's own."""
+        """The seeds; if only their number is given, they start at the scenario's seed."""
         if self.seeds is None:
             return [first]
         return list(range(first, first + self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
     def combinations(self) -> list[Settings]:
-        """All combinations in the order of the axes, the first changing slowest, without those excluded."""
+        """All combinations without the excluded ones; the first axis varies slowest."""
         groups = self._groups()
         rows = [
             [dict(zip(group, values, strict=True)) for values in zip(*(self.axes[path] for path in group), strict=True)]
@@ -81,7 +81,7 @@ class Spec:
         return [row for row in ordered if not any(_matches(row, pattern) for pattern in self.exclude)]
 
     def check(self) -> None:
-        """What is wrong with zip, exclude and seeds. To be called when all axes are known."""
+        """Records mistakes in zip, exclude and seeds, after all axes are known."""
         self._check_seeds()
         self._check_zip()
         for number, pattern in enumerate(self.exclude):
@@ -99,7 +99,7 @@ class Spec:
             self.complain("exclude", "", "leaves nothing to run")
 
     def _groups(self) -> list[list[str]]:
-        """Axes that go together; an axis of its own is a group of one."""
+        """Groups of axes that vary together; a single axis is a group of one."""
         groups = []
         for path in self.axes:
             zipped = next((group for group in self.zip if path in group), [path])
@@ -143,14 +143,14 @@ class Spec:
 
 
 def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Settings]:
-    """The scenario without its table `name`, line for line so that messages name the right ones, and that table.
+    """The scenario without its table `name`, with unchanged line numbers for messages, and the table `name`.
 
     Raises ScenarioError if the text is not TOML.
     """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        _core.resolve(text, file_name=file_name)  # says it better, with the line
+        _core.resolve(text, file_name=file_name)  # the core reports the mistake with its line
         raise failure([problem(file_name, "", str(error))]) from None
     if name not in document:
         return text, {}
@@ -165,7 +165,7 @@ def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Set
     blanked = "\n".join(kept)
     if _loads(blanked) == document:
         return blanked, table
-    import tomli_w  # for a table that is written in another way: sweep.seeds = 10, or within a line
+    import tomli_w  # needed for other forms: sweep.seeds = 10, or inline tables
 
     return tomli_w.dumps(document), table
 
@@ -195,7 +195,7 @@ def set_rule(spec: Spec, name: str, value: Any) -> None:
 
 
 def split_values(text: str) -> list[Any]:
-    """The values of `--set PATH=V1,V2`: TOML or bare words, parted by commas outside of brackets and quotes.
+    """The values of `--set PATH=V1,V2`: TOML or bare words, separated by commas outside of brackets and quotes.
 
     >>> split_values('dctcp,10 Gbps,0.5,[1, 2]')
     ['dctcp', '10 Gbps', 0.5, [1, 2]]
@@ -205,7 +205,7 @@ def split_values(text: str) -> list[Any]:
 
 
 def label(value: Any) -> str:
-    """A value of an axis as the folders and tables name it.
+    """The text of an axis value in names of folders and in tables.
 
     >>> label("dctcp"), label(0.5), label(True), label({"kind": "none"})
     ('dctcp', '0.5', 'true', '{ "kind" = "none" }')
@@ -226,7 +226,7 @@ def _word(text: str) -> Any:
 
 
 def _axes_within(path: str, value: Any) -> list[tuple[str, Any]]:
-    """`transport.preset = [..]` without quotes is a table in a table."""
+    """Collects axes from nested tables, because `transport.preset = [..]` without quotes is a table in a table."""
     if isinstance(value, Mapping) and not RANGE_KEYS & set(value):
         return [pair for key, item in value.items() for pair in _axes_within(f"{path}.{key}", item)]
     return [(path, value)]
@@ -247,7 +247,7 @@ def _expand(values: Any) -> list[Any]:
 
 
 def _range(table: Mapping[str, Any]) -> list[Any]:
-    """`{ from, to, steps }`: numbers, or texts with the same unit."""
+    """The values of `{ from, to, steps }`, which are numbers or texts with the same unit."""
     if not set(table) <= RANGE_KEYS or not {"from", "to", "steps"} <= set(table):
         raise ValueError("a range has from, to, steps, and scale if it is not linear")
     steps, scale = table["steps"], table.get("scale", "linear")
@@ -263,7 +263,7 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
         numbers = [math.exp(math.log(first) + share * (math.log(last) - math.log(first))) for share in shares]
     else:
         numbers = [first + share * (last - first) for share in shares]
-    tidy = [float(f"{number:.12g}") for number in numbers]  # 0.3, not 0.30000000000000004
+    tidy = [float(f"{number:.12g}") for number in numbers]  # rounding gives 0.3 instead of 0.30000000000000004
     whole = all(number.is_integer() for number in tidy)
     if unit:
         return [f"{int(number) if whole else number} {unit}" for number in tidy]

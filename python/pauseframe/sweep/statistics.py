@@ -1,8 +1,8 @@
-"""Medians over seeds with confidence intervals that assume nothing about the distribution.
+"""Medians over seeds with distribution-free confidence intervals.
 
-The interval is between two order statistics; how many of n values lie below the median is binomial (n, 1/2), which
-gives the coverage exactly (David and Nagaraja, "Order statistics", 2003, section 7.1). Up to five values no interval
-has 95 %: then it is their range, and its coverage says so.
+The interval lies between two order statistics. The number of values below the median is binomial (n, 1/2), which gives
+the exact coverage (David and Nagaraja, "Order statistics", 2003, section 7.1). With five or fewer values no interval
+reaches 95 %; the interval is then the range of the values, with its smaller coverage.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median with its interval; no interval for a single value, nor where values cannot vary."""
+    """A median with its interval; no interval for a single value, or if values cannot vary."""
 
     n: int
     median: float
     low: float | None
     high: float | None
     coverage: float
-    """The probability that such an interval has the true median, at least."""
+    """A lower bound of the probability that the interval contains the true median."""
 
 
 def estimate(values: Sequence[float], level: float = 0.95, *, varies: bool = True) -> Estimate:
-    """The median of at least one value, and the narrowest interval of order statistics that has the level.
+    """The median of at least one value, and the narrowest interval of order statistics with this level.
 
-    Values that are equal by construction (`varies=False`) are one observation, however many there are.
+    Values that are equal by construction (`varies=False`) count as one observation.
 
     >>> estimate([1.0, 2.0, 3.0, 4.0, 5.0, 9.0])
     Estimate(n=6, median=3.5, low=1.0, high=9.0, coverage=0.96875)
@@ -47,5 +47,5 @@ def estimate(values: Sequence[float], level: float = 0.95, *, varies: bool = Tru
 
 
 def _coverage(n: int, rank: int) -> float:
-    """Of the interval from the `rank`-th smallest to the `rank`-th largest value."""
+    """The coverage of the interval from the `rank`-th smallest to the `rank`-th largest value."""
     return 1.0 - 2.0 * sum(comb(n, below) for below in range(rank)) / float(2**n)

@@ -1,11 +1,11 @@
-"""Where the runs of sweeps are kept, so that what was computed once is not computed again.
+"""Stores the runs of sweeps, so that nothing is computed twice.
 
-The store holds the batches of sweeps (`batch.py`), and one folder for each run that is kept as a folder, named by the
-run's key. A run is written beside it under a name of its own, sealed,
-and renamed into place: a folder of the store is whole. The seal is in the manifest: the run's key, size and digest of
-each file, and a digest of the manifest itself, so that what was damaged or edited is noticed and computed again. A
-sweep's folder has hard links to the files of its runs (copies where the file system has no links), the manifest last.
-Deleting the store frees what no sweep refers to, and costs nothing else but the reuse.
+The store holds the batches of sweeps (`batch.py`), and a folder per run that is kept as a folder, named by the run's
+key. Each run is written under a temporary name, sealed, and renamed, so every folder in the store is complete. The seal
+in the manifest has the run's key, size and digest of each file, and a digest of the manifest, so that damaged or edited
+runs are noticed and computed again. A sweep's folder has hard links to the files of its runs (copies if the file system
+has no links), the manifest last. Deleting the store frees the space of runs that no sweep links to; sweeps stay
+complete, but cannot reuse runs.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _numbers = itertools.count()
 
 
 class FailureEntry(TypedDict):
-    """What `error.json` holds."""
+    """The content of `error.json`."""
 
     key: str
     axes: Settings
     seed: int
     message: str
     command: str
-    """Does the run again."""
+    """The command that repeats the failed run."""
 
 
 class Store:
@@ -61,27 +61,27 @@ class Store:
 
     @property
     def batches(self) -> Path:
-        """The folder of its batches."""
+        """The folder of the store's batches."""
         return self.root / BATCHES
 
     def folder(self, key: str) -> Path:
-        """Where the run of this key is, or would be."""
+        """Path of the folder for the run with this key, whether it exists or not."""
         return self.root / key[:2] / key
 
     def has(self, key: str) -> bool:
-        """Whether the run is there and, byte for byte, what was written."""
+        """True if the store has the run with unchanged bytes."""
         return flaw(self.folder(key), key) is None
 
     def scratch(self) -> Path:
         """A new folder for a run that is about to begin."""
         self.scratch_root.mkdir(parents=True, exist_ok=True)
         path = self.scratch_root / f"{HOST}+{os.getpid()}+{next(_numbers)}"
-        shutil.rmtree(path, ignore_errors=True)  # of a process with the same number, before a restart
+        shutil.rmtree(path, ignore_errors=True)  # a process with the same number left it before a restart
         path.mkdir()
         return path
 
     def add(self, scratch: Path, key: str) -> None:
-        """Seals a finished run and puts it in its place; the same run that is there already wins."""
+        """Seals a finished run and moves it to its place; an existing equal run takes precedence."""
         _seal(scratch, key)
         target = self.folder(key)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -90,12 +90,12 @@ class Store:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            if not self.has(key):  # damaged, by a power cut for example
+            if not self.has(key):  # the stored run is damaged, for example by a power cut
                 shutil.rmtree(target)
                 scratch.rename(target)
 
     def clean(self) -> None:
-        """Removes what processes of this machine left that were killed."""
+        """Removes leftovers of killed processes of this machine."""
         if not self.scratch_root.is_dir():
             return
         for path in self.scratch_root.iterdir():
@@ -105,7 +105,7 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
     def place(self, key: str, target: Path) -> None:
-        """Makes `target` the results folder of a run in the store; does what is missing."""
+        """Makes `target` the results folder of a run in the store, by adding missing files."""
         source = self.folder(key)
         target.mkdir(parents=True, exist_ok=True)
         (target / ERROR_FILE).unlink(missing_ok=True)
@@ -115,18 +115,18 @@ class Store:
 
 
 def is_whole(folder: Path, key: str) -> bool:
-    """Whether a folder has the complete run of this key, as far as that shows without reading its tables."""
+    """True if a folder has the complete run of this key; does not read its tables."""
     return flaw(folder, key, contents=False) is None
 
 
 def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
-    """Why a folder is not the complete run of this key; None if it is. `contents` compares the digest of each file."""
+    """The fault of a folder as the complete run of this key, or None. `contents` compares the digest of each file."""
     text = _read_object(folder / MANIFEST)
     if text is None:
         return f"{MANIFEST} is missing or damaged"
     if text.get("seal") != _digest_of_manifest(text):
         return f"{MANIFEST} is not what was written"
-    manifest = cast("Manifest", text)  # what is sealed was written here
+    manifest = cast("Manifest", text)  # this program wrote the sealed manifest
     if manifest.get("key") != key or manifest.get("status") not in FINISHED:
         return "it is another run"
     files = manifest.get("files", {})
@@ -139,7 +139,7 @@ def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
 
 
 def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -> str | None:
-    """Why a file is not the one that was sealed; None if it is."""
+    """The difference of a file from its sealed state, or None."""
     try:
         size = path.stat().st_size
         if sealed is None or size != sealed["bytes"] or (contents and digest_of(path) != sealed["sha256"]):
@@ -150,7 +150,7 @@ def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -
 
 
 def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -> FailureEntry:
-    """Writes `error.json` and the scenario into a run's folder and returns what the former says."""
+    """Writes `error.json` and the scenario into a run's folder; returns the content of `error.json`."""
     path = target / SCENARIO_FILE
     entry: FailureEntry = {
         "axes": dict(run.axes),
@@ -166,18 +166,18 @@ def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -
 
 
 def forget_failure(folder: Path, path: str) -> None:
-    """Removes what a failed run left in a sweep's folder: it is finished now, in a batch."""
+    """Removes the leftovers of a failed run that has now finished in a batch."""
     place = folder / path
     for name in (ERROR_FILE, SCENARIO_FILE):
         (place / name).unlink(missing_ok=True)
-    with suppress(OSError):  # something else is in there
+    with suppress(OSError):  # the folder has other files
         while place != folder:
             place.rmdir()
             place = place.parent
 
 
 def read_failure(target: Path) -> FailureEntry | None:
-    """What `error.json` in a run's folder says; None if there is none or it is damaged."""
+    """The content of `error.json` in a run's folder; None if it is absent or damaged."""
     entry = _read_object(target / ERROR_FILE)
     return (
         cast("FailureEntry", entry) if entry is not None and set(FailureEntry.__annotations__) <= set(entry) else None
@@ -185,13 +185,13 @@ def read_failure(target: Path) -> FailureEntry | None:
 
 
 def sealed_files(folder: Path) -> dict[str, SealedFile]:
-    """The files of a sealed folder by their names; none where its manifest is missing or damaged."""
+    """The files of a sealed folder by name; none if its manifest is missing or damaged."""
     manifest = _read_object(folder / MANIFEST)
     return {} if manifest is None else cast("Manifest", manifest).get("files", {})
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object from a file; None if there is none or it is damaged."""
+    """A JSON object from a file; None if it is absent or damaged."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -200,7 +200,7 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 
 
 def is_disk_full(error: BaseException | str) -> bool:
-    """Whether there is no room left (or none that this user may have): no run can succeed."""
+    """True if the disk (or the user's quota) is full, so that no run can succeed."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     numbers = (errno.ENOSPC, errno.EDQUOT)
@@ -214,19 +214,19 @@ def _seal(folder: Path, key: str) -> None:
     paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]
     manifest["key"] = key
     manifest["files"] = {p.name: {"bytes": p.stat().st_size, "sha256": digest_of(p)} for p in paths}
-    manifest["summary"]["out"] = None  # several sweeps may have it
+    manifest["summary"]["out"] = None  # several sweeps may share the run
     manifest["seal"] = _digest_of_manifest(manifest)
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
 
 
 def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
-    """Of all that it says but the seal itself; what a file means counts, not how it is laid out."""
+    """A digest of the manifest's values without the seal, independent of their order and layout in the file."""
     text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def link_file(source: Path, target: Path) -> None:
-    """Makes `target` another name of a file; a copy where the file system has no links."""
+    """Makes `target` a hard link to a file, or a copy if the file system has no links."""
     if target.exists():
         if target.samefile(source):
             return

@@ -1,4 +1,4 @@
-"""A comparison as text: for a terminal, as CSV and as LaTeX."""
+"""Formats a comparison for a terminal, as CSV and as LaTeX."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ LATEX_SPECIAL = {
 
 
 def title(metric: str) -> str:
-    """A metric as people call it."""
+    """The common name of a metric."""
     return METRICS.get(metric, metric)
 
 
 def format_value(metric: str) -> Callable[[float | None], str]:
-    """How values of a metric are written."""
+    """The number format of a metric."""
     if "_us" in metric:
         return format_us
     if metric.endswith("_bytes"):
@@ -56,14 +56,14 @@ def format_value(metric: str) -> Callable[[float | None], str]:
 
 
 def format_estimate(one: Estimate | None, form: Callable[[float | None], str]) -> str:
-    """'12.3 ms [11.9 ms, 13 ms]'."""
+    """An estimate as text: '12.3 ms [11.9 ms, 13 ms]'."""
     if one is None:
         return MISSING
     return form(one.median) + ("" if one.low is None else f" [{form(one.low)}, {form(one.high)}]")
 
 
 def format_difference(cell: Cell) -> str:
-    """Relative to the first variant, '-12.3 % [-14 %, -9.8 %]'; the difference itself where that is zero."""
+    """The difference from the first variant: relative ('-12.3 % [-14 %, -9.8 %]'), or absolute if the first is zero."""
     if cell.ratio is not None:
         return format_estimate(cell.ratio, lambda ratio: MISSING if ratio is None else f"{(ratio - 1) * 100:+.3g} %")
     form = format_value(cell.metric)
@@ -75,7 +75,7 @@ def _signed(value: float, form: Callable[[float | None], str]) -> str:
 
 
 def heads(comparison: Comparison) -> list[str]:
-    """Column heads of `rows`."""
+    """Headings of the columns of `rows`."""
     first, *others = comparison.variants
     alike = comparison.same_memory
     changes = [column for one in others for column in (one, f"Δ to {first}{'' if alike[one] else ' ' + DAGGER}")]
@@ -83,7 +83,7 @@ def heads(comparison: Comparison) -> list[str]:
 
 
 def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, column heads and rows of each table: one a metric, and one for all sizes of flows."""
+    """Title, headings and rows of each table: one table per metric, and one for all flow sizes."""
     result = []
     sizes = [metric for metric in comparison.metrics if metric in SIZES]
     for metric in comparison.metrics:
@@ -96,7 +96,7 @@ def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
 
 
 def rows(comparison: Comparison, metric: str) -> list[list[str]]:
-    """A row for every setting of the other axes: the variants' medians and differences with their intervals."""
+    """One row per setting of the other axes: medians and differences of the variants with their intervals."""
     form = format_value(metric)
     result = []
     for setting in comparison.settings:
@@ -111,19 +111,19 @@ def rows(comparison: Comparison, metric: str) -> list[list[str]]:
 
 
 def _value(cell: Cell, form: Callable[[float | None], str]) -> str:
-    """A median, marked if it is a percentile with too few samples, with the flows that have no time."""
+    """A median, marked if it is a percentile with too few samples, and the number of unfinished flows."""
     text = marked(format_estimate(cell.value, form), cell.samples, share_of(cell.metric) or 0.5)
     return f"{text} ({format_count(cell.unfinished)} unfinished)" if cell.unfinished else text
 
 
 def _difference(cell: Cell) -> str:
-    """A difference, with what else may decide it."""
+    """A difference, with its other possible causes."""
     text = format_difference(cell)
     return f"{text} ({', '.join(cell.causes)})" if cell.causes and cell.difference else text
 
 
 def note(comparison: Comparison) -> str:
-    """What the numbers are, and what the mark of percentiles means where there is one."""
+    """Explains the numbers, and the mark of percentiles if one is marked."""
     cells = (cell for metric in comparison.metrics for row in rows(comparison, metric) for cell in row)
     return f"{_about_medians(comparison)} {explanation(cells)}".rstrip()
 
@@ -163,7 +163,7 @@ def _about_medians(comparison: Comparison) -> str:
 
 
 def caution(comparison: Comparison) -> str:
-    """What stands below differences between lossless and lossy variants that have not the same memory, or ""."""
+    """A caution for differences between lossless and lossy variants whose switches have unequal memory, or ""."""
     text = lossless_caution(comparison.memory)
     return f"{DAGGER} {text}" if text else ""
 
@@ -184,7 +184,7 @@ def terminal_tables(comparison: Comparison) -> list[Any]:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Every cell in full precision, one per row; texts such that no spreadsheet takes them for formulas."""
+    """Every cell in full precision, one per row; texts are escaped so that no spreadsheet runs them as formulas."""
     table = long_table(comparison)
     text = io.StringIO(newline="")
     heads = list(table[0]) if table else ["metric"]
@@ -195,7 +195,7 @@ def csv_text(comparison: Comparison) -> str:
 
 
 def as_text(value: Any) -> Any:
-    """A text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay what they are.
+    """Puts an apostrophe before a text that a spreadsheet would run as a formula; numbers stay unchanged.
 
     OWASP, "CSV Injection": texts that begin with =, +, -, @, a tab or a line break.
 
@@ -204,12 +204,12 @@ def as_text(value: Any) -> Any:
     """
     if not isinstance(value, str) or is_number(value):
         return value
-    text = value.replace("\r", "\n")  # which the csv module puts in quotes; a lone \r only from Python 3.13 on
+    text = value.replace("\r", "\n")  # the csv module quotes line feeds, but a lone \r only since Python 3.13
     return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
 
 
 def is_number(text: str) -> bool:
-    """Whether a label is a number."""
+    """True if a label is a number."""
     try:
         float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One run of a sweep, wherever it is computed: in a worker process here or on a cluster."""
+"""One run of a sweep, in a local worker process or on a cluster."""
 
 from __future__ import annotations
 
@@ -20,54 +20,57 @@ if TYPE_CHECKING:
     from pauseframe.sweep.plan import PlannedRun
 
 SMALL_S = 0.02
-"""A scenario that is resolved in less has a small topology: a worker keeps such scenarios, of others the last one."""
+"""Limit of the resolution time for a small topology, in seconds.
+
+A worker caches all scenarios below this limit, and only the last scenario above it.
+"""
 
 
 class Task(TypedDict):
-    """What a worker is told, as JSON."""
+    """A task for a worker, as JSON."""
 
     key: str
     seed: int
     scenario: str
     """Key of the scenario."""
     toml: NotRequired[str]
-    """The scenario, but for its seed; left out where the worker has been told."""
+    """The scenario without its seed; omitted if the worker already has this scenario."""
     plugins: NotRequired[list[ShippedPlugin]]
-    """What must be loaded before the scenario is read; left out where the worker has been told."""
+    """Plug-ins to load before the scenario is read; omitted if the worker has already loaded them."""
     threads: int
     store: NotRequired[str]
-    """Where the run goes as a folder."""
+    """Folder of the run, if it is kept as a folder."""
     batches: NotRequired[str]
-    """The folder of the batch that the run goes into."""
+    """Folder of the run's batch."""
 
 
 class ShippedPlugin(TypedDict):
     """A plug-in file for a worker that has not loaded it."""
 
     path: str
-    """Where the sweep read it."""
+    """Path from which the sweep read the plug-in."""
     sha256: str
     content: str
-    """In Base64."""
+    """Content of the file in Base64."""
 
 
 class Answer(TypedDict, total=False):
-    """What a worker says of a run: what went wrong, or how much memory it took."""
+    """A worker's answer about a run: its error, or its memory."""
 
     ready: bool
-    """It has loaded what it needs: what a worker says first."""
+    """Sent first, after the worker has loaded the package."""
     error: str
     cpu_s: float
     peak_rss_bytes: int | None
     files: dict[str, bytes]
-    """The results, by a worker on a machine that does not see the store."""
+    """The files of the run, from a worker on a machine without access to the store."""
     record: bytes
-    """The same, for a batch."""
+    """The record of the run, from a worker that cannot write the batch."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: it is in the store or a batch, or `error` says why not."""
+    """The outcome of a run: stored in the store or a batch, unless `error` gives a reason."""
 
     run: PlannedRun
     error: str | None = None
@@ -75,25 +78,25 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs go, and how they are computed."""
+    """The stores of a sweep's runs, and the options of their computation."""
 
     store: Path | None = None
-    """The store, for runs that are kept as folders."""
+    """The store of runs kept as folders."""
     batches: Path | None = None
-    """The folder of the batches, for all others."""
+    """The folder of the batches of all other runs."""
     threads: int = 1
-    """Cores go to runs first: one thread each."""
+    """One thread per run by default, because cores are used for parallel runs first."""
     plugins: tuple[LoadedFile, ...] = ()
     """The plug-ins that runs use."""
 
     @property
     def needs_packages(self) -> bool:
-        """Whether workers need more than this package: a plug-in in Python may import anything, Numba first."""
+        """True if workers need more packages than pauseframe: a Python plug-in may import any package, often Numba."""
         return any(plugin.path.endswith(".py") for plugin in self.plugins)
 
 
 def task_for(run: PlannedRun, target: Target) -> Task:
-    """What a worker needs for a run."""
+    """The task of a worker for a run."""
     task: Task = {
         "key": run.key,
         "seed": run.seed,
@@ -114,7 +117,7 @@ def task_for(run: PlannedRun, target: Target) -> Task:
 
 
 class Computer:
-    """Computes runs, one after another; runs of one scenario share what does not depend on the seed."""
+    """Computes runs one after the other; runs of one scenario share everything independent of the seed."""
 
     def __init__(self) -> None:
         self._tomls: dict[str, str] = {}
@@ -123,7 +126,7 @@ class Computer:
         self._writers: dict[str, BatchWriter] = {}
 
     def compute(self, task: Task) -> Answer:
-        """Computes a run: into the store, unless it is there, into a batch, or as a record in the answer."""
+        """Computes a run into the store (unless it exists), into a batch, or as a record in the answer."""
         if "toml" in task:
             self._tomls[task["scenario"]] = task["toml"]
         begun = time.process_time()
@@ -195,7 +198,7 @@ class Computer:
 
 
 def _load(plugins: list[ShippedPlugin]) -> None:
-    """Loads plug-ins from where the sweep read them, or from their content on a machine that has no such file."""
+    """Loads plug-ins from the sweep's paths, or from their content on a machine without these files."""
     from pauseframe.plugins.load import is_loaded, load
 
     for one in plugins:
@@ -223,5 +226,5 @@ def scenario_of(run: PlannedRun) -> str:
     """The complete scenario of a run, with its seed."""
     try:
         return _core.resolve(run.toml, seed=run.seed).toml
-    except _core.ScenarioError:  # the plan resolved it, so this is a fault worth looking at as it is
+    except _core.ScenarioError:  # the plan resolved this scenario, so an error here is a bug
         return run.toml

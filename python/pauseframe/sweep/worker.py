@@ -1,7 +1,7 @@
-"""`python -m pauseframe.sweep.worker`: a process that computes runs, one after another.
+"""`python -m pauseframe.sweep.worker`: a process that computes runs in sequence.
 
-Takes a task a line on standard input (JSON) and answers each with a line on standard output. It ends when its input
-does, even in the middle of a run: a worker does not outlive the sweep that was killed.
+Reads one task per line from standard input (JSON) and answers each with a line on standard output. The process ends
+when its input ends, even during a run, so that it does not outlive a killed sweep.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from threading import Thread
 from pauseframe.sweep.task import Answer, Computer
 
 SAY_EVERY_S = 0.02
-"""Answers within so long of each other are told together."""
+"""Answers within this many seconds of each other are sent in one message."""
 
 
 def serve() -> None:
     """Answers tasks until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the sweep reacts to Ctrl-C, and ends its workers
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # nothing else may reach the sweep
+    os.dup2(2, 1)  # stray output must not reach the sweep
     tasks: SimpleQueue[str] = SimpleQueue()
     Thread(target=_read, args=(tasks,), daemon=True).start()
     computer = Computer()
     answer, said = Answer(ready=True), 0.0
     while True:
         answers.write(json.dumps(answer) + "\n")
-        if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # the sweep need not wake up for each short run
+        if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # answers of short runs are sent in groups
             answers.flush()
             said = time.monotonic()
         answer = computer.compute(json.loads(tasks.get()))

@@ -1,7 +1,7 @@
-"""The answer of a search: a setting that is recommended, and the evidence for it.
+"""The answer of a search: a recommended setting and its evidence.
 
-Three sets of seeds have no seed in common. The search has the first; the second chooses among its best settings, since
-the best of many noisy values looks better than it is; the third is for the answer alone.
+Three disjoint sets of seeds are used. The first serves the search. The second selects among the best settings of the
+search, because the best of many noisy values looks better than it is. The third serves only the answer.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from pauseframe.tune.trials import Laboratory, Scale, Setting
 
 OFFSETS = (0.03, 0.08, 0.2, 0.4)
-"""Where the sensitivity looks on both sides of the recommended value, as shares of the parameter's range."""
+"""Distances from the recommended value at which the sensitivity is measured, as shares of the parameter's range."""
 FRONT = 8
-"""Points of the Pareto front that get the further seeds."""
+"""Number of points of the Pareto front that are run with the check seeds."""
 
 
 @dataclass(frozen=True)
 class PredictionInterval:
-    """The range of n values, for further values from the same continuous distribution, whatever that is.
+    """Prediction interval: the range of n values, valid for further values from the same continuous distribution.
 
-    Of the n + 1 gaps that n values leave, n - 1 lie inside the range, and a further value falls into each with the same
+    Of the n + 1 gaps between n values, n - 1 lie inside the range, and a further value falls into each with the same
     probability (Wilks, "Statistical prediction with special reference to the problem of tolerance limits", 1942).
     """
 
@@ -44,7 +44,7 @@ class PredictionInterval:
     high: float
 
     def covers(self, least: int = 1, of: int = 1) -> float:
-        """The probability that at least `least` of `of` further values lie in it.
+        """The probability that at least `least` of `of` further values lie in the interval.
 
         >>> PredictionInterval(60, 1.0, 2.0).covers() == 59 / 61
         True
@@ -55,70 +55,70 @@ class PredictionInterval:
 
 @dataclass
 class Judged:
-    """A setting over seeds that the search has not used."""
+    """The results of a setting on held-out seeds."""
 
     name: str
     source: str
     setting: Setting
     estimates: list[Estimate]
-    """Of each objective: the median over the seeds."""
+    """The median of each objective over the seeds."""
     predictions: list[PredictionInterval]
-    """Of each objective: where further seeds lie."""
+    """The prediction interval of each objective."""
     ratios: list[Estimate | None] = field(default_factory=list)
-    """To the recommended setting, seed by seed, of each objective; None where that is zero or infinite."""
+    """Ratio of each objective to the recommended setting, seed by seed; None if a ratio is undefined."""
     broken: dict[str, int] = field(default_factory=dict)
-    """By constraint: the seeds in which a run breaks it."""
+    """Number of seeds with a violation, by constraint."""
     worst: dict[str, float] = field(default_factory=dict)
-    """By constraint: the value that is closest to its bound, or farthest beyond it."""
+    """Value closest to the bound, or farthest beyond it, by constraint."""
     unfinished: int = 0
-    """Samples of completion times that had not finished, in all runs."""
+    """Number of unfinished samples of completion times in all runs."""
     samples: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By metric: the fewest and the most samples of a run."""
+    """Smallest and largest number of samples of a run, by metric."""
 
 
 @dataclass
 class Point:
-    """One other value of one parameter."""
+    """A changed value of one parameter, with its results."""
 
     value: Value
     position: float
     ratios: list[float]
-    """Of each objective to that of the recommended setting; above 1 is worse."""
+    """Ratio of each objective to the recommended setting; above 1 is worse."""
     kept: bool
-    """Whether it may be run and keeps all constraints."""
+    """True if the value is valid and meets all constraints."""
     why: str = ""
 
 
 @dataclass
 class Slack:
-    """How far a parameter can move before an objective worsens by the tolerance or a constraint breaks."""
+    """The range of a parameter without a loss above the tolerance and without a violated constraint."""
 
     path: str
     value: Value
     low: Value | None
     high: Value | None
-    """Ends of the range in which that does not happen; None for choices."""
+    """Ends of the tolerated range; None for choices."""
     open_low: bool
     open_high: bool
-    """Whether the end is that of the search's range: nothing beyond it was tried."""
+    """True if the upper end is the end of the search's range, beyond which no value was tried."""
     good: list[Value]
-    """Choices that are within the tolerance."""
+    """Choices whose loss is within the tolerance."""
     points: list[Point]
 
 
 @dataclass
 class Answer:
-    """What was found, and what it rests on."""
+    """The result of a search and its evidence."""
 
     trials: list[Trial]
     scale: Scale
     recommended: Judged | None
     front: list[Judged]
-    """Settings that no other beats in all objectives; one where there is one objective."""
+    """Settings that no other setting dominates; a single setting for a single objective."""
     references: list[Judged]
     sensitivity: list[Slack]
     rejected: list[Judged]
-    """Settings that looked better and broke a constraint on a held-out seed."""
+    """Settings with better search results that violated a constraint on a held-out seed."""
     runner_up: Judged | None
     seeds: dict[str, list[int]]
     notes: list[str] = field(default_factory=list)
@@ -132,7 +132,7 @@ def find_answer(
     references: Sequence[tuple[str, str, Setting]],
     seeds: dict[str, list[int]],
 ) -> Answer:
-    """Judges the best settings of a search. `references` are (name, source, setting) to compare with."""
+    """Evaluates the best settings of a search. `references` are (name, source, setting)."""
     spec, scale = lab.spec, found.scale
     known = [*seeds["search"], *seeds["check"]]
     finalists = _finalists(lab, found, known, seeds["check"])
@@ -166,7 +166,7 @@ def find_answer(
 
 
 def _finalists(lab: Laboratory, found: Outcome, known: Sequence[int], check: Sequence[int]) -> list[Setting]:
-    """The best settings of the search, the best first after the check seeds."""
+    """The best settings of the search, sorted by their results on the check seeds."""
     spec, scale = lab.spec, found.scale
     complete = [one.setting for one in found.complete]
     search = [seed for seed in known if seed not in check]
@@ -183,7 +183,7 @@ def _finalists(lab: Laboratory, found: Outcome, known: Sequence[int], check: Seq
 
 
 def _spread(front: Sequence[Setting], count: int, seeds: Sequence[int], scale: Scale, spec: Spec) -> list[Setting]:
-    """Points all over a front: that of the least regret, then each time the farthest from those that were taken."""
+    """Points spread over a front: first the least-regret point, then repeatedly the point farthest from all chosen."""
     scores = {id(one): [_score(one, o, seeds, scale, spec) for o in spec.objectives] for one in front}
     ranges = [(min(column), max(column)) for column in zip(*scores.values(), strict=True)]
     places = {
@@ -199,13 +199,13 @@ def _spread(front: Sequence[Setting], count: int, seeds: Sequence[int], scale: S
 
 
 def _score(setting: Setting, objective: Objective, seeds: Sequence[int], scale: Scale, spec: Spec) -> float:
-    """The median over seeds, smaller is better."""
+    """Median of an objective over seeds; smaller is better."""
     values = per_seed(setting, objective, scale, spec)
     return objective.sign * statistics.median(values[seed] for seed in seeds)
 
 
 def _regret(setting: Setting, among: Sequence[Setting], seeds: Sequence[int], scale: Scale, spec: Spec) -> float:
-    """The largest distance to the best of each objective, as a share of its range over the front."""
+    """The largest distance of a setting to the best value of any objective, relative to the range over the front."""
     worst = 0.0
     for objective in spec.objectives:
         scores = [_score(one, objective, seeds, scale, spec) for one in among]
@@ -216,7 +216,7 @@ def _regret(setting: Setting, among: Sequence[Setting], seeds: Sequence[int], sc
 
 
 def _nondominated(settings: Sequence[Setting], seeds: Sequence[int], scale: Scale, spec: Spec) -> list[Setting]:
-    """Settings that no other beats or equals in all objectives and beats in one."""
+    """The settings that no other setting dominates (at least as good in all objectives, and better in one)."""
     scores = {id(one): [_score(one, o, seeds, scale, spec) for o in spec.objectives] for one in settings}
 
     def beats(one: list[float], other: list[float]) -> bool:
@@ -234,7 +234,7 @@ def judge(
     spec: Spec,
     against: Judged | None = None,
 ) -> Judged:
-    """What a setting gives over seeds, beside the recommended one."""
+    """The results of a setting over seeds, with ratios to the recommended setting."""
     judged = Judged(name, source, setting, [], [])
     if setting.refused:
         return judged
@@ -269,7 +269,7 @@ def _count_samples(judged: Judged, setting: Setting, seeds: Sequence[int], spec:
 
 
 def _slack(lab: Laboratory, parameter: Parameter, setting: Setting, seeds: Sequence[int], scale: Scale) -> Slack:
-    """Moves one parameter, all others kept, on the seeds of the search."""
+    """Varies one parameter, with all others fixed, on the seeds of the search."""
     value = setting.changes[parameter.path]
     tried = _values_around(parameter, value)
     settings = [lab.prepare(setting.changes | {parameter.path: other}) for _, other in tried]
@@ -291,7 +291,7 @@ def _slack(lab: Laboratory, parameter: Parameter, setting: Setting, seeds: Seque
 
 
 def _values_around(parameter: Parameter, value: Value) -> list[tuple[float, Value]]:
-    """Positions and values to try, without the value itself, each once."""
+    """Positions and values to try around a value, each once and without the value itself."""
     if not parameter.is_range:
         return [(float(number), one) for number, one in enumerate(parameter.choices) if one != value]
     here = parameter.position(parameter.number(value) or 0.0)
@@ -320,7 +320,7 @@ def _point(
 
 
 def _ratio(one: float, other: float, maximize: bool) -> float:
-    """How much worse `one` is than `other`; above 1 is worse."""
+    """Ratio by which `one` is worse than `other`; above 1 is worse."""
     if one == other:
         return 1.0
     above, below = (other, one) if maximize else (one, other)
@@ -330,14 +330,14 @@ def _ratio(one: float, other: float, maximize: bool) -> float:
 def _edge(
     points: Sequence[Point], within: Sequence[bool], here: float, tolerance: float, side: int
 ) -> tuple[float, bool]:
-    """Where the tolerance ends on one side: between the last point within it and the next, by linear interpolation."""
+    """The end of the tolerated range on one side, interpolated between the last tolerated point and the next."""
     beside = [(one, fine) for one, fine in zip(points, within, strict=True) if side * (one.position - here) > 0]
     last, excess = here, 0.0
     for one, fine in sorted(beside, key=lambda pair: side * pair[0].position):
         worst = max(one.ratios, default=math.inf) - 1
         if not fine:
             if not one.kept or not math.isfinite(worst):
-                return last, False  # nothing to interpolate: the last point that is known to be good
+                return last, False  # interpolation is impossible, so the last good point counts
             return last + (one.position - last) * (tolerance - excess) / (worst - excess), False
         last, excess = one.position, worst
     return last, last in (0.0, 1.0) or bool(beside)

@@ -1,7 +1,7 @@
-"""From the answer to the switch: the tuned keys as files of devices, by the code of `pauseframe deploy`.
+"""Writes the tuned keys as configuration files of devices, using `pauseframe deploy`.
 
-The folder is a whole deployment of the scenario's topology. Beside each SONiC switch's tables, `tuned.patch` is a JSON
-patch (RFC 6902) of the fields that the search changed. Keys that no device file has are listed as notes.
+The folder is a complete deployment of the scenario's topology. For each SONiC switch, `tuned.patch` is a JSON patch
+(RFC 6902) of the fields that the search changed. Notes list keys that no device file has.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ OF_DEVICES = (
     *("switch.buffer.size", "switch.buffer.alpha", "switch.pfc.headroom", "host.mtu", "transport.preset"),
     *("transport.rto_min", "transport.initial_window", "transport.delayed_ack_segments"),
 )
-"""Keys that files of devices have a field for."""
+"""Keys that have a field in device files."""
 
 
 def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Sequence[Path] = ()) -> dict[str, Any]:
     """Writes the deployment of the recommended setting into the folder `out`; returns its summary with `out`.
 
-    Raises InputError if there is nothing to export or the hosts' transport is none that `deploy` knows; DeployError.
+    Raises InputError if no tuned key can be exported or `deploy` does not support the hosts' transport, and DeployError
+    if the deployment fails.
     """
     from pauseframe.deploy.write import write_deployment
     from pauseframe.routing import plan_routes, write_plan
@@ -51,7 +52,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     if target not in TARGETS:
         raise InputError(f"--export {target}: write sonic or linux, then a folder")
     if tuning.recommended is None:
-        raise InputError("there is no recommended setting to export: no setting keeps all constraints")
+        raise InputError("no recommended setting to export: no setting keeps all constraints")
     resolved = tuning.study.source.resolve_with(tuning.recommended)
     facts = facts_of(resolved)
     settings, notes = _settings(facts, target, set(tuning.recommended))
@@ -68,7 +69,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
 
 
 def _settings(facts: Facts, target: str, tuned_keys: set[str]) -> tuple[Settings, list[str]]:
-    """What `deploy` is asked for, and what could not be said exactly."""
+    """The settings for `deploy`, and notes on inexact values."""
     hosts = facts.values["transport.preset"].strip('"')
     if hosts not in HOSTS:
         raise InputError(f"--export: hosts run {hosts}, and deploy knows {', '.join(HOSTS)}: set transport.preset")
@@ -113,7 +114,7 @@ def _marks(facts: Facts, notes: list[str]) -> dict[str, int | None]:
 
 
 def _bytes(facts: Facts, path: str) -> int | None:
-    """A size, or so many packets of the MTU, in bytes."""
+    """A size, or a number of MTU-sized packets, in bytes."""
     found = split_unit(facts.values.get(path, "").strip('"'))
     if found is not None and found[1] == "packets":
         return round(found[0] * (facts.mtu + FRAME))
@@ -121,7 +122,7 @@ def _bytes(facts: Facts, path: str) -> int | None:
 
 
 def _alpha_exponent(facts: Facts, notes: list[str]) -> int | None:
-    """SONiC writes alpha as a power of two: the next one below, so that no group holds more than was simulated."""
+    """Exponent of alpha as a power of two, rounded down, so that no group holds more than in the simulation."""
     alpha = facts.number("switch.buffer.alpha")
     if alpha is None:
         return None
@@ -154,7 +155,7 @@ def _segments(facts: Facts) -> int:
 
 
 def _cable(facts: Facts) -> float:
-    """Metres of the longest link; the headroom is for it."""
+    """Length of the longest link in metres, for the headroom."""
     delays = [facts.size(f"topology.{link}.delay") for link in ("link", "fabric_link")]
     return max(1.0, math.ceil(max(delay or 0.0 for delay in delays) * LIGHT))
 
@@ -164,7 +165,7 @@ def _whole(value: float | None) -> int | None:
 
 
 def _write_patches(plan: Plan, settings: Settings, out: Path) -> None:
-    """The fields that differ from a deployment without the search, for each switch."""
+    """Writes, for each switch, a patch of the fields that the search changed."""
     from pauseframe.deploy import sonic
 
     usual = replace(settings, tuned=Tuned())

@@ -1,6 +1,6 @@
-"""Values of parameters that follow from a formula: they start the search, or bound it.
+"""Values of parameters from closed forms, which start the search or bound it.
 
-Each has its source. Rates are in bits per second, times in seconds, sizes in bytes.
+Each formula states its source. Rates are in bits per second, times in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ETHERNET = 38
-"""Bytes of a frame on the wire beyond its IP packet: header, FCS, preamble and gap."""
+"""Bytes of a frame on the wire besides its IP packet: header, FCS, preamble and gap."""
 ACK_FRAME = 84
-"""Bytes that a pure ACK takes on the wire: the smallest frame with preamble and gap."""
+"""Bytes of a pure ACK on the wire: the smallest frame with preamble and gap."""
 SIZE_KEYS = ("switch.marker.k", "switch.marker.min", "switch.marker.max")
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A value for a parameter in base units (bytes, seconds, or a plain number), and why."""
+    """A value for a parameter in base units (bytes, seconds, or a plain number), and its reason."""
 
     path: str
     value: float
@@ -38,30 +38,30 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the formulas need of a scenario."""
+    """Quantities of a scenario for the formulas."""
 
     values: dict[str, str]
-    """Every key with its value, as `pauseframe show` prints it."""
+    """Every key of the scenario with its value, in the format of `pauseframe show`."""
     rate: float
-    """Of the slowest link of a host, bits per second."""
+    """Rate of the slowest host link in bits per second."""
     base_rtt: float
-    """Of a full frame and its ACK over the longest shortest path in the idle network, seconds."""
+    """Time of a full frame and its ACK over the longest shortest path in the idle network, in seconds."""
     needed_headroom: float
-    """The most that a link needs, bytes; 0 without lossless classes."""
+    """The largest headroom of a link in bytes; 0 without lossless classes."""
     given_headroom: float
     headroom_ports: int
-    """Ports of the switch with the most."""
+    """Largest number of ports of a switch."""
     fan_in: int
-    """The most senders that a workload lets answer one host at once; 0 if it has none."""
+    """Largest number of senders that a workload lets answer one host at once; 0 without such a workload."""
     mtu: float
 
     @property
     def bdp(self) -> float:
-        """Bandwidth-delay product, bytes."""
+        """Bandwidth-delay product in bytes."""
         return self.rate * self.base_rtt / 8
 
     def size(self, path: str) -> float | None:
-        """A size or a time of the scenario in its base unit; None where it is automatic or another kind of value."""
+        """A size or a time of the scenario in its base unit; None if it is automatic or has no unit."""
         found = split_unit(self.values.get(path, "").strip('"'))
         return None if found is None or found[1] not in UNITS else found[0] * UNITS[found[1]]
 
@@ -74,7 +74,7 @@ class Facts:
 
 
 def facts_of(resolved: _core.Resolved) -> Facts:
-    """Reads them from a complete scenario."""
+    """Computes the quantities of a resolved scenario."""
     values = {path: value for path, value, _ in resolved.explain()}
     topology = _core.Topology.of_scenario(resolved)
     links = topology.links()
@@ -103,7 +103,7 @@ def facts_of(resolved: _core.Resolved) -> Facts:
 
 
 def _base_rtt(links: list[tuple[str, str, int, float]], hosts: set[str], mtu: float, values: dict[str, str]) -> float:
-    """Store and forward of a full frame one way and of an ACK back, over the longest of the shortest paths."""
+    """Time for a full frame and its ACK, stored and forwarded over the longest of the shortest paths."""
     beside: dict[str, list[tuple[str, float]]] = {}
     for one, other, rate, delay_us in links:
         cost = 2 * delay_us * 1e-6 + (mtu + ETHERNET + ACK_FRAME) * 8 / rate
@@ -126,7 +126,7 @@ def _farthest(beside: dict[str, list[tuple[str, float]]], start: str, hosts: set
 
 
 def suggestions(facts: Facts, path: str, cable: float | None = None) -> list[Suggestion]:
-    """What formulas say of a key: none for most. `cable` in metres is what the headroom must suffice for."""
+    """Suggested values for a key, empty for most keys. The headroom must suffice for `cable` in metres."""
     known: dict[str, Callable[[Facts, str], list[Suggestion]]] = {
         **dict.fromkeys(SIZE_KEYS, _threshold),
         "switch.pfc.headroom": lambda facts, path: _headroom(facts, path, cable),

@@ -1,6 +1,6 @@
-"""Constraints that are checked before a run: lossless safety, and what fits into the switches.
+"""Constraints checked before a run: lossless safety, and buffer sizes.
 
-A setting that would break one is refused and costs no run.
+A setting that violates a constraint is rejected without a run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def refusal(resolved: _core.Resolved, spec: Spec) -> str:
-    """Why a setting is not run; empty if nothing is against it."""
+    """The reason why a setting is refused; empty if it may run."""
     rows = resolved.headroom()
     return (
         _short_headroom(rows)
@@ -52,7 +52,7 @@ def _deadlock(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> 
 
 
 def _short_for_cable(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
-    """Headroom for cables that are longer than those of the scenario."""
+    """The fault that the headroom is too small for longer cables than those of the scenario."""
     from pauseframe.calculator import parse_length
 
     if not spec.cable:
@@ -71,7 +71,7 @@ def _short_for_cable(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Sp
 
 
 def _too_large(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
-    """Whether the buffers are larger than the packet memory of the switches."""
+    """The fault that the buffers exceed the packet memory of the switches."""
     from pauseframe.calculator import parse_size
 
     if not spec.buffer:
@@ -83,7 +83,7 @@ def _too_large(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) ->
 
 
 def _memory(resolved: _core.Resolved, rows: list[HeadroomRow]) -> float:
-    """Packet memory of the switch with the most ports: a shared buffer as it is, else every port's own share."""
+    """Packet memory of the switch with the most ports: the shared buffer, else the sum over its ports."""
     values = {path: value for path, value, _ in resolved.explain()}
     found = split_unit(values["switch.buffer.size"].strip('"'))
     size = 0.0 if found is None else found[0] * UNITS[found[1]]

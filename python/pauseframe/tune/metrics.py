@@ -1,9 +1,9 @@
-"""Metrics of a run: a number, how many samples it rests on, and how many flows or queries had not finished.
+"""Metrics of a run: a number, its number of samples, and how many flows or queries were unfinished.
 
-A metric is an entry of the summary (`drops`), one of `SPECIAL`, or a statistic of a column of a table with an optional
-filter: `flows.fct_us.p50 where size_bytes > 1e6`. Completion times count flows that had not finished when the run
-ended: percentiles are those of the Kaplan-Meier estimate (Kaplan and Meier, 1958), which uses that such a flow took
-longer than its age; means take the age itself and are lower bounds.
+A metric is an entry of the summary (`drops`), one of `SPECIAL`, or a statistic of a column with an optional filter:
+`flows.fct_us.p50 where size_bytes > 1e6`. Completion times include flows unfinished at the end of the run: percentiles
+use the Kaplan-Meier estimate (Kaplan and Meier, 1958), in which such a flow took longer than its age; means use the age
+and are lower bounds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 TABLES = ("flows", "queries", "ports", "jobs", "ranks", "throughput", "deadlocks")
 STATISTIC = re.compile(r"mean|min|max|sum|count|p\d{1,2}(?:\.\d+)?|p999")
 COMPLETION = {"fct_us": ("flows", "queries"), "slowdown": ("flows", "queries"), "time_us": ("jobs",)}
-"""Columns that are null until the flow, query or job has finished, and their tables."""
+"""Columns that are null for unfinished flows, queries and jobs, and their tables."""
 ALIASES = {"fct_us": "flows.fct_us", "slowdown": "flows.slowdown", "query_fct_us": "queries.fct_us"}
-"""Entries of the summary that count finished flows only; here they count all."""
+"""Entries of the summary that count only finished flows, and their replacements that include all flows."""
 SPECIAL = {
     "goodput_bps": "application bytes received, per second of the run",
     "unfinished": "flows and queries that had not finished when the run ended",
@@ -36,15 +36,15 @@ SPECIAL = {
 }
 LEAVE_OUT = {"seed", "wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "flows_total", "queries_total"}
 ENOUGH_BEYOND = 10
-"""Samples that a percentile needs above it."""
+"""Number of samples that a percentile needs above it."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured of each run."""
+    """A metric that is read from each run."""
 
     text: str
-    """As the file names it."""
+    """The metric's text in the file."""
     table: str
     column: str
     statistic: str
@@ -52,31 +52,31 @@ class Metric:
 
     @property
     def quantile(self) -> float | None:
-        """The share below a percentile, None for other statistics; p999 is p99.9, as in the summary."""
+        """The quantile of a percentile metric, or None; p999 means p99.9, as in the summary."""
         if not self.statistic.startswith("p"):
             return None
         return 0.999 if self.statistic == "p999" else float(self.statistic[1:]) / 100
 
     @property
     def counts_unfinished(self) -> bool:
-        """Whether it is a completion time."""
+        """True if the metric is a completion time, which includes unfinished flows."""
         return self.table in COMPLETION.get(self.column, ())
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A metric of one run."""
+    """A metric's value for one run."""
 
     value: float
-    """Infinite where it has no value: nothing finished, or too little to reach the percentile."""
+    """Infinite if no sample finished, or too few finished to reach the percentile."""
     samples: int | None = None
-    """How many rows a statistic rests on."""
+    """Number of rows that the statistic is computed from."""
     unfinished: int = 0
-    """Of them, those that had not finished."""
+    """Number of unfinished rows."""
 
 
 def parse_metric(text: str) -> Metric:
-    """A metric from its text. Raises ValueError with the names that may be meant."""
+    """Parses a metric. Raises ValueError that suggests similar names."""
     name, _, where = (part.strip() for part in text.partition(" where "))
     base, _, last = name.rpartition(".")
     full = f"{ALIASES[base]}.{last}" if base in ALIASES else name
@@ -98,14 +98,14 @@ def parse_metric(text: str) -> Metric:
 
 
 def names() -> list[str]:
-    """Names that a metric may have, with the common statistics of the tables."""
+    """Names of metrics: entries of the summary, and common statistics of the tables."""
     times = [f"{alias}.{one}" for alias in ALIASES for one in ("p50", "p99", "mean")]
     return [*SPECIAL, *times, *summary_names()]
 
 
 @cache
 def summary_names() -> tuple[str, ...]:
-    """Numbers of the summary, nested ones as dotted paths, but for those that `ALIASES` stands for."""
+    """Names of numbers in the summary, nested ones as dotted paths, except those that `ALIASES` replaces."""
     from pauseframe import types
 
     found = _flat_names(types.Summary)
@@ -144,7 +144,7 @@ def _check_filter(metric: Metric) -> None:
 
 
 def read_metrics(metrics: Iterable[Metric], summary: Any, packed: Callable[[str], bytes | None]) -> dict[str, Reading]:
-    """All metrics of a run, by their texts; `packed` returns a packed table, or None for one without rows."""
+    """Reads all metrics of a run, by their texts; `packed` returns a packed table, or None for an empty one."""
     import polars as pl
 
     frames: dict[str, pl.DataFrame] = {}
@@ -191,11 +191,11 @@ def _statistic(metric: Metric, frame: pl.DataFrame, end_us: float) -> Reading:
 
 
 def _of_completions(metric: Metric, frame: pl.DataFrame, end_us: float) -> Reading:
-    """Of completion times or slowdowns, unfinished ones as samples that are larger than their age."""
+    """A statistic of completion times or slowdowns, in which an unfinished sample exceeds its age."""
     import polars as pl
 
     frame = frame.filter(pl.col("start_us") <= end_us)
-    if metric.table == "flows":  # long flows have no end, and stopped ones were meant to stop
+    if metric.table == "flows":  # excludes long flows and flows that were meant to stop
         has_end = pl.col("size_bytes").is_not_null() & (pl.col("status") != "stopped")
         frame = frame.filter(pl.col("fct_us").is_not_null() | has_end)
     age = pl.lit(end_us) - pl.col("start_us")
@@ -216,7 +216,7 @@ def _of_completions(metric: Metric, frame: pl.DataFrame, end_us: float) -> Readi
 
 
 def kaplan_meier(samples: pl.DataFrame, quantile: float) -> float | None:
-    """The quantile of the Kaplan-Meier estimate of samples (`age`, `done`); None if it lies beyond all of them."""
+    """A quantile of the Kaplan-Meier estimate of samples (`age`, `done`); None if it lies beyond all samples."""
     import polars as pl
 
     at_risk = pl.lit(samples.height) - pl.int_range(pl.len())
@@ -228,7 +228,7 @@ def kaplan_meier(samples: pl.DataFrame, quantile: float) -> float | None:
 
 
 def format_metric(text: str) -> Callable[[float | None], str]:
-    """How values of a metric are written."""
+    """The number format of a metric."""
     name = text.partition(" where ")[0]
     forms = {"_us": format_us, "_bps": format_rate, "_bytes": format_bytes}
     form = next((form for part, form in forms.items() if part in name), None)

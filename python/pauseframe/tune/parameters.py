@@ -1,7 +1,7 @@
 """Parameters of a search: the keys that it sets, their ranges, and the values that it may try.
 
-A range is searched in the unit that the file writes it in. Values are rounded to three significant digits, so that the
-answer can be typed by hand and settings that differ by less are one setting.
+A range is searched in the unit that the file uses. Values are rounded to three significant digits, so that they are
+easy to type, and settings that differ by less count as equal.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 RANGE_KEYS = ("from", "to", "step", "scale")
 DIGITS = 3
-"""Significant digits of a value."""
+"""Number of significant digits of a value."""
 WHOLE_UNITS = ("B", "segments", "packets")
-"""Units that come in whole numbers."""
+"""Units with integer values."""
 UNITS = {
     "B": 1.0,
     "KB": 1e3,
@@ -46,7 +46,7 @@ UNITS = {
     "Gbps": 1e9,
     "Tbps": 1e12,
 }
-"""Bytes, seconds or bits per second of each unit."""
+"""Factors from each unit to bytes, seconds or bits per second."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class Parameter:
 
     @property
     def is_range(self) -> bool:
-        """Whether it has a range rather than choices."""
+        """True if the parameter has a range rather than choices."""
         return not self.choices
 
     def value(self, number: float) -> Value:
-        """The value of the key for a number of the range, rounded and inside the range."""
+        """The value of the key for a number, rounded and limited to the range."""
         inside = min(max(self._round(number), self.low), self.high)
         if self.whole:
             inside = min(max(round(inside), math.ceil(self.low)), math.floor(self.high))
-        if self.unit in ("KiB", "MiB", "GiB"):  # sizes are whole bytes
+        if self.unit in ("KiB", "MiB", "GiB"):  # sizes must be whole bytes
             return f"{round(inside * UNITS[self.unit])} B"
         shown = f"{inside:.12g}" if self.unit else ""
         return f"{shown} {self.unit}" if self.unit else int(inside) if self.whole else inside
@@ -85,7 +85,7 @@ class Parameter:
         return float(f"{number:.{DIGITS}g}")
 
     def number(self, value: Any) -> float | None:
-        """The number of a value in this parameter's unit; None for another kind of value."""
+        """The number in a value, in this parameter's unit; None for other kinds of values."""
         if self.unit:
             found = split_unit(value)
             if found is None or not _same_kind(found[1], self.unit):
@@ -95,15 +95,15 @@ class Parameter:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def in_base_unit(self, number: float) -> float:
-        """Bytes, seconds or bits per second."""
+        """Converts a number to bytes, seconds or bits per second."""
         return number * UNITS.get(self.unit, 1.0)
 
     def from_base_unit(self, number: float) -> float:
-        """Bytes, seconds or bits per second in this parameter's unit."""
+        """Converts bytes, seconds or bits per second to this parameter's unit."""
         return number / UNITS.get(self.unit, 1.0)
 
     def position(self, number: float) -> float:
-        """Where a number lies in the range: 0 at its low end, 1 at its high end, on the parameter's scale."""
+        """The position of a number in the range: 0 at its low end, 1 at its high end, on the parameter's scale."""
         if self.high == self.low:
             return 0.0
         if self.log:
@@ -118,14 +118,14 @@ class Parameter:
         return self.low + inside * (self.high - self.low)
 
     def narrowed(self, low: float | None = None, high: float | None = None) -> Parameter:
-        """The parameter within bounds, given in its own unit; rounded so that it stays within them."""
+        """The parameter with tighter bounds in its own unit, rounded inwards."""
         least = self.low if low is None else max(self.low, _round_up(low))
         most = self.high if high is None else min(self.high, -_round_up(-high))
         return replace(self, low=least, high=most)
 
 
 def read_parameter(path: str, value: Any) -> Parameter:
-    """A parameter from its entry in the file. Raises ValueError that says what it should be."""
+    """Parses a parameter. Raises ValueError with the expected form."""
     if isinstance(value, Mapping):
         return _range(path, value)
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -140,7 +140,7 @@ def read_parameter(path: str, value: Any) -> Parameter:
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
-    """The path and the entry of `--parameter PATH=FROM..TO[:log]` or `PATH=V1,V2`.
+    """Splits `--parameter PATH=FROM..TO[:log]` or `PATH=V1,V2` into path and entry.
 
     >>> parse_parameter("switch.marker.k=10 KB..400 KB:log")
     ('switch.marker.k', {'from': '10 KB', 'to': '400 KB', 'scale': 'log'})
@@ -157,7 +157,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 
 def split_unit(value: Any) -> tuple[float, str] | None:
-    """The number and the unit of a text such as "22.5 KB"; None for anything else."""
+    """Splits a text such as "22.5 KB" into number and unit; None for any other text."""
     found = (
         re.fullmatch(r"\s*(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value)
         if isinstance(value, str)
@@ -208,7 +208,7 @@ def _same_kind(one: str, other: str) -> bool:
 
 
 def _round_up(number: float) -> float:
-    """To three significant digits, never below the number."""
+    """Rounds up to three significant digits, never below the number."""
     if number == 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(number))) - DIGITS + 1)

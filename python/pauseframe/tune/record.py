@@ -1,4 +1,4 @@
-"""The answer as plain values: what `answer.json` holds and the terminal and the page are written from."""
+"""The answer as plain values, the source of `answer.json`, the terminal output and the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER = "answer.json"
 
 
 def as_record(study: Study, answer: Answer) -> dict[str, Any]:
-    """All of an answer (docs/how-to/tune.md)."""
+    """A complete answer (docs/how-to/tune.md)."""
     spec = study.spec
     return {
         "program": "pauseframe tune",
@@ -146,5 +146,5 @@ def _trial(one: Trial, spec: Spec) -> dict[str, Any]:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON has no infinity: a value that is missing is null."""
+    """A number for JSON, which has no infinity; missing values become null."""
     return None if value is None or math.isinf(value) else value

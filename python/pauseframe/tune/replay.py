@@ -1,4 +1,4 @@
-"""The runs that decided, recorded for `pauseframe view`: the recommended setting, and what it was chosen over."""
+"""Records the decisive runs for `pauseframe view`: the recommended setting and its alternatives."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 FOLDER = "decisive"
 STEPS = 2000
-"""Samples of a run's log of states, over its simulated time."""
+"""Number of samples in the log of states of a recorded run."""
 LARGEST = 30_000_000
-"""Bytes of a player's page; a larger one is left to the user."""
+"""Maximum size of a player's page in bytes; a larger page is not written automatically."""
 
 
 def record_decisive(study: Study, answer: Answer, folder: Path) -> list[dict[str, Any]]:
-    """Runs the recommended, the default and the next best setting once more with `record.states`; lists their folders.
+    """Runs the recommended, the default and the next best setting again with `record.states`; returns their folders.
 
-    The seed is that of the held-out run of the recommended setting whose objective is closest to the median.
+    The seed is the held-out seed for which the recommended setting is closest to its median.
     """
     if answer.recommended is None:
         return []

@@ -1,8 +1,8 @@
-"""The search: Optuna proposes settings, runs judge them, constraints and successive halving end bad ones early.
+"""The search: Optuna proposes settings, runs evaluate them, and constraints and successive halving end bad ones early.
 
-A search is a function of the scenario, the specification and the versions: batches of settings have a fixed size, and
-results are told in the order of trials. Resuming replays it: Optuna proposes the same settings again, and their runs
-are found in the folder. The journal beside them is for other programs, such as optuna-dashboard.
+A search depends only on the scenario, the specification and the versions, because batches have a fixed size, and
+results are reported in the order of trials. A resumed search is replayed: Optuna proposes the same settings again, and
+their runs are found in the folder. The journal in the folder is for other programs, such as optuna-dashboard.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from pauseframe.tune.trials import Laboratory
 
 STARTUP = 10
-"""Random settings before TPE's model begins (Optuna's default)."""
+"""Number of random settings before TPE's model is used (Optuna's default)."""
 REFINE_FROM = 0.4
-"""From this share of the trials on, three of four are steps from the best setting so far (with one objective)."""
+"""Share of the trials after which three of four trials modify the best setting so far (with one objective)."""
 STEP_FIRST, STEP_LAST = 0.1, 0.01
-"""Standard deviation of such a step, as a share of each range, at its first and at the last trial."""
+"""Standard deviation of a step from the best setting, as a share of each range, at the first and the last step."""
 POPULATION = 16
-"""Of NSGA-II: a search of this size has few generations otherwise. With one parameter it is a random search."""
+"""Population of NSGA-II, small because a search of this size has few generations.
+
+With one parameter, NSGA-II is a random search.
+"""
 UNKNOWN = 1e18
-"""Stands for an infinitely bad value: a journal cannot hold infinity."""
+"""Finite value that replaces infinity for Optuna, because a journal cannot store infinity."""
 
 
 @dataclass
@@ -46,33 +49,33 @@ class Trial:
     number: int
     setting: Setting
     origin: str
-    """"search", or where a start point comes from."""
+    """"search", or the origin of a start point such as a formula."""
     state: str = ""
     """"complete", "pruned" (halving), "violates" (a constraint), "failed", or "refused" before any run."""
     values: list[float] = field(default_factory=list)
-    """The objectives over the seeds that it had."""
+    """Median of each objective over the trial's seeds."""
     seeds: int = 0
     shortened: bool = False
-    """Whether it ended in the run that `first_stop` shortens: its values are of that run."""
+    """True if the trial ended after the run shortened by `first_stop`; its values then belong to that run."""
 
 
 @dataclass
 class Outcome:
-    """What a search found."""
+    """The result of a search."""
 
     trials: list[Trial]
     scale: Scale
     search_s: float
-    """Wall time of the search itself: proposing and judging."""
+    """Wall-clock time of proposing and evaluating settings, without the runs."""
 
     @property
     def complete(self) -> list[Trial]:
-        """Trials that have all seeds and keep all constraints, one for each setting."""
+        """Trials with all seeds that meet all constraints, one per setting."""
         return list({id(one.setting): one for one in reversed(self.trials) if one.state == "complete"}.values())[::-1]
 
 
 def optuna() -> Any:
-    """The library, loaded when a search begins."""
+    """Imports Optuna when a search begins."""
     try:
         found = import_module("optuna")
     except ImportError:
@@ -82,7 +85,7 @@ def optuna() -> Any:
 
 
 def rungs(seeds: int, factor: int) -> list[int]:
-    """How many seeds a setting has at each step of successive halving.
+    """Numbers of seeds of a setting at the steps of successive halving.
 
     >>> rungs(9, 3), rungs(4, 3), rungs(5, 1)
     ([1, 3, 9], [1, 3, 4], [5])
@@ -95,7 +98,7 @@ def rungs(seeds: int, factor: int) -> list[int]:
 
 
 class Search:
-    """One search in a laboratory."""
+    """One search with one laboratory."""
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Search:
         self._seeds = list(seeds)
         halves = halving and len(self._spec.objectives) == 1
         self._rungs = [(count, False) for count in rungs(len(self._seeds), self._spec.halving if halves else 1)]
-        """Seeds at each step of successive halving, and whether their runs are shortened."""
+        """Number of seeds at each step of successive halving, and whether the runs of that step are shortened."""
         if halves and self._spec.first_stop:
             self._rungs.insert(0, (1, True))
         self._count = self._spec.trials if trials is None else trials
@@ -144,14 +147,14 @@ class Search:
         )
         storage = None
         if journal is not None:
-            journal.unlink(missing_ok=True)  # it is written again as the search is replayed
+            journal.unlink(missing_ok=True)  # the replay writes the journal again
             backend = library.storages.journal.JournalFileBackend(str(journal))
             storage = library.storages.JournalStorage(backend)
         directions = ["maximize" if one.maximize else "minimize" for one in self._spec.objectives]
         return library.create_study(directions=directions, sampler=chosen, pruner=pruner, storage=storage)
 
     def run(self) -> Outcome:
-        """Tries as many settings as the search has trials."""
+        """Tries as many settings as the search may have trials."""
         begun, waited = time.perf_counter(), _waited(self._lab)
         for _, changes in self._starts[: self._count]:
             self._study.enqueue_trial(self._numbers(changes))
@@ -161,7 +164,7 @@ class Search:
         return Outcome(self._trials, self._scale, spent)
 
     def _numbers(self, changes: Settings) -> dict[str, Any]:
-        """A start point as Optuna takes it, inside the ranges; what it does not say is drawn."""
+        """A start point in Optuna's format, inside the ranges; missing values are drawn."""
         found: dict[str, Any] = {}
         for one in self._parameters:
             if one.path not in changes:
@@ -193,7 +196,7 @@ class Search:
             self._tell(trial, handle, "complete")
 
     def _rung(self, alive: list[Any], number: int) -> list[Any]:
-        """Measures settings at a step; those that break a constraint or fall behind end here."""
+        """Evaluates settings at a step; settings that violate a constraint or fall behind end at this step."""
         count, short = self._rungs[number]
         seeds = self._seeds[:count]
         self._lab.measure([(trial.setting, seeds) for trial, _ in alive], short)
@@ -220,7 +223,7 @@ class Search:
             self._scale = scale_from(settings, self._spec)
 
     def _falls_behind(self, trial: Trial, handle: Any, number: int) -> bool:
-        """Whether successive halving ends a setting; it compares settings at the same step only."""
+        """True if successive halving ends a setting, after a comparison with other settings at the same step."""
         if number == len(self._rungs) - 1:
             return False
         handle.report(_finite(trial.values[0]), max(2, self._spec.halving) ** number)
@@ -234,7 +237,10 @@ class Search:
         return found
 
     def _step_from_best(self) -> None:
-        """TPE's model is too wide to follow the edge of a constraint or a narrow valley; small random steps do."""
+        """Takes a small random step from the best setting.
+
+        TPE's model is too wide to follow the edge of a constraint or a narrow valley; small steps can.
+        """
         number, begin = len(self._trials), max(len(self._starts) + STARTUP, int(REFINE_FROM * self._count))
         complete = [one for one in self._trials if one.state == "complete"]
         if not self._steps_from_best or number < begin or not number % 4 or not complete:
@@ -273,7 +279,7 @@ class Search:
         return one.value(handle.suggest_float(one.path, one.low, one.high, step=one.step, log=one.log))
 
     def _tell(self, trial: Trial, handle: Any, state: str) -> None:
-        """Reports a trial's end. A setting that breaks a constraint is complete for Optuna, and infeasible."""
+        """Reports a trial's end. A setting that violates a constraint is complete for Optuna, and infeasible."""
         trial.state = state
         broken = violations(trial.setting, self._spec) if state in ("complete", "violates", "pruned") else {}
         handle.set_constraint("run", 1.0 if state in ("refused", "failed") else 0.0)

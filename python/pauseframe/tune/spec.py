@@ -1,4 +1,4 @@
-"""What a search is about: the `[tune]` table of a scenario file, and the same from the command line and from Python."""
+"""The specification of a search: the `[tune]` table of a file, or its command-line and Python equivalents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNTS = {
     "at_once": (4, 1),
     "search_seed": (1, 0),
 }
-"""Keys that are whole numbers: default, and the smallest that is allowed."""
+"""Keys with integer values: default, and smallest allowed value."""
 KEYS = (
     *COUNTS,
     *("sampler", "halving", "first_stop", "sensitivity"),
@@ -36,20 +36,20 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric and which way is better."""
+    """A metric to optimise, and the direction."""
 
     metric: Metric
     maximize: bool = False
 
     @property
     def sign(self) -> float:
-        """1 if smaller is better, -1 if larger is."""
+        """Sign of the objective: 1 to minimise, -1 to maximise."""
         return -1.0 if self.maximize else 1.0
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A constraint on a metric that a run shows."""
+    """A constraint on a metric of a run."""
 
     metric: Metric
     bound: float
@@ -57,18 +57,18 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """As people write it."""
+        """The constraint as text."""
         return f"{self.metric.text} {'>=' if self.at_least else '<='} {self.bound:g}"
 
     def violation(self, value: float) -> float:
-        """How far a value is beyond the bound, relative to it; 0 or less if the constraint is kept."""
+        """Relative amount by which a value exceeds the bound; 0 or less if the bound holds."""
         excess = self.bound - value if self.at_least else value - self.bound
         return excess / max(abs(self.bound), 1.0)
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A load or a failure under which a setting must be good."""
+    """A situation, such as a load or a failure, in which a setting must be good."""
 
     name: str
     changes: Settings
@@ -76,7 +76,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Reference:
-    """A setting to compare with: the vendor's, a paper's."""
+    """A setting to compare with, such as the vendor's or a paper's."""
 
     name: str
     changes: Settings
@@ -85,7 +85,7 @@ class Reference:
 
 @dataclass
 class Spec:
-    """A search, checked as far as that needs no scenario."""
+    """The specification of a search, checked without its scenario."""
 
     parameters: dict[str, Parameter] = field(default_factory=dict)
     objectives: list[Objective] = field(default_factory=list)
@@ -93,28 +93,32 @@ class Spec:
     situations: list[Situation] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
     trials: int = 60
-    """Settings that are tried."""
+    """Number of settings that the search tries."""
     seeds: int = 3
-    """Seeds of the search, from the scenario's own on."""
+    """Number of seeds of the search, starting with the scenario's own seed."""
     check_seeds: int = 10
-    """Further seeds that choose among the finalists."""
+    """Number of further seeds, which serve to choose among the finalists."""
     held_out: int = 60
-    """Further seeds for the answer alone: the fewest tens with which 18 of 20 others lie in their range at 95 %."""
+    """Number of further seeds for the answer.
+
+    The default is the smallest multiple of ten for which 18 of 20 new seeds lie in the range of the values with a
+    probability of 95 %.
+    """
     finalists: int = 4
     at_once: int = 4
-    """Settings that are tried side by side; the search depends on it, not on the number of cores."""
+    """Number of settings that are evaluated in parallel; the search depends on this number, not on the cores."""
     search_seed: int = 1
     sampler: str = "tpe"
     halving: int = 3
-    """Of so many settings one gets the next share of seeds; 1 gives each all seeds."""
+    """Reduction factor of successive halving; 1 gives every setting all seeds."""
     first_stop: str = ""
     """Stop time of a first, shortened run of each setting; empty for none."""
     sensitivity: float = 0.05
-    """How much worse an objective may become at the ends of the range of a parameter; 0 leaves that out."""
+    """Largest tolerated loss of an objective at the ends of a parameter's range; 0 skips the sensitivity analysis."""
     buffer: str = ""
-    """Packet memory that the switches have; empty for no constraint."""
+    """Packet memory of the switches; empty for no limit."""
     cable: str = ""
-    """Cable length that the headroom must suffice for; empty for that of the scenario."""
+    """Cable length for the headroom; empty for the scenario's cable length."""
     may_deadlock: bool = False
     problems: list[Problem] = field(default_factory=list)
 
@@ -124,12 +128,12 @@ class Spec:
 
     @property
     def metrics(self) -> list[Metric]:
-        """Every metric that is measured, once."""
+        """Every metric that the search needs, once."""
         found = [one.metric for one in self.objectives] + [one.metric for one in self.limits]
         return list({metric.text: metric for metric in found}.values())
 
     def check(self) -> None:
-        """What is missing. To be called when everything is known."""
+        """Records missing parts, after all parts are known."""
         if not self.parameters and not self.problems:
             self.complain("parameters", "", 'names no key to tune; write "switch.marker.k" = { from = .., to = .. }')
         if not self.objectives and not self.problems:
@@ -138,7 +142,7 @@ class Spec:
             self.complain("first_stop", self.first_stop, "needs one objective and halving above 1", "leave it out")
 
     def as_table(self) -> dict[str, Any]:
-        """What decides the search, for the record in its folder."""
+        """The specification in the form that the folder stores."""
         return {
             **{name: getattr(self, name) for name in COUNTS},
             **{name: getattr(self, name) for name in ("sampler", "halving", "first_stop", "sensitivity")},
@@ -152,7 +156,7 @@ class Spec:
 
 
 def spec_from_table(table: Mapping[str, Any]) -> Spec:
-    """Reads the `[tune]` table; what is wrong with it becomes a problem."""
+    """Reads the `[tune]` table and records its mistakes."""
     spec = Spec()
     readers = {
         "parameters": add_parameters,
@@ -170,7 +174,7 @@ def spec_from_table(table: Mapping[str, Any]) -> Spec:
 
 
 def set_value(spec: Spec, name: str, value: Any) -> None:
-    """Sets one of the keys that hold a number or a word."""
+    """Sets a key with a number or a word."""
     value = 0.0 if name == "sensitivity" and value is False else value
     rule = _rule(name, value)
     if rule is None:
@@ -182,7 +186,7 @@ def set_value(spec: Spec, name: str, value: Any) -> None:
 
 
 def _rule(name: str, value: Any) -> tuple[bool, str] | None:
-    """Whether a key may have a value, and what it must be; None for a key that there is not."""
+    """Checks a key's value: (True if valid, expected form); None for an unknown key."""
     if name in COUNTS:
         least = COUNTS[name][1]
         return type(value) is int and value >= least, f"must be a whole number of at least {least}"
@@ -232,13 +236,13 @@ def add_constraints(spec: Spec, table: Any) -> None:
 
 
 def parse_constraint(text: str) -> dict[str, Any]:
-    """The entry of `--constraint 'drops <= 0'`, `'buffer=16 MB'`. Raises ValueError.
+    """The entry for a constraint such as 'drops <= 0' or 'buffer=16 MB'. Raises ValueError.
 
     >>> parse_constraint("fct_us.p99 <= 2000"), parse_constraint("cable=40 m")
     ({'fct_us.p99': {'at_most': 2000.0}}, {'cable': '40 m'})
     """
     for sign, word in (("<=", "at_most"), (">=", "at_least")):
-        # The last sign is the bound's: a filter may have others.
+        # The last operator belongs to the bound, because a filter may contain others.
         name, found, bound = text.rpartition(sign)
         if found and _is_number(bound):
             return {name.strip(): {word: float(bound)}}
@@ -309,7 +313,7 @@ def _add_references(spec: Spec, entries: Any) -> None:
 
 
 def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tuple[str, Settings, str]]:
-    """Entries with a name and changes, as far as they are right."""
+    """The valid entries of a table of named changes."""
     found: list[tuple[str, Settings, str]] = []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         spec.complain(what, entries, f"must be a list of tables: [[tune.{what}]]")
@@ -334,7 +338,10 @@ def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tup
 
 
 def _changes(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """`switch.marker.k = ..` without quotes is a table in a table; one with a kind is a value."""
+    """Collects changes from nested tables; a table with a `kind` is a value.
+
+    The nesting occurs because `switch.marker.k = ..` without quotes is a table in a table.
+    """
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         if isinstance(value, Mapping) and "kind" not in value:
@@ -367,7 +374,7 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]
 
 
 def _bounds(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """`fct_us.p99 = 2000` without quotes is a table in a table."""
+    """Collects bounds from nested tables, because `fct_us.p99 = 2000` without quotes is a table in a table."""
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         path = f"{prefix}{key}"

@@ -1,4 +1,4 @@
-"""A search from its file to its answer: what it is about, where it starts, what it leaves in its folder."""
+"""Runs a search from its file to its answer: specification, start points, folder."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ SEARCH = "search.json"
 JOURNAL = "study.journal"
 RUNS = "runs"
 ALONE = "scenario"
-"""Name of the only situation of a search that names none."""
+"""Name of the only scenario of a search without named ones."""
 SAY_EVERY_S = 10.0
 RANDOM = "random search"
 
 
 @dataclass
 class Study:
-    """A search that is ready to run: checked against its scenario, with its start points."""
+    """A search that is ready to run: checked, with start points."""
 
     source: Source
     spec: Spec
     name: str
     parameters: list[Parameter]
-    """With ranges that formulas have bounded."""
+    """The parameters, with ranges that formulas may have narrowed."""
     starts: list[tuple[str, Settings]]
-    """Start points and where they come from."""
+    """Start points and their origins."""
     default: Settings
-    """The scenario's own values of the parameters, as far as it has any."""
+    """The scenario's own values of the parameters."""
     bounds: list[Suggestion]
-    """Formulas that bound ranges."""
+    """Formulas that narrowed ranges."""
     seeds: dict[str, list[int]]
-    """Of the search, of the choice among finalists ("check"), and of the answer ("held_out")."""
+    """Seeds of the search, of the choice among finalists ("check"), and of the answer ("held_out")."""
 
     def digest(self) -> str:
-        """Of all that decides the search, but for how many trials it has: more of them go on with it."""
+        """A digest of the specification without the number of trials, so that more trials continue a search."""
         table = self.spec.as_table()
         del table["trials"]
         text = json.dumps([_core.__version__, optuna().__version__, self.source.resolve().toml, table], default=label)
@@ -74,7 +74,7 @@ class Study:
 
 
 def prepare(source: Source, spec: Spec) -> Study:
-    """Checks a search against its scenario. Raises ScenarioError with every mistake in it."""
+    """Checks a search against its scenario. Raises ScenarioError with every mistake."""
     spec.check()
     if spec.problems:
         raise failure(spec.problems)
@@ -119,7 +119,7 @@ def _suggestions(facts: Facts, path: str, spec: Spec) -> list[Suggestion]:
 
 
 def _check_situations(source: Source, spec: Spec) -> None:
-    """Every situation and every reference resolves, the parameters being as the file has them."""
+    """Resolves every scenario and every reference with the file's values of the parameters."""
     named = [(f"scenarios.{one.name}", one.changes) for one in spec.situations]
     named += [(f"references.{one.name}", one.changes) for one in spec.references]
     for place, changes in named:
@@ -133,7 +133,7 @@ def _check_situations(source: Source, spec: Spec) -> None:
 
 
 def _check_first_stop(source: Source, spec: Spec) -> None:
-    """The shortened runs are shorter than the others."""
+    """Checks that shortened runs are shorter than full runs."""
     for one in spec.situations if spec.first_stop and not spec.problems else ():
         try:
             first = facts_of(source.resolve_with(one.changes | {"stop.time": spec.first_stop})).size("stop.time")
@@ -147,7 +147,10 @@ def _check_first_stop(source: Source, spec: Spec) -> None:
 
 
 def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -> None:
-    """Each parameter is a key, and at least one of three values of its range is possible; of choices all are."""
+    """Checks that each parameter is a key, and that its values are possible.
+
+    All choices must be possible, or at least one of three values of a range.
+    """
     for one in parameters:
         values = list(one.choices) or [one.value(one.at(share)) for share in (0.0, 0.5, 1.0)]
         wrong = []
@@ -156,7 +159,8 @@ def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -
                 source.resolve_with({one.path: value})
             except _core.ScenarioError as error:
                 wrong.append(error.problems[0])
-        # A range may reach where other keys forbid it, such as XOFF above a small buffer: those settings are refused.
+        # A range may include values that other keys forbid, such as XOFF above a small buffer; settings with such
+        # values are rejected later.
         if wrong and (not one.is_range or len(wrong) == len(values)):
             item = wrong[0]
             other = "" if item["path"] == one.path else f"{item['path']}: "
@@ -164,7 +168,7 @@ def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -
 
 
 def _check_safety(source: Source, spec: Spec) -> None:
-    """A fabric that can deadlock whatever is tuned is refused once, not setting by setting."""
+    """Rejects a fabric that can deadlock for any setting, once instead of for each setting."""
     if any(path.startswith(("routing", "topology", "switch.pfc", "transport.lossless")) for path in spec.parameters):
         return
     for situation in spec.situations:
@@ -176,7 +180,7 @@ def _check_safety(source: Source, spec: Spec) -> None:
 
 
 def _bounded(spec: Spec, found: Mapping[str, Sequence[Suggestion]]) -> tuple[list[Parameter], list[Suggestion]]:
-    """Parameters within the bounds that formulas set."""
+    """The parameters, narrowed to the bounds of formulas."""
     parameters: list[Parameter] = []
     bounds: list[Suggestion] = []
     for path, whole in spec.parameters.items():
@@ -204,7 +208,7 @@ def _default(facts: Facts, parameters: Sequence[Parameter]) -> Settings:
     for one in parameters:
         try:
             value = tomllib.loads(f"value = {facts.values.get(one.path, '')}")["value"]
-        except tomllib.TOMLDecodeError:  # automatic
+        except tomllib.TOMLDecodeError:  # an automatic value
             continue
         if one.number(value) is not None if one.is_range else value in one.choices:
             found[one.path] = value
@@ -214,7 +218,11 @@ def _default(facts: Facts, parameters: Sequence[Parameter]) -> Settings:
 def _starts(
     parameters: Sequence[Parameter], found: Mapping[str, Sequence[Suggestion]], default: Settings, facts: Facts
 ) -> list[tuple[str, Settings]]:
-    """The scenario's own values where the ranges have them, then formulas: the first of each key, then the second."""
+    """The start points of a search.
+
+    The start points are the scenario's own values inside the ranges, then the first formula of each key, then the
+    second.
+    """
     inside = {
         one.path: default[one.path] for one in parameters if one.path in default and _contains(one, default[one.path])
     }
@@ -222,7 +230,7 @@ def _starts(
     by_path = {one.path: one for one in parameters if one.is_range}
     starting = {path: [one for one in found[path] if one.role == "start"] for path in by_path}
     for number in range(max((len(items) for items in starting.values()), default=0)):
-        # A key with fewer formulas than others keeps its last: a start point has all that is known.
+        # A key with fewer formulas than others repeats its last formula, so that each start point is complete.
         items = [given[min(number, len(given) - 1)] for given in starting.values() if given]
         point = inside | {
             one.path: by_path[one.path].value(_in_unit(by_path[one.path], one.value, facts)) for one in items
@@ -241,7 +249,7 @@ def _contains(parameter: Parameter, value: Any) -> bool:
 
 
 def _in_unit(parameter: Parameter, value: float, facts: Facts) -> float:
-    """Bytes as segments or packets where the parameter counts those."""
+    """Converts bytes to segments or packets if the parameter has such a unit."""
     if parameter.unit in ("segments", "packets"):
         return max(1.0, value / (facts.mtu - 40 if parameter.unit == "segments" else facts.mtu))
     return parameter.from_base_unit(value)
@@ -269,7 +277,7 @@ def tune(
     progress: bool | None = None,
     **rules: Any,
 ) -> Tuning:
-    """What `pauseframe.tune` does; `rules` are the other keys of the `[tune]` table."""
+    """Implements `pauseframe.tune`; `rules` are the other keys of the `[tune]` table."""
     if plugins:
         from pauseframe.run import load_for
 
@@ -294,17 +302,17 @@ def tune(
 
 @dataclass
 class Tuning:
-    """A search that has ended: its folder, and its answer."""
+    """A finished search: its folder and its answer."""
 
     folder: Path
     study: Study
     answer: Answer
     record: dict[str, Any]
-    """What `answer.json` holds (docs/how-to/tune.md)."""
+    """The content of `answer.json` (docs/how-to/tune.md)."""
 
     @property
     def recommended(self) -> Settings | None:
-        """The recommended values by key; None if no setting keeps all constraints."""
+        """The recommended values by key; None if no setting met all constraints."""
         chosen = self.answer.recommended
         return None if chosen is None else chosen.setting.changes
 
@@ -365,12 +373,12 @@ def carry_out(
 
 
 def writes_answer(shard: tuple[int, int] | None) -> bool:
-    """All shards find the same answer; the first writes it."""
+    """True if this shard writes the answer: all shards find the same answer, and the first one writes it."""
     return shard is None or shard[0] == 1
 
 
 def _search(study: Study, lab: Laboratory, journal: Path | None, beside_random: bool, display: Display) -> Answer:
-    """The search, the random search beside it, and the answer."""
+    """Runs the search, the random search if requested, and the answer."""
     spec = study.spec
     search = Search(
         lab, study.parameters, study.starts, study.seeds["search"], journal=journal, told=display.trial_ended
@@ -425,7 +433,7 @@ def _open(folder: Path, study: Study, may_exist: bool) -> None:
 
 
 class Display:
-    """How far a search is, on stderr: a line now and then; `wanted` None shows it on a terminal only."""
+    """Shows the progress on stderr, line by line; `wanted` None shows the progress on a terminal only."""
 
     def __init__(self, wanted: bool | None, trials: int) -> None:
         self._shown = sys.stderr.isatty() if wanted is None else wanted
@@ -436,14 +444,14 @@ class Display:
         self._live = self._shown and sys.stderr.isatty()
 
     def run_ended(self, outcome: RunOutcome) -> None:
-        """One more run has ended."""
+        """Counts a run that has ended."""
         self._runs += 1
         if outcome.error is not None and self._shown:
             self._say(f"a run failed: {outcome.error}")
         self._now_and_then()
 
     def trial_ended(self, _trial: Trial) -> None:
-        """One more setting has been judged."""
+        """Counts a setting that has been evaluated."""
         self._ended += 1
         self._now_and_then()
 
@@ -463,6 +471,6 @@ class Display:
         sys.stderr.write(("\n" if self._live else "") + text + "\n")
 
     def close(self) -> None:
-        """Ends the line."""
+        """Ends the progress line."""
         if self._live:
             sys.stderr.write("\n")

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 SHOWN_FRONT = 8
 LARGE_RATIO = 3.0
-"""From here on a ratio stands as it is, not as a percentage."""
+"""Ratio above which ratios replace percentages."""
 
 
 def objective_form(record: dict[str, Any], number: int) -> Any:
-    """How values of an objective are written: ratios where there are several scenarios."""
+    """The number format of an objective, which is a ratio if there are several scenarios."""
     if len(record["scenarios"]) > 1:
         return lambda value: MISSING if value is None else f"× {format_number(value)}"
     return format_metric(record["objectives"][number]["metric"])
 
 
 def objective_title(record: dict[str, Any], number: int) -> str:
-    """Which way is better, and of what."""
+    """Direction and metric of an objective, as text."""
     one = record["objectives"][number]
     ratio = ", worst ratio over the scenarios" if len(record["scenarios"]) > 1 else ""
     return f"{'highest' if one['maximize'] else 'lowest'} {one['metric']}{ratio}"
 
 
 def with_interval(one: dict[str, Any], form: Any) -> str:
-    """'1.2 ms [1.1 ms, 1.3 ms]'."""
+    """A value with its interval: '1.2 ms [1.1 ms, 1.3 ms]'."""
     if one["median"] is None:
         return "none"
     low, high = one["confidence"]["low"], one["confidence"]["high"]
@@ -40,15 +40,15 @@ def with_interval(one: dict[str, Any], form: Any) -> str:
 
 
 def prediction_text(one: dict[str, Any], form: Any) -> str:
-    """'1 ms to 1.4 ms'."""
+    """A prediction interval: '1 ms to 1.4 ms'."""
     low, high = one["prediction"]["low"], one["prediction"]["high"]
-    if low is None or high is None:  # a run had no value: it is infinitely bad
+    if low is None or high is None:  # a run without a value counts as infinitely bad
         return "none" if low is high else f"{form(low)} or more" if high is None else f"{form(high)} or less"
     return form(low) if form(low) == form(high) else f"{form(low)} to {form(high)}"
 
 
 def relative(one: dict[str, Any] | None) -> str:
-    """'+12 % [+9 %, +15 %]', and of large ratios '× 34 [× 27, × 57]'."""
+    """A relative difference: '+12 % [+9 %, +15 %]', or for large ratios '× 34 [× 27, × 57]'."""
     if one is None or one["median"] is None:
         return MISSING
 
@@ -63,12 +63,12 @@ def relative(one: dict[str, Any] | None) -> str:
 
 
 def settings_text(settings: dict[str, Any]) -> str:
-    """'switch.marker.k = 22.5 KB, ...'."""
+    """Settings as text: 'switch.marker.k = 22.5 KB, ...'."""
     return ", ".join(f"{path} = {label(value)}" for path, value in settings.items()) or "as in the file"
 
 
 def kept_text(one: dict[str, Any]) -> str:
-    """Whether a setting keeps the constraints, and how often not."""
+    """States whether a setting meets the constraints, and the number of runs that violate one."""
     if one["refused"]:
         return f"refused: {one['refused']}"
     if one["failed"]:
@@ -80,7 +80,7 @@ def kept_text(one: dict[str, Any]) -> str:
 
 
 def interval_text(record: dict[str, Any]) -> str:
-    """What the numbers in brackets are."""
+    """A sentence that explains the numbers in brackets."""
     seeds = record["seeds"]["held_out"]
     objectives = record["recommended"]["objectives"]
     level = max(one["confidence"]["level"] for one in objectives)
@@ -95,7 +95,7 @@ def interval_text(record: dict[str, Any]) -> str:
 
 
 def safety_text(record: dict[str, Any]) -> str:
-    """What the held-out seeds say of the constraints; at most 3/n of all seeds break one, with 95 % confidence."""
+    """A sentence about the constraints on held-out seeds: at 95 % confidence, at most 3/n of all seeds violate one."""
     count = len(record["seeds"]["held_out"])
     share = 1 - 0.05 ** (1 / count)
     limits = ", ".join(record["constraints"]) or "no constraint on a metric"
@@ -109,7 +109,7 @@ def safety_text(record: dict[str, Any]) -> str:
 
 
 def cost_text(record: dict[str, Any]) -> str:
-    """What the search cost."""
+    """A sentence about the cost of the search."""
     cost = record["cost"]
     states = [trial["state"] for trial in record["trials"]]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
@@ -130,7 +130,7 @@ def slack_text(one: dict[str, Any]) -> str:
 
 
 def tables(record: dict[str, Any]) -> list[Table]:
-    """The recommended setting, what else was measured, the sensitivity, and the front."""
+    """The recommended setting, the references, the sensitivity, and the front."""
     found = [_recommended(record), *(_beside(record, number) for number in range(len(record["objectives"])))]
     if record["sensitivity"]:
         found.append(_sensitivity(record))
@@ -140,7 +140,7 @@ def tables(record: dict[str, Any]) -> list[Table]:
 
 
 def lines(record: dict[str, Any]) -> list[str]:
-    """What stands below the tables."""
+    """Notes below the tables."""
     found = [interval_text(record), safety_text(record), *(f"note: {note}" for note in record["notes"])]
     if record["decisive"]:
         found.append("Runs that decided:")

@@ -1,7 +1,7 @@
-"""Settings and what they measured: every run of a search, through the machinery of sweeps.
+"""Settings and their measurements; all runs of a search are runs of a sweep.
 
-A setting is a set of values of the parameters. Its runs are one for each situation and seed; each is computed once,
-kept in the search's folder, and taken from there when the search is resumed.
+A setting assigns values to the parameters. A setting has one run per scenario and seed; each run is computed once,
+stored in the search's folder, and reused when the search resumes.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ if TYPE_CHECKING:
     from pauseframe.tune.spec import Objective, Situation, Spec
 
 SITUATION = "scenario"
-"""The axis of the situations in the tables of the search."""
+"""The axis of scenarios in the tables of the search."""
 
 
 @dataclass
 class Setting:
-    """Values of keys, and the readings of the runs that had them."""
+    """A setting: values of keys, and the metrics of its runs."""
 
     changes: Settings
-    """Values by the path of their key; empty for the scenario as it stands."""
+    """Values of the setting by the path of the key; empty for the unchanged scenario."""
     refused: str = ""
-    """Why it is not run."""
+    """The reason why the setting is refused; empty if it may run."""
     readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
-    """By situation and seed, then by metric."""
+    """Metrics of the setting's runs by scenario and seed."""
     first_readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
-    """Of the runs that `first_stop` has shortened."""
+    """Metrics of the runs shortened by `first_stop`."""
     sim_time_s: float = 0.0
-    """Of its longest run."""
+    """Simulated duration of the setting's longest run, in seconds."""
     failures: dict[tuple[str, int], str] = field(default_factory=dict)
     tomls: dict[str, str] = field(default_factory=dict)
-    """The resolved scenario, without its seed, by situation."""
+    """The resolved scenario without its seed, by scenario name."""
 
     @property
     def name(self) -> str:
-        """What tells it apart."""
+        """Name that identifies the setting."""
         return json.dumps(self.changes, sort_keys=True)
 
     def readings_of(self, short: bool) -> dict[tuple[str, int], dict[str, Reading]]:
-        """Of the shortened runs, or of the others."""
+        """Metrics of the setting's shortened or full runs."""
         return self.first_readings if short else self.readings
 
 
 @dataclass
 class Wanted:
-    """A run, and the settings that wait for its readings: equal values may be written in two ways."""
+    """A run, and the settings that need its metrics, because equal values may be written in two ways."""
 
     run: PlannedRun
     by: list[tuple[Setting, tuple[str, int]]] = field(default_factory=list)
 
 
 class Laboratory(Protocol):
-    """Whoever measures settings: the simulator, or a stand-in with a known answer."""
+    """Evaluates settings, by the simulator or by a stand-in with a known answer."""
 
     spec: Spec
 
     def prepare(self, changes: Settings) -> Setting:
-        """The setting with these changes, refused if it cannot be run; the same object for the same changes."""
+        """The setting with the given changes, refused if it cannot run; equal changes return the same object."""
         ...
 
     def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]], short: bool = False) -> None:
-        """Fills in the readings of settings for these seeds."""
+        """Measures settings for the given seeds."""
         ...
 
 
@@ -89,9 +89,9 @@ class Simulations:
     def __init__(self, source: Source, spec: Spec, runs: IncrementalSweep, tell: Any = None) -> None:
         self.spec = spec
         self.waited_s = 0.0
-        """Wall time until runs had ended."""
+        """Wall-clock time spent waiting for runs, in seconds."""
         self.run_s = 0.0
-        """Sum of the wall times of the runs themselves, those of before a resume included."""
+        """Sum of the wall-clock times of all runs in seconds, including runs before a resume."""
         self._source = source
         self._runs = runs
         self._settings: dict[str, Setting] = {}
@@ -99,11 +99,11 @@ class Simulations:
 
     @property
     def sweep(self) -> IncrementalSweep:
-        """The runs."""
+        """The sweep that holds all runs of the search."""
         return self._runs
 
     def prepare(self, changes: Settings) -> Setting:
-        """Resolves the setting in every situation, and checks what can be checked without a run."""
+        """Resolves a setting in every scenario, and checks it without a run."""
         setting = Setting(changes)
         known = self._settings.setdefault(setting.name, setting)
         if known is setting:
@@ -121,7 +121,7 @@ class Simulations:
         return refusal(resolved, self.spec)
 
     def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]], short: bool = False) -> None:
-        """Runs what has not been run, and reads the metrics of each run as it ends."""
+        """Computes missing runs, and reads the metrics of each."""
         missing: dict[str, Wanted] = {}
         for setting, seeds in wanted:
             for situation in self.spec.situations:
@@ -179,13 +179,13 @@ class Simulations:
 
 @dataclass(frozen=True)
 class Scale:
-    """What objectives of several situations are divided by: the values of the first setting that has any."""
+    """Divisors that make an objective comparable across scenarios: the values of the first valid setting."""
 
     of: Mapping[tuple[str, str], float]
-    """By situation and metric; empty with one situation, whose values stand as they are."""
+    """Divisors by scenario and metric; empty for a single scenario, whose values are used directly."""
 
     def combined(self, objective: Objective, by_situation: Mapping[str, float]) -> float:
-        """One number for all situations: the value, or the worst ratio."""
+        """One number for all scenarios: the value of a single scenario, or the worst ratio."""
         if not self.of:
             return next(iter(by_situation.values()))
         text = objective.metric.text
@@ -194,7 +194,7 @@ class Scale:
 
 
 def scale_from(settings: Iterable[Setting], spec: Spec, short: bool = False) -> Scale:
-    """The medians of the first setting that has a finite value other than zero in a situation."""
+    """Divisors from the medians of the first setting with finite, non-zero values."""
     if len(spec.situations) < 2:
         return Scale({})
     found: dict[tuple[str, str], float] = {}
@@ -214,7 +214,7 @@ def scale_from(settings: Iterable[Setting], spec: Spec, short: bool = False) -> 
 
 
 def per_seed(setting: Setting, objective: Objective, scale: Scale, spec: Spec, short: bool = False) -> dict[int, float]:
-    """An objective by seed, all situations together; infinitely bad for a run that failed or has no value."""
+    """An objective by seed over all scenarios; infinitely bad if a run failed or has no value."""
     found: dict[int, float] = {}
     readings, names = setting.readings_of(short), [one.name for one in spec.situations]
     for seed in sorted({seed for _, seed in [*readings, *setting.failures]}):
@@ -230,7 +230,7 @@ def per_seed(setting: Setting, objective: Objective, scale: Scale, spec: Spec, s
 
 
 def violations(setting: Setting, spec: Spec, seeds: Sequence[int] | None = None) -> dict[str, float]:
-    """The worst violation of each constraint over the runs, 0 or less where it is kept; a failed run breaks all."""
+    """The worst violation of each constraint over the runs, at most 0 if it holds; a failed run violates all."""
     worst: dict[str, float] = {}
     for limit in spec.limits:
         found = [
@@ -244,6 +244,6 @@ def violations(setting: Setting, spec: Spec, seeds: Sequence[int] | None = None)
 
 
 def keeps_all(setting: Setting, spec: Spec, seeds: Sequence[int] | None = None) -> bool:
-    """Whether a setting may be run, and no run breaks a constraint or failed."""
+    """True if a setting may run, and none of its runs failed or violated a constraint."""
     kept = all(worst <= 0 for worst in violations(setting, spec, seeds).values())
     return not setting.refused and not setting.failures and kept

@@ -1,4 +1,4 @@
-"""Runs played back (`pauseframe view`), and written out for other viewers (`pauseframe export`)."""
+"""Replays runs (`pauseframe view`), and exports them for other viewers (`pauseframe export`)."""
 
 from pauseframe.view.build import build_view, view_page
 from pauseframe.view.data import Playback, from_folder, has_log

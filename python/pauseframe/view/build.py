@@ -1,4 +1,4 @@
-"""Writes the page of the player: one file that needs no network, with the runs in it as packed arrays."""
+"""Writes the page of the player: one self-contained file with the runs as packed arrays."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TICKS = 2**32 - 1
 def build_view(runs: Sequence[Playback], out: Path, *, report: str | None = None) -> Path:
     """Writes the player of one run, or of two side by side, to the file `out` and returns its path.
 
-    `report`: where the report of the run is, seen from `out`. Raises InputError if there are more than two runs.
+    `report` is the path of the run's report relative to `out`. Raises InputError for more than two runs.
     """
     return write_text(out, view_page(runs, report=report))
 
 
 def view_page(runs: Sequence[Playback], *, report: str | None = None) -> str:
-    """The player as the text of its page."""
+    """The page of the player as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -60,7 +60,7 @@ def view_page(runs: Sequence[Playback], *, report: str | None = None) -> str:
 
 
 def _told_apart(runs: Sequence[Playback]) -> Sequence[Playback]:
-    """Two runs of one name and seed go by their folders too."""
+    """Labels of two runs, with their folders if names and seeds are equal."""
     if len({run.name for run in runs}) == len(runs):
         return runs
     return [replace(run, name=f"{run.name} ({run.folder.resolve().name})") for run in runs]
@@ -75,7 +75,7 @@ def _script(name: str) -> str:
 
 
 class PageData(TypedDict):
-    """A run as `run.js` reads it; what is one text is packed numbers."""
+    """A run in the format of `run.js`; arrays of numbers are packed into texts."""
 
     name: str
     status: str
@@ -97,7 +97,7 @@ class PageData(TypedDict):
 
 
 class EventColumns(TypedDict):
-    """The log of states, packed; times as steps of a 2^32nd of the run."""
+    """The packed log of states; times are multiples of 2^-32 of the run."""
 
     steps: str
     kinds: str
@@ -146,7 +146,7 @@ def _events(events: pl.DataFrame, end_us: float) -> EventColumns:
 
 
 def _flows(run: Playback) -> list[list[Any]]:
-    """Number, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload of each."""
+    """Columns: flow number, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload."""
     if run.flows.is_empty():
         return []
     number = {name: node for node, name in enumerate(run.fabric.names)}

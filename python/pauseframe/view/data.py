@@ -1,6 +1,6 @@
-"""What a run is played back from: its topology, the log of states, its flows and deadlocks, as numbers for a page.
+"""The data of the player: topology, log of states, flows and deadlocks of a run as numbers.
 
-A port is a number: twice its link, plus which end it sends from. A slot is a port and priority that the log speaks of.
+A port has the number of its link times two, plus the index of its end. A slot is a port and priority in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pauseframe.types import Summary
 
 KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed")
-"""In the order of their numbers in the page."""
+"""Kinds of events in the order of their numbers in the page."""
 OF_INTERVALS = ("backlog", "load", "marks", "drops")
 FLOWS_SHOWN = 5000
 
@@ -34,11 +34,11 @@ class Fabric:
     is_host: list[bool]
     links: list[tuple[int, int]]
     rates: list[int]
-    """Bits per second from the first end to the other."""
+    """Rate of each link in bits per second, from its first to its second end."""
 
     @cached_property
     def port_names(self) -> list[str]:
-        """By number: "leaf0:3", counted at each node in the order of its links."""
+        """Names of ports by number: "leaf0:3", where 3 counts the node's links."""
         ports, names = [0] * len(self.names), []
         for link in self.links:
             for node in link:
@@ -47,22 +47,22 @@ class Fabric:
         return names
 
     def owner(self, port: int) -> int:
-        """The node that sends by a port."""
+        """The node that owns the port."""
         return self.links[port // 2][port % 2]
 
     def peer(self, port: int) -> int:
-        """The node at its other end."""
+        """The node at the other end of the port's link."""
         return self.links[port // 2][1 - port % 2]
 
 
 class DeadlockedPorts(TypedDict):
-    """A deadlock, as the page has it."""
+    """A deadlock in the format of the page."""
 
     found_us: float
     since_us: float
-    """When the last of its queues was paused."""
+    """Time at which the last queue of the deadlock was paused, in microseconds."""
     ports: list[int]
-    """Each waits for the next, the last for the first."""
+    """Ports of the cycle: each waits for the next, the last for the first."""
     priority: int
     victims: int
     flows: list[int]
@@ -70,7 +70,7 @@ class DeadlockedPorts(TypedDict):
 
 @dataclass(frozen=True)
 class Playback:
-    """One run, ready to be played."""
+    """One run, ready for the player."""
 
     name: str
     summary: Summary
@@ -78,8 +78,10 @@ class Playback:
     every_us: float
     fabric: Fabric
     events: pl.DataFrame
-    """time_us, kind (number in KINDS), slot, value; in the order of time. The value of asked is the port that it is
-    because of, or -1."""
+    """Events with columns time_us, kind (index in KINDS), slot, value, sorted by time.
+
+    For the kind `asked`, the value is the port of the queue that caused the pause, or -1.
+    """
     slots: list[tuple[int, int]]
     """Port and priority of each slot."""
     flows: pl.DataFrame
@@ -89,14 +91,15 @@ class Playback:
 
     @property
     def end_us(self) -> float:
-        """How long the run was."""
+        """Duration of the run in microseconds."""
         return float(self.summary["sim_time_s"]) * 1e6
 
 
 def from_folder(folder: Path) -> Playback:
     """Reads a results folder.
 
-    FileNotFoundError if it is none, InputError if the run kept no log of states, DamagedResultsError for damage.
+    Raises FileNotFoundError if the folder has no results, InputError if the run has no log of states, and
+    DamagedResultsError if a file is damaged.
     """
     results = open_results(folder)
     if not results.has_table("states"):
@@ -126,7 +129,7 @@ def from_folder(folder: Path) -> Playback:
 
 
 def has_log(folder: Path) -> bool:
-    """Whether the run of a results folder kept a log of states."""
+    """True if the run of a results folder has a log of states."""
     return open_results(folder).has_table("states")
 
 
@@ -151,7 +154,7 @@ def _fabric(results: ResultsFolder) -> Fabric:
 
 
 def _every_us(results: ResultsFolder) -> float:
-    """The interval of the log. Resolved scenarios write times as a number and a unit."""
+    """Sampling interval of the log in microseconds; resolved scenarios write times as a number and a unit."""
     states = tomllib.loads(results.scenario_toml).get("record", {}).get("states")
     value, _, unit = str(states.get("every") if isinstance(states, dict) else "").partition(" ")
     units = {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -163,7 +166,10 @@ def _every_us(results: ResultsFolder) -> float:
 def _events(
     states: pl.DataFrame, number: dict[str, int], every_us: float
 ) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
-    """The log by numbers. What is about an interval is moved to its beginning: the page shows what goes on."""
+    """The log of states with numbers instead of names.
+
+    The value of an interval is moved to the start of the interval, because the page shows the current state.
+    """
     ports = pl.DataFrame({"port": list(number), "p": list(number.values())}, schema={"port": pl.String, "p": pl.Int32})
     causes = ports.rename({"port": "because_of", "p": "cause"})
     kinds = pl.DataFrame({"kind": KINDS, "k": range(len(KINDS))}, schema={"kind": pl.String, "k": pl.UInt8})
@@ -184,7 +190,7 @@ def _events(
 
 
 def _states(results: ResultsFolder, number: dict[str, int]) -> pl.DataFrame:
-    """The log of states. Its kinds and ports are those that the page knows."""
+    """The log of states, with the kinds and ports that the page knows."""
     states = results.frame("states")
     _check_ports(results, "states", states["port"].cast(pl.String), number)
     if unknown := set(states["kind"].cast(pl.String).unique()) - set(KINDS):
@@ -199,7 +205,7 @@ def _check_ports(results: ResultsFolder, table: str, ports: pl.Series, number: d
 
 
 def flows_of(results: ResultsFolder) -> tuple[pl.DataFrame, int]:
-    """The flows shown, the slowest first where there are too many, and how many there are."""
+    """The flows to show (the slowest, if there are too many), and the total number of flows."""
     if not results.has_table("flows"):
         return pl.DataFrame(), 0
     flows = results.frame("flows").with_columns(pl.col("src", "dst", "workload", "status").cast(pl.String))

@@ -1,7 +1,7 @@
-"""Where nodes stand in the player: rows by distance from the hosts, grouped by pod; or a circle where there is one row.
+"""Positions of nodes in the player: rows by distance from the hosts, grouped by pod, or a circle for a single row.
 
-Coordinates are 0 to 1, y downwards. A pod is what hangs together without the topmost row; hosts stand in a small block
-under their switch, so that a thousand of them stay apart.
+Coordinates are 0 to 1, y downwards. A pod is a connected component without the topmost row; hosts are in a small block
+under their switch, so that a thousand hosts stay distinguishable.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass, field
 
 TOP, ROWS, GAP, BOTTOM = 0.04, 0.78, 0.12, 0.95
-"""The topmost row; from there to the floor of the hosts; between the lowest switches and hosts; the last hosts."""
+"""Heights of the topmost row, from there to the hosts, between the lowest switches and hosts, and of the last hosts."""
 
 
 @dataclass
 class Graph:
-    """Nodes by number, and who is linked to whom."""
+    """Nodes by number, and their links."""
 
     is_host: list[bool]
     links: list[tuple[int, int]]
@@ -28,7 +28,7 @@ class Graph:
             self.neighbours[b].append(a)
 
     def levels(self) -> list[int]:
-        """The distance from the nearest host: 0 for hosts; without any, all nodes are on level 1."""
+        """Distance of each node from the nearest host: 0 for hosts; without hosts, all nodes are on level 1."""
         level = [0 if host else -1 for host in self.is_host]
         front = [node for node, host in enumerate(self.is_host) if host]
         while front:
@@ -44,15 +44,15 @@ class Graph:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where nodes stand, and the boxes around pods."""
+    """Positions of nodes, and boxes around pods."""
 
     places: list[tuple[float, float]]
     pods: list[tuple[float, float, float, float]]
-    """x, y, width, height."""
+    """Boxes around pods as (x, y, width, height)."""
 
 
 def arrange(graph: Graph) -> Layout:
-    """Chooses rows or a circle."""
+    """Arranges the nodes in rows or on a circle."""
     levels = graph.levels()
     switches = [node for node, level in enumerate(levels) if level > 0]
     if max(levels, default=0) <= 1 and len(switches) > 2:
@@ -82,7 +82,7 @@ def _rows(graph: Graph, levels: list[int]) -> Layout:
 
 
 def _pods(graph: Graph, levels: list[int], top: int) -> list[list[int]]:
-    """What hangs together below the topmost row, in the order of its first node."""
+    """Connected components below the topmost row, in the order of their first node."""
     seen, pods = [level == top for level in levels], []
     for start in range(len(levels)):
         if seen[start]:
@@ -101,7 +101,7 @@ def _pods(graph: Graph, levels: list[int], top: int) -> list[list[int]]:
 
 
 def _place_hosts(graph: Graph, places: list[tuple[float, float]], columns: int, begin: float) -> None:
-    """Hosts in a block under their switch; the first link of a host decides which one that is."""
+    """Places hosts in a block under the switch of their first link."""
     own: dict[int, list[int]] = {}
     for node, is_host in enumerate(graph.is_host):
         if is_host and graph.neighbours[node]:

@@ -1,10 +1,10 @@
 """A run as a Perfetto trace: tracks of ports (queue and load as counters, pauses as slices), flows, deadlocks, ranks.
 
-What is in it is what the run recorded: ports and deadlocks come from the log of states, ranks of applications from
-their time lines, flows from their table. All are on one clock, so that a rank that waits stands above the pauses.
+Ports and deadlocks come from the log of states, ranks of applications from their timelines, flows from their table. All
+tracks share one clock, so a waiting rank appears above the pauses.
 
-Track events of the Perfetto trace format (perfetto.dev/docs/reference/synthetic-track-event), written with the messages
-of the package `perfetto`. Times are nanoseconds.
+The trace consists of track events (perfetto.dev/docs/reference/synthetic-track-event), written with the messages of the
+package `perfetto`. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED = range(len(KINDS))
 def export_perfetto(folder: Path, out: Path) -> Path:
     """Writes the trace of a results folder to the file `out` and returns its path.
 
-    FileNotFoundError if it is no results folder, RunError without the package perfetto.
+    Raises FileNotFoundError if the folder has no results, RunError if the package perfetto is missing.
     """
     results = open_results(folder)
     if find_spec("perfetto") is None:
@@ -54,7 +54,7 @@ def _ns(time_us: float) -> int:
 
 
 class _Trace:
-    """Packets of one sequence; a track is known by the number that it gets here."""
+    """The packets of one Perfetto trace; each track gets a number."""
 
     def __init__(self) -> None:
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackDescriptor, TrackEvent
@@ -69,7 +69,7 @@ class _Trace:
         return self._file.getvalue()
 
     def track(self, name: str, parent: int | None = None, *, counter: str | None = None) -> int:
-        """A new track; `counter` is the unit of what it counts. Children stand in the order in which they are made."""
+        """Adds a track; `counter` is the unit of a counter track. Child tracks keep the order of creation."""
         self._tracks += 1
         packet = self._builder.create_packet()
         descriptor = packet.track_descriptor
@@ -122,14 +122,14 @@ class _Trace:
 
 
 def _node_tracks(run: Playback, trace: _Trace) -> dict[int, int]:
-    """A track for each node that the log speaks of, switches first."""
+    """A track for each node in the log, switches first."""
     fabric = run.fabric
     nodes = sorted({fabric.owner(port) for port, _ in run.slots}, key=lambda node: (fabric.is_host[node], node))
     return {node: trace.track(("host " if fabric.is_host[node] else "switch ") + fabric.names[node]) for node in nodes}
 
 
 def _ports(run: Playback, trace: _Trace, nodes: dict[int, int]) -> None:
-    """Each port and priority: its pauses with what happened there, its queue, its load."""
+    """Tracks of each port and priority: pauses and events, queue, load."""
     groups = {slot[0]: rows for slot, rows in run.events.group_by("slot", maintain_order=True)}
     for slot, (port, priority) in enumerate(run.slots):
         fabric = run.fabric
@@ -146,7 +146,7 @@ def _ports(run: Playback, trace: _Trace, nodes: dict[int, int]) -> None:
 
 
 def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterable[tuple[float, int, float]]) -> None:
-    """Pauses, requests for them, marks and drops of one port and priority."""
+    """Adds the pauses, pause requests, marks and drops of one port and priority."""
     paused, because = False, ""
     for time_us, kind, value in events:
         if kind == ASKED:
@@ -165,7 +165,7 @@ def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterab
 
 
 def _flows(flows: pl.DataFrame, total: int, end_us: float, trace: _Trace) -> None:
-    """A slice a flow, below its source; flows of a host that overlap stand on tracks of their own."""
+    """A slice per flow below its source; overlapping flows of a host have separate tracks."""
     if flows.is_empty():
         return
     left_out = total - len(flows)
@@ -176,7 +176,7 @@ def _flows(flows: pl.DataFrame, total: int, end_us: float, trace: _Trace) -> Non
         source, begin = flow["src"], flow["start_us"]
         end = end_us if flow["finish_us"] is None else flow["finish_us"]
         if begin > end:
-            continue  # it was to start after the run
+            continue  # the flow would start after the end of the run
         if source not in parents:
             parents[source] = trace.track(f"from {source}", root)
         tracks = free.setdefault(source, [])
@@ -195,7 +195,7 @@ def _flows(flows: pl.DataFrame, total: int, end_us: float, trace: _Trace) -> Non
 
 
 def _ranks(results: ResultsFolder, trace: _Trace) -> None:
-    """A track a job, one below it for each rank of those that kept a time line: a slice for what it does."""
+    """A track per job, with one per recorded rank below it: a slice per activity."""
     import polars as pl
 
     if not results.has_table("timeline"):

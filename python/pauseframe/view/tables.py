@@ -1,4 +1,4 @@
-"""The tables of a run as CSV or Arrow IPC files, for programs that read no Parquet."""
+"""Writes the tables of a run as CSV or Arrow IPC files, for programs without Parquet."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def export_tables(
     folder: Path, out: Path, names: Sequence[str], ending: Literal["csv", "arrow"] | str, *, force: bool = False
 ) -> list[Path]:
-    """Writes tables of a results folder (all of them for no names) as `out`/NAME.`ending`; returns the files.
+    """Writes tables of a results folder (all tables if no names are given) as `out`/NAME.`ending`; returns the files.
 
-    FileNotFoundError if it is no results folder, InputError for a table that it does not have or a file that is there
-    already, RunError or DamagedResultsError for one that is damaged.
+    Raises FileNotFoundError if the folder has no results, InputError for a missing table or an existing file, and
+    RunError or DamagedResultsError for a damaged table.
     """
     read = partial(_frame_of_flow_level, folder) if is_flow_level(folder) else open_results(folder).frame
     known = sorted(path.stem for path in folder.glob("*.parquet"))
@@ -61,6 +61,6 @@ def _arrow(frame: pl.DataFrame) -> bytes:
     import polars as pl
 
     buffer = BytesIO()
-    # What pandas, R and older readers know: no string views.
+    # Types that pandas, R and older readers support, which excludes string views.
     frame.write_ipc(buffer, compat_level=pl.CompatLevel.oldest())
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-//! Which algorithm carries out which operation: by size, or as the user says.
+//! Selects the algorithm for each collective operation: by message size, or as the user specifies.
 
 use crate::application::Call;
 use std::fmt;
@@ -11,10 +11,10 @@ macro_rules! named {
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
-            /// All of them.
+            /// All values of this type.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
-            /// Its name in files.
+            /// The name of this value in files.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)+ }
             }
@@ -36,74 +36,74 @@ macro_rules! named {
 }
 
 named! {
-    /// A collective operation.
+    /// The kind of a collective operation.
     Kind {
-        /// Nobody goes on before all have come.
+        /// No rank continues before all ranks have entered.
         Barrier = "barrier",
-        /// From one to all.
+        /// One rank sends the same data to all ranks.
         Bcast = "bcast",
-        /// Sum to one.
+        /// One rank receives the sum over all ranks.
         Reduce = "reduce",
-        /// Sum to all.
+        /// All ranks receive the sum over all ranks.
         Allreduce = "allreduce",
-        /// A block from each to one.
+        /// One rank receives a block from each rank.
         Gather = "gather",
-        /// The same with a size for each rank.
+        /// A gather with a different size for each rank.
         Gatherv = "gatherv",
-        /// A block to each from one.
+        /// One rank sends a different block to each rank.
         Scatter = "scatter",
-        /// The same with a size for each rank.
+        /// A scatter with a different size for each rank.
         Scatterv = "scatterv",
-        /// A block from each to all.
+        /// All ranks receive a block from each rank.
         Allgather = "allgather",
-        /// The same with a size for each rank.
+        /// An allgather with a different size for each rank.
         Allgatherv = "allgatherv",
-        /// A block from each to each.
+        /// Each rank sends a different block to each rank.
         Alltoall = "alltoall",
-        /// The same with a size for each pair.
+        /// An all-to-all with a different size for each pair of ranks.
         Alltoallv = "alltoallv",
-        /// A block of the sum to each.
+        /// Each rank receives one block of the sum over all ranks.
         ReduceScatter = "reduce_scatter",
-        /// The sum up to oneself.
+        /// Each rank receives the sum over all ranks up to itself.
         Scan = "scan",
     }
 }
 
 named! {
-    /// A way to carry out a collective operation.
+    /// An algorithm for a collective operation.
     Algorithm {
-        /// Tokens at doubling distance.
+        /// Tokens between ranks at doubling distance.
         Dissemination = "dissemination",
         /// A binomial tree.
         Binomial = "binomial",
-        /// Scatter, then allgather (van de Geijn).
+        /// A scatter followed by an allgather (van de Geijn).
         ScatterAllgather = "scatter_allgather",
-        /// Exchange at doubling distance.
+        /// Exchange of all data between ranks at doubling distance.
         RecursiveDoubling = "recursive_doubling",
-        /// Exchange of halves at halving distance.
+        /// Exchange of half of the data between ranks at halving distance.
         RecursiveHalving = "recursive_halving",
-        /// Reduce-scatter, then gather or allgather.
+        /// A reduce-scatter followed by a gather or an allgather.
         Rabenseifner = "rabenseifner",
-        /// Around the ring.
+        /// Messages travel around the ring of ranks.
         Ring = "ring",
-        /// Log p rounds for any p.
+        /// About log2 p rounds for any number p of ranks.
         Bruck = "bruck",
-        /// A partner a round.
+        /// Each rank exchanges data with one partner per round.
         Pairwise = "pairwise",
-        /// All messages at once.
+        /// All messages of the operation are sent at once.
         Direct = "direct",
     }
 }
 
-/// Algorithms that the user has chosen; the others go by size.
+/// Algorithms that the user has selected; other operations select their algorithm by size.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices(Vec<(Kind, Algorithm)>);
 
 impl Choices {
-    /// `kind` is always carried out by `algorithm`; an earlier choice for it is replaced.
+    /// Makes `algorithm` carry out all operations of `kind`; replaces an earlier choice.
     ///
     /// # Errors
-    /// The algorithms that `kind` has, if `algorithm` is none of them.
+    /// The valid algorithms, if `algorithm` cannot carry out `kind`.
     pub fn set(&mut self, kind: Kind, algorithm: Algorithm) -> Result<(), &'static [Algorithm]> {
         let known = algorithms(kind);
         if !known.contains(&algorithm) {
@@ -114,17 +114,18 @@ impl Choices {
         Ok(())
     }
 
-    /// The algorithms that `kind` has.
+    /// The algorithms that can carry out `kind`.
     pub fn known(&self, kind: Kind) -> &'static [Algorithm] {
         algorithms(kind)
     }
 
-    /// The algorithm for a call among `size` ranks: what the user has chosen, else what the application says, else by size.
+    /// Selects the algorithm for a call among `size` ranks: the user's choice, else the application's choice,
+    /// else by size.
     pub fn choose(&self, call: &Call, size: u32) -> Algorithm {
         let Call { kind, bytes, .. } = *call;
         let chosen = self.0.iter().find(|&&(other, _)| other == kind).map(|&(_, algorithm)| algorithm);
         match chosen.or(call.algorithm) {
-            // These two are defined for powers of two only; the other sizes have their closest kin.
+            // Both algorithms require a power of two; other sizes use a similar algorithm.
             Some(Algorithm::RecursiveHalving) if !size.is_power_of_two() => Algorithm::Pairwise,
             Some(Algorithm::RecursiveDoubling) if kind == Kind::Allgather && !size.is_power_of_two() => {
                 Algorithm::Bruck
@@ -135,7 +136,7 @@ impl Choices {
     }
 }
 
-/// The algorithms for an operation, that for small sizes first.
+/// The algorithms for an operation; the first algorithm is for small sizes.
 pub(crate) fn algorithms(kind: Kind) -> &'static [Algorithm] {
     use Algorithm::{
         Binomial, Bruck, Direct, Dissemination, Pairwise, Rabenseifner, RecursiveDoubling, RecursiveHalving,
@@ -157,8 +158,9 @@ pub(crate) fn algorithms(kind: Kind) -> &'static [Algorithm] {
     }
 }
 
-/// The sizes of Thakur et al. 2005 (bcast 12 KiB and 8 ranks; reduce and allreduce 2 KiB; allgather 80 and 512 KiB in all;
-/// all-to-all 256 B and 32 KiB; reduce-scatter 512 KiB in all); allreduce goes around the ring from 1 MiB on, as in Open MPI.
+/// The thresholds of Thakur et al. 2005 (bcast 12 KiB and 8 ranks; reduce and allreduce 2 KiB; allgather 80
+/// and 512 KiB in total; all-to-all 256 B and 32 KiB; reduce-scatter 512 KiB in total); allreduce uses the
+/// ring from 1 MiB, as in Open MPI.
 fn by_size(kind: Kind, size: u32, bytes: u64) -> Algorithm {
     let power = size.is_power_of_two();
     let all = bytes.saturating_mul(u64::from(size));

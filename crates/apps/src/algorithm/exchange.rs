@@ -1,8 +1,9 @@
-//! Operations without a root that reduce nothing: barrier, allgather, all-to-all, and the pairwise reduce-scatter.
+//! Collective operations without a root and without a reduction: barrier, allgather, all-to-all; also the
+//! pairwise reduce-scatter.
 
 use super::{Part, Round, doublings};
 
-/// A token to the rank at distance 1, 2, 4 … (Hensgen, Finkel and Manber 1988): ceil(log p) alpha.
+/// Sends a token to the rank at distance 1, 2, 4 … (Hensgen, Finkel and Manber 1988); cost: ceil(log p) alpha.
 pub(super) fn dissemination(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
         return false;
@@ -12,7 +13,7 @@ pub(super) fn dissemination(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// Blocks go around the ring: (p - 1) (alpha + n beta), n for the block of one rank.
+/// Blocks travel around the ring; cost: (p - 1) (alpha + n beta), where n is the block size of one rank.
 pub(super) fn ring_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     if round + 1 >= part.size {
         return false;
@@ -22,7 +23,7 @@ pub(super) fn ring_allgather(part: &Part, round: u32, into: &mut Round) -> bool 
     true
 }
 
-/// For powers of two: what one has doubles each round: log p alpha + (p - 1) n beta.
+/// For powers of two: the data of a rank doubles in each round; cost: log p alpha + (p - 1) n beta.
 pub(super) fn doubling_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= part.size.ilog2() {
         return false;
@@ -33,7 +34,7 @@ pub(super) fn doubling_allgather(part: &Part, round: u32, into: &mut Round) -> b
     true
 }
 
-/// As many rounds as recursive doubling, for any size (Bruck et al. 1997).
+/// Needs as many rounds as recursive doubling, for any number of ranks (Bruck et al. 1997).
 pub(super) fn bruck_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
         return false;
@@ -44,8 +45,8 @@ pub(super) fn bruck_allgather(part: &Part, round: u32, into: &mut Round) -> bool
     true
 }
 
-/// Round k moves the blocks whose distance has bit k set (Bruck et al. 1997): for powers of two
-/// log p (alpha + n p/2 beta).
+/// Round k moves the blocks whose distance has bit k set (Bruck et al. 1997); cost for powers of two: log p
+/// (alpha + n p/2 beta).
 pub(super) fn bruck_all_to_all(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
         return false;
@@ -57,7 +58,7 @@ pub(super) fn bruck_all_to_all(part: &Part, round: u32, into: &mut Round) -> boo
     true
 }
 
-/// One partner a round: (p - 1) (alpha + n beta). For all-to-all and for reduce-scatter.
+/// Each rank has one partner per round; cost: (p - 1) (alpha + n beta), for all-to-all and reduce-scatter.
 pub(super) fn pairwise(part: &Part, round: u32, into: &mut Round) -> bool {
     let step = round + 1;
     if step >= part.size {
@@ -73,7 +74,7 @@ pub(super) fn pairwise(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// All receives and all sends of an all-to-all in one round, the next rank first.
+/// Posts all receives and sends of an all-to-all in one round, beginning with the next rank.
 pub(super) fn all_at_once(part: &Part, round: u32, into: &mut Round) -> bool {
     if round > 0 {
         return false;

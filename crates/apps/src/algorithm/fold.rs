@@ -1,16 +1,17 @@
-//! Communicators whose size is not a power of two: some ranks hand their part to a neighbour and wait.
+//! Handles communicators whose size is not a power of two: some ranks send their vector to a neighbour and
+//! wait.
 
 use super::{Part, Round};
 
-/// The largest power of two in a communicator, and who takes part. Among the first 2 r ranks the odd ones give
-/// their vector to the even one before them; rank 0 always takes part (Thakur et al. 2005 §4.4, mirrored).
+/// The largest power of two in a communicator, and the active ranks. Among the first 2 r ranks, each odd rank
+/// sends its vector to the even rank before it; rank 0 is always active (Thakur et al. 2005 §4.4, mirrored).
 #[derive(Clone, Copy)]
 pub(super) struct Fold {
-    /// Ranks that take part: a power of two.
+    /// Number of active ranks: a power of two.
     pub(super) power: u32,
-    /// Its logarithm.
+    /// Binary logarithm of `power`.
     pub(super) rounds: u32,
-    /// Pairs of which one waits.
+    /// Number of pairs in which one rank waits.
     rest: u32,
 }
 
@@ -20,12 +21,12 @@ impl Fold {
         Fold { power: 1 << rounds, rounds, rest: size - (1 << rounds) }
     }
 
-    /// Rounds that come before and after: 0 or 1.
+    /// Number of additional rounds before and after the operation: 0 or 1.
     pub(super) fn extra(self) -> u32 {
         u32::from(self.rest > 0)
     }
 
-    /// The rank among those that take part; `None` for one that waits.
+    /// The number of a rank among the active ranks; `None` for a waiting rank.
     pub(super) fn inner(self, rank: u32) -> Option<u32> {
         if rank >= 2 * self.rest {
             Some(rank - self.rest)
@@ -34,12 +35,13 @@ impl Fold {
         }
     }
 
-    /// The opposite of `inner`.
+    /// The inverse of `inner`.
     pub(super) fn outer(self, inner: u32) -> u32 {
         if inner < self.rest { inner * 2 } else { inner + self.rest }
     }
 
-    /// The vector goes from those that wait to their neighbours. `me` may be counted from the root.
+    /// Sends the vectors of waiting ranks to their neighbours; the rank number `me` may be counted from the
+    /// root.
     pub(super) fn before(self, me: u32, part: &Part, name: impl Fn(u32) -> u32, into: &mut Round) {
         if me < 2 * self.rest {
             if me % 2 == 1 {
@@ -50,7 +52,7 @@ impl Fold {
         }
     }
 
-    /// The result comes back.
+    /// Sends the result back to the waiting ranks.
     pub(super) fn after(self, me: u32, part: &Part, into: &mut Round) {
         if me < 2 * self.rest {
             if me % 2 == 1 {

@@ -1,10 +1,11 @@
-//! Collective operations as MPI libraries carry them out: rounds of sends and receives.
+//! Collective operations as in MPI libraries: rounds of sends and receives.
 //!
 //! An algorithm is a function from (communicator size, own position, sizes, round) to the messages of that
-//! round; a rank begins a round when all its messages of the one before are complete. Nothing is kept between rounds.
-//! Algorithms and the sizes at which libraries change between them: Thakur, Rabenseifner and Gropp, "Optimization of
-//! Collective Communication Operations in MPICH", IJHPCA 19(1), 2005; the ring for large reductions as in Open MPI.
-//! The time that a reduction takes on the CPU is not counted.
+//! round. A rank begins a round when all its messages of the previous round are complete. No state is kept
+//! between rounds. The algorithms and the thresholds between them follow Thakur, Rabenseifner and Gropp,
+//! "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005; the ring for large
+//! reductions follows Open MPI. Costs use the alpha-beta model with p ranks, latency alpha and beta per byte.
+//! The CPU time of reductions is not modelled.
 
 mod choice;
 mod exchange;
@@ -14,12 +15,12 @@ mod rooted;
 
 pub use choice::{Algorithm, Choices, Kind};
 
-/// What one rank sends and receives in one round; peers are positions in the communicator.
+/// The sends and receives of one rank in one round; peers are positions in the communicator.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Round {
-    /// (to, bytes), in the order in which they are sent.
+    /// The sends as (receiver, bytes), in the order in which they are sent.
     pub sends: Vec<(u32, u64)>,
-    /// From whom, in the order in which they are posted.
+    /// The senders of the receives, in the order in which the receives are posted.
     pub receives: Vec<u32>,
 }
 
@@ -38,12 +39,12 @@ impl Round {
     }
 }
 
-/// One rank's part in one collective operation.
+/// The role of one rank in one collective operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Members of the communicator.
+    /// Number of members of the communicator.
     pub size: u32,
-    /// The rank's position among them.
+    /// The rank's position in the communicator.
     pub me: u32,
     /// The root's position.
     pub root: u32,
@@ -54,45 +55,45 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The position of a rank when the root is 0.
+    /// The position of this rank, counted from the root.
     fn relative(&self) -> u32 {
         (self.me + self.size - self.root) % self.size
     }
 
-    /// The rank at this position when the root is 0.
+    /// The position in the communicator of a rank that is counted from the root.
     fn absolute(&self, relative: u32) -> u32 {
         (relative + self.root) % self.size
     }
 
-    /// Rank `by` further on, around.
+    /// The rank `by` positions after this rank, modulo the size.
     fn up(&self, by: u32) -> u32 {
         (self.me + by) % self.size
     }
 
-    /// Rank `by` further back, around.
+    /// The rank `by` positions before this rank, modulo the size.
     fn down(&self, by: u32) -> u32 {
         (self.me + self.size - by % self.size) % self.size
     }
 
-    /// Bytes of blocks `from..to` when the vector is cut into `blocks` equal ones, to the byte.
+    /// Number of bytes in the blocks `from..to` of a vector that is divided into `blocks` equal blocks.
     fn cut(&self, blocks: u32, from: u32, to: u32) -> u64 {
         let edge = |block: u32| (u128::from(self.bytes) * u128::from(block) / u128::from(blocks)) as u64;
         edge(to) - edge(from)
     }
 
-    /// The block of rank `of`: its count, or the size that all have.
+    /// The block size of rank `of`: its own count, or else the common size.
     fn block(&self, of: u32) -> u64 {
         self.counts.get(of as usize).copied().unwrap_or(self.bytes)
     }
 }
 
-/// Rounds of a doubling distance that reach `size` ranks.
+/// Number of rounds in which doubling distances reach all `size` ranks.
 fn doublings(size: u32) -> u32 {
     size.next_power_of_two().trailing_zeros()
 }
 
-/// Puts the messages of round `round` into `into`; false when there is no such round. A round may be empty for a
-/// rank that waits for others.
+/// Writes the messages of round `round` into `into`; returns false if there is no such round. A round may be
+/// empty for a rank that waits for other ranks.
 pub fn round(algorithm: Algorithm, kind: Kind, part: &Part, round: u32, into: &mut Round) -> bool {
     into.clear();
     if part.size < 2 {

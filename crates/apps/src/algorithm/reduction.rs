@@ -1,9 +1,10 @@
-//! Reductions to all ranks: recursive doubling, Rabenseifner, ring; reduce, reduce-scatter and scan of their kind.
+//! Reductions to all ranks (recursive doubling, Rabenseifner, ring), and similar algorithms for reduce,
+//! reduce-scatter and scan.
 
 use super::fold::Fold;
 use super::{Part, Round, doublings};
 
-/// Everybody exchanges the whole vector with the rank at distance 1, 2, 4 …: log p (alpha + n beta).
+/// Each rank exchanges the whole vector with the rank at distance 1, 2, 4 …; cost: log p (alpha + n beta).
 pub(super) fn doubling(part: &Part, round: u32, into: &mut Round) -> bool {
     let fold = Fold::of(part.size);
     let extra = fold.extra();
@@ -21,7 +22,8 @@ pub(super) fn doubling(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// Reduce-scatter by recursive halving, then allgather by recursive doubling: 2 log p alpha + 2 (p - 1)/p n beta.
+/// A reduce-scatter by recursive halving, then an allgather by recursive doubling; cost: 2 log p alpha + 2
+/// (p - 1)/p n beta.
 pub(super) fn rabenseifner(part: &Part, round: u32, into: &mut Round) -> bool {
     let fold = Fold::of(part.size);
     let (extra, rounds) = (fold.extra(), fold.rounds);
@@ -44,7 +46,8 @@ pub(super) fn rabenseifner(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// To one rank: reduce-scatter by recursive halving, then a binomial gather, counted from the root.
+/// Reduction to one rank: a reduce-scatter by recursive halving, then a binomial gather, counted from the
+/// root.
 pub(super) fn rabenseifner_reduce(part: &Part, round: u32, into: &mut Round) -> bool {
     let fold = Fold::of(part.size);
     let (extra, rounds, me) = (fold.extra(), fold.rounds, part.relative());
@@ -64,7 +67,7 @@ pub(super) fn rabenseifner_reduce(part: &Part, round: u32, into: &mut Round) -> 
         let first = peer & !(distance - 1);
         swap(name(peer), part.cut(fold.power, first, first + distance), into);
     } else {
-        // Ranks whose lower bits are not all zero have handed on what they had.
+        // Ranks whose lower bits are not all zero have sent their data already.
         let distance = 1 << (step - rounds);
         if inner & (distance - 1) == 0 {
             if inner & distance != 0 {
@@ -77,7 +80,7 @@ pub(super) fn rabenseifner_reduce(part: &Part, round: u32, into: &mut Round) -> 
     true
 }
 
-/// Reduce-scatter around the ring, then allgather around it: 2 (p - 1) (alpha + n/p beta).
+/// A reduce-scatter around the ring, then an allgather around the ring; cost: 2 (p - 1) (alpha + n/p beta).
 pub(super) fn ring(part: &Part, round: u32, into: &mut Round) -> bool {
     let steps = part.size - 1;
     if round >= 2 * steps {
@@ -89,7 +92,8 @@ pub(super) fn ring(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// Reduce-scatter for powers of two: half of what is left goes to the other half of the ranks.
+/// Reduce-scatter for powers of two: each rank sends half of its remaining data to the other half of the
+/// ranks.
 pub(super) fn halving(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= part.size.ilog2() {
         return false;
@@ -101,7 +105,7 @@ pub(super) fn halving(part: &Part, round: u32, into: &mut Round) -> bool {
     true
 }
 
-/// Prefix sums: as recursive doubling, with those partners that there are.
+/// Prefix sums: like recursive doubling, but without partners beyond the last rank.
 pub(super) fn scan(part: &Part, round: u32, into: &mut Round) -> bool {
     if round >= doublings(part.size) {
         return false;

@@ -1,24 +1,29 @@
-//! Operations with a root: binomial trees, and the bcast of large vectors by scatter and allgather.
+//! Collective operations with a root: binomial trees, and the bcast of large vectors by scatter and
+//! allgather.
 
 use super::{Part, Round, doublings};
 
-/// The distance to the parent in the binomial tree, or for the root that of a tree that holds all.
+/// The distance to the parent in the binomial tree; for the root, the size of the smallest tree that contains
+/// all ranks.
 fn reach(part: &Part) -> u32 {
     let me = part.relative();
     if me == 0 { part.size.next_power_of_two() } else { 1 << me.trailing_zeros() }
 }
 
-/// From the parent, then to the children, the farthest first: log p (alpha + n beta).
+/// Receives from the parent, then sends to the children, the farthest child first; cost: log p (alpha + n
+/// beta).
 pub(super) fn bcast(part: &Part, round: u32, into: &mut Round) -> bool {
     downwards(part, round, into, |_, _| part.bytes)
 }
 
-/// Each child gets the blocks of its subtree: log p alpha + (p - 1) n beta, n for the block of one rank.
+/// Each child receives the blocks of its subtree; cost: log p alpha + (p - 1) n beta, where n is the block
+/// size of one rank.
 pub(super) fn scatter(part: &Part, round: u32, into: &mut Round) -> bool {
     downwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
 }
 
-/// Round 0: from the parent. Round r: to the child that is as far as half of the reach, a quarter …
+/// In round 0 a rank receives from its parent; in later rounds it sends to the child at half of the distance
+/// to the parent, then at a quarter, and so on.
 fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -> u64) -> bool {
     let (me, reach) = (part.relative(), reach(part));
     if round == 0 {
@@ -38,12 +43,12 @@ fn downwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32)
     true
 }
 
-/// The way back of a binomial bcast: children first.
+/// A binomial bcast in reverse: each rank receives from its children first.
 pub(super) fn reduce(part: &Part, round: u32, into: &mut Round) -> bool {
     upwards(part, round, into, |_, _| part.bytes)
 }
 
-/// Up the tree and down again: 2 log p (alpha + n beta).
+/// A reduction up the tree, then a bcast down the tree; cost: 2 log p (alpha + n beta).
 pub(super) fn reduce_and_bcast(part: &Part, round: u32, into: &mut Round) -> bool {
     let up = doublings(part.size);
     if round < up {
@@ -53,7 +58,7 @@ pub(super) fn reduce_and_bcast(part: &Part, round: u32, into: &mut Round) -> boo
     bcast(part, round - up, into)
 }
 
-/// The way back of a binomial scatter.
+/// A binomial scatter in reverse.
 pub(super) fn gather(part: &Part, round: u32, into: &mut Round) -> bool {
     upwards(part, round, into, |from, to| part.bytes * u64::from(to - from))
 }
@@ -71,10 +76,10 @@ fn upwards(part: &Part, round: u32, into: &mut Round, bytes: impl Fn(u32, u32) -
     true
 }
 
-/// A binomial scatter of the cut vector, then an allgather around the ring (van de Geijn):
-/// (log p + p - 1) alpha + 2 (p - 1)/p n beta.
+/// A binomial scatter of the vector's blocks, then an allgather around the ring (van de Geijn); cost: (log
+/// p + p - 1) alpha + 2 (p - 1)/p n beta.
 pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bool {
-    // All ranks count the same rounds, so that the ring begins in the same one.
+    // All ranks count the same number of scatter rounds, so that they begin the ring in the same round.
     let before = doublings(part.size) + 1;
     if round < before {
         downwards(part, round, into, |from, to| part.cut(part.size, from, to));
@@ -90,7 +95,7 @@ pub(super) fn scatter_allgather(part: &Part, round: u32, into: &mut Round) -> bo
     true
 }
 
-/// Everybody sends to the root at once.
+/// All ranks send to the root at once.
 pub(super) fn gather_directly(part: &Part, round: u32, into: &mut Round) -> bool {
     if round > 0 {
         return false;
@@ -103,7 +108,7 @@ pub(super) fn gather_directly(part: &Part, round: u32, into: &mut Round) -> bool
     true
 }
 
-/// The root sends to everybody at once.
+/// The root sends to all ranks at once.
 pub(super) fn scatter_directly(part: &Part, round: u32, into: &mut Round) -> bool {
     if round > 0 {
         return false;

@@ -1,10 +1,10 @@
-//! Where a rank is in its program: at one step, or at several that depend on each other.
+//! The position of a rank in its program: at one step, or at several steps that depend on each other.
 
 use crate::application::{Dependences, Program, Slot};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How a request of the program stands.
+/// The state of a request of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
@@ -12,15 +12,15 @@ enum State {
     Done,
 }
 
-/// Steps one after the other.
+/// The position in a program whose steps run in sequence.
 #[derive(Debug)]
 pub(super) struct InTurn {
     /// The next step.
     pub(super) at: usize,
     slots: Vec<State>,
-    /// Requests that the rank waits for.
+    /// Number of requests that the rank waits for.
     awaited: u32,
-    /// How many of these are not sends.
+    /// Number of awaited requests that are not sends.
     awaited_receives: u32,
 }
 
@@ -29,7 +29,7 @@ impl InTurn {
         InTurn { at: 0, slots: vec![State::Free; program.slots()], awaited: 0, awaited_receives: 0 }
     }
 
-    /// A request begins; false if its number is still in use.
+    /// Starts a request; returns false if its number is still in use.
     pub(super) fn begin(&mut self, slot: Slot, send: bool) -> bool {
         let state = &mut self.slots[slot as usize];
         let free = !matches!(state, State::Pending { .. });
@@ -37,19 +37,19 @@ impl InTurn {
         free
     }
 
-    /// The rank waits for a request that has no number.
+    /// Makes the rank wait for a request without a number.
     pub(super) fn block(&mut self, send: bool) {
         self.awaited += 1;
         self.awaited_receives += u32::from(!send);
     }
 
-    /// The request without a number is complete.
+    /// Completes the request without a number.
     pub(super) fn unblock(&mut self, send: bool) {
         self.awaited -= 1;
         self.awaited_receives -= u32::from(!send);
     }
 
-    /// The rank waits for a request; false if nothing has begun it.
+    /// Makes the rank wait for a request; returns false if the request was not started.
     pub(super) fn wait(&mut self, slot: Slot) -> bool {
         let state = &mut self.slots[slot as usize];
         let known = *state != State::Free;
@@ -63,7 +63,7 @@ impl InTurn {
         known
     }
 
-    /// A request is complete.
+    /// Completes a request.
     pub(super) fn complete(&mut self, slot: Slot) {
         let state = &mut self.slots[slot as usize];
         match *state {
@@ -79,31 +79,31 @@ impl InTurn {
         self.awaited > 0
     }
 
-    /// Only sends hold the rank up.
+    /// True if the rank waits for sends only.
     pub(super) fn waits_for_sends(&self) -> bool {
         self.awaited > 0 && self.awaited_receives == 0
     }
 
-    /// Whether a request that the rank waits for is open.
+    /// True if the rank waits for this request and the request is open.
     pub(super) fn is_awaited(&self, slot: Slot) -> bool {
         matches!(self.slots[slot as usize], State::Pending { awaited: true, .. })
     }
 }
 
-/// Steps in the order of their dependences.
+/// The positions in a program whose steps follow their dependences.
 #[derive(Debug)]
 pub(super) struct ByDependence {
-    /// What each step still needs.
+    /// For each step, the number of unmet dependences.
     needs: Vec<u32>,
     after_end: Edges,
     after_start: Edges,
-    /// Steps that may begin now.
+    /// Steps that can begin now.
     ready: BinaryHeap<Reverse<u32>>,
-    /// What each compute unit does, and what waits for it.
+    /// For each compute unit, its current step and its waiting steps.
     units: Vec<Unit>,
-    /// Steps that are not complete.
+    /// Number of steps that are not complete.
     pub(super) left: u32,
-    /// Steps that are neither complete nor waiting for others: sends, and all else.
+    /// Number of open steps: sends, and all other steps.
     pub(super) open_sends: u32,
     pub(super) open: u32,
 }
@@ -114,7 +114,7 @@ struct Unit {
     waiting: BinaryHeap<Reverse<u32>>,
 }
 
-/// Successors of each step: those of step i are `to[first[i]..first[i + 1]]`.
+/// The successors of step i are `to[first[i]..first[i + 1]]`.
 #[derive(Debug)]
 struct Edges {
     first: Vec<u32>,
@@ -166,12 +166,12 @@ impl ByDependence {
         }
     }
 
-    /// The next step that may begin: the first in the file.
+    /// Returns the next step that can begin, in the order of the file.
     pub(super) fn next(&mut self) -> Option<u32> {
         self.ready.pop().map(|Reverse(step)| step)
     }
 
-    /// A step has begun.
+    /// Marks a step as begun.
     pub(super) fn begin(&mut self, step: u32, send: bool) {
         self.open += 1;
         self.open_sends += u32::from(send);
@@ -180,7 +180,7 @@ impl ByDependence {
         }
     }
 
-    /// A step is complete.
+    /// Marks a step as complete.
     pub(super) fn complete(&mut self, step: u32, send: bool) {
         self.left -= 1;
         self.open -= 1;
@@ -198,7 +198,8 @@ impl ByDependence {
         }
     }
 
-    /// Takes a compute unit for a step; false if it is busy: the step then waits for it.
+    /// Reserves a compute unit for a step; returns false if the unit is busy, and then lets the step wait for
+    /// the unit.
     pub(super) fn occupy(&mut self, unit: u16, step: u32) -> bool {
         let unit = &mut self.units[usize::from(unit)];
         if unit.busy {
@@ -209,7 +210,7 @@ impl ByDependence {
         true
     }
 
-    /// A compute unit is free; the step that waited for it may begin.
+    /// Frees a compute unit, so that the step that waits for the unit can begin.
     pub(super) fn vacate(&mut self, unit: u16) {
         let unit = &mut self.units[usize::from(unit)];
         unit.busy = false;
@@ -222,7 +223,7 @@ impl ByDependence {
         self.units.iter().any(|unit| unit.busy)
     }
 
-    /// Steps that have not begun although nothing else will complete, and what they still need.
+    /// Steps that can never begin, each with its number of unmet dependences.
     pub(super) fn unmet(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..).zip(self.needs.iter().copied()).filter(|&(_, needs)| needs > 0)
     }

@@ -1,17 +1,17 @@
-//! Which message goes to which receive, as MPI defines it (MPI 4.0 §3.5): communicator, source and tag must agree,
-//! messages of one sender do not overtake each other, a message takes the receive that was posted first, a
-//! receive takes the message that came first.
+//! Matches messages with receives as MPI defines it (MPI 4.0 §3.5): communicator, source and tag must agree,
+//! messages of one sender do not overtake each other, a message matches the receive that was posted first,
+//! and a receive matches the message that arrived first.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a receive takes.
+/// The messages that a receive accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// World rank of the sender; any, if `None`.
+    /// World rank of the sender; `None` for any sender.
     pub(super) from: Option<u32>,
-    /// Tag; any, if `None`.
+    /// Tag; `None` for any tag.
     pub(super) tag: Option<i32>,
-    /// Communicator and kind of traffic.
+    /// Context: the communicator, and whether the traffic is collective.
     pub(super) context: u32,
 }
 
@@ -21,19 +21,19 @@ impl Wanted {
     }
 }
 
-/// Things in the order of their numbers, by (context, source).
+/// Queues by (context, source), in the order of their sequence numbers.
 type Lines<T> = BTreeMap<(u32, u32), VecDeque<(u64, T)>>;
 
-/// Receives that wait for a message, and messages that wait for a receive; `M` is a message.
+/// Receives that wait for a message, and messages that wait for a receive; `M` is the type of a message.
 #[derive(Debug)]
 pub(super) struct Matching<M> {
-    /// Receives that name their source: (tag, request).
+    /// Receives from a specific source: (tag, request).
     posted: Lines<(Option<i32>, u32)>,
     /// Receives from any source.
     posted_any: VecDeque<(u64, Wanted, u32)>,
-    /// Messages that came before their receive: (tag, message).
+    /// Messages that arrived before their receive: (tag, message).
     early: Lines<(i32, M)>,
-    /// Counts receives and messages.
+    /// Sequence number for receives and messages.
     count: u64,
 }
 
@@ -45,7 +45,7 @@ impl<M> Default for Matching<M> {
 }
 
 impl<M> Matching<M> {
-    /// The message that a new receive takes, if one has come.
+    /// Takes the message that matches a new receive, if one has arrived.
     pub(super) fn take_early(&mut self, wanted: Wanted) -> Option<M> {
         let key = match wanted.from {
             Some(from) => (wanted.context, from),
@@ -60,7 +60,7 @@ impl<M> Matching<M> {
         taken.map(|(_, (_, message))| message)
     }
 
-    /// The line with the message that came first among those that a receive from any source may take.
+    /// The queue whose first message arrived first among the messages that a receive from any source accepts.
     fn first_from_any(&self, wanted: Wanted) -> Option<(u32, u32)> {
         let of_context = (wanted.context, 0)..=(wanted.context, u32::MAX);
         let first = |line: &VecDeque<(u64, (i32, M))>| {
@@ -70,7 +70,7 @@ impl<M> Matching<M> {
         lines.filter_map(|(&key, line)| Some((first(line)?, key))).min().map(|(_, key)| key)
     }
 
-    /// A receive for which no message has come waits.
+    /// Stores a receive for which no message has arrived.
     pub(super) fn post(&mut self, wanted: Wanted, request: u32) {
         self.count += 1;
         match wanted.from {
@@ -82,7 +82,7 @@ impl<M> Matching<M> {
         }
     }
 
-    /// The receive that takes a message that has come, if one waits.
+    /// Takes the receive that matches an arriving message, if one waits.
     pub(super) fn take_posted(&mut self, context: u32, from: u32, tag: i32) -> Option<u32> {
         let named = self.posted.get(&(context, from)).and_then(|line| {
             let takes =
@@ -110,13 +110,13 @@ impl<M> Matching<M> {
         self.posted_any.remove(at).map(|(_, _, request)| request)
     }
 
-    /// A message that no receive takes yet waits.
+    /// Stores a message that no receive accepts yet.
     pub(super) fn keep(&mut self, context: u32, from: u32, tag: i32, message: M) {
         self.count += 1;
         self.early.entry((context, from)).or_default().push_back((self.count, (tag, message)));
     }
 
-    /// Messages that nobody has received.
+    /// Messages that no receive has accepted.
     pub(super) fn unreceived(&self) -> impl Iterator<Item = &M> {
         self.early.values().flatten().map(|(_, (_, message))| message)
     }

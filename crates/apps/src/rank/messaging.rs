@@ -1,4 +1,4 @@
-//! Sends and receives of a rank: eager and rendezvous, requests.
+//! Sends and receives of a rank: eager and rendezvous protocols, requests.
 
 use super::matching::Wanted;
 use super::{Early, Envelope, Message, NONE, Owner, Part, Rank, Request, World};
@@ -22,7 +22,7 @@ impl Rank {
         out.messages.push(Message { from: self.id, to, bytes, notify: None, part });
     }
 
-    /// Sends without waiting for the receive; complete when the last byte has left.
+    /// Sends a message without waiting for the receive; the send is complete when the last byte has left.
     pub(super) fn send_asynchronously(
         &mut self,
         envelope: Envelope,
@@ -60,7 +60,7 @@ impl Rank {
         }
     }
 
-    /// A message or its announcement is here: to the receive that takes it, or kept.
+    /// Handles the arrival of a message or its announcement: passes it to the matching receive, or stores it.
     pub(super) fn arrive(&mut self, early: Early, world: World, out: &mut Outbox) {
         let Early { envelope: Envelope { context, tag, .. }, from, .. } = early;
         match self.matching.take_posted(context, from, tag) {
@@ -69,7 +69,8 @@ impl Rank {
         }
     }
 
-    /// A receive and its message have met: it is complete, or the message is asked for.
+    /// Matches a receive with its message: completes the receive, or requests the announced message from its
+    /// sender.
     fn accept(&mut self, request: u32, early: Early, world: World, out: &mut Outbox) {
         self.check_size(request, early.envelope.bytes, world);
         match early.announced {
@@ -82,7 +83,7 @@ impl Rank {
         }
     }
 
-    /// The receiver is ready for the message of this request.
+    /// Sends the data of a request after the receiver reported that it is ready.
     pub(super) fn transfer(&mut self, sender: u32, receiver: u32, out: &mut Outbox) {
         if let Request::Send { to, bytes, .. } = self.requests[sender as usize] {
             let part = Part::Data { receiver };
@@ -90,7 +91,7 @@ impl Rank {
         }
     }
 
-    /// MPI 4.0 §3.2.4: a message longer than the buffer is an error.
+    /// Checks the size: a message longer than the buffer is an error (MPI 4.0 §3.2.4).
     fn check_size(&mut self, request: u32, bytes: u64, world: World) {
         if let Request::Receive { limit, step, .. } = self.requests[request as usize]
             && bytes > limit
@@ -112,7 +113,7 @@ impl Rank {
         at
     }
 
-    /// A request is complete.
+    /// Completes a request.
     pub(super) fn close(&mut self, at: u32) {
         let free = Request::Free { next: self.free };
         self.free = at;

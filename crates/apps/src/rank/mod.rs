@@ -1,12 +1,13 @@
-//! One rank: its program, its requests, the messages that reach it.
+//! One rank: its program, its requests, and the messages that reach it.
 //!
-//! A rank is told that time has passed, that a message has come, or that one has gone; it answers with messages and
-//! timers. It touches nothing but itself, so that ranks of different hosts can live in different threads.
+//! The owner tells a rank when a timer expires or a message has arrived or been sent; the rank answers with
+//! messages and timers. A rank accesses only its own state, so ranks of different hosts can run in different
+//! threads.
 //!
-//! Protocols: a message of at most `eager_limit` bytes goes at once with its envelope and its sender goes on. A
-//! larger one is announced; when its receive is posted, the receiver asks for it, and the sender goes on when it
-//! has gone (rendezvous). Programs with asynchronous sends announce nothing: a message of any size leaves at once.
-//! Messages of a rank to itself take no time.
+//! Protocols: a message of at most `eager_limit` bytes is sent at once with its envelope, and its sender
+//! continues. A larger message is announced; when its receive is posted, the receiver requests the data, and
+//! the sender continues when the data has been sent (rendezvous). Programs with asynchronous sends announce
+//! nothing: a message of any size leaves at once. Messages of a rank to itself take no time.
 
 mod cursor;
 mod matching;
@@ -34,27 +35,27 @@ pub struct Message {
     pub from: u32,
     /// World rank of the receiver.
     pub to: u32,
-    /// Bytes on the connection, envelope included.
+    /// Bytes on the connection, including the envelope.
     pub bytes: u64,
-    /// The request of the sender that is complete when this has gone.
+    /// The request of the sender that is complete when this message has been sent.
     pub notify: Option<u32>,
     pub(crate) part: Part,
 }
 
-/// What a message is for.
+/// The role of a message in its protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// A whole message that was not announced.
+    /// A whole message without announcement.
     Eager(Envelope),
-    /// A large message is announced.
+    /// The announcement of a large message.
     Announce { envelope: Envelope, sender: u32 },
-    /// The receiver is ready for it.
+    /// The answer that the receiver is ready for the message.
     Clear { sender: u32, receiver: u32 },
-    /// Here it is.
+    /// The data of an announced message.
     Data { receiver: u32 },
 }
 
-/// What matching looks at.
+/// The properties of a message that matching compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
     pub(crate) context: u32,
@@ -62,16 +63,16 @@ pub(crate) struct Envelope {
     pub(crate) bytes: u64,
 }
 
-/// Who waits for a request.
+/// The party that waits for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// The program, at the step that it is at.
+    /// The program, which blocks at its current step.
     Block,
-    /// The program, when it asks for this request.
+    /// The program, which will wait for this request later.
     Slot(Slot),
-    /// A step of a program that goes by dependences.
+    /// A step of a program with dependences.
     Step(u32),
-    /// A collective operation under way.
+    /// A collective operation in progress.
     Run(u32),
 }
 
@@ -82,26 +83,26 @@ enum Request {
     Receive { owner: Owner, from: Option<u32>, tag: Option<i32>, limit: u64, step: u32 },
 }
 
-/// A message, or the announcement of one, that came before its receive.
+/// A message or an announcement that arrived before its receive was posted.
 #[derive(Clone, Copy, Debug)]
 struct Early {
     envelope: Envelope,
     from: u32,
-    /// The request at the sender, if it is announced.
+    /// The sender's request, if the message is announced.
     announced: Option<u32>,
 }
 
-/// A collective operation under way.
+/// A collective operation in progress.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     owner: Owner,
     call: u32,
     step: u32,
     algorithm: Algorithm,
-    /// The how-many-eth on its communicator.
+    /// The sequence number of the operation on its communicator.
     number: i32,
     round: u32,
-    /// Messages of the round that are not complete.
+    /// Number of incomplete messages of the round.
     open: u32,
 }
 
@@ -111,12 +112,12 @@ enum Cursor {
     ByDependence(ByDependence),
 }
 
-/// Context of messages of the program, or of collective operations, on a communicator.
+/// The context of point-to-point or collective messages on a communicator.
 pub(crate) fn context(comm: u32, collective: bool) -> u32 {
     comm * 2 + u32::from(collective)
 }
 
-/// What all ranks share and nobody changes.
+/// Read-only data that all ranks share.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
     pub(crate) application: &'a Application,
@@ -131,11 +132,11 @@ pub(crate) struct Rank {
     free: u32,
     matching: Matching<Early>,
     runs: Vec<Option<Run>>,
-    /// Collective operations begun on each communicator.
+    /// For each communicator, the number of collective operations begun.
     numbers: Vec<i32>,
-    /// Requests that are complete and have not been told to their owner.
+    /// Completed requests whose owner has not been notified yet.
     complete: VecDeque<(Owner, bool)>,
-    /// Messages to itself.
+    /// Messages of the rank to itself.
     own: VecDeque<Envelope>,
     round: Round,
     pub(crate) timeline: Timeline,
@@ -171,7 +172,7 @@ impl Rank {
         }
     }
 
-    /// A step that computed is over; `token` is what its timer was given.
+    /// Ends a computation; `token` is the token of its timer.
     pub(crate) fn on_timer(&mut self, token: u32, now: Time, world: World, out: &mut Outbox) {
         match &mut self.cursor {
             Cursor::InTurn(_) => self.computing = false,
@@ -185,7 +186,7 @@ impl Rank {
         self.drive(now, world, out);
     }
 
-    /// A message has come.
+    /// Handles an arrived message.
     pub(crate) fn on_message(&mut self, message: &Message, now: Time, world: World, out: &mut Outbox) {
         match message.part {
             Part::Eager(envelope) => {
@@ -200,13 +201,13 @@ impl Rank {
         self.drive(now, world, out);
     }
 
-    /// A message with a `notify` has gone.
+    /// Handles the report that a message with `notify` has been sent.
     pub(crate) fn on_sent(&mut self, request: u32, now: Time, world: World, out: &mut Outbox) {
         self.close(request);
         self.drive(now, world, out);
     }
 
-    /// Goes on as far as it can.
+    /// Advances the rank as far as possible.
     pub(crate) fn drive(&mut self, now: Time, world: World, out: &mut Outbox) {
         loop {
             if let Some((owner, send)) = self.complete.pop_front() {
@@ -220,7 +221,7 @@ impl Rank {
         self.note_activity(now, world);
     }
 
-    /// Takes one step; false if there is none to take now.
+    /// Starts one step; returns false if no step can begin now.
     fn advance(&mut self, now: Time, world: World, out: &mut Outbox) -> bool {
         let program = &world.application.programs[self.id as usize];
         let (step, by_dependence) = match &mut self.cursor {
@@ -278,7 +279,7 @@ impl Rank {
         }
     }
 
-    /// Who will be told that the request of a step is complete.
+    /// Returns the owner to notify when the request of a step is complete.
     fn begin(&mut self, step: u32, slot: Option<Slot>, send: bool, free: bool, program: &Program) -> Owner {
         match (&mut self.cursor, slot) {
             (Cursor::ByDependence(cursor), _) => {
@@ -312,7 +313,7 @@ impl Rank {
         self.faults.push(Fault { rank: self.id, line: program.line(step as usize), step, reason });
     }
 
-    /// A request is complete: its owner is told.
+    /// Notifies the owner of a completed request.
     fn tell(&mut self, owner: Owner, send: bool, world: World, out: &mut Outbox) {
         match (owner, &mut self.cursor) {
             (Owner::Block, Cursor::InTurn(cursor)) => cursor.unblock(send),

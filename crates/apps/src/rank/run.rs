@@ -1,4 +1,4 @@
-//! Collective operations of a rank: round after round.
+//! Carries out the collective operations of a rank, round by round.
 
 use super::matching::Wanted;
 use super::{Envelope, Owner, Rank, Run, World, context};
@@ -6,7 +6,7 @@ use crate::algorithm;
 use crate::application::{Application, Call};
 use crate::replay::Outbox;
 
-/// One rank's part in a call.
+/// The role of one rank in a call.
 pub(crate) fn part<'a>(application: &Application, call: &'a Call, rank: u32) -> algorithm::Part<'a> {
     let comm = &application.comms[call.comm as usize];
     let position = |rank| comm.position(rank).unwrap_or(0);
@@ -25,7 +25,8 @@ impl Rank {
         let call = &world.application.programs[self.id as usize].calls[at as usize];
         let size = world.application.comms[call.comm as usize].members().len() as u32;
         let algorithm = world.options.algorithms.choose(call, size);
-        // A program that goes by dependences may begin them in another order than its peers: the file's counts.
+        // Programs with dependences may begin operations in different orders, so the sequence number in the
+        // file identifies an operation.
         let number = match call.number {
             Some(number) => number as i32,
             None => self.numbers[call.comm as usize],
@@ -40,7 +41,7 @@ impl Rank {
         self.continue_run(free as u32, world, out);
     }
 
-    /// Begins the next round of a collective operation if the one before is complete.
+    /// Begins the next round of a collective operation if the previous round is complete.
     pub(super) fn continue_run(&mut self, at: u32, world: World, out: &mut Outbox) {
         let Some(mut run) = self.runs[at as usize].filter(|run| run.open == 0) else { return };
         let application = world.application;

@@ -1,14 +1,14 @@
-//! What a rank does now, and what it waits for when nothing happens any more.
+//! The current activity of a rank, and the reason why it is stuck if no further event will occur.
 
 use super::{Activity, Cursor, Early, Owner, Rank, Request, World};
 use crate::replay::Fault;
 use pauseframe_units::Time;
 
-/// So many open requests are told one by one.
+/// Maximum number of open requests that a message lists individually.
 const TOLD: usize = 4;
 
 impl Rank {
-    /// Brings the time line up to date.
+    /// Updates the time line.
     pub(super) fn note_activity(&mut self, now: Time, world: World) {
         let program = &world.application.programs[self.id as usize];
         let activity = match &self.cursor {
@@ -35,7 +35,7 @@ impl Rank {
         }
     }
 
-    /// Steps whose messages or collective operations are under way.
+    /// Steps whose messages or collective operations are in progress.
     fn open_steps(&self) -> impl Iterator<Item = u32> + '_ {
         let steps = self.requests.iter().filter_map(|request| match request {
             Request::Send { owner: Owner::Step(step), .. }
@@ -45,7 +45,7 @@ impl Rank {
         steps.chain(self.runs.iter().flatten().map(|run| run.step))
     }
 
-    /// Messages that came and were not received: told of the first, if there is one.
+    /// Describes the first message that arrived and was not received, if there is one.
     pub(crate) fn unreceived(&self, world: World) -> Option<Fault> {
         let program = &world.application.programs[self.id as usize];
         let mut left = self.matching.unreceived();
@@ -59,7 +59,7 @@ impl Rank {
         Some(Fault { rank: self.id, line: program.line(step as usize), step, reason })
     }
 
-    /// Why the rank does not go on, if it has not finished.
+    /// Explains why the rank does not continue, if it has not finished.
     pub(crate) fn stuck(&self, world: World) -> Option<Fault> {
         if self.finished.is_some() {
             return None;
@@ -88,7 +88,7 @@ impl Rank {
         Some(Fault { rank: self.id, line: program.line(step as usize), step, reason })
     }
 
-    /// The step of a request that holds the rank up, and what is missing.
+    /// Describes the step of a request that blocks the rank, and the missing event.
     fn describe(&self, request: &Request, world: World) -> Option<(u32, String)> {
         let at = match &self.cursor {
             Cursor::InTurn(cursor) => cursor.at.saturating_sub(1) as u32,

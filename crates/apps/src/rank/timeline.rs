@@ -1,20 +1,20 @@
-//! What a rank did when.
+//! Records the activities of a rank over time.
 
 use pauseframe_units::{Span, Time};
 
-/// What a rank does at a moment.
+/// The activity of a rank at one time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Activity {
     /// Works.
     Compute,
-    /// Waits for a message or a collective operation.
+    /// Waits for a message or a collective operation of other ranks.
     Waiting,
-    /// Waits for messages of its own to be on their way.
+    /// Waits until its own messages are sent.
     Sending,
 }
 
 impl Activity {
-    /// Its name in tables.
+    /// The name of the activity in tables.
     pub fn name(self) -> &'static str {
         match self {
             Activity::Compute => "compute",
@@ -24,51 +24,51 @@ impl Activity {
     }
 }
 
-/// A rank did one thing from `start` to `end`.
+/// A period from `start` to `end` in which a rank had one activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
-    /// What.
+    /// The activity in this period.
     pub activity: Activity,
-    /// From.
+    /// Start of the period.
     pub start: Time,
-    /// To.
+    /// End of the period.
     pub end: Time,
-    /// The step of the program that took this time.
+    /// The step of the program that caused the activity.
     pub step: u32,
 }
 
-/// What a rank has done since a moment, and still does.
+/// The current activity of a rank, with its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ongoing {
-    /// What.
+    /// The current activity.
     pub activity: Activity,
-    /// Since when.
+    /// Start of the activity.
     pub start: Time,
-    /// The step of the program that takes this time.
+    /// The step of the program that causes the activity.
     pub step: u32,
 }
 
 impl Ongoing {
-    /// The stretch that it has been by `now`.
+    /// The period from the start of this activity to `now`.
     pub fn until(self, now: Time) -> Stretch {
         let Ongoing { activity, start, step } = self;
         Stretch { activity, start, end: now.max(start), step }
     }
 }
 
-/// Time of a rank by activity.
+/// Time of a rank in each activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Worked.
+    /// Time spent computing.
     pub compute: Span,
-    /// Waited for others.
+    /// Time spent waiting for other ranks.
     pub waiting: Span,
-    /// Waited for its own messages to leave.
+    /// Time spent waiting until the rank's own messages were sent.
     pub sending: Span,
 }
 
 impl Totals {
-    /// Counts a stretch.
+    /// Adds a period to the totals.
     pub fn add(&mut self, stretch: Stretch) {
         let spent = stretch.end - stretch.start;
         match stretch.activity {
@@ -92,7 +92,7 @@ impl Timeline {
         Timeline { stretches: record.then(Vec::new), ..Timeline::default() }
     }
 
-    /// From now on the rank does something else, because of `step`; `None`: nothing.
+    /// Changes the rank's activity at `now` because of `step`; `None` ends the activity.
     pub(crate) fn change(&mut self, activity: Option<(Activity, u32)>, now: Time) {
         if activity == self.now.map(|now| (now.activity, now.step)) {
             return;

@@ -1,6 +1,7 @@
-//! The files of a trace, and the same as one text: a scenario that is sent to another machine carries its traces along.
+//! The files of a trace, also as one text, so that a scenario for another machine can contain its traces.
 //!
-//! The text is base64 of zstd of the files one behind the other, each after its name and its length.
+//! The text is the base64 encoding of the zstd-compressed concatenation of the files, each after its name and
+//! its length.
 
 use super::text::{ReadError, at_file};
 use super::{Format, ReadOptions, Source, files, open, parse, short};
@@ -9,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::path::Path;
 
-/// The files of a trace, unpacked.
+/// The files of a trace, decompressed.
 #[derive(Debug)]
 pub struct Bundle {
     name: String,
@@ -17,10 +18,10 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a file, or the files of a folder.
+    /// Reads a file, or all files of a folder.
     ///
     /// # Errors
-    /// The file that cannot be read or unpacked.
+    /// The name of the file that cannot be read or decompressed.
     pub fn open(path: &Path) -> Result<Bundle, ReadError> {
         let sources = files(path)?.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
         let name = path.file_name().map_or_else(String::new, |name| {
@@ -32,21 +33,21 @@ impl Bundle {
         Ok(Bundle { name, sources })
     }
 
-    /// One file that is not on a disk.
+    /// Makes a bundle of one file from a text.
     pub fn of_text(name: &str, text: &str) -> Bundle {
         let source = Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
         Bundle { name: name.to_owned(), sources: vec![source] }
     }
 
-    /// The application that the files tell.
+    /// Reads the application from the files.
     ///
     /// # Errors
-    /// File, line and reason.
+    /// The file, line and reason of the mistake.
     pub fn read(&self, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
         parse(&self.name, &self.sources, format, options)
     }
 
-    /// Calls `take` with all that the files are, in pieces.
+    /// Calls `take` with names and contents of all files, piece by piece, to compute a digest.
     pub fn digest(&self, mut take: impl FnMut(&[u8])) {
         for source in &self.sources {
             take(&(source.bytes.len() as u64).to_le_bytes());
@@ -54,14 +55,14 @@ impl Bundle {
         }
     }
 
-    /// The files as one text.
+    /// Encodes the files as one text.
     ///
     /// # Errors
-    /// If they cannot be packed.
+    /// If compression fails.
     pub fn to_text(&self) -> Result<String, ReadError> {
         let mut all = Vec::new();
         for text in std::iter::once(&self.name).chain(self.sources.iter().map(|source| &source.name)) {
-            // File names without their folders: these are of another machine.
+            // Store file names without folders, because the folders belong to another machine.
             let name = short(text);
             all.extend((name.len() as u64).to_le_bytes());
             all.extend(name.as_bytes());
@@ -77,10 +78,10 @@ impl Bundle {
         Ok(STANDARD.encode(packed))
     }
 
-    /// The files out of a text that [`Bundle::to_text`] made.
+    /// Decodes the files from a text of [`Bundle::to_text`].
     ///
     /// # Errors
-    /// If it did not.
+    /// If the text does not come from [`Bundle::to_text`].
     pub fn from_text(text: &str) -> Result<Bundle, ReadError> {
         let wrong = || at_file("trace", "is not a packed trace, or cut short".to_owned());
         let packed = STANDARD.decode(text.trim()).map_err(|_| wrong())?;

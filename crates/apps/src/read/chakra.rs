@@ -1,17 +1,19 @@
-//! Chakra execution traces (MLCommons): for each rank a file of protobuf messages, each after its length: one `GlobalMetadata`,
-//! then `Node`s that depend on each other.
+//! Chakra execution traces (MLCommons): for each rank a file of length-prefixed protobuf messages: one
+//! `GlobalMetadata`, then `Node`s that depend on each other.
 //!
-//! Sizes as ASTRA-sim takes them: of all-reduce, reduce and broadcast the whole vector, of all-gather, gather and scatter
-//! the block of one rank, of all-to-all and reduce-scatter what one rank has for all. Compute nodes take their
-//! duration; those with `is_cpu_op` occupy the CPU, the others the GPU, one at a time. Memory nodes take their duration too.
+//! Sizes have the meaning that ASTRA-sim gives them: the whole vector for all-reduce, reduce and broadcast;
+//! the block of one rank for all-gather, gather and scatter; the data of one rank for all others in
+//! all-to-all and reduce-scatter. Compute nodes take their duration; nodes with `is_cpu_op` occupy the CPU,
+//! other nodes the GPU, one at a time. Memory nodes take their duration too.
 //!
-//! In traces of PyTorch a control dependency names the caller of a node. Where control dependencies make a cycle that data
-//! dependencies alone do not, they are left out, as ASTRA-sim's feeder leaves out all of them.
+//! In traces of PyTorch a control dependency names the caller of a node. Control dependencies are ignored if
+//! they cause a cycle that data dependencies alone do not have; ASTRA-sim's feeder ignores all of them.
 //!
-//! Point-to-point nodes as in ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and complete when its data has
-//! left (`PacketSent`), a receive takes a message of its source and tag (`PacketReceived`). A collective node without
-//! `comm_type` has its kind in its name (`c10d::broadcast_`); one without `comm_size` is the call on the host whose
-//! kernel, a node of its own, communicates: it takes its duration.
+//! Point-to-point nodes work as in ASTRA-sim (`Workload::issue_send_comm`): a send is asynchronous and
+//! complete when its data has left (`PacketSent`), a receive accepts a message of its source and tag
+//! (`PacketReceived`). A collective node without `comm_type` has its kind in its name (`c10d::broadcast_`). A
+//! collective node without `comm_size` is a call on the host, whose kernel communicates in a separate node;
+//! the call takes its duration.
 
 use super::text::{ReadError, at_file};
 use super::{Source, rank_in_name};
@@ -22,7 +24,7 @@ use pauseframe_units::Span;
 use prost::Message;
 use std::collections::BTreeMap;
 
-/// `ChakraProtoMsg.GlobalMetadata`.
+/// The protobuf message `ChakraProtoMsg.GlobalMetadata`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct GlobalMetadata {
     #[prost(string, tag = "1")]
@@ -31,7 +33,7 @@ pub(crate) struct GlobalMetadata {
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// `ChakraProtoMsg.Node`; inputs and outputs are left out.
+/// The protobuf message `ChakraProtoMsg.Node` without inputs and outputs.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Node {
     #[prost(uint64, tag = "1")]
@@ -50,7 +52,7 @@ pub(crate) struct Node {
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// `ChakraProtoMsg.AttributeProto`; lists and floating-point values are left out.
+/// The protobuf message `ChakraProtoMsg.AttributeProto` without lists and floating-point values.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Attribute {
     #[prost(string, tag = "1")]
@@ -59,7 +61,7 @@ pub(crate) struct Attribute {
     pub(crate) value: Option<Value>,
 }
 
-/// Integers of all kinds that writers use, flags and text.
+/// Values of attributes: integers of all types that writers use, flags and text.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(crate) enum Value {
     #[prost(int32, tag = "7")]
@@ -101,7 +103,7 @@ impl Value {
     }
 }
 
-/// Node types.
+/// Types of nodes in the Chakra format.
 const METADATA: i32 = 1;
 const MEMORY: std::ops::RangeInclusive<i32> = 2..=3;
 const COMPUTE: i32 = 4;
@@ -109,22 +111,22 @@ const SEND: i32 = 5;
 const RECEIVE: i32 = 6;
 const COLLECTIVE: i32 = 7;
 
-/// Compute units: what happens on no unit takes no time.
+/// Compute units; a node on no unit takes no time.
 const CPU: u16 = 0;
 const GPU: u16 = 1;
 const NOTHING: u16 = 2;
 const MEMORY_UNIT: u16 = 3;
 
-/// Whether bytes begin like a Chakra trace: metadata with a version or a "schema" attribute.
+/// True if the bytes begin like a Chakra trace: metadata with a version or a "schema" attribute.
 pub(super) fn recognise(bytes: &[u8]) -> bool {
     let mut rest = bytes;
-    // Text is no metadata, although some letters would be a length.
+    // Plain text is not metadata, although some letters would be a valid length.
     let plain = bytes.iter().take(64).all(|&byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let metadata = GlobalMetadata::decode_length_delimited(&mut rest);
     !plain && metadata.is_ok_and(|first| !first.version.is_empty() || !first.attributes.is_empty())
 }
 
-/// What the ranks of a trace share while they are read.
+/// State that all ranks of a trace share while they are read.
 #[derive(Default)]
 struct Notes {
     dangling: u64,
@@ -167,7 +169,7 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
     Ok(application)
 }
 
-/// The nodes of a file.
+/// Decodes the nodes of a file.
 fn decode(source: &Source) -> Result<Vec<Node>, ReadError> {
     let mut rest = source.bytes.as_slice();
     let total = rest.len();
@@ -190,7 +192,7 @@ impl Node {
         self.attributes.iter().find(|attribute| attribute.name == name)?.value.as_ref()
     }
 
-    /// The first of these attributes that is there, as a number.
+    /// The value of the first attribute with one of these names, as a number.
     fn number<T: TryFrom<i128>>(&self, names: &[&str]) -> Result<Option<T>, String> {
         let Some((name, value)) = names.iter().find_map(|name| Some((name, self.value(name)?))) else {
             return Ok(None);
@@ -207,7 +209,7 @@ impl Node {
         format!("node {} ({}): {reason}", self.id, self.name)
     }
 
-    /// Whether a collective node sends anything.
+    /// True if a collective node sends data.
     fn communicates(&self) -> bool {
         let barrier = || match self.value("comm_type") {
             Some(value) => value.integer() == Some(9),
@@ -231,7 +233,8 @@ impl Node {
     }
 }
 
-/// Process groups by name: position, and the ranks that call a collective operation in them. All ranks are the world.
+/// Process groups by name: their index, and the ranks that call a collective operation in the group. A group
+/// of all ranks is the world communicator.
 fn groups(ranks: &[Vec<Node>]) -> BTreeMap<String, (u32, Vec<u32>)> {
     let mut groups: BTreeMap<String, (u32, Vec<u32>)> = BTreeMap::new();
     for (rank, nodes) in (0..).zip(ranks) {
@@ -297,7 +300,8 @@ fn program(
         order.after_end.truncate(data);
         notes.callers += control.len() as u64;
     }
-    // Ranks may become ready for them in another order; their numbers say which belong together.
+    // Ranks may become ready for operations in different orders; the sequence numbers tell which calls belong
+    // together.
     collectives.sort_unstable();
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for (_, call) in collectives {
@@ -309,7 +313,7 @@ fn program(
     Ok(program)
 }
 
-/// What a node does; `None` for a collective operation.
+/// The operation of a node; `None` for a collective operation.
 fn operation(rank: u32, node: &Node, notes: &mut Notes) -> Result<(Option<Op>, u16), String> {
     let own = |name: &str| -> Result<(), String> {
         match node.number::<u32>(&[name])? {
@@ -349,7 +353,7 @@ fn operation(rank: u32, node: &Node, notes: &mut Notes) -> Result<(Option<Op>, u
     Ok((Some(op), NOTHING))
 }
 
-/// `duration_micros`, or the attribute `runtime` of older traces.
+/// The duration of a node: `duration_micros`, or the attribute `runtime` of older traces.
 fn duration(node: &Node, notes: &mut Notes) -> Result<Span, String> {
     let micros = if node.duration_micros > 0 {
         notes.durations += 1;
@@ -400,7 +404,8 @@ fn collective(
     Ok(Call { comm, root, ..Call::new(kind, bytes) })
 }
 
-/// What PyTorch and NCCL call collective operations, without separators. Longer names come before those that they contain.
+/// Names of collective operations in PyTorch and NCCL, without separators. Longer names come before names
+/// that they contain.
 const KINDS_IN_NAMES: [(&str, Kind); 9] = [
     ("reducescatter", Kind::ReduceScatter),
     ("allreduce", Kind::Allreduce),
@@ -413,7 +418,7 @@ const KINDS_IN_NAMES: [(&str, Kind); 9] = [
     ("scatter", Kind::Scatter),
 ];
 
-/// What `c10d::broadcast_` or `nccl:all_reduce` does.
+/// The operation that a name such as `c10d::broadcast_` or `nccl:all_reduce` denotes.
 fn kind_in_name(name: &str) -> Option<Kind> {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
@@ -457,7 +462,8 @@ mod tests {
 
     #[test]
     fn all_reduces_take_the_time_of_the_closed_form_whatever_integer_their_size_is() {
-        // Rank 1 has the second node first in its file, computes before, and writes its sizes as uint64.
+        // The file of rank 1 contains the second node first, has a computation before it, and stores sizes as
+        // uint64.
         let ours = [all_reduce(1, &[], Value::Int64(8000)), all_reduce(2, &[1], Value::Int64(4000))];
         let mut compute = node(9, COMPUTE, &[], vec![attribute("is_cpu_op", Value::Bool(false))]);
         compute.duration_micros = 50;
@@ -474,13 +480,15 @@ mod tests {
         let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
         let path = critical_path(&application, &options, NETWORK).unwrap();
         let replay = run(Arc::new(application), options, NETWORK).unwrap();
-        // Rabenseifner among four: 4 latencies and 1.5 times the vector, twice.
+        // Rabenseifner's algorithm with four ranks takes 4 latencies and sends 1.5 times the vector; the
+        // program runs it twice.
         let beta = NETWORK.rate.serialise(pauseframe_units::Bytes(12_000 * 3 / 2));
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(50 + 8) + beta));
         assert_eq!(Time::ZERO + path.length, replay.finish().unwrap());
     }
 
-    /// A rank of a ring all-reduce as nodes of its own: seven rounds of send, receive and reduce, seven of send and receive.
+    /// A rank of a ring all-reduce as separate nodes: seven rounds of send, receive and reduce, then seven
+    /// rounds of send and receive.
     fn ring(rank: i64, ranks: i64, part: i64) -> Vec<Node> {
         let message = |id, kind, peer: &str, other: i64| {
             let needs: Vec<u64> = if id == 0 { vec![] } else { vec![id - 1] };
@@ -507,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_ring_of_sends_and_receives_takes_the_time_of_the_closed_form() {
-        // The shape of ASTRA-sim's custom ring of 8 NPUs and 1 MiB.
+        // The size of ASTRA-sim's custom ring of 8 NPUs and 1 MiB.
         let part = (1 << 20) / 8;
         let sources: Vec<Source> =
             (0..8).map(|rank| encode(&format!("ring.{rank}.et"), &ring(rank, 8, part))).collect();
@@ -519,12 +527,12 @@ mod tests {
         let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
         assert_eq!(replay.finish(), Some(Time::ZERO + closed_form));
         assert_eq!(path.length, closed_form);
-        // Two files of eight are no trace.
+        // Two files of eight are an incomplete trace.
         let error = crate::check(&read(&sources[..2]).unwrap()).unwrap_err().to_string();
         assert!(error.contains("names rank 7; there are ranks 0 to 1"), "{error}");
     }
 
-    /// All ranks send before they receive, 128 KiB each: with MPI's rendezvous they would wait for each other for ever.
+    /// All ranks send 128 KiB before they receive: with MPI's rendezvous protocol they would deadlock.
     #[test]
     fn sends_are_asynchronous_at_any_size() {
         let part = (1 << 20) / 8;
@@ -535,11 +543,12 @@ mod tests {
         assert!(options.eager_limit < part as u64);
         let path = critical_path(&application, &options, NETWORK).unwrap();
         let replay = run(Arc::new(application.clone()), options.clone(), NETWORK).unwrap();
-        // A receive needs the send before it, which is complete before the message of the left neighbour comes.
+        // Each receive depends on the preceding send, which is complete before the message of the left
+        // neighbour arrives.
         let round = Span::from_us(1) + NETWORK.rate.serialise(pauseframe_units::Bytes(part as u64));
         let closed_form = Span(round.0 * 14) + Span::from_us(7 * 7);
         assert_eq!((replay.finish(), path.length), (Some(Time::ZERO + closed_form), closed_form));
-        // The same steps with MPI's sends stand still.
+        // The same steps with MPI's sends deadlock.
         let mut blocking = application;
         for order in blocking.programs.iter_mut().filter_map(|program| program.order.as_mut()) {
             order.asynchronous_sends = false;
@@ -547,7 +556,7 @@ mod tests {
         assert!(run(Arc::new(blocking), options, NETWORK).is_err());
     }
 
-    /// As PyTorch traces have it: a caller waits for the data of what it calls.
+    /// In traces of PyTorch a caller waits for the data of the nodes that it calls.
     #[test]
     fn control_dependencies_on_callers_are_left_out() {
         let mut called = node(2, COMPUTE, &[], Vec::new());
@@ -564,7 +573,7 @@ mod tests {
         );
         let replay = run(Arc::new(application), Options::default(), NETWORK).unwrap();
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(7)));
-        // Without a cycle they hold.
+        // Control dependencies that form no cycle apply.
         let application = parse(
             "a",
             &[encode("a.0.et", &[node(1, COMPUTE, &[], Vec::new()), called])],
@@ -574,7 +583,8 @@ mod tests {
         assert_eq!(application.unwrap().programs[0].order.as_ref().unwrap().after_end, [(0, 1)]);
     }
 
-    /// A node that needs a send begins when the data has left, not when it has arrived and not when it was handed over.
+    /// A node that depends on a send begins when the data has left, neither when the data arrives nor when
+    /// the send begins.
     #[test]
     fn a_send_is_complete_when_its_data_has_left() {
         let bytes = 1_250_000; // 100 us at 100 Gbps
@@ -608,7 +618,7 @@ mod tests {
             node.attributes.extend(size.map(|size| attribute("comm_size", Value::Int64(size))));
             node
         };
-        // The call on the host, which has no size, and the kernel that it starts.
+        // The call on the host, which has no size, and the kernel that the call starts.
         let mut call = named(1, "c10d::broadcast_(0)", &[], None);
         call.duration_micros = 85;
         call.attributes.push(attribute("is_cpu_op", Value::Bool(true)));
@@ -700,7 +710,7 @@ mod tests {
         for (ranks, expected) in cases {
             assert_eq!(refused(ranks), expected);
         }
-        // The number of a node as text instead of an integer: another wire type.
+        // A node number of type text instead of integer, which has another wire type.
         let mut bytes = encode("a.0.et", &[]).bytes;
         bytes.extend([2, 0x0a, 0]);
         let error = read(&[Source { name: "a.0.et".to_owned(), bytes }]).unwrap_err().to_string();
@@ -741,7 +751,7 @@ mod tests {
         assert_eq!(members, [&[0, 1, 2, 3][..], &[2, 3], &[0, 1]]);
         let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
         let replay = run(Arc::new(application), options, NETWORK).unwrap();
-        // Recursive doubling between two.
+        // The replay uses recursive doubling with two ranks.
         assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(1) + Span::from_ns(64)));
     }
 }

@@ -1,8 +1,9 @@
-//! Textual GOAL, the group operation assembly language of `LogGOPSim` (Hoefler, Schneider, Lumsdaine 2010) and ATLAHS.
+//! Textual GOAL, the group operation assembly language of `LogGOPSim` (Hoefler, Schneider, Lumsdaine 2010)
+//! and ATLAHS.
 //!
-//! `num_ranks N`, then for each rank `rank R { … }` with labelled steps `l1: send 8b to 3 tag 0`, `recv 8b from 3
-//! tag 0`, `calc 100` (nanoseconds), each with `cpu` and `nic` if wanted, and `l2 requires l1` (after its end) or `l2 irequires l1`
-//! (after its start).
+//! The file contains `num_ranks N`, then for each rank `rank R { … }` with labelled steps `l1: send 8b to 3
+//! tag 0`, `recv 8b from 3 tag 0`, `calc 100` (nanoseconds), each with optional `cpu` and `nic`, and
+//! dependences: `l2 requires l1` (after the end of l1) or `l2 irequires l1` (after its start).
 
 use super::Source;
 use super::text::{Line, ReadError, at_file, text};
@@ -10,13 +11,14 @@ use crate::application::{Application, Dependences, Op, Program};
 use pauseframe_units::Span;
 use std::collections::BTreeMap;
 
-/// A rank that is being read.
+/// A rank while it is read.
 struct Reading {
     id: u32,
     program: Program,
     order: Dependences,
     labels: BTreeMap<String, u32>,
-    /// (line, later, earlier, whether after its end): labels may come after their use.
+    /// Dependences as (line, later step, earlier step, whether it waits for the end): labels may be defined
+    /// after their use.
     needs: Vec<(u32, String, String, bool)>,
 }
 
@@ -28,7 +30,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     for (number, content) in (1..).zip(text(source)?.lines()) {
         last = number;
         let content = without_comments(content, &mut comment);
-        // A brace is a word of its own.
+        // Treat braces as separate words.
         let content = content.replace('{', " { ").replace('}', " } ");
         let mut line = Line::new(&source.name, number, &content);
         let Some(first) = line.next() else { continue };
@@ -68,7 +70,8 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     Ok(Application::new("", programs.into_iter().flatten().collect()))
 }
 
-/// The line without `/* … */`, `// …` and `# …`; `within` a comment that began before.
+/// Removes `/* … */`, `// …` and `# …` from a line; `within` is true inside of a comment that began on an
+/// earlier line.
 fn without_comments(line: &str, within: &mut bool) -> String {
     let mut kept = String::new();
     let mut rest = line;
@@ -90,7 +93,7 @@ fn without_comments(line: &str, within: &mut bool) -> String {
     }
 }
 
-/// `rank R {`.
+/// Reads `rank R {`.
 fn begin(line: &mut Line, programs: &[Option<Program>]) -> Result<Reading, ReadError> {
     let id: u32 = line.number("a rank")?;
     if line.word("'{'")? != "{" {
@@ -152,7 +155,7 @@ impl Reading {
         self.attributes(op, line)
     }
 
-    /// `tag T`, `cpu C`, `nic N`. There is one NIC a host here.
+    /// Reads `tag T`, `cpu C`, `nic N`; hosts have a single NIC, so `nic` is ignored.
     fn attributes(&mut self, mut op: Op, line: &mut Line) -> Result<(), ReadError> {
         let mut unit = 0;
         while let Some(word) = line.next() {
@@ -171,7 +174,7 @@ impl Reading {
         Ok(())
     }
 
-    /// The whole rank, labels resolved.
+    /// Ends the program of a rank and resolves the labels of its steps.
     fn close(mut self, file: &str) -> Result<Program, ReadError> {
         for (line, later, earlier, after_end) in std::mem::take(&mut self.needs) {
             let find = |label: &str| {

@@ -1,4 +1,4 @@
-//! Readers of traces. Each makes an [`Application`], or says file, line and reason.
+//! Readers of traces. Each reader makes an [`Application`], or reports file, line and reason.
 
 mod bundle;
 mod chakra;
@@ -19,18 +19,18 @@ use text::{at_file, with_hint};
 /// A trace format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// `npb-pmpi-trace`: all ranks in one text file.
+    /// `npb-pmpi-trace`: one text file for all ranks.
     Pmpi,
-    /// `SimGrid`'s time-independent traces: one text file, or one a rank.
+    /// `SimGrid`'s time-independent traces: one text file, or one file per rank.
     SimGrid,
     /// Textual GOAL (group operation assembly language) of `LogGOPSim` and ATLAHS.
     Goal,
-    /// Chakra execution traces: one protobuf file a rank.
+    /// Chakra execution traces: one protobuf file per rank.
     Chakra,
 }
 
 impl Format {
-    /// All of them with their names in files.
+    /// All formats with their names in files.
     pub const ALL: [(Format, &'static str); 4] = [
         (Format::Pmpi, "pmpi"),
         (Format::SimGrid, "simgrid"),
@@ -38,16 +38,16 @@ impl Format {
         (Format::Chakra, "chakra"),
     ];
 
-    /// The format of this name.
+    /// The format with this name.
     pub fn named(name: &str) -> Option<Format> {
         Self::ALL.into_iter().find(|&(_, known)| known == name).map(|(format, _)| format)
     }
 }
 
-/// What a trace leaves open.
+/// Parameters that a trace does not contain.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReadOptions {
-    /// Floating-point operations a second of a rank, for traces that count these.
+    /// Floating-point operations per second of a rank, for traces that count such operations.
     pub flops: f64,
 }
 
@@ -57,23 +57,23 @@ impl Default for ReadOptions {
     }
 }
 
-/// One file, unpacked.
+/// One file, decompressed.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Reads a trace: a file, or a folder with a file for each rank. Files packed with zstd or gzip are read as they are; the
-/// format is recognised if none is given.
+/// Reads a trace: a file, or a folder with a file for each rank. Files compressed with zstd or gzip are
+/// decompressed; without `format`, the contents determine the format.
 ///
 /// # Errors
-/// File, line and reason.
+/// The file, line and reason of the mistake.
 pub fn read(path: &Path, format: Option<Format>, options: ReadOptions) -> Result<Application, ReadError> {
     Bundle::open(path)?.read(format, options)
 }
 
-/// The application of a trace's files.
+/// Parses the application from the files of a trace.
 fn parse(
     name: &str,
     sources: &[Source],
@@ -101,7 +101,7 @@ fn parse(
     application.files = sources.iter().map(|source| short(&source.name).to_owned()).collect();
     crate::check::check(&application).map_err(|fault| {
         let file = if sources.len() == 1 { &first.name } else { &sources[fault.rank as usize].name };
-        // Nodes of a Chakra trace have no lines: their place in the file tells them.
+        // Nodes of a Chakra trace have no line numbers, so messages contain the node's index in the file.
         let node = format!("node {} of the file: ", fault.step + 1);
         let place = if format == Format::Chakra { node.as_str() } else { "" };
         let reason = format!("rank {}: {place}{}", fault.rank, fault.reason);
@@ -119,7 +119,7 @@ fn one(sources: &[Source]) -> Result<&Source, ReadError> {
     }
 }
 
-/// The files of a trace: in a folder, those with a number before their extension, by that number.
+/// The files of a trace: in a folder, the files with a number before their extension, sorted by that number.
 fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let name = path.display().to_string();
     if !path.is_dir() {
@@ -151,7 +151,7 @@ fn short(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The last number of a file name: the rank of a file that has one rank.
+/// The last number in a file name, which is the rank if the file contains one rank.
 fn rank_in_name(path: &str) -> Option<u32> {
     let name = short(path);
     let stem = name.trim_end_matches(".zst").trim_end_matches(".gz");
@@ -160,7 +160,7 @@ fn rank_in_name(path: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Reads and unpacks a file.
+/// Reads and decompresses a file.
 fn open(path: &Path) -> Result<Source, ReadError> {
     let name = path.display().to_string();
     let packed = fs::read(path).map_err(|error| at_file(&name, error.to_string()))?;
@@ -176,7 +176,7 @@ fn open(path: &Path) -> Result<Source, ReadError> {
     Ok(Source { name, bytes })
 }
 
-/// The format of a file, by its first bytes.
+/// Recognises the format of a file by its first bytes.
 fn recognise(source: &Source) -> Option<Format> {
     if chakra::recognise(&source.bytes) {
         return Some(Format::Chakra);

@@ -1,8 +1,9 @@
-//! `npb-pmpi-trace 1`: what a PMPI wrapper wrote of a run, all ranks in one text file.
+//! `npb-pmpi-trace 1`: the output of a PMPI wrapper, one text file for all ranks.
 //!
-//! `rank R of N` begins a rank. Then a line for each MPI call: nanoseconds of CPU time since the call before, the operation,
-//! its arguments. Peers and roots are world ranks; numbers of communicators and requests belong to the rank. `end` closes it.
-//! Programs written in Python use the same lines; `any` stands for any source, tag, or a buffer of any size.
+//! The line `rank R of N` begins a rank. Each MPI call has one line: nanoseconds of CPU time since the
+//! previous call, the operation, its arguments. Peers and roots are world ranks; numbers of communicators and
+//! requests are local to the rank. `end` ends the rank. Programs written in Python use the same lines; `any`
+//! stands for any source, any tag, or a buffer of any size.
 
 use super::Source;
 use super::text::{Line, ReadError, at_file, text};
@@ -35,17 +36,17 @@ const OPERATIONS: [&str; 21] = [
     "scan",
 ];
 
-/// Members of communicators that were there before, and how many with the same members came before: the same
-/// pair on all members is the same communicator.
+/// Communicators by members and number of earlier communicators with the same members; if both agree on all
+/// members, it is the same communicator.
 type Known = BTreeMap<(Vec<u32>, u32), u32>;
 
-/// A rank that is being read.
+/// A rank while it is read.
 struct Reading {
     id: u32,
     program: Program,
-    /// Numbers of this rank to positions in the application.
+    /// Maps the rank's communicator numbers to indices in the application.
     comms: BTreeMap<u32, u32>,
-    /// How often each list of members has come.
+    /// Number of communicators seen for each list of members.
     seen: BTreeMap<Vec<u32>, u32>,
 }
 
@@ -95,7 +96,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     Ok(application)
 }
 
-/// `compute_ns T wall_ns W clock_overhead_ns C` after `end NS`, where it is known; whether it is there.
+/// Reads `compute_ns T wall_ns W clock_overhead_ns C` after `end NS`; returns whether the line contains it.
 fn totals(line: &mut Line) -> Result<bool, ReadError> {
     let mut told = false;
     for name in ["compute_ns", "wall_ns", "clock_overhead_ns"] {
@@ -111,7 +112,7 @@ fn totals(line: &mut Line) -> Result<bool, ReadError> {
     Ok(told)
 }
 
-/// `rank R of N`.
+/// Parses the line `rank R of N`.
 fn begin(line: &mut Line, programs: &mut Vec<Option<Program>>) -> Result<Reading, ReadError> {
     let id: u32 = line.number("a rank")?;
     if line.word("'of'")? != "of" {
@@ -138,7 +139,7 @@ impl Reading {
         }
     }
 
-    /// `comm ID SIZE all|r0 r1 …`.
+    /// Parses the line `comm ID SIZE all|r0 r1 …`.
     fn comm(
         &mut self,
         line: &mut Line,
@@ -169,7 +170,8 @@ impl Reading {
             return Err(line.error(format!("is a communicator without rank {}, which tells of it", self.id)));
         }
         let seen = self.seen.entry(members.clone()).or_default();
-        // The first with all ranks in order is the world, which every application has.
+        // The first communicator of all ranks in order is the world communicator, which every application
+        // has.
         let world = *seen == 0 && members.iter().copied().eq(0..ranks);
         let position = if world {
             0
@@ -204,7 +206,8 @@ impl Reading {
                 }
                 self.program.push_waits(&slots, number);
             }
-            // Splitting gathers a colour and a key of each rank; duplicating agrees on a number.
+            // Splitting a communicator gathers a colour and a key of each rank; duplicating it makes the
+            // ranks agree on a number.
             "comm_split" => self.call(line, Kind::Allgather, Some(8))?,
             "comm_dup" => self.call(line, Kind::Allreduce, Some(4))?,
             "barrier" => self.call(line, Kind::Barrier, Some(0))?,
@@ -236,7 +239,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A collective operation; its size is in the line unless it is given.
+    /// Reads a collective operation; the line contains the size unless `bytes` is given.
     fn call(&mut self, line: &mut Line, kind: Kind, bytes: Option<u64>) -> Result<(), ReadError> {
         let id: u32 = line.number("a communicator")?;
         let Some(&comm) = self.comms.get(&id) else {
@@ -260,7 +263,7 @@ impl Reading {
     }
 }
 
-/// Requests are slots of a table that is used again: no trace has as many as this.
+/// Maximum number of request slots; slots are reused, so no trace needs more.
 const SLOTS: u32 = 1 << 24;
 
 fn slot(line: &mut Line) -> Result<Slot, ReadError> {

@@ -1,8 +1,10 @@
-//! `SimGrid`'s time-independent traces: `RANK ACTION ARGUMENTS`, all ranks in one file or a file for each.
+//! `SimGrid`'s time-independent traces: lines `RANK ACTION ARGUMENTS`, in one file for all ranks or one file
+//! per rank.
 //!
-//! Computation counts floating-point operations; sizes count elements of a data type (the last argument, or bytes after
-//! `init` alone, doubles after `init` with an argument). A wait names (source, destination, tag), not a request. Tests are
-//! left out: a later wait takes what they would have taken.
+//! Computations count floating-point operations; sizes count elements of a data type. The data type is the
+//! last argument; without it, elements are bytes after a plain `init`, and doubles after `init` with an
+//! argument. A wait names (source, destination, tag), not a request. The reader skips tests: a later wait
+//! completes their requests.
 
 use super::text::{Line, ReadError, at_file, text};
 use super::{ReadOptions, Source};
@@ -41,22 +43,23 @@ const ACTIONS: [&str; 27] = [
     "sleep",
 ];
 
-/// Bytes of the data types by their number in a trace, from 0 on (double, int, char, short, long, float, byte, …).
+/// Size in bytes of each data type, indexed by its number in a trace (double, int, char, short, long, float,
+/// byte, …).
 const TYPES: [u64; 30] =
     [8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8];
 
-/// `MPI_ANY_SOURCE` and `MPI_ANY_TAG` as `SimGrid`'s `smpi.h` has them, now and in its first versions.
+/// `MPI_ANY_SOURCE` and `MPI_ANY_TAG` in `SimGrid`'s `smpi.h`, in current and in early versions.
 const ANY_SOURCE: [i64; 2] = [-555, -1];
 const ANY_TAG: [i32; 2] = [-444, -1];
 
-/// One rank so far.
+/// A rank while it is read.
 #[derive(Default)]
 struct Reading {
     program: Program,
-    /// Bytes of an element where the line does not say; `None` before `init`.
+    /// Default size of an element in bytes; `None` before `init`.
     element: Option<u64>,
     finished: bool,
-    /// Requests that are open, by (source, destination, tag).
+    /// Open requests by (source, destination, tag).
     open: BTreeMap<(u32, u32, i32), VecDeque<Slot>>,
     free: Vec<Slot>,
     slots: u32,
@@ -102,7 +105,7 @@ pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Applicati
     Ok(application)
 }
 
-/// Ranks of the trace: all from 0 on must be there.
+/// Counts the ranks of the trace, which must be numbered from 0 without gaps.
 fn count_ranks(sources: &[Source]) -> Result<u32, ReadError> {
     let mut ranks = BTreeSet::new();
     for source in sources {
@@ -125,12 +128,12 @@ fn count_ranks(sources: &[Source]) -> Result<u32, ReadError> {
     }
 }
 
-/// `3`, `p3` or `rank-3`.
+/// Parses a rank: `3`, `p3` or `rank-3`.
 fn rank_of(line: &Line, word: &str) -> Result<u32, ReadError> {
     line.parse(word.trim_start_matches("rank-").trim_start_matches('p'), "a rank")
 }
 
-/// `WIDTH * COUNT` bytes; counts may be written as 1e6.
+/// Parses a count and returns `WIDTH * COUNT` bytes; counts such as 1e6 are allowed.
 fn bytes(line: &Line, word: &str, width: u64) -> Result<u64, ReadError> {
     let count: f64 = line.parse(word, "a size")?;
     if !(0.0..1e18).contains(&count) || count.fract() != 0.0 {
@@ -156,7 +159,8 @@ impl Reading {
                 self.element = Some(if line.next().is_some() { TYPES[0] } else { 1 });
                 return Ok(());
             }
-            // MPI_Finalize is through when all communication is: what only tests looked at is awaited here.
+            // MPI_Finalize returns when all communication is complete, so requests that only tests checked
+            // are awaited here.
             "finalize" => {
                 self.finished = true;
                 self.wait_all(line.number);
@@ -166,14 +170,14 @@ impl Reading {
             "send" | "isend" | "recv" | "irecv" => self.point(action, me, line)?,
             "wait" => self.wait(line)?,
             "waitall" => self.wait_all(line.number),
-            // What follows these has no bearing on the network.
+            // These SimGrid actions do not affect the network.
             "comm_size" | "comm_split" | "comm_dup" | "test" | "location" => return Ok(()),
             _ => return self.collective(action, me, size, flops, line),
         }
         line.end()
     }
 
-    /// Waits for all that is open.
+    /// Waits for all open requests.
     fn wait_all(&mut self, line: u32) {
         let slots: Vec<Slot> = std::mem::take(&mut self.open).into_values().flatten().collect();
         if !slots.is_empty() {
@@ -199,7 +203,7 @@ impl Reading {
         let word = line.word("a size")?;
         let width = self.width(line)?;
         let send = action.ends_with("send");
-        // SimGrid writes receives of unknown size with one that is not positive.
+        // SimGrid writes a size that is not positive for receives of unknown size.
         let unknown = !send && line.parse::<f64>(word, "a size")? <= 0.0;
         let size = if unknown { u64::MAX } else { bytes(line, word, width)? };
         let named = u32::try_from(peer).ok();
@@ -232,7 +236,7 @@ impl Reading {
         slot
     }
 
-    /// `wait SOURCE DESTINATION TAG`.
+    /// Reads `wait SOURCE DESTINATION TAG`.
     fn wait(&mut self, line: &mut Line) -> Result<(), ReadError> {
         let (from, to) = (line.number("a source")?, line.number("a destination")?);
         let tag = line.number("a tag")?;
@@ -248,7 +252,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Bytes of an element: the type at the end of the line, or that of `init`.
+    /// Size of an element in bytes: from the type at the end of the line, or else from `init`.
     fn width(&self, line: &mut Line) -> Result<u64, ReadError> {
         match line.optional::<usize>("a data type")? {
             None => Ok(self.element.unwrap_or(1)),
@@ -299,7 +303,7 @@ impl Reading {
     }
 }
 
-/// The words after a collective action.
+/// The words after the name of a collective action.
 struct Arguments<'a> {
     words: Vec<&'a str>,
     size: usize,
@@ -307,7 +311,7 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Bytes of an element: the type at this place, if the line goes so far.
+    /// Size of an element in bytes: from the type at this position, if the line is long enough.
     fn width(&self, line: &Line, at: usize) -> Result<u64, ReadError> {
         match self.words.get(at) {
             None => Ok(self.element),
@@ -326,7 +330,7 @@ impl Arguments<'_> {
         words.iter().map(|word| bytes(line, word, width)).collect()
     }
 
-    /// Size first, at least `least` words, the root and the type at these places.
+    /// Reads a call whose first word is the size; the arguments give the positions of root and type.
     fn call(
         &self,
         line: &Line,
@@ -343,7 +347,7 @@ impl Arguments<'_> {
         Ok(Call { root: self.root(line, root)?, ..Call::new(kind, bytes) })
     }
 
-    /// Nothing may follow the types that end an action.
+    /// Checks that nothing follows the types at the end of an action.
     fn end(&self, line: &Line, action: &str) -> Result<(), ReadError> {
         let most = match action {
             "barrier" => 0,
@@ -368,14 +372,14 @@ impl Arguments<'_> {
         }
     }
 
-    /// `SEND RECEIVE [ROOT [TYPE TYPE]]`: what each rank receives counts, the root tells it too.
+    /// Reads `SEND RECEIVE [ROOT [TYPE TYPE]]`; the receive size counts, because the root states it too.
     fn scatter(&self, line: &Line) -> Result<Call, ReadError> {
         let call = self.call(line, Kind::Scatter, 2, Some(2), 3)?;
         let width = self.width(line, 4.min(self.words.len()))?;
         Ok(Call { bytes: bytes(line, self.words[1], width)?, ..call })
     }
 
-    /// Sizes for all ranks from this place on; the type at that one.
+    /// Reads sizes for all ranks from position `from`, and the type at position `width`.
     fn counted(&self, line: &Line, kind: Kind, from: usize, width: usize) -> Result<Call, ReadError> {
         let width = self.width(line, width)?;
         let counts = self.sizes(line, from, self.size, width)?;
@@ -383,7 +387,7 @@ impl Arguments<'_> {
         Ok(Call { counts, ..Call::new(kind, if kind == Kind::Alltoallv { 0 } else { mean }) })
     }
 
-    /// `SEND COUNTS… [ROOT [TYPE TYPE]]`: each rank knows what it sends.
+    /// Reads `SEND COUNTS… [ROOT [TYPE TYPE]]`: each rank knows the size that it sends.
     fn gatherv(&self, line: &Line) -> Result<Call, ReadError> {
         let root = self.root(line, Some(1 + self.size))?;
         let width = self.width(line, 2 + self.size)?;
@@ -391,7 +395,7 @@ impl Arguments<'_> {
         Ok(Call { root, ..Call::new(Kind::Gatherv, bytes(line, self.words[0], width)?) })
     }
 
-    /// `COUNTS… RECEIVE [ROOT [TYPE TYPE]]`.
+    /// Reads `COUNTS… RECEIVE [ROOT [TYPE TYPE]]`.
     fn scatterv(&self, line: &Line) -> Result<Call, ReadError> {
         let root = self.root(line, Some(1 + self.size))?;
         let width = self.width(line, 2 + self.size)?;

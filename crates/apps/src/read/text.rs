@@ -1,18 +1,18 @@
-//! Lines of words, and what is wrong with them.
+//! Splits text into lines and words, and reports mistakes.
 
 use super::Source;
 use std::str::{FromStr, SplitAsciiWhitespace};
 use thiserror::Error;
 
-/// Why a trace cannot be read.
+/// Reason why a trace cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}: {reason}", place(file, *line))]
 pub struct ReadError {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// The line, from 1; 0 if the reason is not in one line.
+    /// The line, counted from 1; 0 if the mistake is not in a specific line.
     pub line: u32,
-    /// What is wrong, and what would be right.
+    /// The mistake and the allowed contents.
     pub reason: String,
 }
 
@@ -24,10 +24,10 @@ pub(super) fn at_file(file: &str, reason: String) -> ReadError {
     ReadError { file: file.to_owned(), line: 0, reason }
 }
 
-/// More than any trace has: a number that is mistyped should not take all memory.
+/// Maximum number of ranks, so that a mistyped number cannot exhaust the memory.
 pub(super) const RANKS_MAX: usize = 1 << 20;
 
-/// How many line breaks there are.
+/// Number of line breaks.
 fn breaks(bytes: &[u8]) -> usize {
     bytes.split(|byte| *byte == b'\n').count() - 1
 }
@@ -41,7 +41,8 @@ pub(super) fn text(source: &Source) -> Result<&str, ReadError> {
     })
 }
 
-/// A mistake in the last line of a file that does not end with a line break may be that the file is cut short.
+/// Adds a hint to a mistake in the last line of a file that does not end with a line break: the file may be
+/// truncated.
 pub(super) fn with_hint(source: &Source, mut error: ReadError) -> ReadError {
     if source.name == error.file && error.line as usize == breaks(&source.bytes) + 1 {
         error.reason += " (The file ends here: it may be cut short.)";
@@ -49,7 +50,7 @@ pub(super) fn with_hint(source: &Source, mut error: ReadError) -> ReadError {
     error
 }
 
-/// One line, word by word.
+/// One line, which is read word by word.
 pub(super) struct Line<'a> {
     pub(super) file: &'a str,
     pub(super) number: u32,
@@ -70,23 +71,23 @@ impl<'a> Line<'a> {
         self.words.next()
     }
 
-    /// The next word; `what` it should be is told if it is missing.
+    /// The next word; `what` describes the expected word in the error message.
     pub(super) fn word(&mut self, what: &str) -> Result<&'a str, ReadError> {
         self.words.next().ok_or_else(|| self.error(format!("ends before {what}")))
     }
 
-    /// A number.
+    /// Reads a number.
     pub(super) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, ReadError> {
         let word = self.word(what)?;
         self.parse(word, what)
     }
 
-    /// A number, if the line goes on.
+    /// Reads a number, if the line has another word.
     pub(super) fn optional<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
         self.words.next().map(|word| self.parse(word, what)).transpose()
     }
 
-    /// A number, or `any`.
+    /// Reads a number or `any`.
     pub(super) fn number_or_any<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
         match self.word(what)? {
             "any" => Ok(None),
@@ -94,13 +95,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Tags are not negative (MPI 4.0 §3.2.3).
+    /// Reads a tag; negative tags are invalid (MPI 4.0 §3.2.3).
     pub(super) fn tag(&mut self) -> Result<i32, ReadError> {
         let word = self.word("a tag")?;
         self.parse_tag(word)
     }
 
-    /// A tag, or `any`.
+    /// Reads a tag or `any`.
     pub(super) fn tag_or_any(&mut self) -> Result<Option<i32>, ReadError> {
         match self.word("a tag")? {
             "any" => Ok(None),
@@ -113,7 +114,7 @@ impl<'a> Line<'a> {
         tag.ok_or_else(|| self.error(format!("a tag cannot be '{word}'")))
     }
 
-    /// The number of ranks of a trace.
+    /// Reads the number of ranks of a trace.
     pub(super) fn ranks(&mut self) -> Result<usize, ReadError> {
         let ranks = self.number("the number of ranks")?;
         if ranks > RANKS_MAX {
@@ -126,7 +127,7 @@ impl<'a> Line<'a> {
         word.parse().map_err(|_| self.error(format!("{what} cannot be '{word}'")))
     }
 
-    /// Nothing may follow.
+    /// Checks that the line has no further word.
     pub(super) fn end(&mut self) -> Result<(), ReadError> {
         match self.words.next() {
             Some(word) => Err(self.error(format!("has '{word}' where it should end"))),
@@ -134,7 +135,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A word that is none of those known.
+    /// The error for an unknown word.
     pub(super) fn unknown(&self, what: &str, word: &str, known: &[&str]) -> ReadError {
         let nearest = known
             .iter()

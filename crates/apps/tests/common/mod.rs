@@ -4,7 +4,7 @@ use pauseframe_apps::Application;
 use pauseframe_apps::read::{ReadOptions, read};
 use std::path::PathBuf;
 
-/// A file of its own for a test, removed when the test ends.
+/// A separate file for a test; it is removed when the test ends.
 pub(crate) struct File(pub(crate) PathBuf);
 
 impl File {
@@ -21,7 +21,7 @@ impl Drop for File {
     }
 }
 
-/// Reads bytes from a file of their own; a mistake says FILE where its name was.
+/// Reads bytes from a temporary file; error messages contain FILE instead of its name.
 pub(crate) fn read_bytes(name: &str, bytes: &[u8]) -> Result<Application, String> {
     let file = File::new(name, bytes);
     read(&file.0, None, ReadOptions::default())

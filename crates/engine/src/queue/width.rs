@@ -1,28 +1,28 @@
 //! Adapts the bucket width to the load.
 
-use super::{BUCKETS, Entry, EventQueue, NIL};
+use super::{BUCKET_COUNT, EventQueue, NIL_NODE, PendingEvent};
 use std::cmp::Reverse;
 
-/// Buckets are not made wider that hold so many events.
-const LENGTH_MAX: f64 = 128.0;
+/// Mean number of events per bucket above which buckets are not widened.
+const MAX_BUCKET_LENGTH: f64 = 128.0;
 /// The bounds of the shift: 4 ps to 1 ms.
-const SHIFTS: std::ops::RangeInclusive<u32> = 2..=30;
+const BUCKET_SHIFT_RANGE: std::ops::RangeInclusive<u32> = 2..=30;
 
 impl EventQueue {
-    /// Widens the buckets when the heap is used for more than a few events, narrows them when they are long. Events
-    /// at the very same time share a bucket however narrow it is: pairs and triples are no reason. Once they were too narrow, they
-    /// become so again only when far more comes: a heap of a large network costs more than to sort a long bucket.
+    /// Widens the buckets when more than a few events go to the heap, narrows them when their lists are long. Events of the same time share a bucket
+    /// however narrow it is, so lists of two or three are no reason. Buckets that were too narrow before are narrowed again only under a much larger
+    /// load, because the heap of a large network costs more than sorting a long bucket.
     #[cold]
-    pub(super) fn review_width(&mut self) {
-        // A rebuild handles all that is pending: not before as many events have come since the last one.
+    pub(super) fn adapt_bucket_width(&mut self) {
+        // A rebuild costs time in proportion to the pending events, so at least as many events must pass between two rebuilds.
         if (self.pushed as usize) < self.open.len() + self.far.len() + self.nodes.len() {
             return;
         }
         let far = f64::from(self.went_far) / f64::from(self.pushed);
         let length = f64::from(self.gathered) / f64::from(self.long.max(1));
         (self.pushed, self.went_far, self.long, self.gathered) = (0, 0, 0, 0);
-        let long = if self.shift > self.narrowest { 3.0 } else { 2.0 * LENGTH_MAX };
-        let shift = if far > 0.02 && length < LENGTH_MAX {
+        let long = if self.shift > self.narrowest { 3.0 } else { 2.0 * MAX_BUCKET_LENGTH };
+        let shift = if far > 0.02 && length < MAX_BUCKET_LENGTH {
             self.narrowest = self.shift + 1;
             self.shift + 1
         } else if far < 0.004 && length > long {
@@ -30,27 +30,27 @@ impl EventQueue {
         } else {
             return;
         };
-        if SHIFTS.contains(&shift) {
-            self.rebuild(shift);
+        if BUCKET_SHIFT_RANGE.contains(&shift) {
+            self.rebuild_buckets(shift);
         }
     }
 
-    fn rebuild(&mut self, shift: u32) {
-        let mut entries: Vec<Entry> = std::mem::take(&mut self.open);
-        for slot in 0..BUCKETS as usize {
-            let mut index = std::mem::replace(&mut self.heads[slot], NIL);
-            while index != NIL {
+    fn rebuild_buckets(&mut self, shift: u32) {
+        let mut entries: Vec<PendingEvent> = std::mem::take(&mut self.open);
+        for slot in 0..BUCKET_COUNT as usize {
+            let mut index = std::mem::replace(&mut self.heads[slot], NIL_NODE);
+            while index != NIL_NODE {
                 entries.push(self.nodes[index as usize].entry);
                 index = self.nodes[index as usize].next;
             }
         }
         entries.extend(std::mem::take(&mut self.far).into_iter().map(|Reverse(entry)| entry));
         self.nodes.clear();
-        self.free = NIL;
+        self.free = NIL_NODE;
         self.far_bucket = u64::MAX;
         self.occupied = [0; 64];
         self.shift = shift;
-        // All that is left lies at or after the first entry: its bucket is the open one. Where nothing is left, all stand in line.
+        // All remaining events are at or after the first entry, so its bucket becomes the open one. If none remain, all are in the lookahead buffer.
         let reached = self.lookahead.last().map_or(self.now, |last| last.time);
         let first = entries.iter().map(|entry| entry.time).min().unwrap_or(reached);
         self.open_bucket = first >> shift;

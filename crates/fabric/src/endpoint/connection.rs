@@ -1,23 +1,23 @@
-//! Connection ends: opening and closing, segments in and out of TCP, timers.
+//! TCP endpoints: opening and closing, segments into and out of TCP, timers.
 //!
-//! A flow has two connection ends, side 0 at its source and side 1 at its destination; neither sees the other. The fabric sees TCP
-//! only through its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection
-//! carries several flows; its packets and timers go by the number of the flow that opened it.
+//! A flow has two endpoints, side 0 at its source and side 1 at its destination; neither reads the other's state. The fabric sees TCP only through
+//! its sans-IO verbs: `send`, `on_segment`, `poll_transmit`, `deadline`, `on_timeout`, `close`. A kept connection carries several flows; its packets
+//! and timers carry the number of the flow that opened it.
 
-use super::host::Socket;
-use super::messages::Boundaries;
+use super::host::BlockedSocket;
+use super::messages::MessageBoundaries;
 use super::node::{HostNode, OwnEndpoint};
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{Carried, Content, Packet, PacketId};
+use crate::frame::{CompactSegment, FrameKind, Packet, PacketId};
 use crate::ids::{EndpointId, HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, Exchange, Opening, Order};
-use pauseframe_engine::mix;
-use pauseframe_transport::{CachePolicy, Connection, Ecn, Flags, Segment};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointOpening, EndpointOrder, Exchange};
+use pauseframe_engine::mix_bits;
+use pauseframe_transport::{CachePolicy, Connection, Ecn, Segment, TcpFlags};
 use pauseframe_units::{NodeId, Priority, Span, Time};
 
 /// IPv4 header, bytes.
-const IP_HEADER: u32 = 20;
+const IPV4_HEADER_BYTES: u32 = 20;
 
 /// One end of a connection at its host.
 #[derive(Debug)]
@@ -25,49 +25,49 @@ pub(crate) struct Endpoint {
     pub(crate) connection: Connection,
     /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
     timer_at: Time,
-    /// The application writes `writes` bytes then; `Time::MAX`: nothing is due.
+    /// When the application writes `writes` bytes; `Time::MAX`: no write is due.
     write_at: Time,
     writes: u64,
-    /// Delivered bytes at which the application does something: answers, or has all it wants.
+    /// Number of delivered bytes at which the application replies or completes.
     pub(super) expects: u64,
-    /// What it answers, and how long it takes to.
+    /// Size of the application's reply, and the time before it.
     reply: u64,
     reply_delay: Span,
-    /// Flow * 2 + side of the other end, by the flow that opened the connection.
+    /// Address (flow * 2 + side) of the peer endpoint, with the flow that opened the connection.
     pub(super) peer: u32,
-    /// The flow that it carries now, none between two.
+    /// The flow that the connection carries now; `None` between two flows.
     pub(crate) flow: Option<u32>,
-    /// What has been told of what it has counted.
-    told: Counts,
+    /// Counters at the last report to the traffic.
+    told: EndpointTotals,
     connected: Option<Time>,
     pub(super) host: HostId,
     nic_queue: NicQueueId,
     /// Path of its packets, or the destination node where switches look up the next hop.
     pub(super) route: u32,
-    /// The hosts of this end and of the other.
+    /// The hosts of this endpoint and of its peer.
     nodes: [NodeId; 2],
     transport: u16,
     workload: u16,
     class: u8,
-    /// Position of the VLAN of its packets, where they have one.
+    /// Index of the VLAN of its packets, if VLANs are used.
     vlan: u16,
-    /// The VLANs that packets choose from, where each chooses anew.
+    /// The VLANs to choose from for each packet; empty if the flow keeps one VLAN.
     vlans: Box<[u16]>,
-    /// In the host's line for room in the NIC.
+    /// Waits in the host's round robin for NIC buffer space.
     blocked: bool,
-    /// The flow is over; the end goes when nothing is on its way any more.
+    /// The flow has ended; the endpoint is removed when nothing is in flight.
     closing: bool,
-    /// That has been told.
+    /// The traffic knows that nothing is in flight.
     quiet: bool,
-    /// Bytes sent at which the application wants to know.
+    /// Number of sent bytes at which the application is notified.
     pub(super) tells: u64,
-    /// Where messages end, on a connection that carries some.
-    pub(super) messages: Option<Box<Boundaries>>,
+    /// Message boundaries, if the connection carries messages.
+    pub(super) messages: Option<Box<MessageBoundaries>>,
 }
 
-/// What an end counts for all flows that it has carried.
+/// Counters of an endpoint over all flows that it has carried.
 #[derive(Clone, Copy, Default, Debug)]
-struct Counts {
+struct EndpointTotals {
     delivered: u64,
     ce_packets: u64,
     retransmits: u32,
@@ -77,26 +77,26 @@ struct Counts {
 }
 
 impl Endpoint {
-    fn counts(&self) -> Counts {
+    fn current_totals(&self) -> EndpointTotals {
         let stats = self.connection.stats();
-        Counts {
-            delivered: self.connection.delivered(),
+        EndpointTotals {
+            delivered: self.connection.delivered_bytes(),
             retransmits: stats.retransmits,
             timeouts: stats.timeouts,
             ce_packets: stats.ce_received,
             loss_probes: self.connection.loss_probes(),
-            undone: self.connection.undone(),
+            undone: self.connection.undone_reductions(),
         }
     }
 
-    /// What it has counted since this was asked last, for the flow that it carries; nothing between two.
+    /// Takes the counters since the last call, for the current flow; `None` between two flows.
     pub(super) fn take_counters(&mut self) -> Option<EndpointCounters> {
         let flow = self.flow?;
-        let (all, told) = (self.counts(), self.told);
+        let (all, told) = (self.current_totals(), self.told);
         self.told = all;
         Some(EndpointCounters {
             flow,
-            replies: self.address() & 1 == 1,
+            replies: self.own_address() & 1 == 1,
             delivered: all.delivered - told.delivered,
             retransmits: all.retransmits - told.retransmits,
             timeouts: all.timeouts - told.timeouts,
@@ -109,51 +109,52 @@ impl Endpoint {
     }
 
     /// Bytes that TCP has sent at least once.
-    fn sent(&self) -> u64 {
-        self.connection.acked() + self.connection.flight_size()
+    fn sent_bytes(&self) -> u64 {
+        self.connection.acked_bytes() + self.connection.flight_size()
     }
 
-    /// In-order bytes that have not been told of.
-    pub(crate) fn delivered(&self) -> u64 {
-        self.connection.delivered() - self.told.delivered
+    /// In-order bytes that have not been reported yet.
+    pub(crate) fn unreported_bytes(&self) -> u64 {
+        self.connection.delivered_bytes() - self.told.delivered
     }
 
-    /// Its own address.
-    pub(super) fn address(&self) -> u32 {
+    /// Its own address (flow * 2 + side).
+    pub(super) fn own_address(&self) -> u32 {
         self.peer ^ 1
     }
 
-    fn begin(&mut self, exchange: &Exchange) {
+    fn begin_exchange(&mut self, exchange: &Exchange) {
         self.flow = Some(exchange.flow);
-        self.expects = self.connection.delivered().saturating_add(exchange.expects);
+        self.expects = self.connection.delivered_bytes().saturating_add(exchange.expects);
         (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
     }
 }
 
-/// What a connection has left to be acknowledged, as 32 bits hold it.
+/// Unacknowledged bytes of a connection, capped to 32 bits: its rank in a pFabric queue.
 #[inline(never)]
-fn rank(connection: &Connection) -> u32 {
-    u32::try_from(connection.remaining()).unwrap_or(u32::MAX)
+fn pfabric_rank(connection: &Connection) -> u32 {
+    u32::try_from(connection.remaining_bytes()).unwrap_or(u32::MAX)
 }
 
-/// Opening and closing, and what applications do.
+/// Opening, closing and application orders.
 impl<'n> HostNode<'n> {
-    /// A connection end comes to be.
-    pub(super) fn open(&mut self, address: u32, opening: Opening, ctx: &mut Context) {
-        let Opening { spec, route, picked, exchange } = opening;
+    /// Creates an endpoint.
+    pub(super) fn open_endpoint(&mut self, address: u32, opening: EndpointOpening, ctx: &mut Context) {
+        let EndpointOpening { spec, route, picked, exchange } = opening;
         let (flow, side, now) = (address / 2, address & 1, ctx.now());
-        let iss = |side: u32| mix(ctx.settings.seed ^ mix(u64::from(flow) * 2 + u64::from(side))) as u32;
+        let iss =
+            |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;
         let nodes = if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
-        let config = ctx.config_at(nodes[0], spec.transport);
+        let config = ctx.host_tcp_config(nodes[0], spec.transport);
         let mut connection = if side == 0 {
             Connection::open(config, iss(0), iss(1), now)
         } else {
             Connection::accept(config, iss(1), iss(0))
         };
         if side == 1 && ctx.settings.refusing.contains(&nodes[0]) {
-            connection = connection.refusing();
+            connection = connection.refusing_connections();
         } else if side == 1 && ctx.settings.silent.contains(&nodes[0]) {
-            connection = connection.silent();
+            connection = connection.answering_nothing();
         }
         connection.set_flow(flow);
         let at_once = side == 0 && spec.start <= now;
@@ -161,257 +162,260 @@ impl<'n> HostNode<'n> {
             connection.send(exchange.writes, now);
         }
         if side == 0
-            && let Some(metrics) = self.metrics(nodes[1], spec.transport, ctx)
+            && let Some(metrics) = self.cached_metrics(nodes[1], spec.transport, ctx)
         {
-            connection.inherit(metrics);
+            connection.inherit_metrics(metrics);
         }
         let host = self.id();
         let frame = ctx.settings.overhead.frame_size(ctx.settings.mtu, Priority::default()) + ctx.hot.gap;
         connection.set_frame_time(self.ports.port(self.port).rate.serialise(frame));
-        let nic_queue = self.host().queue_for(nodes[1], picked.class);
+        let nic_queue = self.host().nic_queue_for(nodes[1], picked.class);
         let mut end = Endpoint::new(connection, address, host, nodes, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
-        end.begin(&exchange);
+        end.begin_exchange(&exchange);
         if side == 0 && !at_once {
             (end.write_at, end.writes) = (spec.start, exchange.writes);
         }
         let place = self.add_endpoint(end);
         if side == 0 {
-            self.send_available(place, ctx);
-            self.end(place).arm_timer(ctx);
+            self.send_available_segments(place, ctx);
+            self.endpoint_mut(place).arm_timer(ctx);
         }
     }
 
-    /// What the application at an end that is open does. One that has failed meanwhile does nothing.
-    pub(super) fn execute_order(&mut self, address: u32, order: &Order, ctx: &mut Context) {
+    /// Executes an order of the application at an open endpoint. An endpoint that has failed ignores it.
+    pub(super) fn execute_order(&mut self, address: u32, order: &EndpointOrder, ctx: &mut Context) {
         let Some(place) = self.endpoint_at(address) else { return };
         let now = ctx.now();
         match order {
-            Order::Continue(exchange) => self.continue_with(place, exchange, ctx),
-            Order::EndExchange => {
+            EndpointOrder::Continue(exchange) => self.continue_with_exchange(place, exchange, ctx),
+            EndpointOrder::EndExchange => {
                 self.report_counters(place, ctx);
-                self.end(place).flow = None;
+                self.endpoint_mut(place).flow = None;
                 return;
             }
-            &Order::Write { bytes, token, written } => {
-                // That it has gone is told with what happens next, not now.
-                self.end(place).write_message(bytes, token, written, now);
-                self.send_available(place, ctx);
-                self.end(place).arm_timer(ctx);
+            &EndpointOrder::Write { bytes, token, written } => {
+                // The failure is reported with the next event, not now.
+                self.endpoint_mut(place).write_message(bytes, token, written, now);
+                self.send_available_segments(place, ctx);
+                self.endpoint_mut(place).arm_timer(ctx);
                 return;
             }
-            &Order::Await { bytes, token } => {
-                let end = self.end(place);
-                end.expects = end.messages.get_or_insert_default().wait_for(bytes, token);
+            &EndpointOrder::Await { bytes, token } => {
+                let end = self.endpoint_mut(place);
+                end.expects = end.messages.get_or_insert_default().expect_message(bytes, token);
                 return;
             }
-            Order::Close | Order::Stop => {
-                let end = self.end(place);
+            EndpointOrder::Close | EndpointOrder::Stop => {
+                let end = self.endpoint_mut(place);
                 end.closing = true;
-                if matches!(order, Order::Stop) {
+                if matches!(order, EndpointOrder::Stop) {
                     end.connection.stop_sending();
                 }
                 end.connection.close(now);
             }
-            Order::Free => {
+            EndpointOrder::Free => {
                 self.free_endpoint(place, ctx);
                 return;
             }
-            Order::Open(_) | Order::OpenDatagrams(_) | Order::AwaitDatagrams(_) | Order::FreeDatagrams => {
+            EndpointOrder::Open(_)
+            | EndpointOrder::OpenDatagrams(_)
+            | EndpointOrder::AwaitDatagrams(_)
+            | EndpointOrder::FreeDatagrams => {
                 unreachable!("what opens an end or is for datagrams has its own way")
             }
         }
-        self.after_change(place, address, ctx);
+        self.advance_endpoint(place, address, ctx);
     }
 
-    /// The next exchange on a kept connection.
-    fn continue_with(&mut self, place: OwnEndpoint<'n>, exchange: &Exchange, ctx: &mut Context) {
+    /// Starts the next exchange on a kept connection.
+    fn continue_with_exchange(&mut self, place: OwnEndpoint<'n>, exchange: &Exchange, ctx: &mut Context) {
         self.report_counters(place, ctx);
-        let end = self.end(place);
-        let side = end.address() & 1;
-        // Probes after a job whose last ACK was delayed are of no flow: the one before was over, and this one begins.
-        end.told = end.counts();
-        end.begin(exchange);
+        let end = self.endpoint_mut(place);
+        let side = end.own_address() & 1;
+        // Probes between two flows (after a delayed last ACK) belong to neither: their counters are discarded.
+        end.told = end.current_totals();
+        end.begin_exchange(exchange);
         if exchange.writes > 0 {
             end.connection.send(exchange.writes, ctx.now());
         }
-        self.list_endpoint(exchange.flow * 2 + side, place);
+        self.register_address(exchange.flow * 2 + side, place);
     }
 
     fn report_counters(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
-        let end = self.end(place);
-        let (address, flow) = (end.address(), end.flow);
+        let end = self.endpoint_mut(place);
+        let (address, flow) = (end.own_address(), end.flow);
         if let Some(counters) = end.take_counters() {
-            ctx.report(address, EndpointEvent::Counted(counters));
+            ctx.send_report(address, EndpointEvent::Counted(counters));
         }
-        // Late segments belong to the connection, which goes by the flow that opened it.
+        // Late segments count for the flow that opened the connection.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
-            self.unlist(flow * 2 + (address & 1));
+            self.unregister_address(flow * 2 + (address & 1));
         }
     }
 
-    /// Gives back the place of an end.
+    /// Frees an endpoint and its index.
     fn free_endpoint(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
         self.cache_metrics(place, ctx);
         self.report_counters(place, ctx);
-        let Some(Endpoint { peer, blocked, .. }) = self.take_endpoint(place) else { return };
-        self.unlist(peer ^ 1);
-        // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
+        let Some(Endpoint { peer, blocked, .. }) = self.remove_endpoint(place) else { return };
+        self.unregister_address(peer ^ 1);
+        // The round robin of blocked sockets still holds this index, so the index is freed only when its turn has come.
         if !blocked {
-            self.release_index(place.place());
+            self.release_index(place.arena_index());
         }
     }
 
-    /// What the source's end has learnt goes to the next connection between the two.
+    /// Saves the source's TCP metrics for the next connection between the two hosts.
     fn cache_metrics(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
-        let end = self.end(place);
+        let end = self.endpoint_mut(place);
         let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
-        if caches && end.address() & 1 == 0 {
+        if caches && end.own_address() & 1 == 0 {
             let (to, transport) = (end.nodes[1], end.transport);
-            let (end, metrics) = self.endpoint_and_metrics(place, to, transport, ctx);
-            end.connection.remember(metrics);
+            let (end, metrics) = self.endpoint_and_metrics_cache(place, to, transport, ctx);
+            end.connection.save_metrics(metrics);
         }
     }
 }
 
 /// Segments and timers.
 impl<'n> HostNode<'n> {
-    /// A packet has come through the stack: to TCP, and on with what TCP makes of it.
+    /// Passes a packet from the stack to TCP and handles the results.
     #[inline]
-    pub(super) fn deliver(&mut self, index: PacketId, ctx: &mut Context) {
+    pub(super) fn deliver_to_tcp(&mut self, index: PacketId, ctx: &mut Context) {
         let carried = match ctx.packets[index].content {
-            Content::Segment(carried) => carried,
-            Content::Datagram { to, len, ecn } => {
+            FrameKind::Segment(carried) => carried,
+            FrameKind::Datagram { to, len, ecn } => {
                 ctx.packets.remove(index);
                 self.deliver_datagram(to, len, ecn, ctx);
                 return;
             }
-            Content::Rdma(_) => {
+            FrameKind::Rdma(_) => {
                 self.deliver_rdma(index, ctx);
                 return;
             }
-            Content::Foreign { bytes, ecn, .. } => {
+            FrameKind::Foreign { bytes, ecn, .. } => {
                 self.deliver_to_stack(index, bytes, ecn, ctx);
                 return;
             }
             _ => unreachable!("what is no packet of a flow goes another way"),
         };
-        let (segment, to) = (ctx.packets.segment(&carried), carried.to);
+        let (segment, to) = (ctx.packets.unpack_segment(&carried), carried.to);
         ctx.packets.remove(index);
         let Some(place) = self.endpoint_at(to) else {
             return; // A late duplicate of a flow that is over.
         };
         let now = ctx.now();
-        let end = self.end(place);
-        let before = end.connection.received();
-        if segment.flags.has(Flags::SYN) && to & 1 == 0 && !end.connection.is_established() {
+        let end = self.endpoint_mut(place);
+        let before = end.connection.received_bytes();
+        if segment.flags.has(TcpFlags::SYN) && to & 1 == 0 && !end.connection.is_established() {
             end.connected.get_or_insert(now);
         }
         end.connection.on_segment(&segment, carried.ecn, now);
-        // A limited reassembly list may give bytes up: they will be received again.
-        let (received, workload) = (end.connection.received().saturating_sub(before), end.workload);
+        // A limited reassembly list may discard bytes that are then received again.
+        let (received, workload) = (end.connection.received_bytes().saturating_sub(before), end.workload);
         if received > 0 {
             self.count_received(workload, received, ctx);
         }
-        self.after_change(place, to, ctx);
+        self.advance_endpoint(place, to, ctx);
     }
 
-    /// After anything that happened to a connection end: the application, what may be sent, the timer, the end.
+    /// Runs after every event of an endpoint: notifies the application, sends what is allowed, sets the timer, reports the end.
     #[inline(always)]
-    fn after_change(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
-        let end = self.end(place);
-        if end.connection.delivered() >= end.expects {
-            end.on_expected(address, ctx);
+    fn advance_endpoint(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
+        let end = self.endpoint_mut(place);
+        if end.connection.delivered_bytes() >= end.expects {
+            end.on_expected_bytes_received(address, ctx);
         }
-        if end.sent() >= end.tells {
-            end.on_sent(ctx);
+        if end.sent_bytes() >= end.tells {
+            end.on_messages_sent(ctx);
         }
-        self.send_available(place, ctx);
-        let end = self.end(place);
+        self.send_available_segments(place, ctx);
+        let end = self.endpoint_mut(place);
         end.arm_timer(ctx);
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
                 end.quiet = true;
-                ctx.report(address, EndpointEvent::Drained);
+                ctx.send_report(address, EndpointEvent::Drained);
             }
         } else if let Some(failure) = end.connection.failure() {
-            ctx.report(address, EndpointEvent::Failed(failure));
+            ctx.send_report(address, EndpointEvent::Failed(failure));
             self.free_endpoint(place, ctx);
         }
     }
 
-    /// Hands segments to the host while TCP has some and the host has room.
+    /// Passes segments to the host while TCP has some and the NIC buffer has space.
     #[inline(always)]
-    fn send_available(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
-        if self.end(place).blocked {
+    fn send_available_segments(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
+        if self.endpoint_mut(place).blocked {
             return;
         }
         loop {
             let (end, host) = self.endpoint_and_host(place);
-            if !host.has_room(ctx) && !end.connection.is_in_super_packet() {
+            if !host.has_nic_buffer_space(ctx) && !end.connection.is_in_super_packet() {
                 end.blocked = true;
-                host.wait_for_room(Socket::Connection(place.place()));
+                host.block_socket(BlockedSocket::Connection(place.arena_index()));
                 return;
             }
-            // Looked at where it is: to take it apart would be to copy it.
+            // Passed by reference to avoid a copy.
             let Some(sent) = &end.connection.poll_transmit(ctx.now()) else { return };
             self.send_segment(place, sent, ctx);
         }
     }
 
-    /// A socket in the line for the NIC sends one segment; false if it had none and left the line.
-    pub(super) fn send_one_blocked(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
+    /// A blocked socket sends one segment in its turn; false if it had none and left the round robin.
+    pub(super) fn send_one_blocked_segment(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
         let now = ctx.now();
-        let Some(place) = self.endpoint_in(place) else {
-            // It was closed in the line; now nothing names its place any more.
+        let Some(place) = self.endpoint_by_index(place) else {
+            // The endpoint was closed while blocked; now its index can be freed.
             self.release_index(place);
             return false;
         };
-        let end = self.end(place);
+        let end = self.endpoint_mut(place);
         let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
             end.arm_timer(ctx);
             return false;
         };
         self.send_segment(place, sent, ctx);
-        while self.end(place).connection.is_in_super_packet() {
-            let Some(sent) = &self.end(place).connection.poll_transmit(now) else { break };
+        while self.endpoint_mut(place).connection.is_in_super_packet() {
+            let Some(sent) = &self.endpoint_mut(place).connection.poll_transmit(now) else { break };
             self.send_segment(place, sent, ctx);
         }
-        self.end(place).arm_timer(ctx);
+        self.endpoint_mut(place).arm_timer(ctx);
         true
     }
 
-    /// The next packet of a connection end takes another VLAN.
+    /// Picks the VLAN of the endpoint's next packet.
     #[cold]
-    fn change_vlan(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
-        let end = self.end(place);
+    fn pick_next_vlan(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
+        let end = self.endpoint_mut(place);
         let (among, class) = (std::mem::take(&mut end.vlans), end.class);
-        let Some((draws, id)) = self.vlan_draws() else { return };
-        let (vlan, class) = draws.pick(id, &among, class, ctx);
+        let Some((draws, id)) = self.vlan_picker() else { return };
+        let (vlan, class) = draws.pick_vlan(id, &among, class, ctx);
         let (end, host) = self.endpoint_and_host(place);
         (end.vlan, end.class, end.vlans) = (vlan, class, among);
-        end.nic_queue = host.queue_for(NodeId(end.route), class);
+        end.nic_queue = host.nic_queue_for(NodeId(end.route), class);
     }
 
     #[inline(always)]
     fn send_segment(&mut self, place: OwnEndpoint<'n>, (segment, ecn): &(Segment, Ecn), ctx: &mut Context) {
         if ctx.hot.vlan_per_packet {
-            self.change_vlan(place, ctx);
+            self.pick_next_vlan(place, ctx);
         }
-        let end = self.end(place);
+        let end = self.endpoint_mut(place);
         let transport = &ctx.settings.transports[usize::from(end.transport)];
-        let ip = IP_HEADER + segment.header_len(transport.config.timestamps) + segment.len;
+        let ip = IPV4_HEADER_BYTES + segment.header_len(transport.config.timestamps) + segment.len;
         let nic_queue = end.nic_queue;
-        // A packet without data (SYN, ACK) has nothing behind it: it goes before all others.
+        // A packet without data (SYN, ACK) has rank 0 and precedes all others.
         let ranked = ctx.hot.ranked != 0 && segment.len > 0;
-        let carried = Carried {
+        let carried = CompactSegment {
             to: end.peer,
             seq: segment.seq,
             ack: segment.ack,
             window: segment.window,
-            remaining: if ranked { rank(&end.connection) } else { 0 },
+            remaining: if ranked { pfabric_rank(&end.connection) } else { 0 },
             options: ctx.packets.add_options(segment.options),
             stamps: segment.stamps,
             len: segment.len as u16,
@@ -423,17 +427,17 @@ impl<'n> HostNode<'n> {
             at: ctx.now(),
             route: end.route,
             vlan: end.vlan,
-            ..Packet::new(Content::Segment(carried), size, end.class)
+            ..Packet::new(FrameKind::Segment(carried), size, end.class)
         };
-        let index = ctx.packets.add(packet);
-        self.send_from(nic_queue, index, ctx);
+        let index = ctx.packets.insert(packet);
+        self.send_through_stack(nic_queue, index, ctx);
     }
 
-    /// A timer event. The deadline may have moved on since it was set: then only the event is renewed.
-    pub(crate) fn on_timer(&mut self, address: u32, ctx: &mut Context) {
+    /// Handles a timer event. If the deadline has moved since, only a new event is scheduled.
+    pub(crate) fn on_endpoint_timer(&mut self, address: u32, ctx: &mut Context) {
         let now = ctx.now();
         let Some(place) = self.endpoint_at(address) else { return };
-        let end = self.end(place);
+        let end = self.endpoint_mut(place);
         if end.timer_at != now {
             return;
         }
@@ -445,12 +449,12 @@ impl<'n> HostNode<'n> {
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
-        self.after_change(place, address, ctx);
+        self.advance_endpoint(place, address, ctx);
     }
 }
 
 impl Endpoint {
-    /// An end that carries nothing yet.
+    /// An endpoint without data.
     fn new(
         connection: Connection,
         address: u32,
@@ -468,7 +472,7 @@ impl Endpoint {
             reply_delay: Span::ZERO,
             peer: address ^ 1,
             flow: None,
-            told: Counts::default(),
+            told: EndpointTotals::default(),
             connected: None,
             host,
             nic_queue,
@@ -487,25 +491,25 @@ impl Endpoint {
         }
     }
 
-    /// Keeps a `Timer` event pending that is not later than the deadline.
+    /// Ensures that a `Timer` event is pending no later than the deadline.
     #[inline]
     fn arm_timer(&mut self, ctx: &mut Context) {
         let deadline = self.connection.deadline().unwrap_or(Time::MAX).min(self.write_at);
         if deadline < self.timer_at {
             let at = deadline.max(ctx.now());
             self.timer_at = at;
-            ctx.schedule(at, Event::Timer(self.address()));
+            ctx.schedule(at, Event::Timer(self.own_address()));
         }
     }
 
-    /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
-    fn on_expected(&mut self, address: u32, ctx: &mut Context) {
+    /// All expected bytes have arrived: sends the reply or reports completion.
+    fn on_expected_bytes_received(&mut self, address: u32, ctx: &mut Context) {
         let now = ctx.now();
         if let Some(messages) = &mut self.messages {
-            let delivered = self.connection.delivered();
+            let delivered = self.connection.delivered_bytes();
             let to = self.peer ^ 1;
-            self.expects =
-                messages.on_delivered(delivered, |token| ctx.report(to, EndpointEvent::Delivered(token)));
+            self.expects = messages
+                .on_bytes_delivered(delivered, |token| ctx.send_report(to, EndpointEvent::Delivered(token)));
             return;
         }
         self.expects = u64::MAX;
@@ -515,22 +519,23 @@ impl Endpoint {
         } else if reply > 0 {
             self.connection.send(reply, now);
         } else {
-            ctx.report(address, EndpointEvent::Complete);
+            ctx.send_report(address, EndpointEvent::Complete);
         }
     }
 
-    /// Messages of this end have been sent.
+    /// Notifies the application of sent messages.
     #[cold]
-    fn on_sent(&mut self, ctx: &mut Context) {
-        let (address, sent) = (self.peer ^ 1, self.sent());
+    fn on_messages_sent(&mut self, ctx: &mut Context) {
+        let (address, sent) = (self.peer ^ 1, self.sent_bytes());
         if let Some(messages) = &mut self.messages {
-            self.tells = messages.on_sent(sent, |token| ctx.report(address, EndpointEvent::Sent(token)));
+            self.tells =
+                messages.on_bytes_sent(sent, |token| ctx.send_report(address, EndpointEvent::Sent(token)));
         }
     }
 
-    /// The application of an end writes a message.
+    /// Writes a message of the application.
     fn write_message(&mut self, bytes: u64, token: Option<u32>, written: bool, now: Time) {
-        if let Some(tells) = self.messages.get_or_insert_default().write(bytes, token) {
+        if let Some(tells) = self.messages.get_or_insert_default().append_message(bytes, token) {
             self.tells = tells;
         }
         if !written {

@@ -3,17 +3,17 @@
 //! The stack is one for all its hosts, with one event for all that it does. Its sockets stand in the line for room in their NIC as one
 //! socket each, so the NIC takes a frame from a transmit ring whenever none waits for the port: a paused port leaves all others in the ring.
 
-use super::host::Socket;
+use super::host::BlockedSocket;
 use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::external::{
     ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport, mark_ce,
 };
-use crate::frame::{BytesId, Content, Packet, PacketId};
+use crate::frame::{BytesId, FrameKind, Packet, PacketId};
 use crate::ids::HostId;
-use crate::order::{EndpointCounters, EndpointEvent, Exchange, Order};
-use pauseframe_engine::mix;
+use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, Exchange};
+use pauseframe_engine::mix_bits;
 use pauseframe_transport::Ecn;
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl HostPaths {
     fn row(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
         let place = |host: NodeId| self.hosts.binary_search(&host).ok();
         let pair = place(from)? * self.hosts.len() + place(to)?;
-        let choice = mix(u64::from(ports)) as usize % HostPaths::CHOICES;
+        let choice = mix_bits(u64::from(ports)) as usize % HostPaths::CHOICES;
         Some(self.rows[pair * HostPaths::CHOICES + choice]).filter(|row| *row != u32::MAX)
     }
 }
@@ -191,7 +191,7 @@ impl External {
         }
         for (address, report) in self.stack().take_reports() {
             if let Some(event) = self.event(address, report, now) {
-                ctx.report(address, event);
+                ctx.send_report(address, event);
             }
         }
         self.stack().take_senders()
@@ -243,11 +243,11 @@ impl External {
     }
 
     /// An application does something.
-    pub(crate) fn order(&mut self, host: NodeId, address: u32, order: &Order, ctx: &mut Context) {
+    pub(crate) fn order(&mut self, host: NodeId, address: u32, order: &EndpointOrder, ctx: &mut Context) {
         let order = match order {
-            Order::Open(opening) => {
+            EndpointOrder::Open(opening) => {
                 let spec = &opening.spec;
-                let has_stack = |node| self.owns(ctx.plan.host_number(node));
+                let has_stack = |node| self.owns(ctx.plan.host_id(node));
                 if !(has_stack(spec.source) && has_stack(spec.destination)) {
                     let message = "a flow has a kernel at one end only: host.kernel_hosts needs both or none";
                     self.check(Err::<(), _>(StackFailure(message.to_owned())), ctx);
@@ -270,21 +270,21 @@ impl External {
                     exchange: exchange(&opening.exchange),
                 })
             }
-            Order::Continue(next) => {
+            EndpointOrder::Continue(next) => {
                 if let Some(end) = self.ends.get_mut(&address) {
                     end.flow = next.flow;
                 }
                 StackOrder::Continue(exchange(next))
             }
-            Order::EndExchange => StackOrder::EndExchange,
-            Order::Close => StackOrder::Close,
-            Order::Stop => StackOrder::Stop,
-            Order::Free => StackOrder::Free,
-            Order::Write { .. }
-            | Order::Await { .. }
-            | Order::OpenDatagrams(_)
-            | Order::AwaitDatagrams(_)
-            | Order::FreeDatagrams => unreachable!("scenarios with kernel hosts have TCP flows only"),
+            EndpointOrder::EndExchange => StackOrder::EndExchange,
+            EndpointOrder::Close => StackOrder::Close,
+            EndpointOrder::Stop => StackOrder::Stop,
+            EndpointOrder::Free => StackOrder::Free,
+            EndpointOrder::Write { .. }
+            | EndpointOrder::Await { .. }
+            | EndpointOrder::OpenDatagrams(_)
+            | EndpointOrder::AwaitDatagrams(_)
+            | EndpointOrder::FreeDatagrams => unreachable!("scenarios with kernel hosts have TCP flows only"),
         };
         self.stack().order(host, address, &order, ctx.now());
         self.arm(ctx);
@@ -307,7 +307,7 @@ impl HostNode<'_> {
         if self.ports.port(self.port).ready != 0 {
             return false;
         }
-        let node = self.node(ctx);
+        let node = self.topology_node(ctx);
         let Some(external) = self.external() else { return false };
         let sent = external.stack().transmit(node, ctx.now());
         let frame = external.check(sent, ctx).flatten();
@@ -322,26 +322,26 @@ impl HostNode<'_> {
         let priority = ctx.plan.priorities[usize::from(class)];
         let size = ctx.settings.overhead.frame_size(ip_size, priority) as u16;
         let bytes = ctx.packets.add_bytes(bytes);
-        let content = Content::Foreign { to, bytes, ecn };
+        let content = FrameKind::Foreign { to, bytes, ecn };
         let packet = Packet { at: ctx.now(), route, ..Packet::new(content, size, class) };
-        let index = ctx.packets.add(packet);
-        let nic_queue = self.host().queue_for(node, class);
+        let index = ctx.packets.insert(packet);
+        let nic_queue = self.host().nic_queue_for(node, class);
         self.host().held += u64::from(size);
-        self.pass_to_port(nic_queue, index, ctx);
+        self.enqueue_at_port(nic_queue, index, ctx);
         true
     }
 
     /// The stack has put frames into a ring that was empty.
     pub(crate) fn on_frames_ready(&mut self, ctx: &mut Context) {
-        self.unblock(ctx);
+        self.unblock_sockets(ctx);
     }
 
     /// A frame goes up to the stack.
     #[cold]
     pub(super) fn deliver_to_stack(&mut self, index: PacketId, bytes: BytesId, ecn: Ecn, ctx: &mut Context) {
-        let to = ctx.packets[index].to();
+        let to = ctx.packets[index].destination_address();
         let mut frame = ctx.packets.remove_bytes(index, bytes);
-        let (now, node) = (round_up(ctx.now()), self.node(ctx));
+        let (now, node) = (round_up(ctx.now()), self.topology_node(ctx));
         let Some(external) = self.external() else { return };
         if ecn == Ecn::Ce {
             mark_ce(&mut frame);
@@ -356,6 +356,6 @@ impl HostNode<'_> {
 
     /// Its sockets join the line for room in the NIC, where they stay.
     pub(crate) fn join_stack(&mut self) {
-        self.host().wait_for_room(Socket::External);
+        self.host().block_socket(BlockedSocket::External);
     }
 }

@@ -1,25 +1,25 @@
-//! The rate limiters of NICs: a reaction point (`reaction_point.rs`) and the packets that wait for their turn.
+//! Rate limiters of NICs: each has a reaction point (`reaction_point.rs`) and a queue of delayed packets.
 
 use super::reaction_point::ReactionPoint;
 use crate::context::Context;
 use crate::event::{Event, LimiterId};
-use crate::frame::{Cnm, Fifo, PacketId};
+use crate::frame::{Cnm, PacketFifo, PacketId};
 use crate::ids::HostId;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{BitRate, Bytes, Time};
 
-/// A flow queue of a NIC that has been limited.
+/// The rate limiter of one flow queue of a NIC.
 #[derive(Debug)]
-pub(super) struct Limiter {
+pub(super) struct RateLimiter {
     id: LimiterId,
     point: ReactionPoint,
-    /// Packets that wait for their turn at the current rate.
-    waiting: Fifo,
-    /// The last packet left then, and its bytes on the wire.
+    /// Packets delayed to the current rate.
+    waiting: PacketFifo,
+    /// Departure time of the last packet, and its bytes on the wire.
     last: (Time, u32),
-    /// Valid times of the two events; `Time::MAX` for none.
+    /// Times of the pending release and timer events; `Time::MAX` for none.
     release_at: Time,
     timer_at: Time,
     rng: Rng,
@@ -27,90 +27,90 @@ pub(super) struct Limiter {
 
 /// All limiters of a partition.
 #[derive(Debug)]
-pub(crate) struct Limiters {
+pub(crate) struct RateLimiters {
     settings: QcnSettings,
-    all: Vec<Limiter>,
+    all: Vec<RateLimiter>,
     seed: u64,
 }
 
-/// The number of a limiter in its partition.
-pub(super) type LimiterNumber = u32;
+/// Index of a rate limiter in its partition.
+pub(super) type LimiterIndex = u32;
 
-impl Limiters {
-    pub(super) fn of(plan: &Plan) -> Option<Limiters> {
+impl RateLimiters {
+    pub(super) fn from_plan(plan: &Plan) -> Option<RateLimiters> {
         let settings = plan.settings.qcn.clone()?;
-        Some(Limiters { settings, all: Vec::new(), seed: plan.settings.seed })
+        Some(RateLimiters { settings, all: Vec::new(), seed: plan.settings.seed })
     }
 
-    /// A limiter for a flow queue that sends at `line` so far.
-    pub(super) fn add(&mut self, id: LimiterId, line: BitRate, now: Time) -> LimiterNumber {
-        let number = self.all.len() as LimiterNumber;
-        self.all.push(Limiter {
+    /// Adds a rate limiter for a flow queue that has sent at line rate so far.
+    pub(super) fn add_limiter(&mut self, id: LimiterId, line: BitRate, now: Time) -> LimiterIndex {
+        let number = self.all.len() as LimiterIndex;
+        self.all.push(RateLimiter {
             id,
             point: ReactionPoint::new(line, &self.settings),
-            waiting: Fifo::EMPTY,
+            waiting: PacketFifo::EMPTY,
             last: (now, 0),
             release_at: Time::MAX,
             timer_at: Time::MAX,
-            rng: stream(self.seed, "qcn/recovery", id.index()),
+            rng: random_stream(self.seed, "qcn/recovery", id.index()),
         });
         number
     }
 
-    /// What the limiters of a host keep back.
-    pub(crate) fn held_back(&self, host: HostId) -> impl Iterator<Item = Fifo> {
+    /// The packets that the rate limiters of a host delay.
+    pub(crate) fn held_packets(&self, host: HostId) -> impl Iterator<Item = PacketFifo> {
         self.all.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
     }
 
-    /// One of them, and what holds for all.
-    pub(super) fn get(&mut self, limiter: LimiterNumber) -> (&mut Limiter, &QcnSettings) {
+    /// One rate limiter, and the settings of all.
+    pub(super) fn limiter_and_settings(&mut self, limiter: LimiterIndex) -> (&mut RateLimiter, &QcnSettings) {
         (&mut self.all[limiter as usize], &self.settings)
     }
 
-    pub(super) fn current_rate(&self, limiter: LimiterNumber) -> BitRate {
+    pub(super) fn current_rate(&self, limiter: LimiterIndex) -> BitRate {
         self.all[limiter as usize].point.current_rate
     }
 }
 
-impl Limiter {
+impl RateLimiter {
     /// Whether it limits a queue of this host.
-    pub(super) fn is_of(&self, host: HostId) -> bool {
+    pub(super) fn belongs_to_host(&self, host: HostId) -> bool {
         self.id.host == host
     }
 
-    /// A CNM has come for a flow queue.
+    /// A CNM has arrived for a flow queue.
     pub(super) fn on_cnm(&mut self, cnm: &Cnm, settings: &QcnSettings, ctx: &mut Context) {
         self.point.on_cnm(cnm.fb, settings);
-        self.timer_at = ctx.now() + self.point.timer_cycle(settings, &mut self.rng);
+        self.timer_at = ctx.now() + self.point.next_timer_period(settings, &mut self.rng);
         ctx.schedule(self.timer_at, Event::RateTimer(self.id));
-        self.set_release(ctx);
+        self.schedule_release(ctx);
     }
 
-    /// Keeps a packet back if its flow queue is limited and its time has not come; else it goes on.
+    /// Delays a packet if its flow queue is rate-limited; false if the packet may be sent now.
     #[cold]
-    pub(super) fn holds(&mut self, index: PacketId, ctx: &mut Context) -> bool {
+    pub(super) fn holds_back_packet(&mut self, index: PacketId, ctx: &mut Context) -> bool {
         if !self.point.is_limiting() && self.waiting.is_empty() {
             return false;
         }
-        self.waiting.push(&mut ctx.packets, index);
-        self.set_release(ctx);
+        self.waiting.push_back(&mut ctx.packets, index);
+        self.schedule_release(ctx);
         true
     }
 
-    /// The first packet of a limited flow queue may go on into the NIC, if this is still its time.
-    pub(super) fn release(&mut self, settings: &QcnSettings, ctx: &mut Context) -> Option<PacketId> {
+    /// Releases the first delayed packet into the NIC, unless the event is outdated.
+    pub(super) fn release_packet(&mut self, settings: &QcnSettings, ctx: &mut Context) -> Option<PacketId> {
         let now = ctx.now();
         if self.release_at != now {
             return None;
         }
         self.release_at = Time::MAX;
-        let index = self.waiting.pop(&ctx.packets).expect("a release has a packet");
+        let index = self.waiting.pop_front(&ctx.packets).expect("a release has a packet");
         let size = u32::from(ctx.packets[index].size);
         self.last = (now, size + ctx.hot.gap);
         if self.point.is_limiting() {
             self.point.on_sent(size, settings, &mut self.rng);
         }
-        self.set_release(ctx);
+        self.schedule_release(ctx);
         Some(index)
     }
 
@@ -125,14 +125,14 @@ impl Limiter {
             self.point.on_timer(settings);
         }
         if self.point.is_limiting() {
-            self.timer_at = now + self.point.timer_cycle(settings, &mut self.rng);
+            self.timer_at = now + self.point.next_timer_period(settings, &mut self.rng);
             ctx.schedule(self.timer_at, Event::RateTimer(self.id));
         }
-        self.set_release(ctx);
+        self.schedule_release(ctx);
     }
 
-    /// Keeps a `RateRelease` event pending for the first packet that waits.
-    fn set_release(&mut self, ctx: &mut Context) {
+    /// Schedules the `RateRelease` event of the first delayed packet.
+    fn schedule_release(&mut self, ctx: &mut Context) {
         if self.waiting.is_empty() {
             return;
         }

@@ -1,26 +1,26 @@
-//! What a host has in hand while it handles an event: its one port (`wire/own.rs`), and what is its own beside it.
+//! Access of a host to its state while it handles an event: its one port (`wire/own.rs`) and its endpoints.
 //!
-//! Connection ends, and the ends of flows of datagrams, of all hosts of a partition lie in the same arenas: a host has a token for each of its
-//! own, made here alone after a look at whose it is, in every build, which lives no longer than the borrow of the host.
+//! Endpoints of all hosts of a partition share arenas. A host names its own ones by tokens. Only this file creates tokens, after checking the owner
+//! in every build, and a token lives no longer than the borrow of the host.
 
 use super::connection::Endpoint;
 use super::external::External;
 use super::host::Host;
-use super::limiter::Limiter;
+use super::limiter::RateLimiter;
 use super::queue_pair::QueuePairs;
-use super::receiver::Receiver;
-use super::udp::{Sink, Source};
-use super::{Endpoints, vlan::VlanDraws};
+use super::receiver::SlowReceiver;
+use super::udp::{DatagramSink, DatagramSource};
+use super::{Endpoints, vlan::PerPacketVlanPicker};
 use crate::context::Context;
 use crate::event::LimiterId;
-use crate::ids::{EndpointId, HostId, NicQueueId, Node};
+use crate::ids::{EndpointId, HostId, NicQueueId, SwitchOrHost};
 use crate::settings::QcnSettings;
 use crate::wire::own::{NodePorts, OwnPort};
-use pauseframe_transport::Metrics;
+use pauseframe_transport::CachedMetrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId};
 use std::marker::PhantomData;
 
-/// One host of a partition.
+/// The borrow of one host of a partition.
 #[derive(Debug)]
 pub(crate) struct HostNode<'n> {
     pub(super) ports: NodePorts<'n>,
@@ -30,31 +30,31 @@ pub(crate) struct HostNode<'n> {
     id: HostId,
 }
 
-/// A connection end of the host in hand.
+/// Token of an endpoint of the borrowed host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnEndpoint<'n>(EndpointId, PhantomData<&'n ()>);
 
-/// A source of datagrams of the host in hand.
+/// Token of a datagram source of the borrowed host.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnSource<'n>(EndpointId, PhantomData<&'n ()>);
+pub(super) struct OwnDatagramSource<'n>(EndpointId, PhantomData<&'n ()>);
 
 impl OwnEndpoint<'_> {
-    pub(super) fn place(self) -> EndpointId {
+    pub(super) fn arena_index(self) -> EndpointId {
         self.0
     }
 }
 
-impl OwnSource<'_> {
-    pub(super) fn place(self) -> EndpointId {
+impl OwnDatagramSource<'_> {
+    pub(super) fn arena_index(self) -> EndpointId {
         self.0
     }
 }
 
 impl<'n> HostNode<'n> {
-    /// The host whose port this is, among those of its partition.
+    /// Borrows the host that owns `port`.
     #[inline(always)]
-    pub(crate) fn of(ports: NodePorts<'n>, port: OwnPort<'n>, all: &'n mut Endpoints) -> HostNode<'n> {
-        let Node::Host(id) = ports.node().node() else { unreachable!("a switch is no host") };
+    pub(crate) fn new(ports: NodePorts<'n>, port: OwnPort<'n>, all: &'n mut Endpoints) -> HostNode<'n> {
+        let SwitchOrHost::Host(id) = ports.node().unpack() else { unreachable!("a switch is no host") };
         HostNode { ports, port, all, id }
     }
 
@@ -63,8 +63,8 @@ impl<'n> HostNode<'n> {
         self.id
     }
 
-    /// Its name in the topology.
-    pub(super) fn node(&self, ctx: &Context) -> NodeId {
+    /// The node of this host in the topology.
+    pub(super) fn topology_node(&self, ctx: &Context) -> NodeId {
         ctx.plan.hosts[self.id.0 as usize]
     }
 
@@ -73,16 +73,16 @@ impl<'n> HostNode<'n> {
         &mut self.all.hosts[self.id]
     }
 
-    /// What it drains slowly, if it does.
-    pub(super) fn receiver(&mut self) -> Option<&mut Receiver> {
+    /// The receive buffer, if the host drains slowly.
+    pub(super) fn receiver(&mut self) -> Option<&mut SlowReceiver> {
         let any = !self.all.receivers.is_empty();
         if any { self.all.receivers[self.id].as_deref_mut() } else { None }
     }
 
-    /// Bytes for an application of a workload have come for the first time.
+    /// Counts application bytes of a workload on their first arrival.
     #[inline(always)]
     pub(super) fn count_received(&mut self, workload: u16, bytes: u64, ctx: &Context) {
-        self.all.throughput.add(workload, bytes, ctx.now());
+        self.all.throughput.add_bytes(workload, bytes, ctx.now());
     }
 
     /// The stack that it belongs to, if it is not simulated.
@@ -90,33 +90,33 @@ impl<'n> HostNode<'n> {
         self.all.external.as_deref_mut()
     }
 
-    /// The draws of its VLANs, where each packet has its own.
-    pub(super) fn vlan_draws(&mut self) -> Option<(&mut VlanDraws, HostId)> {
+    /// Picks VLANs, if each packet has its own.
+    pub(super) fn vlan_picker(&mut self) -> Option<(&mut PerPacketVlanPicker, HostId)> {
         self.all.vlans.as_deref_mut().map(|draws| (draws, self.id))
     }
 }
 
-/// Connection ends.
+/// TCP endpoints.
 impl<'n> HostNode<'n> {
-    /// The end at a place, if there is still one.
+    /// The endpoint with an index, if it still exists.
     ///
     /// # Panics
-    /// If it is another host's.
+    /// If it belongs to another host.
     #[inline(always)]
-    pub(super) fn endpoint_in(&self, place: EndpointId) -> Option<OwnEndpoint<'n>> {
+    pub(super) fn endpoint_by_index(&self, place: EndpointId) -> Option<OwnEndpoint<'n>> {
         let end = self.all.ends[place].as_ref()?;
         assert!(end.host == self.id, "a host was led to a connection end of another");
         Some(OwnEndpoint(place, PhantomData))
     }
 
-    /// The end at an address, if it has not gone.
+    /// The endpoint at an address, if it still exists.
     #[inline(always)]
     pub(super) fn endpoint_at(&self, address: u32) -> Option<OwnEndpoint<'n>> {
-        self.endpoint_in(self.all.index_at(address)?)
+        self.endpoint_by_index(self.all.endpoint_index_at(address)?)
     }
 
     #[inline(always)]
-    pub(super) fn end(&mut self, end: OwnEndpoint<'n>) -> &mut Endpoint {
+    pub(super) fn endpoint_mut(&mut self, end: OwnEndpoint<'n>) -> &mut Endpoint {
         self.all.ends[end.0].as_mut().expect("the place of an open flow holds a connection end")
     }
 
@@ -127,55 +127,55 @@ impl<'n> HostNode<'n> {
         (state, &mut self.all.hosts[self.id])
     }
 
-    /// An end of this host comes to be at an address.
+    /// Adds an endpoint and registers its address.
     pub(super) fn add_endpoint(&mut self, end: Endpoint) -> OwnEndpoint<'n> {
         assert!(end.host == self.id, "a connection end is opened at its host");
-        let address = end.address();
+        let address = end.own_address();
         let place = if let Some(place) = self.all.free_ends.pop() {
             self.all.ends[place] = Some(end);
             place
         } else {
             self.all.ends.push(Some(end))
         };
-        self.all.record_index(address, place);
+        self.all.register_endpoint_index(address, place);
         OwnEndpoint(place, PhantomData)
     }
 
-    /// It is found at another address too.
-    pub(super) fn list_endpoint(&mut self, address: u32, end: OwnEndpoint<'n>) {
-        self.all.record_index(address, end.0);
+    /// Registers a further address of an endpoint.
+    pub(super) fn register_address(&mut self, address: u32, end: OwnEndpoint<'n>) {
+        self.all.register_endpoint_index(address, end.0);
     }
 
-    /// Nothing of this host is found at an address any more.
-    pub(super) fn unlist(&mut self, address: u32) {
-        self.all.record_index(address, EndpointId::NONE);
+    /// Removes an address from the index.
+    pub(super) fn unregister_address(&mut self, address: u32) {
+        self.all.register_endpoint_index(address, EndpointId::NONE);
     }
 
-    /// It is no more. Its place is nobody's until it is given back.
-    pub(super) fn take_endpoint(&mut self, end: OwnEndpoint<'n>) -> Option<Endpoint> {
+    /// Removes the endpoint; its index stays reserved until [`Self::release_index`].
+    pub(super) fn remove_endpoint(&mut self, end: OwnEndpoint<'n>) -> Option<Endpoint> {
         self.all.ends[end.0].take()
     }
 
-    /// A place in which there is no end any more, and which nothing names.
+    /// Frees the index of a removed endpoint that nothing refers to any more.
     pub(super) fn release_index(&mut self, place: EndpointId) {
         assert!(self.all.ends[place].is_none(), "the place of an end that is open");
         self.all.free_ends.push(place);
     }
 
-    /// What connections of this host to another have learnt before.
-    pub(super) fn metrics(&self, to: NodeId, transport: u16, ctx: &Context) -> Option<&Metrics> {
-        self.all.metrics.get(&(self.node(ctx), to, transport))
+    /// Metrics cached from earlier connections to the same host.
+    pub(super) fn cached_metrics(&self, to: NodeId, transport: u16, ctx: &Context) -> Option<&CachedMetrics> {
+        self.all.metrics.get(&(self.topology_node(ctx), to, transport))
     }
 
-    /// An end, and where what it has learnt is kept.
-    pub(super) fn endpoint_and_metrics(
+    /// An endpoint, and the cache entry for its metrics.
+    pub(super) fn endpoint_and_metrics_cache(
         &mut self,
         end: OwnEndpoint<'n>,
         to: NodeId,
         transport: u16,
         ctx: &Context,
-    ) -> (&Endpoint, &mut Metrics) {
-        let whose = (self.node(ctx), to, transport);
+    ) -> (&Endpoint, &mut CachedMetrics) {
+        let whose = (self.topology_node(ctx), to, transport);
         let end = self.all.ends[end.0].as_ref().expect("the place of an open flow holds a connection end");
         (end, self.all.metrics.entry(whose).or_default())
     }
@@ -183,92 +183,96 @@ impl<'n> HostNode<'n> {
 
 /// Flows of datagrams.
 impl<'n> HostNode<'n> {
-    /// The source at a place.
+    /// The datagram source with an index.
     ///
     /// # Panics
-    /// If it is another host's.
-    pub(super) fn source_in(&self, place: EndpointId) -> OwnSource<'n> {
+    /// If it belongs to another host.
+    pub(super) fn source_by_index(&self, place: EndpointId) -> OwnDatagramSource<'n> {
         assert!(self.all.sources[place].host == self.id, "a host was led to a source of another");
-        OwnSource(place, PhantomData)
+        OwnDatagramSource(place, PhantomData)
     }
 
-    /// The source at an address, if it has not gone.
-    pub(super) fn source_at(&self, address: u32) -> Option<OwnSource<'n>> {
-        self.all.index_at(address).map(|place| self.source_in(place))
+    /// The datagram source at an address, if it still exists.
+    pub(super) fn source_at(&self, address: u32) -> Option<OwnDatagramSource<'n>> {
+        self.all.endpoint_index_at(address).map(|place| self.source_by_index(place))
     }
 
-    pub(super) fn source(&mut self, source: OwnSource<'n>) -> &mut Source {
+    pub(super) fn source_mut(&mut self, source: OwnDatagramSource<'n>) -> &mut DatagramSource {
         &mut self.all.sources[source.0]
     }
 
-    /// The sink at an address, if it has not gone.
+    /// The datagram sink at an address, if it still exists.
     ///
     /// # Panics
-    /// If it is another host's.
-    pub(super) fn sink_at(&mut self, address: u32) -> Option<&mut Sink> {
-        let place = self.all.index_at(address)?;
+    /// If it belongs to another host.
+    pub(super) fn sink_at(&mut self, address: u32) -> Option<&mut DatagramSink> {
+        let place = self.all.endpoint_index_at(address)?;
         let sink = &mut self.all.sinks[place];
         assert!(sink.host == self.id, "a host was led to a sink of another");
         Some(sink)
     }
 
-    pub(super) fn add_source(&mut self, address: u32, source: Source) {
+    pub(super) fn add_source(&mut self, address: u32, source: DatagramSource) {
         let Endpoints { sources, free_sources, .. } = self.all;
-        let place = put(source, sources, free_sources);
-        self.all.record_index(address, place);
+        let place = insert_at_free_index(source, sources, free_sources);
+        self.all.register_endpoint_index(address, place);
     }
 
-    pub(super) fn add_sink(&mut self, address: u32, sink: Sink) {
+    pub(super) fn add_sink(&mut self, address: u32, sink: DatagramSink) {
         let Endpoints { sinks, free_sinks, .. } = self.all;
-        let place = put(sink, sinks, free_sinks);
-        self.all.record_index(address, place);
+        let place = insert_at_free_index(sink, sinks, free_sinks);
+        self.all.register_endpoint_index(address, place);
     }
 
-    /// The place of the source or the sink at an address is free again.
-    pub(super) fn free_datagrams_at(&mut self, address: u32) {
-        let Some(place) = self.all.index_at(address) else { return };
+    /// Frees the index of the datagram source or sink at an address.
+    pub(super) fn free_datagram_index(&mut self, address: u32) {
+        let Some(place) = self.all.endpoint_index_at(address) else { return };
         let free = if address & 1 == 0 { &mut self.all.free_sources } else { &mut self.all.free_sinks };
         free.push(place);
-        self.unlist(address);
+        self.unregister_address(address);
     }
 }
 
 /// Queue pairs.
 impl HostNode<'_> {
-    /// Those of all hosts of the partition: `queue_pair.rs` takes no pair of another host.
-    pub(super) fn pairs(&mut self) -> &mut QueuePairs {
+    /// The queue pairs of all hosts of the partition. `queue_pair.rs` checks the owner of each pair that it uses.
+    pub(super) fn queue_pairs(&mut self) -> &mut QueuePairs {
         &mut self.all.pairs
     }
 }
 
 /// The limiters of QCN.
 impl HostNode<'_> {
-    /// The limiter of a NIC queue, if a CNM has made one.
+    /// The rate limiter of a NIC queue, if a CNM has created one.
     #[inline(always)]
-    pub(super) fn limiter(&mut self, queue: NicQueueId) -> Option<(&mut Limiter, &QcnSettings)> {
+    pub(super) fn limiter(&mut self, queue: NicQueueId) -> Option<(&mut RateLimiter, &QcnSettings)> {
         let limiters = self.all.limiters.as_deref_mut()?;
-        let number = self.all.hosts[self.id].limiter_of(queue)?;
-        let (limiter, settings) = limiters.get(number);
-        assert!(limiter.is_of(self.id), "a host was led to a limiter of another");
+        let number = self.all.hosts[self.id].limiter_of_queue(queue)?;
+        let (limiter, settings) = limiters.limiter_and_settings(number);
+        assert!(limiter.belongs_to_host(self.id), "a host was led to a limiter of another");
         Some((limiter, settings))
     }
 
-    /// The same, made if there is none; nothing without QCN.
-    pub(super) fn limiter_for(
+    /// The rate limiter of a NIC queue, created if missing; `None` without QCN.
+    pub(super) fn limiter_or_new(
         &mut self,
         queue: NicQueueId,
         line: BitRate,
         ctx: &Context,
-    ) -> Option<(&mut Limiter, &QcnSettings)> {
+    ) -> Option<(&mut RateLimiter, &QcnSettings)> {
         let (limiters, host) = (self.all.limiters.as_deref_mut()?, &mut self.all.hosts[self.id]);
         let id = LimiterId { host: self.id, nic_queue: queue };
-        host.limit(queue, || limiters.add(id, line, ctx.now()));
+        host.attach_limiter(queue, || limiters.add_limiter(id, line, ctx.now()));
         self.limiter(queue)
     }
 }
 
-/// Puts `item` in a place, a free one if there is any.
-fn put<T>(item: T, places: &mut IndexVec<EndpointId, T>, free: &mut Vec<EndpointId>) -> EndpointId {
+/// Stores `item` at a free index, or at a new one.
+fn insert_at_free_index<T>(
+    item: T,
+    places: &mut IndexVec<EndpointId, T>,
+    free: &mut Vec<EndpointId>,
+) -> EndpointId {
     if let Some(place) = free.pop() {
         places[place] = item;
         return place;

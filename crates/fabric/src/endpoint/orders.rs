@@ -1,21 +1,21 @@
-//! What the applications of hosts do, when it is due.
+//! Orders of applications, executed when due.
 
 use super::Endpoints;
 use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::ids::HostId;
-use crate::order::{Opening, Order};
+use crate::order::{EndpointOpening, EndpointOrder};
 use pauseframe_units::Time;
 
 impl Endpoints {
-    /// An order for a host of this partition, to be carried out at `at`.
-    pub(crate) fn take_order(
+    /// Schedules an order for a host of this partition at time `at`.
+    pub(crate) fn schedule_order(
         &mut self,
         at: Time,
         host: HostId,
         address: u32,
-        order: Order,
+        order: EndpointOrder,
         ctx: &mut Context,
     ) {
         let (_, orders) = self.orders.entry((at, address)).or_insert_with(|| (host, Vec::new()));
@@ -25,22 +25,28 @@ impl Endpoints {
         }
     }
 
-    /// What the application at an end has to do now, and at which host that is.
-    pub(crate) fn due_orders(&mut self, address: u32, now: Time) -> Option<(HostId, Vec<Order>)> {
+    /// Takes the orders of an endpoint that are due now, and its host.
+    pub(crate) fn take_due_orders(
+        &mut self,
+        address: u32,
+        now: Time,
+    ) -> Option<(HostId, Vec<EndpointOrder>)> {
         self.orders.remove(&(now, address))
     }
 }
 
 impl HostNode<'_> {
-    /// The application at an end does what is due now.
-    pub(crate) fn carry_out(&mut self, address: u32, orders: Vec<Order>, ctx: &mut Context) {
+    /// Executes the due orders of an endpoint.
+    pub(crate) fn execute_orders(&mut self, address: u32, orders: Vec<EndpointOrder>, ctx: &mut Context) {
         for order in orders {
             match order {
-                Order::Open(opening) if opens_pair(&opening, ctx) => self.open_pair(address, &opening, ctx),
-                Order::Open(opening) => self.open(address, *opening, ctx),
-                Order::OpenDatagrams(opening) => self.open_datagrams(address, *opening, ctx),
-                Order::AwaitDatagrams(count) => self.await_datagrams(address, count, ctx),
-                Order::FreeDatagrams => self.free_datagrams(address, ctx),
+                EndpointOrder::Open(opening) if opens_queue_pair(&opening, ctx) => {
+                    self.open_pair(address, &opening, ctx);
+                }
+                EndpointOrder::Open(opening) => self.open_endpoint(address, *opening, ctx),
+                EndpointOrder::OpenDatagrams(opening) => self.open_datagram_flow(address, *opening, ctx),
+                EndpointOrder::AwaitDatagrams(count) => self.set_expected_datagrams(address, count, ctx),
+                EndpointOrder::FreeDatagrams => self.free_datagram_flow(address, ctx),
                 order if self.has_pair(address) => self.order_pair(address, &order, ctx),
                 order => self.execute_order(address, &order, ctx),
             }
@@ -48,6 +54,6 @@ impl HostNode<'_> {
     }
 }
 
-fn opens_pair(opening: &Opening, ctx: &Context) -> bool {
+fn opens_queue_pair(opening: &EndpointOpening, ctx: &Context) -> bool {
     ctx.settings.transports[usize::from(opening.spec.transport)].rdma.is_some()
 }

@@ -4,18 +4,18 @@
 //! or of a message are a message of the queue pair. No handshake takes place. Acknowledgements, NAKs and CNPs come from the NIC itself,
 //! so they wait for no room in its buffer.
 
-use super::host::Socket;
-use super::messages::Boundaries;
+use super::host::BlockedSocket;
+use super::messages::MessageBoundaries;
 use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::flow::RdmaCounts;
-use crate::frame::{Content, Packet, PacketId, RdmaFrame, TelemetryId};
+use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::{EndpointId, HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, Exchange, Opening, Order};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointOpening, EndpointOrder, Exchange};
 use pauseframe_rdma::cc::hpcc::{Quantum, Telemetry};
 use pauseframe_rdma::{Failure, Opcode, QueuePair, QueuePairSettings, Stats};
-use pauseframe_transport::{Ecn, Failure as FlowFailure};
+use pauseframe_transport::{ConnectionFailure as FlowFailure, Ecn};
 use pauseframe_units::{IndexVec, Priority, Span, Time};
 
 /// The ends of queue pairs of all hosts of a partition.
@@ -59,12 +59,12 @@ pub(crate) struct PairEnd {
     quiet: bool,
     /// Bytes sent at which the application is notified.
     tells: u64,
-    messages: Option<Box<Boundaries>>,
+    messages: Option<Box<MessageBoundaries>>,
 }
 
 impl QueuePairs {
     fn index_at(&self, address: u32) -> Option<EndpointId> {
-        self.places.get((address / 2) as usize)?[(address & 1) as usize].known()
+        self.places.get((address / 2) as usize)?[(address & 1) as usize].to_option()
     }
 
     /// The end at an address, if it is open here.
@@ -168,8 +168,8 @@ impl PairEnd {
         let (now, to) = (ctx.now(), self.address());
         if let Some(messages) = &mut self.messages {
             let delivered = self.pair.delivered();
-            self.expects =
-                messages.on_delivered(delivered, |token| ctx.report(to, EndpointEvent::Delivered(token)));
+            self.expects = messages
+                .on_bytes_delivered(delivered, |token| ctx.send_report(to, EndpointEvent::Delivered(token)));
             return;
         }
         self.expects = u64::MAX;
@@ -179,14 +179,15 @@ impl PairEnd {
         } else if reply > 0 {
             self.pair.send(reply);
         } else {
-            ctx.report(to, EndpointEvent::Complete);
+            ctx.send_report(to, EndpointEvent::Complete);
         }
     }
 
     fn on_sent(&mut self, ctx: &mut Context) {
         let (address, sent) = (self.address(), self.pair.sent());
         if let Some(messages) = &mut self.messages {
-            self.tells = messages.on_sent(sent, |token| ctx.report(address, EndpointEvent::Sent(token)));
+            self.tells =
+                messages.on_bytes_sent(sent, |token| ctx.send_report(address, EndpointEvent::Sent(token)));
         }
     }
 }
@@ -195,7 +196,7 @@ impl PairEnd {
 impl HostNode<'_> {
     /// Whether a queue pair is open at an address.
     pub(super) fn has_pair(&mut self, address: u32) -> bool {
-        self.pairs().index_at(address).is_some()
+        self.queue_pairs().index_at(address).is_some()
     }
 
     /// The end at a place.
@@ -204,14 +205,15 @@ impl HostNode<'_> {
     /// If it is another host's, or none.
     fn pair(&mut self, place: EndpointId) -> &mut PairEnd {
         let host = self.id();
-        let end = self.pairs().ends[place].as_mut().expect("the place of an open flow holds a queue pair");
+        let end =
+            self.queue_pairs().ends[place].as_mut().expect("the place of an open flow holds a queue pair");
         assert!(end.host == host, "a host was led to a queue pair of another");
         end
     }
 
     /// An end of a queue pair comes to be.
-    pub(super) fn open_pair(&mut self, address: u32, opening: &Opening, ctx: &mut Context) {
-        let Opening { spec, route, picked, exchange } = opening;
+    pub(super) fn open_pair(&mut self, address: u32, opening: &EndpointOpening, ctx: &mut Context) {
+        let EndpointOpening { spec, route, picked, exchange } = opening;
         let (side, now) = (address & 1, ctx.now());
         let Some(rdma) = ctx.settings.transports[usize::from(spec.transport)].rdma else { return };
         let priority = ctx.settings.transports[usize::from(spec.transport)].priority;
@@ -224,8 +226,8 @@ impl HostNode<'_> {
             control: rdma.control.resolve(line, ctx.plan.telemetry.unwrap_or(Quantum(1))),
             ..rdma.pair
         };
-        let classes = [picked.class, ctx.plan.class(rdma.cnp_priority)];
-        let nic_queues = classes.map(|class| self.host().queue_for(to, class));
+        let classes = [picked.class, ctx.plan.class_of_priority(rdma.cnp_priority)];
+        let nic_queues = classes.map(|class| self.host().nic_queue_for(to, class));
         let mut end = PairEnd {
             pair: QueuePair::new(settings),
             timer_at: Time::MAX,
@@ -256,15 +258,15 @@ impl HostNode<'_> {
         } else if exchange.writes > 0 {
             (end.write_at, end.writes) = (spec.start, exchange.writes);
         }
-        let place = self.pairs().add(end);
+        let place = self.queue_pairs().add(end);
         self.settle_pair(place, ctx);
     }
 
     /// What the application at an end does.
-    pub(super) fn order_pair(&mut self, address: u32, order: &Order, ctx: &mut Context) {
-        let Some(place) = self.pairs().index_at(address) else { return };
+    pub(super) fn order_pair(&mut self, address: u32, order: &EndpointOrder, ctx: &mut Context) {
+        let Some(place) = self.queue_pairs().index_at(address) else { return };
         match order {
-            Order::Continue(exchange) => {
+            EndpointOrder::Continue(exchange) => {
                 self.tell_pair_counts(place, ctx);
                 let end = self.pair(place);
                 end.begin(exchange);
@@ -272,38 +274,41 @@ impl HostNode<'_> {
                     end.pair.send(exchange.writes);
                 }
                 let side = end.address() & 1;
-                self.pairs().list(exchange.flow * 2 + side, place);
+                self.queue_pairs().list(exchange.flow * 2 + side, place);
             }
-            Order::EndExchange => {
+            EndpointOrder::EndExchange => {
                 self.tell_pair_counts(place, ctx);
                 self.pair(place).flow = None;
                 return;
             }
-            &Order::Write { bytes, token, written } => {
+            &EndpointOrder::Write { bytes, token, written } => {
                 let end = self.pair(place);
-                if let Some(tells) = end.messages.get_or_insert_default().write(bytes, token) {
+                if let Some(tells) = end.messages.get_or_insert_default().append_message(bytes, token) {
                     end.tells = tells;
                 }
                 if !written {
                     end.pair.send(bytes);
                 }
             }
-            &Order::Await { bytes, token } => {
+            &EndpointOrder::Await { bytes, token } => {
                 let end = self.pair(place);
-                end.expects = end.messages.get_or_insert_default().wait_for(bytes, token);
+                end.expects = end.messages.get_or_insert_default().expect_message(bytes, token);
             }
-            Order::Close | Order::Stop => {
+            EndpointOrder::Close | EndpointOrder::Stop => {
                 let end = self.pair(place);
                 end.closing = true;
-                if matches!(order, Order::Stop) {
+                if matches!(order, EndpointOrder::Stop) {
                     end.pair.stop_sending();
                 }
             }
-            Order::Free => {
+            EndpointOrder::Free => {
                 self.free_pair(place, ctx);
                 return;
             }
-            Order::Open(_) | Order::OpenDatagrams(_) | Order::AwaitDatagrams(_) | Order::FreeDatagrams => {
+            EndpointOrder::Open(_)
+            | EndpointOrder::OpenDatagrams(_)
+            | EndpointOrder::AwaitDatagrams(_)
+            | EndpointOrder::FreeDatagrams => {
                 unreachable!("what opens an end or is for datagrams goes another way")
             }
         }
@@ -314,17 +319,17 @@ impl HostNode<'_> {
         let end = self.pair(place);
         let (address, flow) = (end.address(), end.flow);
         if let Some(counters) = end.take_counters() {
-            ctx.report(address, EndpointEvent::Counted(counters));
+            ctx.send_report(address, EndpointEvent::Counted(counters));
         }
         // Late packets belong to the queue pair, which goes by the flow that opened it.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
-            self.pairs().list(flow * 2 + (address & 1), EndpointId::NONE);
+            self.queue_pairs().list(flow * 2 + (address & 1), EndpointId::NONE);
         }
     }
 
     fn free_pair(&mut self, place: EndpointId, ctx: &mut Context) {
         self.tell_pair_counts(place, ctx);
-        let pairs = self.pairs();
+        let pairs = self.queue_pairs();
         let Some(end) = pairs.ends[place].take() else { return };
         pairs.list(end.address(), EndpointId::NONE);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
@@ -339,10 +344,10 @@ impl HostNode<'_> {
     /// A packet has come through the stack.
     #[inline(never)]
     pub(super) fn deliver_rdma(&mut self, index: PacketId, ctx: &mut Context) {
-        let Content::Rdma(frame) = ctx.packets[index].content else { return };
+        let FrameKind::Rdma(frame) = ctx.packets[index].content else { return };
         let telemetry = ctx.packets.telemetry(&frame);
         ctx.packets.remove(index);
-        let Some(place) = self.pairs().index_at(frame.to) else {
+        let Some(place) = self.queue_pairs().index_at(frame.to) else {
             return; // A late duplicate of a flow that is over.
         };
         let end = self.pair(place);
@@ -358,7 +363,7 @@ impl HostNode<'_> {
     /// A deadline. It may have moved on since the event was planned: then only the event is renewed.
     pub(crate) fn on_pair_timer(&mut self, address: u32, ctx: &mut Context) {
         let now = ctx.now();
-        let Some(place) = self.pairs().index_at(address) else { return };
+        let Some(place) = self.queue_pairs().index_at(address) else { return };
         let end = self.pair(place);
         if end.timer_at != now {
             return;
@@ -390,11 +395,11 @@ impl HostNode<'_> {
                 Failure::RetriesExhausted => FlowFailure::RetriesExhausted,
                 Failure::RnrRetriesExhausted => FlowFailure::RnrRetriesExhausted,
             };
-            ctx.report(address, EndpointEvent::Failed(failure));
+            ctx.send_report(address, EndpointEvent::Failed(failure));
             self.free_pair(place, ctx);
         } else if end.closing && !end.quiet && end.pair.is_quiescent() {
             end.quiet = true;
-            ctx.report(address, EndpointEvent::Drained);
+            ctx.send_report(address, EndpointEvent::Drained);
         }
     }
 
@@ -405,9 +410,9 @@ impl HostNode<'_> {
             self.send_rdma(place, packet, ctx);
         }
         while !self.pair(place).blocked {
-            if !self.host().has_room(ctx) {
+            if !self.host().has_nic_buffer_space(ctx) {
                 self.pair(place).blocked = true;
-                self.host().wait_for_room(Socket::QueuePair(place));
+                self.host().block_socket(BlockedSocket::QueuePair(place));
                 return;
             }
             let Some(packet) = self.pair(place).pair.poll_data(now) else { return };
@@ -417,9 +422,9 @@ impl HostNode<'_> {
 
     /// A queue pair in the line for the NIC sends one packet; false if it had none and left the line.
     pub(super) fn send_one_blocked_pair(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
-        if self.pairs().ends[place].is_none() {
+        if self.queue_pairs().ends[place].is_none() {
             // It was closed in the line; now nothing names its place any more.
-            self.pairs().free.push(place);
+            self.queue_pairs().free.push(place);
             return false;
         }
         let packet = self.pair(place).pair.poll_data(ctx.now());
@@ -449,9 +454,9 @@ impl HostNode<'_> {
             let echo = self.pair(place).pair.echo();
             ctx.packets.add_telemetry(if packet.opcode.is_data() { Telemetry::default() } else { echo })
         };
-        let content = Content::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
+        let content = FrameKind::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
         let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, classes[which]) };
-        let index = ctx.packets.add(frame);
-        self.send_from(nic_queues[which], index, ctx);
+        let index = ctx.packets.insert(frame);
+        self.send_through_stack(nic_queues[which], index, ctx);
     }
 }

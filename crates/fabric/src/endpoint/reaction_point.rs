@@ -7,14 +7,14 @@
 //! first byte cycle after another leaves the target where it is; `extra_fast_recovery` divides a target that is more
 //! than ten times the current rate by eight at the end of a first cycle (the working group's pseudo code, Pan 2008).
 
-use crate::settings::{FB_MAX, QcnSettings};
+use crate::settings::{MAX_QUANTIZED_FEEDBACK, QcnSettings};
 use pauseframe_engine::Rng;
 use pauseframe_units::{BitRate, Span};
 
 /// The limiter of one flow queue.
 #[derive(Clone, Debug)]
 pub(crate) struct ReactionPoint {
-    /// The rate of the NIC: there the limiter ends.
+    /// Line rate of the NIC; a limiter that reaches it is inactive.
     line: BitRate,
     pub(crate) current_rate: BitRate,
     pub(crate) target_rate: BitRate,
@@ -26,7 +26,7 @@ pub(crate) struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// Without a limit.
+    /// A reaction point at line rate.
     pub(crate) fn new(line: BitRate, settings: &QcnSettings) -> ReactionPoint {
         let bytes_left = settings.byte_counter.0 as i64;
         ReactionPoint {
@@ -39,12 +39,12 @@ impl ReactionPoint {
         }
     }
 
-    /// Whether there is a limit.
+    /// Whether the rate is below line rate.
     pub(crate) fn is_limiting(&self) -> bool {
         self.current_rate < self.line
     }
 
-    /// A CNM with quantised feedback `fb` has come. The timer begins anew.
+    /// Handles a CNM with quantised feedback `fb`. The caller restarts the timer.
     pub(crate) fn on_cnm(&mut self, fb: u8, settings: &QcnSettings) {
         let idle = !self.is_limiting();
         if idle || self.byte_cycles != 0 {
@@ -53,12 +53,13 @@ impl ReactionPoint {
         }
         self.byte_cycles = 0;
         self.timer_cycles = 0;
-        let factor = (1.0 - settings.g_d * f64::from(fb.min(FB_MAX))).max(settings.min_decrease);
+        let factor =
+            (1.0 - settings.g_d * f64::from(fb.min(MAX_QUANTIZED_FEEDBACK))).max(settings.min_decrease);
         let least = settings.min_rate.min(self.line);
         self.current_rate = BitRate((self.current_rate.0 as f64 * factor).round() as u64).max(least);
     }
 
-    /// `bytes` have been sent under the limit.
+    /// Counts `bytes` sent under the limit, which may complete a byte cycle.
     pub(crate) fn on_sent(&mut self, bytes: u32, settings: &QcnSettings, rng: &mut Rng) {
         self.bytes_left -= i64::from(bytes);
         if self.bytes_left >= 0 {
@@ -67,30 +68,30 @@ impl ReactionPoint {
         self.byte_cycles += 1;
         let whole = settings.byte_counter.0 as f64;
         let cycle = if self.byte_cycles < settings.fast_recovery { whole } else { whole / 2.0 };
-        self.bytes_left = settings.spread(cycle, rng).round() as i64;
-        self.increase(settings);
+        self.bytes_left = settings.randomize_by_jitter(cycle, rng).round() as i64;
+        self.increase_rate(settings);
     }
 
-    /// A cycle of the timer is over.
+    /// Handles the end of a timer cycle.
     pub(crate) fn on_timer(&mut self, settings: &QcnSettings) {
         self.timer_cycles += 1;
-        self.increase(settings);
+        self.increase_rate(settings);
     }
 
     /// The length of the timer's next cycle.
-    pub(crate) fn timer_cycle(&self, settings: &QcnSettings, rng: &mut Rng) -> Span {
+    pub(crate) fn next_timer_period(&self, settings: &QcnSettings, rng: &mut Rng) -> Span {
         let whole = settings.timer.0 as f64;
         let cycle = if self.timer_cycles < settings.fast_recovery { whole } else { whole / 2.0 };
-        Span(settings.spread(cycle, rng).round() as u64).max(Span(1))
+        Span(settings.randomize_by_jitter(cycle, rng).round() as u64).max(Span(1))
     }
 
-    fn increase(&mut self, settings: &QcnSettings) {
+    fn increase_rate(&mut self, settings: &QcnSettings) {
         let first = self.byte_cycles == 1 || self.timer_cycles == 1;
         let far = self.target_rate.0 > 10 * self.current_rate.0;
         if settings.extra_fast_recovery && first && far {
             self.target_rate = BitRate(self.target_rate.0 / 8);
         } else {
-            self.target_rate = BitRate(self.target_rate.0 + self.step(settings));
+            self.target_rate = BitRate(self.target_rate.0 + self.target_rate_step(settings));
         }
         self.current_rate = BitRate(u64::midpoint(self.target_rate.0, self.current_rate.0));
         if !self.is_limiting() {
@@ -98,8 +99,8 @@ impl ReactionPoint {
         }
     }
 
-    /// By how much the target grows: bits per second.
-    fn step(&self, settings: &QcnSettings) -> u64 {
+    /// Growth of the target rate in this cycle, bit/s.
+    fn target_rate_step(&self, settings: &QcnSettings) -> u64 {
         let cycles_after_recovery = |cycles: u32| cycles.saturating_sub(settings.fast_recovery);
         match (cycles_after_recovery(self.byte_cycles), cycles_after_recovery(self.timer_cycles)) {
             (0, 0) => 0,
@@ -112,18 +113,18 @@ impl ReactionPoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pauseframe_engine::stream;
+    use pauseframe_engine::random_stream;
 
     const LINE: BitRate = BitRate::gbps(10);
 
     fn settings() -> QcnSettings {
-        QcnSettings { jitter: 0.0, ..QcnSettings::standard() }
+        QcnSettings { jitter: 0.0, ..QcnSettings::ieee_defaults() }
     }
 
-    /// A full cycle of the byte counter, long or short.
+    /// Completes a cycle of the byte counter.
     fn cycle(point: &mut ReactionPoint, s: &QcnSettings) {
         let bytes = point.bytes_left as u32 + 1;
-        point.on_sent(bytes, s, &mut stream(1, "test", 0));
+        point.on_sent(bytes, s, &mut random_stream(1, "test", 0));
     }
 
     #[test]
@@ -220,17 +221,20 @@ mod tests {
     fn cycles_are_half_as_long_after_fast_recovery() {
         let s = settings();
         let mut point = ReactionPoint::new(LINE, &s);
-        let mut rng = stream(1, "test", 0);
+        let mut rng = random_stream(1, "test", 0);
         point.on_cnm(63, &s);
-        assert_eq!(point.timer_cycle(&s, &mut rng), Span::from_ms(15));
+        assert_eq!(point.next_timer_period(&s, &mut rng), Span::from_ms(15));
         for _ in 0..4 {
             cycle(&mut point, &s);
             point.on_timer(&s);
-            assert_eq!((point.bytes_left, point.timer_cycle(&s, &mut rng)), (150_000, Span::from_ms(15)));
+            assert_eq!(
+                (point.bytes_left, point.next_timer_period(&s, &mut rng)),
+                (150_000, Span::from_ms(15))
+            );
         }
         cycle(&mut point, &s);
         point.on_timer(&s);
-        assert_eq!((point.bytes_left, point.timer_cycle(&s, &mut rng)), (75_000, Span::from_us(7500)));
+        assert_eq!((point.bytes_left, point.next_timer_period(&s, &mut rng)), (75_000, Span::from_us(7500)));
     }
 
     #[test]

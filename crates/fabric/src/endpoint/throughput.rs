@@ -1,53 +1,57 @@
-//! What hosts receive over time, by workload: application bytes that come for the first time, counted where it happens,
-//! an addition a segment. Bytes above a gap count when they come, not when the gap is filled: no interval has more than
-//! the links could carry.
+//! Received application bytes over time, by workload, counted on first arrival. Bytes above a gap count when they arrive, not when the gap is filled,
+//! so no interval exceeds the capacity of the links.
 //!
-//! Nothing says beforehand how long a run will be, so intervals begin short; when all are used, neighbours are put
-//! together and intervals are twice as long. No event of the network knows of it.
+//! The length of a run is unknown, so intervals start short. When all are used, neighbours are merged and intervals become twice as long. It needs no
+//! events.
 
 use pauseframe_units::{Span, Time};
 
-/// Intervals that are kept: a run has between half of them and all.
-const INTERVALS: usize = 1000;
-const FIRST: Span = Span::from_us(1);
+/// Maximum number of intervals; a long run has between half of them and all.
+const MAX_INTERVALS: usize = 1000;
+const INITIAL_INTERVAL: Span = Span::from_us(1);
 
 /// Application bytes received by interval and workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Throughput {
+pub struct ThroughputSeries {
     every: Span,
-    /// The interval of the last bytes ends here.
+    /// End of the current interval.
     until: Time,
-    /// By interval and workload, as far as anything was received.
+    /// Bytes by interval and workload, up to the last interval with any.
     bytes: Vec<u64>,
     workloads: usize,
 }
 
-impl Throughput {
-    pub(crate) fn new(workloads: usize) -> Throughput {
-        Throughput { every: FIRST, until: Time::ZERO + FIRST, bytes: vec![0; workloads], workloads }
+impl ThroughputSeries {
+    pub(crate) fn new(workloads: usize) -> ThroughputSeries {
+        ThroughputSeries {
+            every: INITIAL_INTERVAL,
+            until: Time::ZERO + INITIAL_INTERVAL,
+            bytes: vec![0; workloads],
+            workloads,
+        }
     }
 
-    /// `bytes` of application data have come.
+    /// Counts `bytes` of application data at `now`.
     #[inline(always)]
-    pub(crate) fn add(&mut self, workload: u16, bytes: u64, now: Time) {
+    pub(crate) fn add_bytes(&mut self, workload: u16, bytes: u64, now: Time) {
         if now >= self.until {
-            self.go_on_to(now);
+            self.advance_to(now);
         }
         let current = self.bytes.len() - self.workloads;
         self.bytes[current + usize::from(workload)] += bytes;
     }
 
-    /// Adds what was counted elsewhere.
-    pub(crate) fn join(&mut self, other: &Throughput) {
+    /// Adds the counts of another partition.
+    pub(crate) fn merge(&mut self, other: &ThroughputSeries) {
         if self.workloads == 0 {
             return;
         }
         let mut other = other.clone();
         while self.every < other.every {
-            self.double();
+            self.double_interval();
         }
         while other.every < self.every {
-            other.double();
+            other.double_interval();
         }
         if self.bytes.len() < other.bytes.len() {
             self.bytes.resize(other.bytes.len(), 0);
@@ -57,18 +61,18 @@ impl Throughput {
     }
 
     #[cold]
-    fn go_on_to(&mut self, now: Time) {
+    fn advance_to(&mut self, now: Time) {
         let mut number = (now.0 / self.every.0) as usize;
-        while number >= INTERVALS {
-            self.double();
+        while number >= MAX_INTERVALS {
+            self.double_interval();
             number = (now.0 / self.every.0) as usize;
         }
         self.bytes.resize((number + 1) * self.workloads, 0);
         self.until = Time((number as u64 + 1).saturating_mul(self.every.0));
     }
 
-    /// Neighbours become one interval.
-    fn double(&mut self) {
+    /// Merges neighbouring intervals and doubles the interval length.
+    fn double_interval(&mut self) {
         let pair = 2 * self.workloads;
         let merged = self.bytes.chunks(pair).flat_map(|both| {
             let (first, second) = both.split_at(self.workloads);
@@ -78,14 +82,14 @@ impl Throughput {
         self.every = Span(self.every.0 * 2);
     }
 
-    /// Length of the intervals, the first of which begins at 0.
-    pub fn every(&self) -> Span {
+    /// Length of an interval; the first one starts at 0.
+    pub fn interval(&self) -> Span {
         self.every
     }
 
     /// Bytes by workload, interval by interval.
-    pub fn intervals(&self) -> impl Iterator<Item = &[u64]> {
-        // Without a workload there is nothing to count.
+    pub fn bytes_by_interval(&self) -> impl Iterator<Item = &[u64]> {
+        // A network without workloads has no bytes.
         self.bytes.chunks(self.workloads.max(1))
     }
 }
@@ -96,22 +100,22 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever comes when, it is in the interval of its time, and there are never too many.
+        /// Bytes are counted in the interval of their time, and the number of intervals stays bounded.
         #[test]
         fn bytes_are_in_the_interval_of_their_time(
             mut arrivals in prop::collection::vec((0u64..1 << 45, 0u16..3, 1u64..10_000), 1..80),
         ) {
             arrivals.sort_unstable();
-            let mut counted = Throughput::new(3);
+            let mut counted = ThroughputSeries::new(3);
             for (time, workload, bytes) in &arrivals {
-                counted.add(*workload, *bytes, Time(*time));
+                counted.add_bytes(*workload, *bytes, Time(*time));
             }
-            let every = counted.every().0;
-            let found: Vec<Vec<u64>> = counted.intervals().map(<[u64]>::to_vec).collect();
+            let every = counted.interval().0;
+            let found: Vec<Vec<u64>> = counted.bytes_by_interval().map(<[u64]>::to_vec).collect();
             let last = arrivals.last().unwrap().0;
-            prop_assert!(found.len() <= INTERVALS);
+            prop_assert!(found.len() <= MAX_INTERVALS);
             prop_assert_eq!(found.len() as u64, last / every + 1);
-            prop_assert!(every == FIRST.0 || last / every >= INTERVALS as u64 / 2);
+            prop_assert!(every == INITIAL_INTERVAL.0 || last / every >= MAX_INTERVALS as u64 / 2);
             for (number, row) in found.iter().enumerate() {
                 for workload in 0..3 {
                     let here = |d: &&(u64, u16, u64)| d.0 / every == number as u64 && d.1 == workload;

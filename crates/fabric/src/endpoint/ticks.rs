@@ -1,28 +1,28 @@
-//! Clock ticks of hosts: timers fall on ticks (`rto_granularity`, a jiffy of Linux), and each host's clock ticks at moments
-//! of its own. Were they the same for all, the retransmissions of all hosts of an incast would leave together, to be dropped
-//! together. Left out: drift; cubic's clock and timestamps count from zero everywhere.
+//! Clock ticks of hosts. Timers expire on ticks (`rto_granularity`, a jiffy in Linux), and each host's clock has its own phase. With one phase for
+//! all, all hosts of an incast would retransmit, and lose, their packets together. Left out: drift; cubic's clock and timestamps count from zero
+//! everywhere.
 
 use crate::context::Context;
-use pauseframe_engine::stream;
-use pauseframe_transport::{CLOCK_PERIOD, Config, RtoConfig};
+use pauseframe_engine::random_stream;
+use pauseframe_transport::{CLOCK_PERIOD_TICKS, RtoConfig, TcpConfig};
 use pauseframe_units::{NodeId, Span};
 use std::sync::Arc;
 
 impl Context {
-    /// The settings of a connection of `transport` at `host`.
-    pub(super) fn config_at(&self, host: NodeId, transport: u16) -> Arc<Config> {
+    /// The TCP settings of `transport` with the clock phase of `host`.
+    pub(super) fn host_tcp_config(&self, host: NodeId, transport: u16) -> Arc<TcpConfig> {
         let config = &self.settings.transports[usize::from(transport)].config;
         if !self.settings.ticks_apart || config.rto.granularity.0 <= 1 {
             return Arc::clone(config);
         }
-        let phase = phase(self.settings.seed, host, config.rto.granularity);
-        Arc::new(Config { rto: RtoConfig { phase, ..config.rto }, ..Config::clone(config) })
+        let phase = clock_phase(self.settings.seed, host, config.rto.granularity);
+        Arc::new(TcpConfig { rto: RtoConfig { phase, ..config.rto }, ..TcpConfig::clone(config) })
     }
 }
 
-/// When the clock of a host is at zero, the same for all its connections: uniform over the period of a clock.
-fn phase(seed: u64, host: NodeId, granularity: Span) -> Span {
-    Span(stream(seed, "ticks", u64::from(host.0)).below(CLOCK_PERIOD * granularity.0))
+/// Phase of a host's clock, uniform over the clock period and equal for all its connections.
+fn clock_phase(seed: u64, host: NodeId, granularity: Span) -> Span {
+    Span(random_stream(seed, "ticks", u64::from(host.0)).uniform_below(CLOCK_PERIOD_TICKS * granularity.0))
 }
 
 #[cfg(test)]
@@ -32,15 +32,15 @@ mod tests {
     #[test]
     fn clocks_are_spread_over_ticks_and_periods_and_belong_to_the_host() {
         let tick = Span::from_ms(1);
-        let phases: Vec<u64> = (0..1000).map(|host| phase(7, NodeId(host), tick).0).collect();
-        assert!(phases.iter().all(|phase| *phase < CLOCK_PERIOD * tick.0));
+        let phases: Vec<u64> = (0..1000).map(|host| clock_phase(7, NodeId(host), tick).0).collect();
+        assert!(phases.iter().all(|phase| *phase < CLOCK_PERIOD_TICKS * tick.0));
         // 250 expected in each quarter, standard deviation 13.7.
         let even = |period: u64| {
             (0..4).all(|q| {
                 phases.iter().filter(|phase| **phase % period * 4 / period == q).count().abs_diff(250) < 60
             })
         };
-        assert!(even(tick.0) && even(8 * tick.0) && even(CLOCK_PERIOD * tick.0), "{phases:?}");
-        assert_eq!(phase(7, NodeId(3), tick).0, phases[3]);
+        assert!(even(tick.0) && even(8 * tick.0) && even(CLOCK_PERIOD_TICKS * tick.0), "{phases:?}");
+        assert_eq!(clock_phase(7, NodeId(3), tick).0, phases[3]);
     }
 }

@@ -1,16 +1,16 @@
-//! A chain of packets, first in, first out: queues and links are chains through the packets themselves.
+//! An intrusive FIFO of packets: queues and links chain packets by the `next` field of each.
 
 use super::{Packet, PacketId, PacketPool};
 
-/// The first and the last of a chain.
+/// Head and tail of a FIFO.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fifo {
+pub(crate) struct PacketFifo {
     head: PacketId,
     tail: PacketId,
 }
 
-impl Fifo {
-    pub(crate) const EMPTY: Fifo = Fifo { head: PacketId::NONE, tail: PacketId::NONE };
+impl PacketFifo {
+    pub(crate) const EMPTY: PacketFifo = PacketFifo { head: PacketId::NONE, tail: PacketId::NONE };
 
     /// The last packet, if there is one.
     #[inline]
@@ -25,30 +25,30 @@ impl Fifo {
 
     /// The first packet, or [`PacketId::NONE`].
     #[inline(always)]
-    pub(crate) fn first(self) -> PacketId {
+    pub(crate) fn head_or_none(self) -> PacketId {
         self.head
     }
 
     /// The first packet.
     #[inline]
     pub(crate) fn head(self) -> Option<PacketId> {
-        self.head.known()
+        self.head.to_option()
     }
 
     /// The packets, first to last.
     pub(crate) fn iter(self, pool: &PacketPool) -> impl Iterator<Item = PacketId> {
-        std::iter::successors(self.head(), |index| pool.behind(*index))
+        std::iter::successors(self.head(), |index| pool.next_packet(*index))
     }
 
-    /// Appends a packet; true if the chain was empty.
+    /// Appends a packet; true if the FIFO was empty.
     #[inline]
-    pub(crate) fn push(&mut self, pool: &mut PacketPool, index: PacketId) -> bool {
-        self.push_and_tell(pool, index, |_| {})
+    pub(crate) fn push_back(&mut self, pool: &mut PacketPool, index: PacketId) -> bool {
+        self.push_back_and_update_tail(pool, index, |_| {})
     }
 
-    /// The same; the packet that it stands behind is told, if there is one.
+    /// Appends a packet and passes the previous tail, if there is one, to `tell`.
     #[inline(always)]
-    pub(crate) fn push_and_tell(
+    pub(crate) fn push_back_and_update_tail(
         &mut self,
         pool: &mut PacketPool,
         index: PacketId,
@@ -67,7 +67,7 @@ impl Fifo {
         was_empty
     }
 
-    /// Puts a packet before all others.
+    /// Inserts a packet at the head.
     pub(crate) fn push_front(&mut self, pool: &mut PacketPool, index: PacketId) {
         if self.is_empty() {
             self.tail = index;
@@ -76,7 +76,7 @@ impl Fifo {
         self.head = index;
     }
 
-    /// Takes out `index`, which stands behind `before`, or first if that is none.
+    /// Removes `index`, whose predecessor is `before` (none if it is the head).
     pub(crate) fn unlink(&mut self, pool: &mut PacketPool, before: PacketId, index: PacketId) {
         let next = pool[index].next;
         if before == PacketId::NONE {
@@ -89,15 +89,15 @@ impl Fifo {
         }
     }
 
-    /// Forgets the first packet; `next` is the one behind it.
+    /// Drops the head; `next` is the packet behind it.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, next: PacketId) {
+    pub(crate) fn set_head(&mut self, next: PacketId) {
         self.head = next;
     }
 
-    /// Takes the first packet.
+    /// Removes and returns the first packet.
     #[inline]
-    pub(crate) fn pop(&mut self, pool: &PacketPool) -> Option<PacketId> {
+    pub(crate) fn pop_front(&mut self, pool: &PacketPool) -> Option<PacketId> {
         let index = self.head()?;
         self.head = pool[index].next;
         Some(index)

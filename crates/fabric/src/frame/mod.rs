@@ -1,51 +1,51 @@
-//! A frame on its way, one cache line: what every frame has, and what only its kind has.
+//! A frame in one cache line: common fields, and content by kind.
 
 mod chain;
 mod pool;
 mod telemetry;
 
-pub(crate) use chain::Fifo;
+pub(crate) use chain::PacketFifo;
 pub(crate) use pool::PacketPool;
 
 pub(crate) use crate::ids::PacketId;
-use pauseframe_transport::{Ecn, Flags, Stamps};
+use pauseframe_transport::{Ecn, TcpFlags, Timestamps};
 use pauseframe_units::{PortId, Time};
 
 /// A frame. Aligned, so that none lies across two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// On a link: when the last bit of the frame behind it arrives, or its own if it is the last. So who takes a frame off the link
-    /// need not look at the next one, which lies elsewhere. In a queue: when it joined.
+    /// On a link: arrival time of the frame behind it (its own if it is the last), so taking a frame off the link need not read the next one. In a
+    /// queue: when the frame joined.
     pub(crate) at: Time,
     /// The packet behind this one.
     pub(crate) next: PacketId,
-    /// The port whose frame this was when it came into the switch that holds it: PFC accounts by it.
+    /// The sending port of the link by which it entered its current switch; PFC accounts by it.
     pub(crate) ingress: PortId,
     /// Offset of its path, or the destination node where switches look up the next hop.
     pub(crate) route: u32,
-    pub(crate) content: Content,
+    pub(crate) content: FrameKind,
     /// Bytes that it occupies in buffers: the frame without preamble and gap.
     pub(crate) size: u16,
-    /// Position of its VLAN in the tables, where packets have one.
+    /// Index of its VLAN in the tables, if VLANs are used.
     pub(crate) vlan: u16,
-    /// Where in its path the port stands that it takes next.
+    /// Index in its path of the next port.
     pub(crate) hop: u8,
     /// Index of its priority among the priorities in use.
     pub(crate) class: u8,
-    /// The class in which it came into the switch that holds it: another one only where tables change the lane.
+    /// The class in which it entered its current switch; differs from `class` only if VLAN tables change the lane.
     pub(crate) ingress_class: u8,
 }
 
-// Whatever a frame carries, it is one cache line.
+// A frame of any kind fits one cache line.
 const _: () = assert!(size_of::<Packet>() == 64);
 
-/// What a frame is, and what it carries.
+/// The kind of a frame, with its content.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Content {
+pub(crate) enum FrameKind {
     /// A TCP segment in an IP packet.
-    Segment(Carried),
-    /// A UDP datagram in an IP packet, addressed to flow * 2 + 1, with so many bytes.
+    Segment(CompactSegment),
+    /// A UDP datagram of `len` bytes in an IP packet; `to` is flow * 2 + 1.
     Datagram { to: u32, len: u16, ecn: Ecn },
     /// A `RoCEv2` packet.
     Rdma(RdmaFrame),
@@ -61,22 +61,22 @@ pub(crate) enum Content {
     Lost,
 }
 
-/// A segment as a packet carries it.
+/// A TCP segment in compact form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CompactSegment {
     /// Flow * 2 + the side (0 or 1) that it is addressed to.
     pub(crate) to: u32,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
     pub(crate) window: u32,
-    /// What its flow had left when it was sent, bytes: its rank in a pFabric queue.
+    /// Remaining bytes of its flow when it was sent: its rank in a pFabric queue.
     pub(crate) remaining: u32,
-    /// Where its variable options are.
+    /// Index of its variable options in the pool.
     pub(crate) options: OptionsId,
-    pub(crate) stamps: Stamps,
+    pub(crate) stamps: Timestamps,
     pub(crate) len: u16,
     pub(crate) ecn: Ecn,
-    pub(crate) flags: Flags,
+    pub(crate) flags: TcpFlags,
 }
 
 /// The bytes of a frame, from its Ethernet header on.
@@ -92,12 +92,12 @@ pub(crate) struct RdmaFrame {
     /// Flow * 2 + the side (0 or 1) that it is addressed to.
     pub(crate) to: u32,
     pub(crate) packet: pauseframe_rdma::Packet,
-    /// Where its telemetry is.
+    /// Index of its telemetry in the pool.
     pub(crate) telemetry: TelemetryId,
     pub(crate) ecn: Ecn,
 }
 
-/// The place of a packet's telemetry.
+/// Index of a packet's telemetry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TelemetryId(u32);
 
@@ -120,7 +120,7 @@ pub(crate) struct Cnm {
     pub(crate) sampled_class: u8,
 }
 
-/// The place of a segment's variable options.
+/// Index of a segment's variable options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OptionsId(u32);
 
@@ -129,9 +129,9 @@ impl OptionsId {
 }
 
 impl Packet {
-    /// A frame of `size` bytes in `class` that has come from nowhere and is bound nowhere.
+    /// A frame of `size` bytes in `class`, without ingress port or route.
     #[inline(always)]
-    pub(crate) fn new(content: Content, size: u16, class: u8) -> Packet {
+    pub(crate) fn new(content: FrameKind, size: u16, class: u8) -> Packet {
         Packet {
             at: Time::ZERO,
             next: PacketId::NONE,
@@ -148,50 +148,56 @@ impl Packet {
 
     /// Whether this is a packet of a flow.
     #[inline(always)]
-    pub(crate) fn is_data(&self) -> bool {
+    pub(crate) fn is_flow_packet(&self) -> bool {
         matches!(
             self.content,
-            Content::Segment(_) | Content::Datagram { .. } | Content::Rdma(_) | Content::Foreign { .. }
+            FrameKind::Segment(_)
+                | FrameKind::Datagram { .. }
+                | FrameKind::Rdma(_)
+                | FrameKind::Foreign { .. }
         )
     }
 
-    /// Whether it asks for a connection, or answers who does.
+    /// Whether it is a SYN or a SYN-ACK.
     pub(crate) fn is_syn(&self) -> bool {
-        matches!(self.content, Content::Segment(Carried { flags, .. }) if flags.has(Flags::SYN))
+        matches!(self.content, FrameKind::Segment(CompactSegment { flags, .. }) if flags.has(TcpFlags::SYN))
     }
 
-    /// Whether its time on the wire is that of a packet: not of a pause frame, nor of what is cut off.
-    pub(crate) fn is_counted(&self) -> bool {
-        !matches!(self.content, Content::Pause { .. } | Content::Damaged { was_pause: true } | Content::Lost)
+    /// Whether its transmission time counts for packets: false for pause frames and frames cut off by a failure.
+    pub(crate) fn counts_as_packet(&self) -> bool {
+        !matches!(
+            self.content,
+            FrameKind::Pause { .. } | FrameKind::Damaged { was_pause: true } | FrameKind::Lost
+        )
     }
 
     /// The ECN field of its IP header; a frame without one is not ECN-capable.
     #[inline]
     pub(crate) fn ecn(&self) -> Ecn {
         match self.content {
-            Content::Segment(Carried { ecn, .. })
-            | Content::Datagram { ecn, .. }
-            | Content::Foreign { ecn, .. }
-            | Content::Rdma(RdmaFrame { ecn, .. }) => ecn,
+            FrameKind::Segment(CompactSegment { ecn, .. })
+            | FrameKind::Datagram { ecn, .. }
+            | FrameKind::Foreign { ecn, .. }
+            | FrameKind::Rdma(RdmaFrame { ecn, .. }) => ecn,
             _ => Ecn::NotEct,
         }
     }
 
-    /// The end (flow * 2 + side) that it is addressed to, if it is.
-    pub(crate) fn to(&self) -> Option<u32> {
+    /// The address (flow * 2 + side) of its destination endpoint, if it has one.
+    pub(crate) fn destination_address(&self) -> Option<u32> {
         match self.content {
-            Content::Segment(Carried { to, .. })
-            | Content::Datagram { to, .. }
-            | Content::Foreign { to, .. }
-            | Content::Rdma(RdmaFrame { to, .. })
-            | Content::Cnm(Cnm { to, .. }) => Some(to),
-            Content::Pause { .. } | Content::Damaged { .. } | Content::Lost => None,
+            FrameKind::Segment(CompactSegment { to, .. })
+            | FrameKind::Datagram { to, .. }
+            | FrameKind::Foreign { to, .. }
+            | FrameKind::Rdma(RdmaFrame { to, .. })
+            | FrameKind::Cnm(Cnm { to, .. }) => Some(to),
+            FrameKind::Pause { .. } | FrameKind::Damaged { .. } | FrameKind::Lost => None,
         }
     }
 
-    /// Its rank in a pFabric queue: smaller ones go first. What is no segment has nothing behind it.
-    pub(crate) fn rank(&self) -> u32 {
-        if let Content::Segment(Carried { remaining, .. }) = self.content { remaining } else { 0 }
+    /// Its rank in a pFabric queue: smaller ranks go first. Frames other than segments have rank 0.
+    pub(crate) fn pfabric_rank(&self) -> u32 {
+        if let FrameKind::Segment(CompactSegment { remaining, .. }) = self.content { remaining } else { 0 }
     }
 }
 

@@ -1,22 +1,21 @@
-//! The pool that holds all packets of a partition: nothing is allocated once it has grown to the largest number that were ever under
-//! way together.
+//! The pool of all packets of a partition. It allocates only while it grows to the maximum number of packets in flight.
 
-use super::telemetry::Telemetries;
-use super::{BytesId, Carried, Content, FrameBytes, OptionsId, Packet, PacketId};
-use pauseframe_engine::memory::{append, prefetch_line};
+use super::telemetry::TelemetryPool;
+use super::{BytesId, CompactSegment, FrameBytes, FrameKind, OptionsId, Packet, PacketId};
+use pauseframe_engine::memory::{prefetch_first_line, push_to_arena};
 use pauseframe_rdma::cc::hpcc::Telemetry;
-use pauseframe_transport::{Options, Segment};
+use pauseframe_transport::{Segment, TcpOptions};
 use pauseframe_units::Id;
 
-/// All packets and their variable options.
+/// A pool of packets and their variable options.
 #[derive(Debug)]
 pub(crate) struct PacketPool {
     packets: Vec<Packet>,
-    /// Places that nobody has, the next to be taken last: a list of its own, so that those behind it are known.
+    /// Free indices; the last is used next. A separate list, so that upcoming ones can be prefetched.
     free: Vec<PacketId>,
-    options: Vec<Options>,
+    options: Vec<TcpOptions>,
     free_options: Vec<OptionsId>,
-    pub(super) telemetries: Telemetries,
+    pub(super) telemetries: TelemetryPool,
     bytes: Vec<FrameBytes>,
     free_bytes: Vec<BytesId>,
 }
@@ -29,90 +28,92 @@ impl PacketPool {
             free: Vec::new(),
             options: Vec::new(),
             free_options: Vec::new(),
-            telemetries: Telemetries::default(),
+            telemetries: TelemetryPool::default(),
             bytes: Vec::new(),
             free_bytes: Vec::new(),
         }
     }
 
-    /// Takes a place for `packet`.
+    /// Stores `packet` and returns its index.
     #[inline]
-    pub(crate) fn add(&mut self, packet: Packet) -> PacketId {
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         if let Some(index) = self.free.pop() {
             self[index] = packet;
             return index;
         }
-        append(&mut self.packets, packet);
+        push_to_arena(&mut self.packets, packet);
         PacketId::from_index(self.packets.len() - 1)
     }
 
-    /// Gives the place back, with that of its options.
+    /// Frees a packet and its options.
     #[inline]
     pub(crate) fn remove(&mut self, index: PacketId) {
         self.free.push(index);
         match self[index].content {
-            Content::Segment(Carried { options, .. }) if options != OptionsId::NONE => {
+            FrameKind::Segment(CompactSegment { options, .. }) if options != OptionsId::NONE => {
                 self.free_options.push(options);
             }
-            Content::Rdma(_) => self.drop_telemetry(&self[index].content.clone()),
-            Content::Foreign { bytes, .. } => drop(self.take_bytes(bytes)),
+            FrameKind::Rdma(_) => self.free_telemetry(&self[index].content.clone()),
+            FrameKind::Foreign { bytes, .. } => drop(self.take_bytes(bytes)),
             _ => {}
         }
     }
 
-    /// The same for a packet that has parted with its options ([`Self::part_with`]): it need not be looked at, and lies far.
+    /// Frees a packet whose options [`Self::export_packet`] has moved, without reading it (a likely cache miss).
     #[inline]
-    pub(crate) fn remove_parted(&mut self, index: PacketId) {
+    pub(crate) fn remove_exported(&mut self, index: PacketId) {
         let parted =
-            |content| !matches!(content, Content::Segment(carried) if carried.options != OptionsId::NONE);
+            |content| !matches!(content, FrameKind::Segment(carried) if carried.options != OptionsId::NONE);
         debug_assert!(parted(self[index].content), "its options would be lost");
         self.free.push(index);
     }
 
-    /// The frame becomes another: what it carried is no more.
-    pub(crate) fn mark_damaged(&mut self, index: PacketId, content: Content) {
-        if let Content::Segment(Carried { options, .. }) = self[index].content {
+    /// Replaces the content of a frame and frees what it carried.
+    pub(crate) fn mark_damaged(&mut self, index: PacketId, content: FrameKind) {
+        if let FrameKind::Segment(CompactSegment { options, .. }) = self[index].content {
             self.take_options(options);
-        } else if let Content::Foreign { bytes, .. } = self[index].content {
+        } else if let FrameKind::Foreign { bytes, .. } = self[index].content {
             self.take_bytes(bytes);
         }
-        self.drop_telemetry(&self[index].content.clone());
+        self.free_telemetry(&self[index].content.clone());
         self[index].content = content;
     }
 
-    /// The place of a packet, if there is such.
+    /// The packet with an index, if the index is valid.
     #[inline]
-    pub(crate) fn at(&self, index: PacketId) -> Option<&Packet> {
+    pub(crate) fn get(&self, index: PacketId) -> Option<&Packet> {
         self.packets.get(index.index())
     }
 
-    /// All places, free or not.
+    /// All slots, free or not.
     #[inline(always)]
-    pub(crate) fn as_slice(&self) -> &[Packet] {
+    pub(crate) fn all_slots(&self) -> &[Packet] {
         &self.packets
     }
 
-    /// Fetches the place that will be taken so many places after the next one.
+    /// Prefetches the free slot that is used `ahead` insertions after the next one.
     #[inline(always)]
-    pub(crate) fn prefetch_free(&self, ahead: usize) {
-        prefetch_line(self.free.len().checked_sub(ahead + 1).and_then(|place| self.at(self.free[place])));
+    pub(crate) fn prefetch_free_slot(&self, ahead: usize) {
+        prefetch_first_line(
+            self.free.len().checked_sub(ahead + 1).and_then(|place| self.get(self.free[place])),
+        );
     }
 
-    /// The packet behind this one.
-    pub(crate) fn behind(&self, index: PacketId) -> Option<PacketId> {
-        self[index].next.known()
+    /// The packet behind this one in its FIFO.
+    pub(crate) fn next_packet(&self, index: PacketId) -> Option<PacketId> {
+        self[index].next.to_option()
     }
 
-    /// Places, free or not.
-    pub(crate) fn places(&self) -> usize {
+    /// Number of slots, free or not.
+    pub(crate) fn slot_count(&self) -> usize {
         self.packets.len()
     }
 
-    /// By place: nobody has it.
+    /// For each slot, whether it is free.
     ///
     /// # Panics
-    /// If a place was given back twice.
-    pub(crate) fn free_places(&self) -> Vec<bool> {
+    /// If a slot was freed twice.
+    pub(crate) fn free_slot_flags(&self) -> Vec<bool> {
         let mut is_free = vec![false; self.packets.len()];
         for index in &self.free {
             let twice = std::mem::replace(&mut is_free[index.index()], true);
@@ -121,16 +122,16 @@ impl PacketPool {
         is_free
     }
 
-    /// Packets that have a place, wherever they are on their way.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Packet> {
-        let is_free = self.free_places();
+    /// All packets in the pool, wherever they are in the network.
+    pub(crate) fn live_packets(&self) -> impl Iterator<Item = &Packet> {
+        let is_free = self.free_slot_flags();
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 
     /// Stores the variable options of a segment, if it has any.
     #[inline]
-    pub(crate) fn add_options(&mut self, options: Options) -> OptionsId {
-        if options == Options::None {
+    pub(crate) fn add_options(&mut self, options: TcpOptions) -> OptionsId {
+        if options == TcpOptions::None {
             return OptionsId::NONE;
         }
         if let Some(place) = self.free_options.pop() {
@@ -142,10 +143,10 @@ impl PacketPool {
         }
     }
 
-    /// Takes out variable options that nobody else names.
-    fn take_options(&mut self, options: OptionsId) -> Options {
+    /// Removes variable options that no other packet refers to.
+    fn take_options(&mut self, options: OptionsId) -> TcpOptions {
         if options == OptionsId::NONE {
-            return Options::None;
+            return TcpOptions::None;
         }
         self.free_options.push(options);
         self.options[options.0 as usize]
@@ -161,14 +162,14 @@ impl PacketPool {
         BytesId((self.bytes.len() - 1) as u32)
     }
 
-    /// Takes out the bytes of a frame that is no more.
+    /// Takes the bytes of a frame out of the pool.
     #[cold]
     fn take_bytes(&mut self, place: BytesId) -> FrameBytes {
         self.free_bytes.push(place);
         std::mem::take(&mut self.bytes[place.0 as usize])
     }
 
-    /// Takes a frame of bytes out of the pool.
+    /// Removes a frame of bytes from the pool.
     pub(crate) fn remove_bytes(&mut self, index: PacketId, bytes: BytesId) -> FrameBytes {
         self.free.push(index);
         self.take_bytes(bytes)
@@ -179,38 +180,38 @@ impl PacketPool {
         &self.bytes[place.0 as usize]
     }
 
-    /// Puts a copy of a packet from another pool in its place, with its options, which it names by their place among these.
-    pub(crate) fn adopt(
+    /// Stores a packet of another pool with its options; the packet refers to them by their index in `options`.
+    pub(crate) fn import_packet(
         &mut self,
         mut packet: Packet,
-        options: &[Options],
+        options: &[TcpOptions],
         telemetries: &[Telemetry],
     ) -> PacketId {
-        self.adopt_telemetry(&mut packet, telemetries);
-        if let Content::Segment(carried) = &mut packet.content
+        self.import_telemetry(&mut packet, telemetries);
+        if let FrameKind::Segment(carried) = &mut packet.content
             && carried.options != OptionsId::NONE
         {
             carried.options = self.add_options(options[carried.options.0 as usize]);
         }
-        self.add(packet)
+        self.insert(packet)
     }
 
-    /// A copy of a packet; its options, if it has any, are the copy's from now on and go to the end of these.
-    pub(crate) fn part_with(
+    /// Copies a packet for another pool and moves its options to the end of `options`.
+    pub(crate) fn export_packet(
         &mut self,
         index: PacketId,
-        options: &mut Vec<Options>,
+        options: &mut Vec<TcpOptions>,
         telemetries: &mut Vec<Telemetry>,
     ) -> Packet {
         let mut copy = self[index];
-        self.part_with_telemetry(index, &mut copy, telemetries);
-        if let Content::Segment(carried) = &mut copy.content
+        self.export_telemetry(index, &mut copy, telemetries);
+        if let FrameKind::Segment(carried) = &mut copy.content
             && carried.options != OptionsId::NONE
         {
             let taken =
                 self.take_options(std::mem::replace(&mut carried.options, OptionsId(options.len() as u32)));
             options.push(taken);
-            if let Content::Segment(stays) = &mut self[index].content {
+            if let FrameKind::Segment(stays) = &mut self[index].content {
                 stays.options = OptionsId::NONE;
             }
         }
@@ -219,9 +220,9 @@ impl PacketPool {
 
     /// The segment that a packet carries.
     #[inline]
-    pub(crate) fn segment(&self, carried: &Carried) -> Segment {
+    pub(crate) fn unpack_segment(&self, carried: &CompactSegment) -> Segment {
         let options = if carried.options == OptionsId::NONE {
-            Options::None
+            TcpOptions::None
         } else {
             self.options[carried.options.0 as usize]
         };
@@ -237,16 +238,15 @@ impl PacketPool {
     }
 }
 
-// A hop looks at a packet six times; checking the index each time costs 5 % of all instructions
-// (docs/performance.md). An index never leaves this crate, comes from `add` alone, and the pool never shrinks; the
-// assertions check it in every test.
+// A hop reads a packet six times, and a bounds check each time costs 5 % of all instructions (docs/performance.md). Indices never leave this crate,
+// only `insert` creates them, and the pool never shrinks. Tests check all indices by assertions.
 impl std::ops::Index<PacketId> for PacketPool {
     type Output = Packet;
     #[inline(always)]
     #[expect(unsafe_code, reason = "the hot path; see above")]
     fn index(&self, index: PacketId) -> &Packet {
         debug_assert!(index.index() < self.packets.len());
-        // SAFETY: `index` is that of a packet which `add` has placed, and `packets` never gets shorter.
+        // SAFETY: `insert` returned `index`, and `packets` never shrinks.
         unsafe { self.packets.get_unchecked(index.index()) }
     }
 }

@@ -1,19 +1,19 @@
-//! The telemetry that packets of HPCC carry, in a list beside the packets: a frame stays one cache line.
+//! Telemetry of HPCC packets, stored outside the packets so that a frame stays one cache line.
 
-use super::{Content, Packet, PacketId, PacketPool, RdmaFrame, TelemetryId};
+use super::{FrameKind, Packet, PacketId, PacketPool, RdmaFrame, TelemetryId};
 use pauseframe_rdma::cc::hpcc::{Hop, Telemetry};
 
 /// The telemetry of all packets of a partition.
 #[derive(Debug, Default)]
-pub(super) struct Telemetries {
+pub(super) struct TelemetryPool {
     all: Vec<Telemetry>,
     free: Vec<TelemetryId>,
 }
 
 impl PacketPool {
-    /// A place for the telemetry of a packet.
+    /// Stores the telemetry of a packet.
     pub(crate) fn add_telemetry(&mut self, telemetry: Telemetry) -> TelemetryId {
-        let Telemetries { all, free } = &mut self.telemetries;
+        let TelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
             all[place.0 as usize] = telemetry;
             return place;
@@ -22,14 +22,14 @@ impl PacketPool {
         TelemetryId((all.len() - 1) as u32)
     }
 
-    /// What a packet carries; empty where it carries none.
+    /// The telemetry of a packet; empty if it has none.
     pub(crate) fn telemetry(&self, frame: &RdmaFrame) -> Telemetry {
         self.telemetries.all.get(frame.telemetry.0 as usize).copied().unwrap_or_default()
     }
 
-    /// A switch port adds its own.
-    pub(crate) fn push_telemetry(&mut self, index: PacketId, hop: Hop) {
-        if let Content::Rdma(frame) = self[index].content
+    /// Appends the telemetry of a switch port.
+    pub(crate) fn append_hop_telemetry(&mut self, index: PacketId, hop: Hop) {
+        if let FrameKind::Rdma(frame) = self[index].content
             && frame.packet.opcode.is_data()
             && let Some(telemetry) = self.telemetries.all.get_mut(frame.telemetry.0 as usize)
         {
@@ -37,33 +37,33 @@ impl PacketPool {
         }
     }
 
-    /// Gives the place back that a frame names.
-    pub(super) fn drop_telemetry(&mut self, content: &Content) {
-        if let Content::Rdma(frame) = content
+    /// Frees the telemetry of a frame.
+    pub(super) fn free_telemetry(&mut self, content: &FrameKind) {
+        if let FrameKind::Rdma(frame) = content
             && frame.telemetry != TelemetryId::NONE
         {
             self.telemetries.free.push(frame.telemetry);
         }
     }
 
-    /// A packet from another pool names its telemetry by the place among these.
-    pub(super) fn adopt_telemetry(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
-        if let Content::Rdma(frame) = &mut packet.content
+    /// Imports the telemetry of a packet from another pool, where the packet has its index in `telemetries`.
+    pub(super) fn import_telemetry(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
+        if let FrameKind::Rdma(frame) = &mut packet.content
             && frame.telemetry != TelemetryId::NONE
         {
             frame.telemetry = self.add_telemetry(telemetries[frame.telemetry.0 as usize]);
         }
     }
 
-    /// The telemetry of a packet that leaves goes to the end of these; `copy` names it there.
-    pub(super) fn part_with_telemetry(
+    /// Moves the telemetry of a leaving packet to the end of `telemetries`, where `copy` refers to it.
+    pub(super) fn export_telemetry(
         &mut self,
         index: PacketId,
         copy: &mut Packet,
         telemetries: &mut Vec<Telemetry>,
     ) {
         let content = self[index].content;
-        let (Content::Rdma(frame), Content::Rdma(stays)) = (content, &mut self[index].content) else {
+        let (FrameKind::Rdma(frame), FrameKind::Rdma(stays)) = (content, &mut self[index].content) else {
             return;
         };
         if frame.telemetry == TelemetryId::NONE {
@@ -72,7 +72,7 @@ impl PacketPool {
         stays.telemetry = TelemetryId::NONE;
         telemetries.push(self.telemetry(&frame));
         self.telemetries.free.push(frame.telemetry);
-        if let Content::Rdma(leaves) = &mut copy.content {
+        if let FrameKind::Rdma(leaves) = &mut copy.content {
             leaves.telemetry = TelemetryId((telemetries.len() - 1) as u32);
         }
     }

@@ -1,43 +1,43 @@
-//! The books of one partition: where its packets are, and what its queues, accounts and pools say of them.
+//! Recount of one partition: finds all packets and compares them with queues, accounts and pools.
 
-use crate::frame::{Fifo, Packet, PacketId};
+use crate::frame::{Packet, PacketFifo, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
-use crate::observers::view::View;
+use crate::observers::view::NetworkView;
 use crate::partition::Partition;
 use crate::settings::BufferPolicy;
 use pauseframe_units::{IndexVec, PortId};
 
-/// What is found in a partition by looking at each packet.
-pub(super) struct Recount<'a> {
-    view: View<'a>,
+/// A recount of a partition, packet by packet.
+pub(super) struct PartitionRecount<'a> {
+    view: NetworkView<'a>,
     number: u16,
     partition: &'a Partition,
-    /// By place in the pool: somebody has the packet there, or the place is free.
+    /// By pool index: the packet was found, or the index is free.
     seen: Vec<bool>,
-    /// By slot: bytes that its account should say.
+    /// By slot: expected bytes of its account.
     accounts: IndexVec<SlotId, u64>,
 }
 
-impl<'a> Recount<'a> {
-    /// Of the partition with this number; nothing has been looked at.
-    pub(super) fn new(view: View<'a>, number: u16, partition: &'a Partition) -> Recount<'a> {
-        Recount {
+impl<'a> PartitionRecount<'a> {
+    /// An empty recount of the partition with this number.
+    pub(super) fn new(view: NetworkView<'a>, number: u16, partition: &'a Partition) -> PartitionRecount<'a> {
+        PartitionRecount {
             view,
             number,
             partition,
-            seen: partition.ctx.packets.free_places(),
-            accounts: IndexVec::filled(0, view.plan.slots()),
+            seen: partition.ctx.packets.free_slot_flags(),
+            accounts: IndexVec::filled(0, view.plan.slot_count()),
         }
     }
 
     /// # Panics
-    /// If something is not as the partition has counted it.
+    /// If a counter of the partition is wrong.
     pub(super) fn check(mut self) {
-        for port in self.view.plan.ports() {
+        for port in self.view.plan.all_ports() {
             let topology = &self.view.plan.topology;
             let sends = self.view.partition_of[topology.owner(port)] == self.number;
             if sends || self.view.partition_of[topology.peer(port)] == self.number {
-                self.follow(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
+                self.visit_packets(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
             }
             if sends {
                 self.check_port(port);
@@ -54,10 +54,10 @@ impl<'a> Recount<'a> {
         assert!(lost == 0, "{lost} packets are in no queue, on no wire and in no stack");
     }
 
-    /// Goes along a chain of packets, each of which is in no other.
-    fn follow(
+    /// Visits the packets of a FIFO and checks that each is in no other.
+    fn visit_packets(
         &mut self,
-        chain: Fifo,
+        chain: PacketFifo,
         port: PortId,
         whose: &str,
         mut each: impl FnMut(&Packet),
@@ -65,7 +65,7 @@ impl<'a> Recount<'a> {
         let (mut count, mut bytes, mut last) = (0, 0, PacketId::NONE);
         for index in chain.iter(&self.partition.ctx.packets) {
             let twice = std::mem::replace(&mut self.seen[index.0 as usize], true);
-            assert!(!twice, "a packet in {whose} at {} is in two places", self.name(port));
+            assert!(!twice, "a packet in {whose} at {} is in two places", self.port_name(port));
             let packet = &self.partition.ctx.packets[index];
             count += 1;
             bytes += u64::from(packet.size);
@@ -75,16 +75,16 @@ impl<'a> Recount<'a> {
         assert!(
             chain.tail().is_none_or(|tail| tail == last),
             "{whose} at {} ends elsewhere",
-            self.name(port)
+            self.port_name(port)
         );
         (count, bytes)
     }
 
-    /// Queues are as long as they say, and a port with something to send is bound to send it.
+    /// Checks the backlogs of a port, and that a port with frames to send has a transmission scheduled.
     fn check_port(&mut self, port: PortId) {
         let (partition, state) = (self.partition, &self.partition.ports.ports[port]);
-        let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(Fifo::EMPTY);
-        let (pauses, _) = self.follow(pauses, port, "the pause frames", |_| {});
+        let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(PacketFifo::EMPTY);
+        let (pauses, _) = self.visit_packets(pauses, port, "the pause frames", |_| {});
         self.assert_equal(
             "the bit of pause frames",
             port,
@@ -93,12 +93,12 @@ impl<'a> Recount<'a> {
         );
         let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
-            let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
+            let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
             let mut owed = Vec::new();
-            let (count, bytes) = self.follow(slot.queue, port, "a queue", |packet| {
-                owed.extend(at_switch.then(|| account_of(partition, packet)).flatten());
+            let (count, bytes) = self.visit_packets(slot.queue, port, "a queue", |packet| {
+                owed.extend(at_switch.then(|| ingress_account_of(partition, packet)).flatten());
             });
-            self.charge(owed);
+            self.charge_accounts(owed);
             let ready = state.ready & 1 << class != 0;
             self.assert_equal("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if at_switch {
@@ -109,29 +109,33 @@ impl<'a> Recount<'a> {
             }
         }
         let bound = state.tx_pending || state.in_pipeline;
-        assert!(!state.has_work() || bound, "{} has something to send and will not send it", self.name(port));
+        assert!(
+            !state.has_work() || bound,
+            "{} has something to send and will not send it",
+            self.port_name(port)
+        );
     }
 
-    /// What a host holds on its way out, and what a slow receiver has not taken yet.
+    /// Checks the send side of a host, and the buffer of a slow receiver.
     fn check_host(&mut self, number: HostId) {
         let (partition, host) = (self.partition, &self.partition.endpoints.hosts[number]);
         if self.view.partition_of[self.view.plan.hosts[number.0 as usize]] != self.number {
             return;
         }
         let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
-        self.follow(host.receiving, port, "the stack", |_| {});
-        let (_, mut held) = self.follow(host.sending, port, "the stack", |_| {});
-        for queue in partition.endpoints.limiters.iter().flat_map(|limiters| limiters.held_back(number)) {
-            held += self.follow(queue, port, "a rate limiter", |_| {}).1;
+        self.visit_packets(host.receiving, port, "the stack", |_| {});
+        let (_, mut held) = self.visit_packets(host.sending, port, "the stack", |_| {});
+        for queue in partition.endpoints.limiters.iter().flat_map(|limiters| limiters.held_packets(number)) {
+            held += self.visit_packets(queue, port, "a rate limiter", |_| {}).1;
         }
         let mut waiting = [0; 8];
         for queue in host.destination_queues() {
-            self.follow(queue, port, "the NIC", |packet| {
+            self.visit_packets(queue, port, "the NIC", |packet| {
                 waiting[usize::from(packet.class)] += u64::from(packet.size);
             });
         }
         for class in 0..classes {
-            let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
+            let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
             let first = slot
                 .queue
                 .iter(&partition.ctx.packets)
@@ -143,25 +147,25 @@ impl<'a> Recount<'a> {
         self.assert_equal("the NIC", port, host.held, held);
         let Some(Some(receiver)) = partition.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
-        self.follow(receiver.waiting, port, "the receive buffer", |packet| {
+        self.visit_packets(receiver.waiting, port, "the receive buffer", |packet| {
             if partition.ctx.hot.is_lossless(packet.class) {
                 let class = packet.class & partition.ctx.hot.account_mask;
-                owed.push((partition.ctx.hot.slot(packet.ingress, class), u64::from(packet.size)));
+                owed.push((partition.ctx.hot.slot_of_class(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
         });
-        self.charge(owed);
+        self.charge_accounts(owed);
         self.assert_equal("the receive buffer", port, receiver.lossy, lossy);
     }
 
-    fn charge(&mut self, owed: Vec<(SlotId, u64)>) {
+    fn charge_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
     }
 
-    /// All that waits in a switch, and what its pools say of it.
+    /// Checks the total backlog of a switch and its pools.
     fn check_switch(&self, number: SwitchId) {
         let (partition, switch) = (self.partition, &self.partition.switching.switches[number]);
         if self.view.partition_of[switch.node] != self.number {
@@ -174,9 +178,10 @@ impl<'a> Recount<'a> {
             .iter()
             .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
-            let backlog = partition.ports.slots[partition.ctx.hot.slot(egress, class)].backlog;
-            let account =
-                &self.view.account(egress.reverse(), partition.ctx.hot.slot(egress.reverse(), class));
+            let backlog = partition.ports.slots[partition.ctx.hot.slot_of_class(egress, class)].backlog;
+            let account = &self
+                .view
+                .ingress_account(egress.reverse(), partition.ctx.hot.slot_of_class(egress.reverse(), class));
             let shared = if partition.ctx.hot.is_lossless(class) {
                 account.bytes - account.in_headroom
             } else {
@@ -184,7 +189,7 @@ impl<'a> Recount<'a> {
             };
             held += backlog;
             headroom += account.in_headroom;
-            pools[partition.ctx.hot.pool_of(class)] +=
+            pools[partition.ctx.hot.buffer_pool_of_class(class)] +=
                 shared.saturating_sub(partition.switching.policies[usize::from(class)].reserved);
         }
         let counted = partition.ports.by_switch[number].bytes;
@@ -207,7 +212,7 @@ impl<'a> Recount<'a> {
         }
     }
 
-    /// What is held of what came by each slot.
+    /// Checks the ingress accounts.
     fn check_accounts(&self) {
         for (slot, found) in self.accounts.iter_enumerated() {
             let port = self.partition.ctx.hot.port_and_class(slot).0;
@@ -215,33 +220,34 @@ impl<'a> Recount<'a> {
             if !here {
                 continue;
             }
-            let account = self.view.account(port, slot);
+            let account = self.view.ingress_account(port, slot);
             self.assert_equal("the ingress account", port.reverse(), account.bytes, *found);
             assert!(
                 account.in_headroom <= account.bytes,
                 "more than all is headroom at {}",
-                self.name(port.reverse())
+                self.port_name(port.reverse())
             );
         }
     }
 
     fn assert_equal(&self, what: &str, port: PortId, counted: u64, found: u64) {
-        assert!(counted == found, "{what} of {} counts {counted} and holds {found}", self.name(port));
+        assert!(counted == found, "{what} of {} counts {counted} and holds {found}", self.port_name(port));
     }
 
-    fn name(&self, port: PortId) -> String {
+    fn port_name(&self, port: PortId) -> String {
         self.view.plan.topology.port_name(port)
     }
 }
 
-/// The ingress account that a packet in a queue of a switch is in, and its bytes there.
-fn account_of(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
+/// The ingress account of a packet queued in a switch, and its bytes.
+fn ingress_account_of(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
     let class = packet.class & partition.ctx.hot.account_mask;
     let by_ingress = matches!(partition.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
         || partition.ctx.hot.is_lossless(class);
-    // A CNM of this switch came by no port.
+    // A CNM of this switch has no ingress port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
-    let slot =
-        || partition.ctx.hot.slot(packet.ingress, packet.ingress_class & partition.ctx.hot.account_mask);
+    let slot = || {
+        partition.ctx.hot.slot_of_class(packet.ingress, packet.ingress_class & partition.ctx.hot.account_mask)
+    };
     counts.then(|| (slot(), u64::from(packet.size)))
 }

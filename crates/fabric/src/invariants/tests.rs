@@ -1,12 +1,12 @@
-//! Each book is falsified once, in the middle of a run, and the audit must say which.
+//! Corrupts each counter once in the middle of a run; the check must name it.
 
 use crate::common::*;
-use crate::frame::{Content, Packet, PacketId};
+use crate::frame::{FrameKind, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::partition::Partition;
 use crate::settings::BufferPolicy;
-use crate::{ErrorModel, Failed, Failure};
+use crate::{ErrorModel, FailedElement, LinkFailure};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
@@ -16,7 +16,7 @@ fn topology() -> Topology {
     star_of(&[("a", link(10, Span::ZERO)), ("b", link(10, Span::ZERO)), ("c", link(1, Span::from_us(1)))])
 }
 
-/// Two senders and a slow link, stopped where packets wait everywhere; the port of the switch to the slow link.
+/// Two senders to a slow link, stopped while packets wait everywhere; returns the switch port of the slow link.
 fn half_way(shared: bool) -> (Network, PortId) {
     let topology = topology();
     let mut settings = lossless(config(), 100_000);
@@ -28,18 +28,18 @@ fn half_way(shared: bool) -> (Network, PortId) {
     (network, port(&topology, "s", "c"))
 }
 
-/// The same traffic, not begun: the switch in a partition of its own, the hosts in the other.
+/// The same traffic before its start, with the switch and the hosts in two partitions.
 fn divided() -> Network {
     let topology = topology();
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
     let mut network = build(&topology, &lossless(config(), 100_000), &flows);
     let switch = topology.find("s").expect("a node of the topology");
     let partition_of: Vec<u16> = topology.nodes().ids().map(|node| u16::from(node == switch)).collect();
-    network.divide(&partition_of);
+    network.divide_into_partitions(&partition_of);
     network
 }
 
-/// What the audit says after `falsify`, given the partition and the port of the switch to the slow link.
+/// The message of the check after `falsify` changed a counter of the partition.
 fn complaint(shared: bool, falsify: impl FnOnce(&mut Partition, PortId)) -> String {
     let (mut network, slow) = half_way(shared);
     network.check_invariants(BARE).expect("all is well");
@@ -50,7 +50,7 @@ fn complaint(shared: bool, falsify: impl FnOnce(&mut Partition, PortId)) -> Stri
     said.downcast_ref::<String>().cloned().or(literal).expect("a message")
 }
 
-/// What a partition on a thread of its own has counted wrong is an error that says so.
+/// A wrong counter in a partition on another thread is reported as an error.
 #[test]
 fn every_partition_is_checked() {
     let mut network = divided();
@@ -64,18 +64,18 @@ fn every_partition_is_checked() {
     assert!(said.contains("s counts") && said.contains("in all its queues"), "{said}");
 }
 
-/// A run may end in the instant in which a link is back and its port goes on, into another partition.
+/// A run may end at the instant at which a cross-partition link comes back and its port sends.
 #[test]
 fn what_a_link_sends_as_it_is_back_is_in_one_place() {
     let mut network = divided();
     let link = port(&topology(), "a", "s").link();
-    let failure = Failure { what: Failed::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
-    network.fail(vec![failure], Span::from_us(10));
+    let failure = LinkFailure { what: FailedElement::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
+    network.schedule_failures(vec![failure], Span::from_us(10));
     proceed(&mut network, HALF);
 }
 
 fn first_of(partition: &Partition, port: PortId) -> PacketId {
-    partition.ports.slots[partition.ctx.hot.slot(port, 0)]
+    partition.ports.slots[partition.ctx.hot.slot_of_class(port, 0)]
         .queue
         .head()
         .expect("packets wait for the slow link")
@@ -84,7 +84,7 @@ fn first_of(partition: &Partition, port: PortId) -> PacketId {
 #[test]
 fn a_backlog_is_the_sum_of_its_packets() {
     let said = complaint(false, |partition, slow| {
-        let slot = partition.ctx.hot.slot(slow, 0);
+        let slot = partition.ctx.hot.slot_of_class(slow, 0);
         partition.ports.slots[slot].backlog += 1;
     });
     assert!(said.contains("the backlog of s:2 counts"), "{said}");
@@ -112,11 +112,11 @@ fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
 fn a_packet_is_in_one_place() {
     let said = complaint(false, |partition, slow| {
         partition.endpoints.hosts[HostId(0)].receiving =
-            partition.ports.slots[partition.ctx.hot.slot(slow, 0)].queue;
+            partition.ports.slots[partition.ctx.hot.slot_of_class(slow, 0)].queue;
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
     let said = complaint(false, |partition, _| {
-        partition.ctx.packets.add(Packet::new(Content::Lost, 64, 0));
+        partition.ctx.packets.insert(Packet::new(FrameKind::Lost, 64, 0));
     });
     assert!(said.contains("1 packets are in no queue"), "{said}");
     let said = complaint(false, |partition, slow| {
@@ -157,39 +157,42 @@ fn both_ends_of_a_link_agree_on_pauses() {
     assert!(said.contains("is not paused, its peer has asked for a pause"), "{said}");
     for shared in [false, true] {
         let said = complaint(shared, |partition, _| {
-            let slot = partition.ctx.hot.slot(paused(partition), 0);
+            let slot = partition.ctx.hot.slot_of_class(paused(partition), 0);
             partition.ports.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
     }
 }
 
-/// A frame that was damaged and whose link then failed was counted nowhere.
+/// Regression: a damaged frame whose link then failed was not counted.
 #[test]
 fn damaged_frames_on_a_wire_that_fails_are_counted() {
     let topology = topology();
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 100_000));
     let mut network = build(&topology, &settings(config()), &flows);
     let wire = port(&topology, "a", "s");
-    network.corrupt(&[(wire, ErrorModel::FrameErrors(1.0))], None);
+    network.corrupt_frames(&[(wire, ErrorModel::FrameErrors(1.0))], None);
     let (down, up) = (Time(1_000_000), Some(Time(9_000_000)));
-    network.fail(vec![Failure { what: Failed::Link(wire.link()), down, up }], Span::from_ms(1));
+    network.schedule_failures(
+        vec![LinkFailure { what: FailedElement::Link(wire.link()), down, up }],
+        Span::from_ms(1),
+    );
     let ending = proceed(&mut network, HALF);
     let report = report(&network, &ending, wire);
     assert!(report.tx_packets > 0);
     assert_eq!(report.lost.iter().sum::<u64>(), report.tx_packets);
 }
 
-/// Whatever leads a packet elsewhere, nobody's queue is touched but that of the node which has it.
+/// A packet routed to a wrong port never touches a queue of another node.
 #[test]
 fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
     for (elsewhere, whose) in [(("a", "s"), "a:0"), (("c", "s"), "c:0")] {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
         let partition = network.last_partition();
-        let rows: Vec<u32> = partition.ctx.packets.under_way().map(|packet| packet.route).collect();
+        let rows: Vec<u32> = partition.ctx.packets.live_packets().map(|packet| packet.route).collect();
         for row in rows {
-            partition.switching.paths.copy(row, &[elsewhere, elsewhere]);
+            partition.switching.paths.copy_row(row, &[elsewhere, elsewhere]);
         }
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| proceed(&mut network, Time::MAX)));
         let said = ran.expect_err("it is not its own port");

@@ -1,4 +1,4 @@
-//! A value of a marker that can differ from port to port: by the rate of a link, or by names of ports.
+//! A marker setting that can differ between ports: by link rate or by port name.
 
 use pauseframe_schema::bounds::Bounds;
 use pauseframe_schema::docs::Range;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 /// One value for all ports, or one for each rate or name of a port.
 #[derive(Clone, PartialEq, Debug)]
-pub enum ByPort<T> {
+pub enum ValueByPort<T> {
     /// The value of every port.
     All(T),
-    /// In the order of the file.
+    /// Rows in the order of the file.
     Rows(Arc<[(PortSelector, T)]>),
 }
 
@@ -23,17 +23,17 @@ pub enum ByPort<T> {
 pub enum PortSelector {
     /// Ports whose link has this rate.
     Rate(BitRate),
-    /// Ports whose names (NODE:NUMBER) match this glob; "*" is for all that nothing else selects.
+    /// Ports whose names (NODE:NUMBER) match this glob; "*" selects all other ports.
     Name(String),
 }
 
 impl PortSelector {
-    fn of(text: &str) -> PortSelector {
+    fn parse(text: &str) -> PortSelector {
         text.parse().map_or_else(|_| PortSelector::Name(text.to_owned()), PortSelector::Rate)
     }
 
-    /// How narrowly this selects a port: a name, a rate, or all; `None`: not that port.
-    fn narrowness(&self, port: &str, rate: BitRate) -> Option<u8> {
+    /// How specifically this selects a port (name over rate over "*"); `None`: not at all.
+    fn specificity(&self, port: &str, rate: BitRate) -> Option<u8> {
         match self {
             PortSelector::Name(glob) if glob == "*" => Some(0),
             PortSelector::Rate(own) => (*own == rate).then_some(1),
@@ -41,7 +41,7 @@ impl PortSelector {
         }
     }
 
-    /// As in a file.
+    /// Text form, as in a scenario file.
     pub fn text(&self) -> String {
         match self {
             PortSelector::Rate(rate) => rate.to_string(),
@@ -50,46 +50,46 @@ impl PortSelector {
     }
 }
 
-impl<T: Copy + PartialEq> ByPort<T> {
-    /// Whether ports differ.
-    pub(crate) fn varies(&self) -> bool {
-        matches!(self, ByPort::Rows(_))
+impl<T: Copy + PartialEq> ValueByPort<T> {
+    /// Whether ports can have different values.
+    pub(crate) fn varies_by_port(&self) -> bool {
+        matches!(self, ValueByPort::Rows(_))
     }
 
-    /// The value of a marker that stands for one port ([`super::Marker::at`]); the first one otherwise.
+    /// The value in a marker of one port ([`super::Marker::for_port`]); otherwise the first value.
     #[inline]
-    pub(crate) fn value(&self) -> T {
+    pub(crate) fn port_value(&self) -> T {
         match self {
-            ByPort::All(value) => *value,
-            ByPort::Rows(rows) => rows[0].1,
+            ValueByPort::All(value) => *value,
+            ValueByPort::Rows(rows) => rows[0].1,
         }
     }
 
     /// All values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         let (one, rows) = match self {
-            ByPort::All(value) => (Some(value), &[][..]),
-            ByPort::Rows(rows) => (None, &rows[..]),
+            ValueByPort::All(value) => (Some(value), &[][..]),
+            ValueByPort::Rows(rows) => (None, &rows[..]),
         };
         one.into_iter().chain(rows.iter().map(|(_, value)| value))
     }
 
-    /// Selectors that no port, of a name and a rate each, matches.
-    pub(crate) fn unused(&self, ports: &[(String, BitRate)]) -> Vec<String> {
-        let ByPort::Rows(rows) = self else { return Vec::new() };
+    /// Selectors that match none of `ports` (name and rate).
+    pub(crate) fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<String> {
+        let ValueByPort::Rows(rows) = self else { return Vec::new() };
         let matches_none = |selector: &&PortSelector| {
-            ports.iter().all(|(port, rate)| selector.narrowness(port, *rate).is_none())
+            ports.iter().all(|(port, rate)| selector.specificity(port, *rate).is_none())
         };
         rows.iter().map(|(selector, _)| selector).filter(matches_none).map(PortSelector::text).collect()
     }
 
-    /// The value of one port: names go before rates, and both before "*".
+    /// The value of one port: names precede rates, and both precede "*".
     ///
     /// # Errors
-    /// If nothing selects the port, or two names with different values.
-    pub(crate) fn at(&self, port: &str, rate: BitRate) -> Result<ByPort<T>, String> {
-        let ByPort::Rows(rows) = self else { return Ok(self.clone()) };
-        let selected = |(selector, _): &&(PortSelector, T)| selector.narrowness(port, rate);
+    /// If no selector matches the port, or two names match with different values.
+    pub(crate) fn for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
+        let ValueByPort::Rows(rows) = self else { return Ok(self.clone()) };
+        let selected = |(selector, _): &&(PortSelector, T)| selector.specificity(port, rate);
         let narrowest = rows.iter().filter_map(|row| selected(&row)).max();
         let mut found = rows.iter().filter(|row| selected(row) == narrowest && narrowest.is_some());
         let Some((selector, value)) = found.next() else {
@@ -101,11 +101,11 @@ impl<T: Copy + PartialEq> ByPort<T> {
             let names = format!("{:?} and {:?}", selector.text(), other.text());
             return Err(format!("has two values for port {port}: {names} both match it"));
         }
-        Ok(ByPort::All(*value))
+        Ok(ValueByPort::All(*value))
     }
 }
 
-impl<T: Setting + Copy> Setting for ByPort<T> {
+impl<T: Setting + Copy> Setting for ValueByPort<T> {
     fn shape() -> Shape {
         let each = Shape::Map(Box::new(T::shape()));
         Shape::Any(
@@ -117,7 +117,7 @@ impl<T: Setting + Copy> Setting for ByPort<T> {
         format!("{}, or a table of them by rate or port", T::type_name())
     }
     fn read(item: &Item) -> Result<Self, Mistake> {
-        let Value::Table(rows) = &item.value else { return T::read(item).map(ByPort::All) };
+        let Value::Table(rows) = &item.value else { return T::read(item).map(ValueByPort::All) };
         let row = |(key, item): &(String, Item)| {
             let value =
                 T::read(item).map_err(|e| Mistake { message: format!("{key:?}: {}", e.message), ..e })?;
@@ -126,18 +126,18 @@ impl<T: Setting + Copy> Setting for ByPort<T> {
                 let hint = "write a rate as in \"25 Gbps\", a port as in \"leaf0:3\" or \"leaf*:*\", or \"*\" for the rest";
                 return Err(Mistake { message, hint: hint.to_owned() });
             }
-            Ok((PortSelector::of(key), value))
+            Ok((PortSelector::parse(key), value))
         };
         if rows.is_empty() {
             let hint = "write one value, or some by rate as in { \"25 Gbps\" = ... }".to_owned();
             return Err(Mistake { message: "has no values".to_owned(), hint });
         }
-        Ok(ByPort::Rows(rows.iter().map(row).collect::<Result<Vec<_>, _>>()?.into()))
+        Ok(ValueByPort::Rows(rows.iter().map(row).collect::<Result<Vec<_>, _>>()?.into()))
     }
     fn toml(&self) -> String {
         match self {
-            ByPort::All(value) => value.toml(),
-            ByPort::Rows(rows) => {
+            ValueByPort::All(value) => value.toml(),
+            ValueByPort::Rows(rows) => {
                 let row = |(selector, value): &(PortSelector, T)| {
                     format!("{} = {}", quoted(&selector.text()), value.toml())
                 };
@@ -147,24 +147,24 @@ impl<T: Setting + Copy> Setting for ByPort<T> {
     }
 }
 
-/// The bounds of every value.
+/// Bounds for each value.
 #[derive(Clone, Debug)]
-pub(crate) struct EachPort<T>(pub(crate) RangeInclusive<T>);
+pub(crate) struct PerPortBounds<T>(pub(crate) RangeInclusive<T>);
 
-/// All values, whichever port they are for.
-fn values<T>(by_port: &ByPort<T>) -> impl Iterator<Item = &T> {
+/// All values of all ports.
+fn values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
     let (one, rows) = match by_port {
-        ByPort::All(value) => (Some(value), &[][..]),
-        ByPort::Rows(rows) => (None, &rows[..]),
+        ValueByPort::All(value) => (Some(value), &[][..]),
+        ValueByPort::Rows(rows) => (None, &rows[..]),
     };
     one.into_iter().chain(rows.iter().map(|(_, value)| value))
 }
 
-impl<T: Setting + Copy + PartialOrd> Bounds<ByPort<T>> for EachPort<T> {
-    fn complaint(&self, by_port: &ByPort<T>) -> Option<String> {
+impl<T: Setting + Copy + PartialOrd> Bounds<ValueByPort<T>> for PerPortBounds<T> {
+    fn complaint(&self, by_port: &ValueByPort<T>) -> Option<String> {
         values(by_port).find_map(|value| self.0.complaint(value))
     }
-    fn hint(&self, by_port: &ByPort<T>) -> String {
+    fn hint(&self, by_port: &ValueByPort<T>) -> String {
         let wrong = values(by_port).find(|value| self.0.complaint(value).is_some());
         wrong.map_or(String::new(), |value| self.0.hint(value))
     }
@@ -187,28 +187,28 @@ mod tests {
         Item { value: Value::Table(rows.collect()), place: Place::Nowhere }
     }
 
-    fn sizes(rows: &[(&str, &str)]) -> Result<ByPort<u64>, String> {
-        let read =
-            ByPort::<pauseframe_units::Bytes>::read(&table(rows)).map_err(|e| e.message + "; " + &e.hint)?;
-        let ByPort::Rows(rows) = read else { return Err("one value".to_owned()) };
-        Ok(ByPort::Rows(rows.iter().map(|(selector, size)| (selector.clone(), size.0)).collect()))
+    fn sizes(rows: &[(&str, &str)]) -> Result<ValueByPort<u64>, String> {
+        let read = ValueByPort::<pauseframe_units::Bytes>::read(&table(rows))
+            .map_err(|e| e.message + "; " + &e.hint)?;
+        let ValueByPort::Rows(rows) = read else { return Err("one value".to_owned()) };
+        Ok(ValueByPort::Rows(rows.iter().map(|(selector, size)| (selector.clone(), size.0)).collect()))
     }
 
     #[test]
     fn names_go_before_rates_and_rates_before_the_rest() {
         let values = sizes(&[("*", "1 KB"), ("100 Gbps", "4 KB"), ("leaf*:0", "2 KB")]).unwrap();
-        let at = |port, gbps| values.at(port, BitRate::gbps(gbps)).unwrap().value();
+        let at = |port, gbps| values.for_port(port, BitRate::gbps(gbps)).unwrap().port_value();
         assert_eq!([at("leaf7:0", 100), at("leaf7:1", 100), at("leaf7:1", 25)], [2000, 4000, 1000]);
     }
 
     #[test]
     fn what_is_missing_or_ambiguous_is_an_error_with_the_port() {
         let rates = sizes(&[("25 Gbps", "1 KB")]).unwrap();
-        let missing = rates.at("s0:4", BitRate::gbps(40)).unwrap_err();
+        let missing = rates.for_port("s0:4", BitRate::gbps(40)).unwrap_err();
         assert!(missing.contains("port s0:4 (40 Gbps)") && missing.contains("\"40 Gbps\""), "{missing}");
         let names = sizes(&[("s0:*", "1 KB"), ("*:4", "2 KB")]).unwrap();
-        assert!(names.at("s0:4", BitRate::gbps(40)).unwrap_err().contains("\"s0:*\" and \"*:4\""));
-        assert_eq!(names.at("s1:4", BitRate::gbps(40)).unwrap().value(), 2000);
+        assert!(names.for_port("s0:4", BitRate::gbps(40)).unwrap_err().contains("\"s0:*\" and \"*:4\""));
+        assert_eq!(names.for_port("s1:4", BitRate::gbps(40)).unwrap().port_value(), 2000);
         for (wrong, says) in [("25", "neither a rate nor a port"), ("25Gbits", "neither a rate")] {
             assert!(sizes(&[(wrong, "1 KB")]).unwrap_err().contains(says), "{wrong}");
         }

@@ -1,7 +1,7 @@
-//! What every marker of the registry keeps to, with the defaults of its keys.
+//! Contract tests of every registered marker, with default keys.
 
-use super::{Arrival, Asked, Departure, Marker, Memory, Queue};
-use pauseframe_engine::{Rng, stream};
+use super::{InspectedPackets, Marker, MarkerState, MarkerStreams, PacketArrival, PacketDeparture};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_schema::document::{Item, Place};
 use pauseframe_schema::language::Language;
 use pauseframe_schema::ledger::Ledger;
@@ -18,8 +18,8 @@ fn markers() -> Vec<Marker> {
     Marker::NAMES.iter().map(with_defaults).collect()
 }
 
-fn memory(marker: &Marker) -> Memory {
-    marker.memory(&Queue::new(3, PortId(5), Priority::default()))
+fn memory(marker: &Marker) -> MarkerState {
+    marker.new_queue_state(&MarkerStreams::new(3, PortId(5), Priority::default()))
 }
 
 fn rate() -> LineRate {
@@ -27,11 +27,11 @@ fn rate() -> LineRate {
 }
 
 /// Packets of 1500 B, one a microsecond, which find random backlogs of up to 300 packets.
-fn arrivals(seed: u64) -> impl Iterator<Item = Arrival> {
-    let mut rng: Rng = stream(seed, "arrivals", 0);
+fn arrivals(seed: u64) -> impl Iterator<Item = PacketArrival> {
+    let mut rng: Rng = random_stream(seed, "arrivals", 0);
     (1..2000u64).map(move |number| {
-        let waiting = rng.below(300);
-        Arrival {
+        let waiting = rng.uniform_below(300);
+        PacketArrival {
             backlog: waiting * 1500,
             waiting: waiting as u32,
             rate: rate(),
@@ -46,10 +46,10 @@ fn a_queue_that_stays_empty_is_never_marked() {
         let mut memory = memory(&marker);
         for arrival in arrivals(1) {
             let now = arrival.now;
-            let empty = Arrival { backlog: 0, waiting: 0, ..arrival };
-            assert!(!marker.on_arrival(&mut memory, &empty), "{}", marker.name());
-            let alone = Departure { backlog: 1500, waiting: 1, size: 1500, gap: 20, rate: rate(), now };
-            assert!(!marker.on_departure(&mut memory, &alone), "{}", marker.name());
+            let empty = PacketArrival { backlog: 0, waiting: 0, ..arrival };
+            assert!(!marker.should_mark_arrival(&mut memory, &empty), "{}", marker.name());
+            let alone = PacketDeparture { backlog: 1500, waiting: 1, size: 1500, gap: 20, rate: rate(), now };
+            assert!(!marker.should_mark_departure(&mut memory, &alone), "{}", marker.name());
         }
     }
 }
@@ -59,40 +59,47 @@ fn the_same_packets_get_the_same_answers() {
     for marker in markers() {
         let answers = || {
             let mut memory = memory(&marker);
-            arrivals(2).map(|arrival| marker.on_arrival(&mut memory, &arrival)).collect::<Vec<bool>>()
+            arrivals(2)
+                .map(|arrival| marker.should_mark_arrival(&mut memory, &arrival))
+                .collect::<Vec<bool>>()
         };
         assert_eq!(answers(), answers(), "{}", marker.name());
     }
 }
 
-/// Where a backlog stands for the marker, nobody asks it: it would have said the same.
+/// A backlog threshold may replace calls of the marker only if the marker would give the same answers.
 #[test]
 fn what_it_is_not_asked_about_it_would_not_mark() {
     for marker in markers() {
         let mut memory = memory(&marker);
         for arrival in arrivals(4) {
-            let marked = marker.on_arrival(&mut memory, &arrival);
-            match marker.asked() {
-                Asked::Backlog(bytes) => assert_eq!(marked, arrival.backlog > bytes, "{}", marker.name()),
-                Asked::Departures | Asked::CountedDepartures | Asked::AllDepartures => {
+            let marked = marker.should_mark_arrival(&mut memory, &arrival);
+            match marker.inspected_packets() {
+                InspectedPackets::Backlog(bytes) => {
+                    assert_eq!(marked, arrival.backlog > bytes, "{}", marker.name());
+                }
+                InspectedPackets::Departures
+                | InspectedPackets::CountedDepartures
+                | InspectedPackets::AllDepartures => {
                     assert!(!marked, "{}", marker.name());
                 }
-                Asked::Waiting | Asked::All => {}
+                InspectedPackets::Waiting | InspectedPackets::All => {}
             }
         }
     }
 }
 
-/// What it says to users: there is a backlog from which on it marks, if it ever does.
+/// A marker that ever marks must state the backlog above which it does.
 #[test]
 fn it_says_whether_it_ever_marks() {
     for marker in markers() {
         let mut memory = memory(&marker);
         let marks = arrivals(5).any(|arrival| {
             let (backlog, waiting, now) = (arrival.backlog, arrival.waiting, arrival.now);
-            let departure = Departure { backlog, waiting, size: 1500, gap: 20, rate: rate(), now };
-            marker.on_arrival(&mut memory, &arrival) | marker.on_departure(&mut memory, &departure)
+            let departure = PacketDeparture { backlog, waiting, size: 1500, gap: 20, rate: rate(), now };
+            marker.should_mark_arrival(&mut memory, &arrival)
+                | marker.should_mark_departure(&mut memory, &departure)
         });
-        assert_eq!(marks, marker.begins().is_some(), "{}", marker.name());
+        assert_eq!(marks, marker.marking_threshold_text().is_some(), "{}", marker.name());
     }
 }

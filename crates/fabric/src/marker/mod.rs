@@ -1,118 +1,121 @@
-//! Markers: which packets a queue answers with CE. A marker is a file here, with its keys and its rule, and a line of the registry
-//! (`docs/how-to/add-a-marker.md`); what becomes of the packets that it picks is in `switching/marking.rs`.
+//! ECN markers: they select packets to be marked with CE. Each marker is a file here, with its keys and its rule, and a line of the registry
+//! (`docs/how-to/add-a-marker.md`). `switching/marking.rs` handles the selected packets.
 
 mod by_port;
 #[cfg(test)]
 mod contract;
 mod parts;
 
-pub use by_port::{ByPort, PortSelector};
+pub use by_port::{PortSelector, ValueByPort};
 pub use parts::{BUFFER_MAX, MarkAt, NotEct, Threshold};
 pub use red::Spacing;
 
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{BitRate, Bytes, LineRate, PortId, Priority, Time};
 use std::fmt::Debug;
 
-/// What a kind of marker has to do.
+/// An ECN marker.
 pub(crate) trait Marking: Clone {
-    /// What it remembers of one queue.
-    type Memory: Debug;
+    /// Its state for one queue.
+    type QueueState: Debug;
 
-    /// Its memory of an empty queue.
-    fn memory(&self, queue: &Queue) -> Self::Memory;
+    /// Its state for an empty queue.
+    fn new_queue_state(&self, queue: &MarkerStreams) -> Self::QueueState;
 
-    /// Which packets it is asked about.
-    fn asked(&self) -> Asked;
+    /// Which packets it inspects.
+    fn inspected_packets(&self) -> InspectedPackets;
 
-    /// Whether a packet is to be marked that comes to a queue.
-    fn on_arrival(&self, _memory: &mut Self::Memory, _arrival: &Arrival) -> bool {
+    /// Whether to mark an arriving packet.
+    fn should_mark_arrival(&self, _memory: &mut Self::QueueState, _arrival: &PacketArrival) -> bool {
         false
     }
 
-    /// Whether a packet is to be marked that leaves one.
-    fn on_departure(&self, _memory: &mut Self::Memory, _departure: &Departure) -> bool {
+    /// Whether to mark a departing packet.
+    fn should_mark_departure(&self, _memory: &mut Self::QueueState, _departure: &PacketDeparture) -> bool {
         false
     }
 
-    /// What becomes of packets that are to be marked as they come, and are not ECN-capable.
-    fn not_ect(&self) -> NotEct {
+    /// What happens to selected arrivals that are not ECN-capable.
+    fn not_ect_action(&self) -> NotEct {
         NotEct::Queue
     }
 
-    /// The backlog above which packets are picked, for messages: "an average backlog of 25.6 KB"; `None`: none ever is.
-    fn begins(&self) -> Option<String>;
+    /// The backlog above which packets are marked, for messages: "an average backlog of 25.6 KB"; `None`: it never marks.
+    fn marking_threshold_text(&self) -> Option<String>;
 
-    /// The key and the bytes of a queue up to which no packet is picked, if a number of bytes says that.
-    fn least(&self) -> Option<(&'static str, Bytes)> {
+    /// The key of the marking threshold and its bytes, if the threshold is in bytes: up to it no packet is marked.
+    fn min_threshold(&self) -> Option<(&'static str, Bytes)> {
         None
     }
 
     /// Whether ports differ.
-    fn varies(&self) -> bool {
+    fn varies_by_port(&self) -> bool {
         false
     }
 
-    /// Keys, and the rates and names in them that no port has.
-    fn unused(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+    /// Keys with the selectors in them that match no port.
+    fn unmatched_selectors(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
     /// The marker of one port, with one value a key.
     ///
     /// # Errors
-    /// The key that has no value for it, and why.
-    fn at(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
+    /// The key without a value for this port, and the reason.
+    fn for_port(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
         Ok(self.clone())
     }
 }
 
-/// Which packets a marker is asked about. What it need not see costs nothing.
+/// Which packets a marker inspects. Others cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
-    /// None: it picks none, or those alone that find more than so many bytes waiting as they come.
+pub(crate) enum InspectedPackets {
+    /// Arrivals that find more than this backlog; `u64::MAX`: none.
     Backlog(u64),
-    /// Every packet that comes to wait.
+    /// Every packet that must wait.
     Waiting,
-    /// Every packet that comes, those at an idle port too.
+    /// Every arrival, also at an idle port.
     All,
-    /// Those that leave.
+    /// Departures from a queue.
     Departures,
-    /// Those that leave, with the packets counted that wait.
+    /// Departures, with the number of waiting packets.
     CountedDepartures,
-    /// Those that leave, with those that never wait, as they find the port idle.
+    /// All departures, including packets that find the port idle.
     AllDepartures,
 }
 
-/// Which queue it is: the place of its random streams.
-pub(crate) struct Queue {
+/// Random streams of one queue's marker.
+pub(crate) struct MarkerStreams {
     seed: u64,
     index: u64,
 }
 
-impl Queue {
-    pub(crate) fn new(seed: u64, port: PortId, priority: Priority) -> Queue {
-        Queue { seed, index: u64::from(port.0) * Priority::COUNT as u64 + u64::from(priority.code_point()) }
+impl MarkerStreams {
+    pub(crate) fn new(seed: u64, port: PortId, priority: Priority) -> MarkerStreams {
+        MarkerStreams {
+            seed,
+            index: u64::from(port.0) * Priority::COUNT as u64 + u64::from(priority.code_point()),
+        }
     }
 
-    /// The stream of this purpose.
-    pub(crate) fn stream(&self, purpose: &str) -> Rng {
-        stream(self.seed, purpose, self.index)
+    /// The random stream for a purpose.
+    pub(crate) fn random_stream(&self, purpose: &str) -> Rng {
+        random_stream(self.seed, purpose, self.index)
     }
 }
 
-/// A packet comes to a queue.
-pub(crate) struct Arrival {
-    /// Bytes that wait, of frames without preamble and gap.
+/// An arrival at a queue.
+pub(crate) struct PacketArrival {
+    /// Waiting bytes, without preambles and gaps.
     pub(crate) backlog: u64,
-    /// Packets that wait; counted where a marker is asked about what comes.
+    /// Waiting packets; counted only if the marker inspects arrivals.
     pub(crate) waiting: u32,
     pub(crate) rate: LineRate,
     pub(crate) now: Time,
 }
 
-/// A packet leaves a queue; it counts among what waits.
-pub(crate) struct Departure {
+/// A departure from a queue; `backlog` and `waiting` include the packet.
+pub(crate) struct PacketDeparture {
     pub(crate) backlog: u64,
     pub(crate) waiting: u32,
     pub(crate) size: u32,
@@ -122,14 +125,14 @@ pub(crate) struct Departure {
     pub(crate) now: Time,
 }
 
-impl Departure {
-    /// Nothing waits any more.
-    pub(crate) fn is_last(&self) -> bool {
+impl PacketDeparture {
+    /// Whether the queue is empty after it.
+    pub(crate) fn empties_queue(&self) -> bool {
         self.backlog == u64::from(self.size)
     }
 
-    /// When the wire will be free.
-    pub(crate) fn end(&self) -> Time {
+    /// When its transmission ends.
+    pub(crate) fn transmission_end(&self) -> Time {
         self.now + self.rate.serialise(self.size + self.gap)
     }
 }
@@ -147,63 +150,63 @@ macro_rules! registry {
             pub fn read(t);
         }
 
-        /// What a marker remembers of one queue.
+        /// The state of a marker for one queue.
         #[derive(Debug)]
-        pub(crate) enum Memory { $($kind(<$kind as Marking>::Memory),)+ }
+        pub(crate) enum MarkerState { $($kind(<$kind as Marking>::QueueState),)+ }
 
         impl Marker {
-            pub(crate) fn memory(&self, queue: &Queue) -> Memory {
-                match self { $(Marker::$kind(marker) => Memory::$kind(marker.memory(queue)),)+ }
+            pub(crate) fn new_queue_state(&self, queue: &MarkerStreams) -> MarkerState {
+                match self { $(Marker::$kind(marker) => MarkerState::$kind(marker.new_queue_state(queue)),)+ }
             }
 
-            pub(crate) fn asked(&self) -> Asked {
-                match self { $(Marker::$kind(marker) => marker.asked(),)+ }
+            pub(crate) fn inspected_packets(&self) -> InspectedPackets {
+                match self { $(Marker::$kind(marker) => marker.inspected_packets(),)+ }
             }
 
-            pub(crate) fn on_arrival(&self, memory: &mut Memory, arrival: &Arrival) -> bool {
-                match (self, memory) {
-                    $((Marker::$kind(marker), Memory::$kind(memory)) => marker.on_arrival(memory, arrival),)+
-                    _ => unreachable!("the memory of another marker"),
+            pub(crate) fn should_mark_arrival(&self, state: &mut MarkerState, arrival: &PacketArrival) -> bool {
+                match (self, state) {
+                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.should_mark_arrival(state, arrival),)+
+                    _ => unreachable!("the state of another marker"),
                 }
             }
 
-            pub(crate) fn on_departure(&self, memory: &mut Memory, departure: &Departure) -> bool {
-                match (self, memory) {
-                    $((Marker::$kind(marker), Memory::$kind(memory)) => marker.on_departure(memory, departure),)+
-                    _ => unreachable!("the memory of another marker"),
+            pub(crate) fn should_mark_departure(&self, state: &mut MarkerState, departure: &PacketDeparture) -> bool {
+                match (self, state) {
+                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.should_mark_departure(state, departure),)+
+                    _ => unreachable!("the state of another marker"),
                 }
             }
 
-            pub(crate) fn not_ect(&self) -> NotEct {
-                match self { $(Marker::$kind(marker) => marker.not_ect(),)+ }
+            pub(crate) fn not_ect_action(&self) -> NotEct {
+                match self { $(Marker::$kind(marker) => marker.not_ect_action(),)+ }
             }
 
             /// Whether ports differ.
-            pub fn varies(&self) -> bool {
-                match self { $(Marker::$kind(marker) => marker.varies(),)+ }
+            pub fn varies_by_port(&self) -> bool {
+                match self { $(Marker::$kind(marker) => marker.varies_by_port(),)+ }
             }
 
-            /// Keys, and the rates and names in them that none of these ports has.
-            pub fn unused(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-                match self { $(Marker::$kind(marker) => marker.unused(ports),)+ }
+            /// Keys with the selectors in them that match none of these ports.
+            pub fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.unmatched_selectors(ports),)+ }
             }
 
             /// The marker of the port of this name and rate.
             ///
             /// # Errors
-            /// The key that has no value for it, and why.
-            pub fn at(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
-                match self { $(Marker::$kind(marker) => marker.at(port, rate).map(Marker::$kind),)+ }
+            /// The key without a value for this port, and the reason.
+            pub fn for_port(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.for_port(port, rate).map(Marker::$kind),)+ }
             }
 
-            /// The backlog above which packets are picked, for messages: "an average backlog of 25.6 KB"; `None`: none ever is.
-            pub fn begins(&self) -> Option<String> {
-                match self { $(Marker::$kind(marker) => marker.begins(),)+ }
+            /// The backlog above which packets are marked, for messages: "an average backlog of 25.6 KB"; `None`: it never marks.
+            pub fn marking_threshold_text(&self) -> Option<String> {
+                match self { $(Marker::$kind(marker) => marker.marking_threshold_text(),)+ }
             }
 
-            /// The key and the bytes of a queue up to which no packet is picked, if a number of bytes says that.
-            pub fn least(&self) -> Option<(&'static str, Bytes)> {
-                match self { $(Marker::$kind(marker) => marker.least(),)+ }
+            /// The key of the marking threshold and its bytes, if the threshold is in bytes: up to it no packet is marked.
+            pub fn min_threshold(&self) -> Option<(&'static str, Bytes)> {
+                match self { $(Marker::$kind(marker) => marker.min_threshold(),)+ }
             }
         }
     };
@@ -216,18 +219,22 @@ registry! {
 }
 
 impl Marker {
-    /// Whether packets are picked as they leave.
+    /// Whether it marks at departure.
     pub fn marks_departures(&self) -> bool {
-        matches!(self.asked(), Asked::Departures | Asked::CountedDepartures | Asked::AllDepartures)
+        matches!(
+            self.inspected_packets(),
+            InspectedPackets::Departures
+                | InspectedPackets::CountedDepartures
+                | InspectedPackets::AllDepartures
+        )
     }
 
     /// None.
     pub const NONE: Marker = Marker::NoMarker(NoMarker {});
 
-    /// Whether packets that are not ECN-capable are dropped where others are marked, lossless ones excepted. One that is
-    /// picked as it leaves has had its wait, and goes on.
+    /// Whether lossy packets that are not ECN-capable are dropped instead of marked. Packets selected at departure are never dropped.
     pub fn drops_not_ect(&self) -> bool {
         let picks_arrivals = !self.marks_departures();
-        picks_arrivals && self.not_ect() == NotEct::Drop
+        picks_arrivals && self.not_ect_action() == NotEct::Drop
     }
 }

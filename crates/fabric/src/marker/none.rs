@@ -1,6 +1,6 @@
 //! No marker.
 
-use super::{Asked, Marking, Queue};
+use super::{InspectedPackets, Marking, MarkerStreams};
 use pauseframe_schema::table;
 
 table! {
@@ -11,15 +11,15 @@ table! {
 }
 
 impl Marking for NoMarker {
-    type Memory = ();
+    type QueueState = ();
 
-    fn memory(&self, _queue: &Queue) {}
+    fn new_queue_state(&self, _queue: &MarkerStreams) {}
 
-    fn asked(&self) -> Asked {
-        Asked::Backlog(u64::MAX)
+    fn inspected_packets(&self) -> InspectedPackets {
+        InspectedPackets::Backlog(u64::MAX)
     }
 
-    fn begins(&self) -> Option<String> {
+    fn marking_threshold_text(&self) -> Option<String> {
         None
     }
 }

@@ -1,4 +1,4 @@
-//! What the keys of several markers share.
+//! Types of keys that several markers share.
 
 use pauseframe_schema::choices;
 use pauseframe_schema::document::{Item, Value};
@@ -39,7 +39,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// Whether a queue of so many bytes and packets is longer.
+    /// Whether a queue of `backlog` bytes and `waiting` packets exceeds the threshold.
     pub(super) fn is_exceeded(self, backlog: u64, waiting: u32) -> bool {
         match self {
             Threshold::Bytes(bytes) => backlog > bytes.0,

@@ -1,15 +1,15 @@
 //! Random Early Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above
 //! the maximum; another row of values for each class makes it WRED.
 //!
-//! `at = "dequeue"` judges a packet by the queue that it leaves behind, as switches do that mark at egress. Those draw for each packet
-//! by itself, so `spacing` is then `"geometric"`: a share of p packets is marked. Floyd and Jacobson's count makes gaps uniform on 1 to
-//! 1/p, so it marks about 2p.
+//! `at = "dequeue"` uses the queue that a packet leaves behind, as switches do that mark at egress. They draw independently for each packet, so
+//! `spacing` is then `"geometric"`, which marks a fraction p of packets. The count of Floyd and Jacobson makes gaps uniform on 1 to 1/p, which marks
+//! about 2p.
 //!
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
-use super::by_port::EachPort;
-use super::{Arrival, Asked, BUFFER_MAX, ByPort, Departure, MarkAt, Marking, NotEct, Queue};
+use super::by_port::PerPortBounds;
+use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEct, MarkerStreams};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
@@ -22,10 +22,10 @@ table! {
     // The defaults are those of cee Table I.
     pub struct Red {
         /// Below this average backlog nothing is marked
-        min: ByPort<Bytes> = or_in(ByPort::All(Bytes(25_600)), EachPort(Bytes::ZERO..=BUFFER_MAX));
+        min: ValueByPort<Bytes> = or_in(ValueByPort::All(Bytes(25_600)), PerPortBounds(Bytes::ZERO..=BUFFER_MAX));
         /// From this average backlog on everything is marked (gentle: from twice this on); min = max is a step
-        max: ByPort<Bytes> = or_in(ByPort::All(Bytes(76_800)), EachPort(Bytes(1)..=BUFFER_MAX)) => {
-            if let (ByPort::All(min), ByPort::All(max)) = (&min, &max) {
+        max: ValueByPort<Bytes> = or_in(ValueByPort::All(Bytes(76_800)), PerPortBounds(Bytes(1)..=BUFFER_MAX)) => {
+            if let (ValueByPort::All(min), ValueByPort::All(max)) = (&min, &max) {
                 t.check(min <= max, "min", || format!("{min} is above max ({max})"), "");
             }
         };
@@ -66,70 +66,70 @@ choices! {
 }
 
 impl Marking for Red {
-    type Memory = RedQueue;
+    type QueueState = RedQueueState;
 
-    fn memory(&self, queue: &Queue) -> RedQueue {
-        RedQueue { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.stream("red") }
+    fn new_queue_state(&self, queue: &MarkerStreams) -> RedQueueState {
+        RedQueueState { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.random_stream("red") }
     }
 
-    fn asked(&self) -> Asked {
+    fn inspected_packets(&self) -> InspectedPackets {
         match self.at {
-            MarkAt::Enqueue => Asked::All,
-            MarkAt::Dequeue => Asked::AllDepartures,
+            MarkAt::Enqueue => InspectedPackets::All,
+            MarkAt::Dequeue => InspectedPackets::AllDepartures,
         }
     }
 
-    fn on_arrival(&self, queue: &mut RedQueue, arrival: &Arrival) -> bool {
+    fn should_mark_arrival(&self, queue: &mut RedQueueState, arrival: &PacketArrival) -> bool {
         if self.at == MarkAt::Dequeue {
             return false;
         }
         let packet_time = arrival.rate.rate().serialise(self.average_packet);
         queue.is_empty = arrival.backlog == 0;
-        queue.marks(self, arrival.backlog, packet_time, arrival.now)
+        queue.should_mark(self, arrival.backlog, packet_time, arrival.now)
     }
 
-    fn on_departure(&self, queue: &mut RedQueue, departure: &Departure) -> bool {
+    fn should_mark_departure(&self, queue: &mut RedQueueState, departure: &PacketDeparture) -> bool {
         let behind = departure.backlog - u64::from(departure.size);
         let packet_time = departure.rate.rate().serialise(self.average_packet);
-        let marked = self.at == MarkAt::Dequeue && queue.marks(self, behind, packet_time, departure.now);
-        queue.is_empty = departure.is_last();
+        let marked = self.at == MarkAt::Dequeue && queue.should_mark(self, behind, packet_time, departure.now);
+        queue.is_empty = departure.empties_queue();
         if queue.is_empty {
-            queue.on_empty(departure.end());
+            queue.on_queue_empty(departure.transmission_end());
         }
         marked
     }
 
-    fn not_ect(&self) -> NotEct {
+    fn not_ect_action(&self) -> NotEct {
         self.not_ect
     }
 
-    fn begins(&self) -> Option<String> {
+    fn marking_threshold_text(&self) -> Option<String> {
         Some(format!("an average backlog of {}", self.min.plain()))
     }
 
-    fn varies(&self) -> bool {
-        self.min.varies() || self.max.varies()
+    fn varies_by_port(&self) -> bool {
+        self.min.varies_by_port() || self.max.varies_by_port()
     }
 
-    fn unused(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        let of = |key: &'static str, values: &ByPort<Bytes>| values.unused(ports).into_iter().map(move |s| (key, s));
+    fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        let of = |key: &'static str, values: &ValueByPort<Bytes>| values.unmatched_selectors(ports).into_iter().map(move |s| (key, s));
         of("min", &self.min).chain(of("max", &self.max)).collect()
     }
 
-    fn at(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
-        let min = self.min.at(port, rate).map_err(|why| ("min", why))?;
-        let max = self.max.at(port, rate).map_err(|why| ("max", why))?;
-        if min.value() > max.value() {
-            return Err(("min", format!("{} is above max ({}) at port {port}", min.value(), max.value())));
+    fn for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
+        let min = self.min.for_port(port, rate).map_err(|why| ("min", why))?;
+        let max = self.max.for_port(port, rate).map_err(|why| ("max", why))?;
+        if min.port_value() > max.port_value() {
+            return Err(("min", format!("{} is above max ({}) at port {port}", min.port_value(), max.port_value())));
         }
         Ok(Red { min, max, ..self.clone() })
     }
 }
 
 impl Red {
-    /// The probability before the count since the last mark enters (`p_b`).
-    fn probability(&self, average: f64) -> f64 {
-        let (min, max) = (self.min.value().0 as f64, self.max.value().0 as f64);
+    /// The marking probability `p_b`, before the count since the last mark is applied.
+    fn marking_probability(&self, average: f64) -> f64 {
+        let (min, max) = (self.min.port_value().0 as f64, self.max.port_value().0 as f64);
         if average < min {
             0.0
         } else if average < max {
@@ -142,27 +142,26 @@ impl Red {
     }
 }
 
-/// What RED remembers of one queue.
+/// RED's state for one queue.
 #[derive(Debug)]
-pub(crate) struct RedQueue {
+pub(crate) struct RedQueueState {
     /// Exponentially weighted average of the backlog, bytes.
     average: f64,
     /// Packets since the last mark; -1 while the average is below the minimum.
     count: i64,
-    /// Nothing waited since the last packet that was looked at.
+    /// The queue has been empty since the last inspected packet.
     is_empty: bool,
-    /// When the last packet of a queue that is empty has left the wire.
+    /// When the last packet of an empty queue left the wire.
     idle_since: Time,
     rng: Rng,
 }
 
-impl RedQueue {
-    /// A packet finds a queue of `backlog` bytes, or leaves it behind: whether it is to be marked. `packet_time`: time to send an average
-    /// packet.
-    fn marks(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+impl RedQueueState {
+    /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes. `packet_time`: transmission time of an average packet.
+    fn should_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         self.update_average(red, backlog, packet_time, now);
-        let p_b = red.probability(self.average);
-        if self.average < red.min.value().0 as f64 {
+        let p_b = red.marking_probability(self.average);
+        if self.average < red.min.port_value().0 as f64 {
             self.count = -1;
             return false;
         }
@@ -173,7 +172,7 @@ impl RedQueue {
             Spacing::Geometric => p_b,
             Spacing::Uniform => if rest > p_b { p_b / rest } else { 1.0 },
         };
-        let marked = p_b >= 1.0 || self.rng.unit() < p_a;
+        let marked = p_b >= 1.0 || self.rng.uniform_unit() < p_a;
         if marked {
             self.count = 0;
         }
@@ -183,7 +182,7 @@ impl RedQueue {
     fn update_average(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         let was_idle = self.is_empty && now > self.idle_since;
         if was_idle {
-            // As if so many packets had come to an empty queue meanwhile.
+            // As if `idle / packet_time` packets had arrived at an empty queue.
             let packets = (now - self.idle_since).0 as f64 / packet_time.0.max(1) as f64;
             self.average *= libm::pow(1.0 - red.w_q, packets);
         }
@@ -192,8 +191,8 @@ impl RedQueue {
         }
     }
 
-    /// The queue is empty, and its last packet will have left at `at`.
-    fn on_empty(&mut self, at: Time) {
+    /// The queue is empty; its last packet leaves the wire at `at`.
+    fn on_queue_empty(&mut self, at: Time) {
         self.idle_since = at;
     }
 }
@@ -205,8 +204,8 @@ mod tests {
 
     /// cee Table I.
     const CEE: Red = Red {
-        min: ByPort::All(Bytes(25_600)),
-        max: ByPort::All(Bytes(76_800)),
+        min: ValueByPort::All(Bytes(25_600)),
+        max: ValueByPort::All(Bytes(76_800)),
         w_q: 0.002,
         p_max: 0.02,
         gentle: false,
@@ -217,19 +216,19 @@ mod tests {
     };
     const PACKET_TIME: Span = Span(1_000_000);
 
-    fn queue() -> RedQueue {
-        CEE.memory(&Queue::new(1, PortId(0), Priority::default()))
+    fn queue() -> RedQueueState {
+        CEE.new_queue_state(&MarkerStreams::new(1, PortId(0), Priority::default()))
     }
 
     /// A packet comes to so many bytes.
-    fn update(queue: &mut RedQueue, red: &Red, backlog: u64, packet_time: Span, now: Time) {
+    fn update(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         queue.is_empty = backlog == 0;
         queue.update_average(red, backlog, packet_time, now);
     }
 
-    fn find(queue: &mut RedQueue, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+    fn find(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         queue.is_empty = backlog == 0;
-        queue.marks(red, backlog, packet_time, now)
+        queue.should_mark(red, backlog, packet_time, now)
     }
 
     #[test]
@@ -249,14 +248,14 @@ mod tests {
         // 0 + 4000/4 = 1000; + (9000 - 1000)/4 = 3000; + (0 - 3000)/4 = 2250: the wire still has the last packet.
         for (backlog, average) in [(4000, 1000.0), (9000, 3000.0), (0, 2250.0)] {
             update(&mut queue, &red, backlog, PACKET_TIME, Time(1));
-            queue.on_empty(Time(1_000_000));
+            queue.on_queue_empty(Time(1_000_000));
             assert_eq!((queue.average, backlog), (average, backlog));
         }
         // Idle for the time of two packets: 2250 * 0.75^2.
         update(&mut queue, &red, 0, PACKET_TIME, Time(3_000_000));
         assert!((queue.average - 1265.625).abs() < 1e-9);
         // And of half a packet more.
-        queue.on_empty(Time(3_000_000));
+        queue.on_queue_empty(Time(3_000_000));
         update(&mut queue, &red, 0, PACKET_TIME, Time(3_500_000));
         assert!((queue.average - 1265.625 * 0.75_f64.sqrt()).abs() < 1e-9);
     }
@@ -273,8 +272,8 @@ mod tests {
             (115_200.0, 1.0, 0.51),
             (153_600.0, 1.0, 1.0),
         ] {
-            assert!((CEE.probability(average) - plain).abs() < 1e-12, "{average}");
-            assert!((gentle.probability(average) - gently).abs() < 1e-12, "{average}, gentle");
+            assert!((CEE.marking_probability(average) - plain).abs() < 1e-12, "{average}");
+            assert!((gentle.marking_probability(average) - gently).abs() < 1e-12, "{average}, gentle");
         }
     }
 
@@ -314,9 +313,9 @@ mod tests {
         assert_eq!(queue.count, -1);
     }
 
-    fn departure(waiting: u32, now: Time) -> Departure {
+    fn departure(waiting: u32, now: Time) -> PacketDeparture {
         let rate = pauseframe_units::LineRate::new(BitRate::gbps(10));
-        Departure { backlog: u64::from(waiting) * 1000, waiting, size: 1000, gap: 20, rate, now }
+        PacketDeparture { backlog: u64::from(waiting) * 1000, waiting, size: 1000, gap: 20, rate, now }
     }
 
     /// The closed form of a queue that stays as long: a share `p_max (q - min) / (max - min)`, independently.
@@ -326,12 +325,12 @@ mod tests {
         let mut queue = queue();
         for (waiting, p) in [(26, 0.0), (27, 0.5 * 400.0 / 51_200.0), (65, 0.5 * 38_400.0 / 51_200.0), (78, 1.0)] {
             const PACKETS: u32 = 40_000;
-            let marks = (0..PACKETS).filter(|_| red.on_departure(&mut queue, &departure(waiting, Time::ZERO))).count();
+            let marks = (0..PACKETS).filter(|_| red.should_mark_departure(&mut queue, &departure(waiting, Time::ZERO))).count();
             let (mean, deviation) = (f64::from(PACKETS) * p, (f64::from(PACKETS) * p * (1.0 - p)).sqrt());
             assert!((marks as f64 - mean).abs() <= 5.0 * deviation, "{waiting}: {marks}, not {mean}");
         }
-        let arrival = Arrival { backlog: 1 << 20, waiting: 999, rate: departure(1, Time(0)).rate, now: Time(1) };
-        assert!(!red.on_arrival(&mut queue, &arrival));
+        let arrival = PacketArrival { backlog: 1 << 20, waiting: 999, rate: departure(1, Time(0)).rate, now: Time(1) };
+        assert!(!red.should_mark_arrival(&mut queue, &arrival));
     }
 
     #[test]
@@ -339,20 +338,20 @@ mod tests {
         let red = Red { at: MarkAt::Dequeue, w_q: 0.5, ..CEE };
         let mut queue = queue();
         // 0 -> 4 behind: idle from 0 on, then (0 + 4000) / 2; then 0 behind: 1000, whatever the time since.
-        red.on_departure(&mut queue, &departure(5, Time(1_000_000_000)));
+        red.should_mark_departure(&mut queue, &departure(5, Time(1_000_000_000)));
         assert!((queue.average - 2000.0).abs() < 1e-9, "{}", queue.average);
-        red.on_departure(&mut queue, &departure(1, Time(2_000_000_000)));
+        red.should_mark_departure(&mut queue, &departure(1, Time(2_000_000_000)));
         assert!((queue.average - 1000.0).abs() < 1e-9, "{}", queue.average);
         // Idle for the time of two average packets of 1000 B (800 ns each) after that frame (816 ns).
-        red.on_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
+        red.should_mark_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
         assert!((queue.average - 250.0).abs() < 1e-9, "{}", queue.average);
     }
 
     /// One threshold for both ends of the slope is a step: HPCC's 100 Gb/s ports in a file with max = 400 KB.
     #[test]
     fn min_and_max_in_one_are_a_step() {
-        let step = ByPort::All(Bytes(400_000));
+        let step = ValueByPort::All(Bytes(400_000));
         let red = Red { min: step.clone(), max: step, w_q: 1.0, ..CEE };
-        assert!(red.probability(399_999.0) < 1e-12 && red.probability(400_000.0) > 1.0 - 1e-12);
+        assert!(red.marking_probability(399_999.0) < 1e-12 && red.marking_probability(400_000.0) > 1.0 - 1e-12);
     }
 }

@@ -1,6 +1,6 @@
 //! DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold.
 
-use super::{Arrival, Asked, BUFFER_MAX, ByPort, Departure, MarkAt, Marking, NotEct, Queue, Threshold};
+use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEct, MarkerStreams, Threshold};
 use pauseframe_schema::table;
 use pauseframe_schema::value::Setting;
 use pauseframe_units::{BitRate, Bytes};
@@ -10,7 +10,7 @@ table! {
     pub struct Step {
         /// Mark while the backlog of the queue exceeds this: a size, or "20 packets"
         #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
-        k: ByPort<Threshold> = or(ByPort::All(Threshold::Bytes(Bytes(22_500)))) => {
+        k: ValueByPort<Threshold> = or(ValueByPort::All(Threshold::Bytes(Bytes(22_500)))) => {
             let fits = |k: &Threshold| match k {
                 Threshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
                 Threshold::Packets(count) => *count >= 1,
@@ -26,37 +26,37 @@ table! {
 }
 
 impl Marking for Step {
-    type Memory = ();
+    type QueueState = ();
 
-    fn memory(&self, _queue: &Queue) {}
+    fn new_queue_state(&self, _queue: &MarkerStreams) {}
 
-    fn asked(&self) -> Asked {
+    fn inspected_packets(&self) -> InspectedPackets {
         let counts = self.k.values().any(|k| matches!(k, Threshold::Packets(_)));
-        match (self.at, self.k.value()) {
-            (MarkAt::Enqueue, Threshold::Bytes(k)) if !counts => Asked::Backlog(k.0),
-            (MarkAt::Enqueue, _) => Asked::Waiting,
-            (MarkAt::Dequeue, _) if counts => Asked::CountedDepartures,
-            (MarkAt::Dequeue, _) => Asked::Departures,
+        match (self.at, self.k.port_value()) {
+            (MarkAt::Enqueue, Threshold::Bytes(k)) if !counts => InspectedPackets::Backlog(k.0),
+            (MarkAt::Enqueue, _) => InspectedPackets::Waiting,
+            (MarkAt::Dequeue, _) if counts => InspectedPackets::CountedDepartures,
+            (MarkAt::Dequeue, _) => InspectedPackets::Departures,
         }
     }
 
-    fn on_arrival(&self, _memory: &mut (), arrival: &Arrival) -> bool {
-        self.at == MarkAt::Enqueue && self.k.value().is_exceeded(arrival.backlog, arrival.waiting)
+    fn should_mark_arrival(&self, _memory: &mut (), arrival: &PacketArrival) -> bool {
+        self.at == MarkAt::Enqueue && self.k.port_value().is_exceeded(arrival.backlog, arrival.waiting)
     }
 
-    fn on_departure(&self, _memory: &mut (), departure: &Departure) -> bool {
-        self.at == MarkAt::Dequeue && self.k.value().is_exceeded(departure.backlog, departure.waiting)
+    fn should_mark_departure(&self, _memory: &mut (), departure: &PacketDeparture) -> bool {
+        self.at == MarkAt::Dequeue && self.k.port_value().is_exceeded(departure.backlog, departure.waiting)
     }
 
-    fn not_ect(&self) -> NotEct {
+    fn not_ect_action(&self) -> NotEct {
         self.not_ect
     }
 
-    fn begins(&self) -> Option<String> {
+    fn marking_threshold_text(&self) -> Option<String> {
         Some(format!("a backlog of {}", self.k.plain()))
     }
 
-    fn least(&self) -> Option<(&'static str, Bytes)> {
+    fn min_threshold(&self) -> Option<(&'static str, Bytes)> {
         let bytes = |k: &Threshold| match k {
             Threshold::Bytes(k) => Some(*k),
             Threshold::Packets(_) => None,
@@ -64,16 +64,16 @@ impl Marking for Step {
         self.k.values().map(bytes).min().flatten().map(|k| ("k", k))
     }
 
-    fn varies(&self) -> bool {
-        self.k.varies()
+    fn varies_by_port(&self) -> bool {
+        self.k.varies_by_port()
     }
 
-    fn unused(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        self.k.unused(ports).into_iter().map(|selector| ("k", selector)).collect()
+    fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        self.k.unmatched_selectors(ports).into_iter().map(|selector| ("k", selector)).collect()
     }
 
-    fn at(&self, port: &str, rate: BitRate) -> Result<Step, (&'static str, String)> {
-        let k = self.k.at(port, rate).map_err(|why| ("k", why))?;
+    fn for_port(&self, port: &str, rate: BitRate) -> Result<Step, (&'static str, String)> {
+        let k = self.k.for_port(port, rate).map_err(|why| ("k", why))?;
         Ok(Step { k, ..self.clone() })
     }
 }

@@ -1,8 +1,8 @@
-//! What a network tells: what was recorded while it ran, and what came of it.
+//! Results of a network: recordings and final state.
 
 use super::Network;
-use crate::endpoint::throughput::Throughput;
-use crate::failures::Failures;
+use crate::endpoint::throughput::ThroughputSeries;
+use crate::failures::FailureSchedule;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
 use crate::ids::SwitchId;
 use crate::observers::deadlock::Deadlock;
@@ -10,21 +10,21 @@ use crate::observers::pause_tree::PauseInterval;
 use crate::observers::ports::PortReport;
 use crate::observers::sampler::Sample;
 use crate::observers::states::StateChange;
-use crate::observers::view::View;
+use crate::observers::view::NetworkView;
 use crate::plan::Plan;
 use crate::records::FlowRecords;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
 impl Network {
-    /// The most connection ends that were open together, of each partition, added up.
-    pub fn most_connection_ends(&self) -> usize {
-        self.workers.iter().map(|worker| worker.partition.endpoints.most_ends()).sum()
+    /// Maximum number of simultaneously open endpoints, summed over partitions.
+    pub fn max_open_endpoints(&self) -> usize {
+        self.workers.iter().map(|worker| worker.partition.endpoints.max_open_endpoints()).sum()
     }
 
-    /// The run is over: what has changed or stopped since somebody looked last.
+    /// Final observation at the end of a run: records changes since the last one.
     pub fn finish_observation(&mut self, now: Time) {
-        let view = View { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        let view = NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
             detector.finish_observation(view, self.guarded, now);
         }
@@ -33,31 +33,31 @@ impl Network {
         }
     }
 
-    /// What a person should look at before trusting the run.
-    pub fn warnings(&self) -> &[String] {
-        self.plan.warnings()
-    }
-
-    /// What a stack outside of the simulator has to say after the run.
+    /// Notes of an external stack after the run.
     pub fn stack_notes(&mut self) -> Vec<String> {
         let external = self.workers[0].partition.endpoints.external.as_mut();
         external.map_or_else(Vec::new, |external| external.notes())
     }
 
-    /// What the network was made of.
+    /// Warnings to read before trusting the run.
+    pub fn warnings(&self) -> &[String] {
+        self.plan.warnings()
+    }
+
+    /// The plan of the network.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Hands over the samples taken since the last call.
+    /// Takes the samples since the last call.
     pub fn take_samples(&mut self) -> Vec<Sample> {
         self.sampler.as_mut().map_or_else(Vec::new, |sampler| std::mem::take(&mut sampler.samples))
     }
 
-    /// Hands over the frames captured since the last call.
+    /// Takes the frames captured since the last call.
     pub fn take_frames(&mut self) -> Vec<CapturedFrame> {
         let records = self.traffic.records();
-        self.frames.drain(..).map(|frame| frame.read(&self.plan, records)).collect()
+        self.frames.drain(..).map(|frame| frame.decode(&self.plan, records)).collect()
     }
 
     /// The deadlocks found so far.
@@ -70,34 +70,34 @@ impl Network {
         self.pause_log.as_ref().map_or(&[], |log| &log.intervals)
     }
 
-    /// How many pause intervals were not recorded because of the limit.
+    /// Number of pause intervals that exceeded the limit and were not recorded.
     pub fn unrecorded_pauses(&self) -> u64 {
         self.pause_log.as_ref().map_or(0, |log| log.unrecorded)
     }
 
-    /// What has changed so far, in the order of time.
+    /// State changes so far, in the order of time.
     pub fn state_changes(&self) -> &[StateChange] {
         self.state_log.as_ref().map_or(&[], |log| &log.changes)
     }
 
-    /// When the log was full: later changes are not in it.
+    /// When the state log became full; it lacks later changes.
     pub fn states_full_at(&self) -> Option<Time> {
         self.state_log.as_ref().and_then(|log| log.full)
     }
 
     /// The links that are down now.
     pub fn links_down(&self) -> Vec<LinkId> {
-        self.failures.as_ref().map_or_else(Vec::new, Failures::links_down)
+        self.failures.as_ref().map_or_else(Vec::new, FailureSchedule::links_down)
     }
 
-    /// What hosts have received over time.
-    pub fn throughput(&self) -> Throughput {
-        let mut all = Throughput::new(self.workloads);
-        self.workers.iter().for_each(|worker| all.join(&worker.partition.endpoints.throughput));
+    /// Bytes received by hosts over time.
+    pub fn throughput_series(&self) -> ThroughputSeries {
+        let mut all = ThroughputSeries::new(self.workloads);
+        self.workers.iter().for_each(|worker| all.merge(&worker.partition.endpoints.throughput));
         all
     }
 
-    /// The switch that held the most bytes at once, and how many; the first of equal ones, none without a switch.
+    /// The switch with the largest maximum backlog, and that backlog; the first of equal ones.
     pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
         let most = |number: u32| {
             self.workers.iter().map(|worker| worker.partition.ports.by_switch[SwitchId(number)].most).max()
@@ -119,7 +119,7 @@ impl Network {
 
     /// Packets that are in queues, on links or in stacks.
     pub fn packets_under_way(&mut self) -> usize {
-        self.workers.iter_mut().for_each(|worker| worker.take_in());
+        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
         self.workers.iter().map(|worker| worker.partition.packets_under_way()).sum()
     }
 
@@ -128,7 +128,7 @@ impl Network {
         self.traffic.flow_counts()
     }
 
-    /// A workload, for what it has to tell ([`Workload::as_any`]).
+    /// A workload by index, for its own results ([`Workload::as_any`]).
     pub fn workload(&self, index: usize) -> &dyn Workload {
         self.traffic.workload(index)
     }
@@ -138,42 +138,45 @@ impl Network {
         usize::from(self.traffic.records().get(flow).spec.transport)
     }
 
-    /// The ports that the data of a flow cross, by the routes of now; `None` where each packet picks its own.
+    /// The ports that the data of a flow cross by current routes; `None` if each packet picks its path.
     pub fn path_of(&self, flow: u32) -> Option<Vec<PortId>> {
         self.traffic.path_of(flow)
     }
 
-    /// What came of each flow; those that still run are reported as they stand at `now`.
+    /// Records of all flows; running flows are reported with their state at `now`.
     pub fn flow_records(&mut self, now: Time) -> Vec<FlowRecord> {
-        self.records(now).iter().collect()
+        self.packed_flow_records(now).iter().collect()
     }
 
-    /// The same packed, for runs of many flows.
-    pub fn records(&mut self, now: Time) -> &FlowRecords {
-        self.traffic.record_all();
+    /// Packed records of all flows, for runs with many flows.
+    pub fn packed_flow_records(&mut self, now: Time) -> &FlowRecords {
+        self.traffic.record_pending_reports();
         for worker in &mut self.workers {
-            worker.partition.endpoints.drain_counters(now, |counters| self.traffic.count(&counters));
+            worker
+                .partition
+                .endpoints
+                .drain_counters(now, |counters| self.traffic.add_endpoint_counters(&counters));
         }
         self.traffic.records_at(now)
     }
 
-    /// The jobs of all workloads that have any: the complete ones, then those that still run.
-    pub fn queries(&mut self) -> Vec<QueryRecord> {
+    /// Job records of all workloads: completed ones, then running ones.
+    pub fn query_records(&mut self) -> Vec<QueryRecord> {
         let now = self.now();
-        self.records(now);
-        self.traffic.queries()
+        self.packed_flow_records(now);
+        self.traffic.query_records()
     }
 
-    /// What came of each flow, of a network that is no longer needed.
-    pub fn into_records(mut self, now: Time) -> FlowRecords {
-        self.records(now);
+    /// Consumes the network and returns the records of all flows.
+    pub fn into_flow_records(mut self, now: Time) -> FlowRecords {
+        self.packed_flow_records(now);
         self.traffic.into_records()
     }
 
-    /// What each port did for each priority that it had to do with, up to `now`.
+    /// Reports of all ports and their active priorities up to `now`.
     pub fn port_reports(&self, now: Time) -> Vec<PortReport> {
         let (view, classes) = (self.view(), self.plan.priorities.len() as u8);
-        let all = self.plan.ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
+        let all = self.plan.all_ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
         all.filter_map(|(port, class)| view.port_report(port, class, self.state_log.as_ref(), now)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Who watches: they read partitions between two windows and change nothing in them.
+//! Observers: they read partitions between two windows and change nothing.
 
 pub(crate) mod deadlock;
 pub(crate) mod notes;

@@ -1,59 +1,59 @@
-//! What a partition writes down about pauses for those who watch: who was asked to pause and why, who paused, who went on.
+//! Notes of a partition about pauses, for observers: requests with their causes, pauses and resumes.
 //!
-//! Observation only: nothing in a partition reads the notes back but to name the pauses that a request follows from.
-//! Who watches (`pause_tree.rs`, `states.rs`, `deadlock.rs`) gets the notes of all partitions in the order of time.
+//! Observation only: a partition reads its notes back only to name the pauses that cause a request. Observers (`pause_tree.rs`, `states.rs`,
+//! `deadlock.rs`) receive the notes of all partitions in the order of time.
 
 use crate::ids::SlotId;
 use pauseframe_units::{IndexVec, PortId, Time};
 
-/// A pause of a slot: the slot, and how many it had before.
-pub(crate) type PauseName = (SlotId, u32);
+/// Identifies a pause: its slot and its sequence number there.
+pub(crate) type PauseNumber = (SlotId, u32);
 
-/// Something about a slot.
+/// A note about a slot.
 #[derive(Clone, Debug)]
-pub(crate) struct Note {
+pub(crate) struct PauseNote {
     pub(crate) at: Time,
     pub(crate) slot: SlotId,
-    pub(crate) what: Noted,
+    pub(crate) what: NoteKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Noted {
-    /// It may not send.
+pub(crate) enum NoteKind {
+    /// The class may not send.
     Paused,
-    /// It may send again.
+    /// The class may send again.
     Resumed,
-    /// Its peer asks it to pause: the egress queue that holds most of what came from it, and the pauses that hold that back.
-    Asked { fullest: Option<PortId>, parents: Vec<PauseName> },
+    /// Its peer requests a pause: the egress queue that holds most bytes from it, and the pauses that cause this.
+    PauseRequested { fullest: Option<PortId>, parents: Vec<PauseNumber> },
 }
 
-impl Note {
-    /// The order of notes, whatever the partition: those of an instant by slot, requests last, as they name pauses.
-    pub(crate) fn key(&self) -> (Time, bool, SlotId) {
-        (self.at, matches!(self.what, Noted::Asked { .. }), self.slot)
+impl PauseNote {
+    /// Sort key, independent of partitions: by time, then requests last (they refer to pauses), then by slot.
+    pub(crate) fn sort_key(&self) -> (Time, bool, SlotId) {
+        (self.at, matches!(self.what, NoteKind::PauseRequested { .. }), self.slot)
     }
 }
 
-/// The notes of a partition.
+/// The pause notes of a partition.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
-    pub(crate) list: Vec<Note>,
-    /// Somebody draws the pause tree: by slot, its pauses so far and when the last one was over; else empty.
+pub(crate) struct PauseNotes {
+    pub(crate) list: Vec<PauseNote>,
+    /// For the pause tree, by slot: number of pauses and end of the last one; empty without a pause tree.
     pauses: IndexVec<SlotId, (u32, Option<Time>)>,
-    /// Somebody keeps the log of states.
+    /// Whether the state log is on.
     fullest: bool,
-    /// When a pause began first since that was asked last.
+    /// Start of the first pause since the last call of `take_first_pause`.
     first_pause: Option<Time>,
 }
 
-impl Notes {
-    /// For the pause tree.
-    pub(crate) fn name_pauses(&mut self, slots: usize) {
+impl PauseNotes {
+    /// Enables numbering of pauses, for the pause tree.
+    pub(crate) fn enable_pause_numbers(&mut self, slots: usize) {
         self.pauses = IndexVec::filled((0, None), slots);
     }
 
-    /// For the log of states.
-    pub(crate) fn find_fullest(&mut self) {
+    /// Enables the search for the fullest queue, for the state log.
+    pub(crate) fn enable_fullest_queue_search(&mut self) {
         self.fullest = true;
     }
 
@@ -61,24 +61,24 @@ impl Notes {
         self.first_pause.take()
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn is_recording(&self) -> bool {
         self.fullest || !self.pauses.is_empty()
     }
 
-    /// Whether asked pauses come with the queue that holds most.
-    pub(crate) fn wants_fullest(&self) -> bool {
+    /// Whether pause requests are recorded with the fullest queue.
+    pub(crate) fn records_fullest_queue(&self) -> bool {
         self.fullest
     }
 
-    /// The latest pause of a slot, by its number, and when it ended if it has; `None` if pauses have no names.
+    /// Number of the latest pause of a slot, and its end if it has ended; `None` if pauses are not numbered.
     pub(crate) fn last_pause(&self, slot: SlotId) -> Option<(u32, Option<Time>)> {
         self.pauses.get(slot).copied()
     }
 
-    /// A class of a port may not send any more.
+    /// Records the start of a pause.
     pub(crate) fn note_pause(&mut self, slot: SlotId, now: Time) {
         self.first_pause.get_or_insert(now);
-        if !self.is_on() {
+        if !self.is_recording() {
             return;
         }
         if !self.pauses.is_empty() {
@@ -86,17 +86,17 @@ impl Notes {
             *count += 1;
             *end = None;
         }
-        self.list.push(Note { at: now, slot, what: Noted::Paused });
+        self.list.push(PauseNote { at: now, slot, what: NoteKind::Paused });
     }
 
-    /// It may send again.
+    /// The class may send again.
     pub(crate) fn note_resume(&mut self, slot: SlotId, now: Time) {
-        if !self.is_on() {
+        if !self.is_recording() {
             return;
         }
         if !self.pauses.is_empty() {
             self.pauses[slot].1 = Some(now);
         }
-        self.list.push(Note { at: now, slot, what: Noted::Resumed });
+        self.list.push(PauseNote { at: now, slot, what: NoteKind::Resumed });
     }
 }

@@ -1,13 +1,12 @@
-//! Who pauses whom, and because of what: the record from which the spreading of congestion is drawn.
+//! The pause tree: pause intervals with their causes, from which the spread of congestion is drawn.
 //!
-//! A pause interval is the time in which one (port, class) may not send. Its causes are the intervals that stood at the
-//! egress queues of the pausing switch while packets from the paused port waited there: without them the account
-//! would not have passed XOFF. An interval without a cause is a root: a queue that was simply too full. Causes are
-//! looked up when the pause is first asked for, so a cause has always begun before, and there are no cycles here; cyclic
-//! waits are the business of [`crate::deadlock`]. Observation only: nothing in the network reads it back.
+//! A pause interval is a time in which one (port, class) may not send. Its causes are the pauses of egress queues of the pausing switch that held
+//! packets from the paused port: without them the account would not have exceeded XOFF. An interval without a cause is a root: its queue was simply
+//! too full. Causes are determined when the pause is first requested, so a cause always begins earlier and the graph has no cycles;
+//! [`crate::deadlock`] handles cyclic waits. Observation only: nothing in the network reads it back.
 
 use crate::ids::SlotId;
-use crate::observers::notes::{Note, Noted, PauseName};
+use crate::observers::notes::{NoteKind, PauseNote, PauseNumber};
 use crate::plan::Plan;
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
 use std::collections::BTreeMap;
@@ -19,11 +18,11 @@ pub struct PauseInterval {
     pub port: PortId,
     /// The priority.
     pub priority: Priority,
-    /// When its peer first asked for the pause.
+    /// When its peer first requested the pause.
     pub asked: Time,
     /// When the pause took effect.
     pub start: Time,
-    /// When the port might send again; `None`: it still stands.
+    /// When the port could send again; `None`: the pause still holds.
     pub end: Option<Time>,
     /// 0 for a root, else one more than the largest of its causes.
     pub depth: u32,
@@ -31,25 +30,25 @@ pub struct PauseInterval {
     pub parents: Vec<u32>,
 }
 
-/// What the peer of a slot knew when it asked for the pause.
+/// A pause request with its causes.
 #[derive(Clone, Debug)]
-struct Asked {
+struct PauseRequest {
     at: Time,
     parents: Vec<u32>,
 }
 
-/// The record while it grows.
+/// Records pause intervals.
 #[derive(Debug)]
 pub(crate) struct PauseLog {
     pub(crate) intervals: Vec<PauseInterval>,
     limit: usize,
     pub(crate) unrecorded: u64,
-    /// By slot: the last interval, if it is recorded, and how many pauses there were.
+    /// By slot: the last interval, if recorded, and the number of pauses.
     last: IndexVec<SlotId, (Option<u32>, u32)>,
-    /// By slot: the request that the next interval answers to.
-    asked: IndexVec<SlotId, Option<Asked>>,
-    /// The numbers of the intervals that are recorded.
-    numbers: BTreeMap<PauseName, u32>,
+    /// By slot: the request for the next interval.
+    asked: IndexVec<SlotId, Option<PauseRequest>>,
+    /// Numbers of the recorded intervals.
+    numbers: BTreeMap<PauseNumber, u32>,
 }
 
 impl PauseLog {
@@ -65,17 +64,17 @@ impl PauseLog {
         }
     }
 
-    pub(crate) fn read(&mut self, note: &Note, plan: &Plan) {
+    pub(crate) fn record_note(&mut self, note: &PauseNote, plan: &Plan) {
         let slot = note.slot;
         match &note.what {
-            Noted::Asked { parents, .. } => {
-                let number = |name: &PauseName| self.numbers.get(name).copied();
+            NoteKind::PauseRequested { parents, .. } => {
+                let number = |name: &PauseNumber| self.numbers.get(name).copied();
                 let mut parents: Vec<u32> = parents.iter().filter_map(number).collect();
                 parents.sort_unstable();
-                self.asked[slot] = Some(Asked { at: note.at, parents });
+                self.asked[slot] = Some(PauseRequest { at: note.at, parents });
             }
-            Noted::Paused => self.begin(note, plan),
-            Noted::Resumed => {
+            NoteKind::Paused => self.begin_interval(note, plan),
+            NoteKind::Resumed => {
                 if let Some(last) = self.last[slot].0 {
                     self.intervals[last as usize].end = Some(note.at);
                 }
@@ -83,7 +82,7 @@ impl PauseLog {
         }
     }
 
-    fn begin(&mut self, note: &Note, plan: &Plan) {
+    fn begin_interval(&mut self, note: &PauseNote, plan: &Plan) {
         let (last, count) = &mut self.last[note.slot];
         *count += 1;
         if self.intervals.len() >= self.limit {
@@ -96,7 +95,8 @@ impl PauseLog {
         self.numbers.insert((note.slot, *count - 1), number);
         let (port, class) = plan.port_and_class(note.slot);
         let asked = self.asked[note.slot].clone();
-        let Asked { at: asked, parents } = asked.unwrap_or(Asked { at: note.at, parents: Vec::new() });
+        let PauseRequest { at: asked, parents } =
+            asked.unwrap_or(PauseRequest { at: note.at, parents: Vec::new() });
         let depth = parents.iter().map(|parent| self.intervals[*parent as usize].depth + 1).max();
         self.intervals.push(PauseInterval {
             port,

@@ -1,12 +1,12 @@
-//! What came of a run at each port: the raw rows of the `ports` table.
+//! Results of a run by port: the raw rows of the `ports` table.
 
 use crate::observers::states::StateLog;
-use crate::observers::view::View;
+use crate::observers::view::NetworkView;
 use crate::partition::Partition;
 use crate::wire::counters::{DropReason, LossReason};
 use pauseframe_units::{PortId, Priority, Span, Time};
 
-/// What a port did for one priority: the raw row of the `ports` table.
+/// Result of a port and priority: a raw row of the `ports` table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PortReport {
     /// The port.
@@ -17,11 +17,11 @@ pub struct PortReport {
     pub tx_packets: u64,
     /// Their bytes, without preamble and gap.
     pub tx_bytes: u64,
-    /// Time in which the port was sending them, preamble and gap included; of the frame in service what has passed.
+    /// Transmission time of these packets, with preambles and gaps; of the frame in service the part so far.
     pub busy: Span,
-    /// Dropped packets that were to leave here, by [`DropReason`].
+    /// Packets dropped before this egress queue, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
-    /// Frames that were lost here or on the wire from here, by [`LossReason`].
+    /// Frames lost in this queue or on its link, by [`LossReason`].
     pub lost: [u64; LossReason::ALL.len()],
     /// Packets marked here.
     pub ecn_marks: u64,
@@ -37,20 +37,20 @@ pub struct PortReport {
     pub pauses_received: u64,
     /// Frames with quanta 0 that took effect here.
     pub resumes_received: u64,
-    /// Time in which the priority might not send.
+    /// Total paused time.
     pub paused: Span,
     /// The longest pause.
     pub paused_longest: Span,
     /// CNMs that the congestion point of this queue has sent (QCN).
     pub cnms_sent: u64,
-    /// CNMs about this priority that came to the host which this port belongs to.
+    /// CNMs for this priority that arrived at the host of this port.
     pub cnms_received: u64,
     /// How often the watchdog took the queue out of flow control.
     pub watchdog_storms: u64,
 }
 
-impl View<'_> {
-    /// What `port` did for `class` up to `now`, if it had to do with it at all.
+impl NetworkView<'_> {
+    /// The report of `port` for `class` up to `now`; `None` if the class was never used there.
     pub(crate) fn port_report(
         &self,
         port: PortId,
@@ -59,9 +59,9 @@ impl View<'_> {
         now: Time,
     ) -> Option<PortReport> {
         let index = self.plan.slot(port, class);
-        let Partition { ports, ctx, .. } = self.sender(port);
+        let Partition { ports, ctx, .. } = self.sending_partition(port);
         let (slot, counters) = (&ports.slots[index], self.counters(port, index));
-        let sent = ports.sent(port, class, &ctx.hot);
+        let sent = ports.sent_in_class(port, class, &ctx.hot);
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
@@ -72,7 +72,7 @@ impl View<'_> {
         }
         let is_paused = ports.ports[port].paused & 1 << class != 0;
         let (paused, paused_longest) = ports.paused_time(index, is_paused, now);
-        let backlog_time = slot.backlog_time(now) as f64;
+        let backlog_time = slot.backlog_integral(now) as f64;
         Some(PortReport {
             port,
             priority: self.plan.priorities[usize::from(class)],
@@ -84,7 +84,7 @@ impl View<'_> {
             ecn_marks: counters.ecn_marks,
             backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
-            ingress_max: self.account(port, index).most,
+            ingress_max: self.ingress_account(port, index).most,
             pauses_sent,
             pauses_received: pauses.pauses_received,
             resumes_received: pauses.resumes_received,

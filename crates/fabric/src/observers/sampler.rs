@@ -1,20 +1,20 @@
-//! Samples of queues and flows: what is seen between two windows. Nothing in the network reads them back, and no run is longer
-//! because of them: samples end with the last event of the network.
+//! Samples of queues and flows, taken between two windows. Nothing in the simulation reads them back, and they end with the last event of the
+//! network, so they never prolong a run.
 
 use crate::endpoint::Endpoint;
 use crate::endpoint::queue_pair::PairEnd;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
-use crate::observers::view::View;
+use crate::observers::view::NetworkView;
 use crate::partition::Partition;
 use crate::records::FlowRecords;
 use pauseframe_units::{PortId, Priority, Span, Time};
 
-/// What a sample tells.
+/// The sampled quantity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Metric {
+pub enum SampledMetric {
     /// Egress backlog, bytes.
     Backlog,
-    /// Sent over the last interval, Gb/s on the wire without preamble and gap.
+    /// Transmission rate over the last interval, Gb/s without preambles and gaps.
     Throughput,
     /// Share of the last interval in which the class was paused.
     PausedFraction,
@@ -36,9 +36,9 @@ pub enum Metric {
     RdmaRate,
 }
 
-/// Whom a sample tells about.
+/// The object of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Entity {
+pub enum SampledEntity {
     /// A port and a priority.
     PortPriority(PortId, Priority),
     /// A flow, by number.
@@ -50,15 +50,15 @@ pub enum Entity {
 pub struct Sample {
     /// When it was taken.
     pub time: Time,
-    /// What it tells.
-    pub metric: Metric,
-    /// About whom.
-    pub entity: Entity,
-    /// In the metric's unit.
+    /// The quantity.
+    pub metric: SampledMetric,
+    /// The object.
+    pub entity: SampledEntity,
+    /// Value in the unit of the metric.
     pub value: f64,
 }
 
-/// What is sampled, and how often.
+/// Which objects are sampled, and how often.
 #[derive(Clone, Debug, Default)]
 pub struct SamplePlan {
     /// Interval; zero: no samples.
@@ -69,7 +69,7 @@ pub struct SamplePlan {
     pub workloads: Vec<bool>,
 }
 
-/// The sampler's memory of the last interval.
+/// Takes samples; keeps the values of the last interval.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     plan: SamplePlan,
@@ -78,13 +78,13 @@ pub(crate) struct Sampler {
     pub(crate) samples: Vec<Sample>,
     /// By port of the plan and class: bytes sent, time paused.
     last_port: Vec<(f64, Span)>,
-    /// Flows that are or were lately open: number, bytes delivered.
+    /// Open or recently open flows: number and delivered bytes.
     watched: Vec<(u32, u64)>,
     next_flow: u32,
 }
 
 impl Sampler {
-    /// Samples as `plan` says, from the first interval's end on; `slots`: of a port.
+    /// A sampler for `plan`, which starts at the end of the first interval. `slots`: slots per port.
     pub(crate) fn new(plan: SamplePlan, slots: usize) -> Sampler {
         Sampler {
             at: Some(Time::ZERO + plan.every),
@@ -96,25 +96,31 @@ impl Sampler {
         }
     }
 
-    /// Time to look. `is_over`: nothing but observation is pending, and observers alone keep no run alive.
-    pub(crate) fn look(&mut self, view: View, records: &FlowRecords, now: Time, is_over: bool) {
+    /// Samples if due. `is_over`: only observation is pending, which does not keep a run alive.
+    pub(crate) fn sample_if_due(
+        &mut self,
+        view: NetworkView,
+        records: &FlowRecords,
+        now: Time,
+        is_over: bool,
+    ) {
         self.sample_ports(view, now);
         self.sample_flows(view, records, now);
         self.at = (!is_over).then(|| now + self.plan.every);
     }
 
-    fn sample_ports(&mut self, view: View, now: Time) {
+    fn sample_ports(&mut self, view: NetworkView, now: Time) {
         let (interval, plan) = (self.plan.every.as_secs_f64(), view.plan);
         // Up to four samples a class: the loop below need not grow the list.
         self.samples.reserve(self.last_port.len() * 4);
         for (number, &port) in self.plan.ports.iter().enumerate() {
-            let Partition { ports, ctx, .. } = view.sender(port);
-            let in_service = ports.ports[port].left_in_service(ctx, now);
+            let Partition { ports, ctx, .. } = view.sending_partition(port);
+            let in_service = ports.ports[port].remaining_in_service(ctx, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
                 let index = plan.slot(port, class as u8);
-                let (slot, account) = (&ports.slots[index], view.account(port, index));
+                let (slot, account) = (&ports.slots[index], view.ingress_account(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = ports.sent(port, class as u8, &ctx.hot).bytes as f64
+                let sent = ports.sent_in_class(port, class as u8, &ctx.hot).bytes as f64
                     - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
                 let (paused, _) = ports.paused_time(index, is_paused, now);
@@ -122,19 +128,19 @@ impl Sampler {
                 let bits = (sent - last.0) * 8.0;
                 let paused_fraction = (paused - last.1).as_secs_f64() / interval;
                 *last = (sent, paused);
-                let entity = Entity::PortPriority(port, priority);
+                let entity = SampledEntity::PortPriority(port, priority);
                 let mut add = |metric, value| self.samples.push(Sample { time: now, metric, entity, value });
-                add(Metric::Backlog, slot.backlog as f64);
-                add(Metric::Throughput, bits / interval / 1e9);
+                add(SampledMetric::Backlog, slot.backlog as f64);
+                add(SampledMetric::Throughput, bits / interval / 1e9);
                 if plan.is_lossless(class as u8) {
-                    add(Metric::PausedFraction, paused_fraction);
-                    add(Metric::Ingress, account.bytes as f64);
+                    add(SampledMetric::PausedFraction, paused_fraction);
+                    add(SampledMetric::Ingress, account.bytes as f64);
                 }
             }
         }
     }
 
-    fn sample_flows(&mut self, view: View, records: &FlowRecords, now: Time) {
+    fn sample_flows(&mut self, view: NetworkView, records: &FlowRecords, now: Time) {
         for record in records.range(self.next_flow as usize..records.len()) {
             if self.plan.workloads.get(usize::from(record.spec.workload)) == Some(&true) {
                 self.watched.push((self.next_flow, 0));
@@ -144,54 +150,54 @@ impl Sampler {
         let interval = self.plan.every.as_secs_f64();
         let samples = &mut self.samples;
         self.watched.retain_mut(|(flow, last)| {
-            let (entity, record) = (Entity::Flow(*flow), &records.get(*flow));
+            let (entity, record) = (SampledEntity::Flow(*flow), &records.get(*flow));
             let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
-            let delivered = view.delivered(*flow, record);
-            add(Metric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
+            let delivered = view.delivered_bytes(*flow, record);
+            add(SampledMetric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
             let FlowSpec { source, destination, size, reply, transport, .. } = record.spec;
             let class = view.plan.class_of_transport[usize::from(transport)];
-            // A small request draws a large response: who sends more is whose window tells something.
+            // After a small request with a large response, the responder's window is the interesting one.
             let side = usize::from(reply > size);
             let [from, to] = if side == 0 { [source, destination] } else { [destination, source] };
-            let (partition, host) = (view.partition(from), view.plan.host_number(from));
-            if let Some(rate) = partition.endpoints.limited_rate(host, to, class, &partition.ports) {
-                add(Metric::QcnRate, rate.as_gbps_f64());
+            let (partition, host) = (view.partition(from), view.plan.host_id(from));
+            if let Some(rate) = partition.endpoints.qcn_rate(host, to, class, &partition.ports) {
+                add(SampledMetric::QcnRate, rate.as_gbps_f64());
             }
             if let Some(end) = partition.endpoints.pairs.at(*flow * 2 + side as u32) {
-                add(Metric::RdmaRate, end.pair.rate() as f64 / 1e9);
+                add(SampledMetric::RdmaRate, end.pair.rate() as f64 / 1e9);
             }
-            // Datagrams have no sender to ask.
-            let Some(sender) = view.end(*flow, side, record).map(|end| &end.connection) else {
+            // Datagram flows have no TCP state.
+            let Some(sender) = view.find_open_endpoint(*flow, side, record).map(|end| &end.connection) else {
                 return record.status == FlowStatus::Running;
             };
-            add(Metric::Cwnd, sender.cwnd() as f64);
+            add(SampledMetric::Cwnd, sender.cwnd() as f64);
             if sender.ssthresh() != u64::MAX {
-                add(Metric::Ssthresh, sender.ssthresh() as f64);
+                add(SampledMetric::Ssthresh, sender.ssthresh() as f64);
             }
             if let Some(srtt) = sender.srtt() {
-                add(Metric::Srtt, srtt.as_us_f64());
+                add(SampledMetric::Srtt, srtt.as_us_f64());
             }
-            if let Some(alpha) = sender.alpha() {
-                add(Metric::Alpha, alpha);
+            if let Some(alpha) = sender.dctcp_alpha() {
+                add(SampledMetric::Alpha, alpha);
             }
             true
         });
     }
 }
 
-impl View<'_> {
-    /// The end of a flow on this side, while it is open.
-    fn end(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&Endpoint> {
+impl NetworkView<'_> {
+    /// The open endpoint of a flow on this side.
+    fn find_open_endpoint(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&Endpoint> {
         if self.sends_datagrams(record) {
             return None;
         }
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        self.partition(node).endpoints.known_endpoint(flow, side)
+        self.partition(node).endpoints.find_open_endpoint(flow, side)
     }
 
-    /// Bytes delivered by the queue pair of a flow on this side that have not been told of.
-    fn of_pair(&self, flow: u32, side: usize, record: &FlowRecord) -> u64 {
+    /// Unreported delivered bytes of a flow's queue pair on this side.
+    fn unreported_queue_pair_bytes(&self, flow: u32, side: usize, record: &FlowRecord) -> u64 {
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
         let end = self.partition(node).endpoints.pairs.at(flow * 2 + side as u32);
         end.filter(|end| end.flow == Some(flow)).map_or(0, PairEnd::delivered)
@@ -201,14 +207,14 @@ impl View<'_> {
         self.plan.settings.transports[usize::from(record.spec.transport)].datagrams.is_some()
     }
 
-    /// In-order bytes delivered so far to both applications of a flow: told and untold.
-    fn delivered(&self, flow: u32, record: &FlowRecord) -> u64 {
-        let untold = |side| match self.end(flow, side, record) {
-            Some(end) if end.flow == Some(flow) => end.delivered(),
-            _ => self.of_pair(flow, side, record),
+    /// In-order bytes delivered so far to both applications of a flow, reported or not.
+    fn delivered_bytes(&self, flow: u32, record: &FlowRecord) -> u64 {
+        let untold = |side| match self.find_open_endpoint(flow, side, record) {
+            Some(end) if end.flow == Some(flow) => end.unreported_bytes(),
+            _ => self.unreported_queue_pair_bytes(flow, side, record),
         };
         let received = if self.sends_datagrams(record) {
-            self.partition(record.spec.destination).endpoints.untold_of_sink(flow)
+            self.partition(record.spec.destination).endpoints.unreported_datagram_bytes(flow)
         } else {
             untold(0) + untold(1)
         };

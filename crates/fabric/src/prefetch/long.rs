@@ -1,40 +1,43 @@
-//! Long look-ahead, for partitions whose state mostly misses the cache.
+//! Prefetching many events ahead, for partitions whose state mostly misses the cache.
 
 use crate::event::Event;
-use crate::frame::{Carried, Content, Packet, PacketId};
+use crate::frame::{CompactSegment, FrameKind, Packet, PacketId};
 use crate::partition::Partition;
 use crate::wire::port::Port;
-use pauseframe_engine::memory::prefetch_at;
+use pauseframe_engine::memory::prefetch_element;
 use pauseframe_units::{Id, PortId};
 
-/// How many events before its turn each step is taken.
-const STEPS: [usize; 5] = [28, 21, 15, 9, 4];
-/// So many events stand in line for that.
-pub(crate) const LONG_LOOKAHEAD: usize = STEPS[0] + 1;
+/// How many events ahead each step runs.
+const LONG_STEP_DISTANCES: [usize; 5] = [28, 21, 15, 9, 4];
+/// Length of the lookahead buffer that the steps need.
+pub(crate) const LONG_LOOKAHEAD: usize = LONG_STEP_DISTANCES[0] + 1;
 
 impl Partition {
-    /// A step for each of five events.
+    /// Runs one prefetch step for each of five upcoming events.
     #[inline(always)]
     pub(crate) fn prefetch_long(&self) {
-        let Some([port, packet, path, egress, last]) = self.ctx.queue.upcoming(STEPS) else { return };
+        let Some([port, packet, path, egress, last]) = self.ctx.queue.upcoming_events(LONG_STEP_DISTANCES)
+        else {
+            return;
+        };
         self.prefetch_owner(port);
         self.prefetch_packet(packet);
         self.prefetch_path_entry(path);
-        if let Some((state, packet)) = self.arriving(egress) {
+        if let Some((state, packet)) = self.arriving_port_and_packet(egress) {
             self.prefetch_egress_or_endpoint(state, packet);
         }
-        if let Some((state, packet)) = self.arriving(last)
+        if let Some((state, packet)) = self.arriving_port_and_packet(last)
             && !state.to.is_switch()
-            && let Some(to) = packet.to()
+            && let Some(to) = packet.destination_address()
         {
             self.endpoints.prefetch_oldest_segment(to);
         }
     }
 
-    /// The port, host or connection end that it is about.
+    /// Prefetches the port, host or endpoint of an event.
     #[inline(always)]
     fn prefetch_owner(&self, code: u64) {
-        match Event::of_port(code) {
+        match Event::decode_port_event(code) {
             Some(Event::TxDone(port)) => {
                 self.prefetch_port(port);
                 self.prefetch_slot(port, 0);
@@ -43,7 +46,7 @@ impl Partition {
                 self.prefetch_port(port);
                 let accounts = self.ports.ingress.accounts.as_slice();
                 if !accounts.is_empty() {
-                    prefetch_at(accounts, self.ctx.hot.slot(port, 0).index());
+                    prefetch_element(accounts, self.ctx.hot.slot_of_class(port, 0).index());
                 }
             }
             _ => self.prefetch_other_owner(code),
@@ -52,30 +55,30 @@ impl Partition {
 
     #[inline(never)]
     fn prefetch_other_owner(&self, code: u64) {
-        match Event::from_code(code) {
+        match Event::decode(code) {
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.prefetch_host(host),
-            Event::Timer(address) => self.endpoints.prefetch_index_entry(address),
+            Event::Timer(address) => self.endpoints.prefetch_endpoint_index(address),
             _ => {}
         }
     }
 
-    /// The first packet on the wire, or of the highest class that waits, and its host.
+    /// Prefetches the first packet on the wire, or of the highest waiting class, and its host.
     #[inline(always)]
     fn prefetch_packet(&self, code: u64) {
-        match Event::of_port(code) {
+        match Event::decode_port_event(code) {
             Some(Event::TxDone(port)) => {
                 let Some(state) = self.ports.ports.get(port) else { return };
                 let class = (state.ready | 1).ilog2() as u8;
-                if let Some(slot) = self.ports.slots.get(self.ctx.hot.slot(port, class)) {
-                    self.prefetch_packet_at(slot.queue.first());
+                if let Some(slot) = self.ports.slots.get(self.ctx.hot.slot_of_class(port, class)) {
+                    self.prefetch_packet_at(slot.queue.head_or_none());
                 }
-                if let Some(host) = state.from.host() {
+                if let Some(host) = state.from.as_host() {
                     self.endpoints.prefetch_host(host);
                 }
             }
             Some(Event::Arrive(port)) => {
                 if let Some(state) = self.ports.ports.get(port) {
-                    self.prefetch_packet_at(state.in_flight.first());
+                    self.prefetch_packet_at(state.in_flight.head_or_none());
                 }
             }
             _ => self.prefetch_timer_endpoint(code),
@@ -84,7 +87,7 @@ impl Partition {
 
     #[inline(never)]
     fn prefetch_timer_endpoint(&self, code: u64) {
-        if let Event::Timer(address) = Event::from_code(code) {
+        if let Event::Timer(address) = Event::decode(code) {
             self.endpoints.prefetch_endpoint(address);
         }
     }
@@ -92,38 +95,38 @@ impl Partition {
     /// Prefetches the packet's path entry.
     #[inline(always)]
     fn prefetch_path_entry(&self, code: u64) {
-        match Event::of_port(code) {
+        match Event::decode_port_event(code) {
             Some(Event::TxDone(port)) => {
-                if let Some(host) = self.ports.ports.get(port).and_then(|state| state.from.host()) {
-                    self.endpoints.prefetch_first_waiting(host);
+                if let Some(host) = self.ports.ports.get(port).and_then(|state| state.from.as_host()) {
+                    self.endpoints.prefetch_first_blocked_endpoint(host);
                 }
             }
             Some(Event::Arrive(port)) => {
-                let Some((state, packet)) = self.first_in_flight(port) else { return };
-                let Some(host) = state.to.host() else {
-                    self.switching.paths.prefetch_line(packet.route, packet.hop);
+                let Some((state, packet)) = self.port_and_first_in_flight(port) else { return };
+                let Some(host) = state.to.as_host() else {
+                    self.switching.paths.prefetch_hop(packet.route, packet.hop);
                     return;
                 };
                 self.endpoints.prefetch_host(host);
-                // What a host answers leaves by the other direction of the same link.
+                // The answer of a host leaves by the reverse direction of the same link.
                 self.prefetch_port(port.reverse());
                 self.prefetch_slot(port.reverse(), packet.class);
-                if let Content::Segment(Carried { to, .. }) = packet.content {
-                    self.endpoints.prefetch_index_entry(to);
+                if let FrameKind::Segment(CompactSegment { to, .. }) = packet.content {
+                    self.endpoints.prefetch_endpoint_index(to);
                 }
             }
             _ => {}
         }
     }
 
-    /// The port that it leaves by, or the connection end that it is for.
+    /// Prefetches the egress port of a packet, or its destination endpoint.
     #[inline(always)]
     fn prefetch_egress_or_endpoint(&self, state: &Port, packet: &Packet) {
         if !state.to.is_switch() {
-            if let Content::Segment(Carried { to, .. }) = packet.content {
+            if let FrameKind::Segment(CompactSegment { to, .. }) = packet.content {
                 self.endpoints.prefetch_endpoint(to);
             }
-        } else if let Some(egress) = self.egress_of(packet) {
+        } else if let Some(egress) = self.egress_port_of(packet) {
             self.prefetch_port(egress);
             self.prefetch_slot(egress, packet.class);
         }
@@ -131,37 +134,41 @@ impl Partition {
 
     #[inline(always)]
     fn prefetch_port(&self, port: PortId) {
-        prefetch_at(self.ports.ports.as_slice(), port.index());
+        prefetch_element(self.ports.ports.as_slice(), port.index());
     }
 
     #[inline(always)]
     fn prefetch_slot(&self, port: PortId, class: u8) {
-        prefetch_at(self.ports.slots.as_slice(), self.ctx.hot.slot(port, class).index());
+        prefetch_element(self.ports.slots.as_slice(), self.ctx.hot.slot_of_class(port, class).index());
     }
 
     #[inline(always)]
     fn prefetch_packet_at(&self, packet: PacketId) {
         if packet != PacketId::NONE {
-            prefetch_at(self.ctx.packets.as_slice(), packet.index());
+            prefetch_element(self.ctx.packets.all_slots(), packet.index());
         }
     }
 
-    /// The port that a frame is to arrive from, and the first packet on the wire there.
+    /// The port from which a frame arrives, and the first packet on its wire.
     #[inline(always)]
-    fn arriving(&self, code: u64) -> Option<(&Port, &Packet)> {
-        let Some(Event::Arrive(port)) = Event::of_port(code) else { return None };
-        self.first_in_flight(port)
+    fn arriving_port_and_packet(&self, code: u64) -> Option<(&Port, &Packet)> {
+        let Some(Event::Arrive(port)) = Event::decode_port_event(code) else { return None };
+        self.port_and_first_in_flight(port)
     }
 
     #[inline(always)]
-    fn first_in_flight(&self, port: PortId) -> Option<(&Port, &Packet)> {
+    fn port_and_first_in_flight(&self, port: PortId) -> Option<(&Port, &Packet)> {
         let state = self.ports.ports.get(port)?;
-        Some((state, self.ctx.packets.at(state.in_flight.first())?))
+        Some((state, self.ctx.packets.get(state.in_flight.head_or_none())?))
     }
 
-    /// The port by which a packet leaves the switch that it comes to, where packets know their path.
+    /// The egress port of a packet at its next switch, if packets carry their path.
     #[inline(always)]
-    fn egress_of(&self, packet: &Packet) -> Option<PortId> {
-        if self.ctx.hot.look_up { None } else { self.switching.paths.get_or_first(packet.route, packet.hop) }
+    fn egress_port_of(&self, packet: &Packet) -> Option<PortId> {
+        if self.ctx.hot.look_up {
+            None
+        } else {
+            self.switching.paths.port_at_hop_or_first(packet.route, packet.hop)
+        }
     }
 }

@@ -9,7 +9,7 @@ mod long;
 mod short;
 
 pub(crate) use self::long::LONG_LOOKAHEAD;
-pub(crate) use self::short::{SHORT_LOOKAHEAD, Seen};
+pub(crate) use self::short::{SHORT_LOOKAHEAD, ShortPrefetchState};
 
 #[cfg(test)]
 mod tests {

@@ -1,59 +1,59 @@
-//! A look at a few events that come, where what they touch is not near but not far either.
+//! Prefetching a few events ahead, for networks of medium size.
 //!
-//! Departures and arrivals come in no order that a processor could foresee, and each time it goes the wrong way costs more than a step does.
-//! So there are no branches between the two: a step does the same for both, and for other events, or where a packet is not known,
-//! something that is of no use and does no harm.
+//! The order of departures and arrivals is unpredictable, and a branch misprediction costs more than a step. So a step has no branch between the two.
+//! For other events, or if the packet is unknown, the prefetch is useless but harmless.
 
 use crate::event::Event;
 use crate::frame::{Packet, PacketId};
 use crate::partition::Partition;
-use pauseframe_engine::memory::{get_or_first, prefetch_or_first};
+use pauseframe_engine::memory::{element_or_first, prefetch_element_or_first};
 use pauseframe_units::{Id, PortId};
 use std::hint::select_unpredictable;
 
-/// How many events before its turn the first two steps are taken; the third comes [`SEEN`] events after the second.
-const STEPS: [usize; 2] = [10, 6];
-const SEEN: usize = 3;
-/// So many events stand in line for that.
-pub(crate) const SHORT_LOOKAHEAD: usize = STEPS[0] + 1;
+/// How many events ahead the first two steps run; the third runs [`DESTINATION_STEP_DISTANCE`] events after the second.
+const SHORT_STEP_DISTANCES: [usize; 2] = [10, 6];
+const DESTINATION_STEP_DISTANCE: usize = 3;
+/// Length of the lookahead buffer that the steps need.
+pub(crate) const SHORT_LOOKAHEAD: usize = SHORT_STEP_DISTANCES[0] + 1;
 
-/// What the glances before have found.
+/// Results of earlier steps, for later ones.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    /// The frame that was seen last first.
-    frames: [Frame; SEEN],
-    /// The connection end that a frame comes to.
+pub(crate) struct ShortPrefetchState {
+    /// Frames found by the second step, latest first.
+    frames: [PrefetchedFrame; DESTINATION_STEP_DISTANCE],
+    /// The destination endpoint of a frame.
     end: Option<u32>,
 }
 
-impl Seen {
-    pub(crate) const EMPTY: Seen = Seen { frames: [Frame::NONE; SEEN], end: None };
+impl ShortPrefetchState {
+    pub(crate) const EMPTY: ShortPrefetchState =
+        ShortPrefetchState { frames: [PrefetchedFrame::NONE; DESTINATION_STEP_DISTANCE], end: None };
 }
 
-/// A port, and the first packet on the wire from there if that arrives.
+/// A port, and the first packet on its wire if the event is an arrival.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct PrefetchedFrame {
     port: PortId,
     packet: PacketId,
 }
 
-impl Frame {
-    const NONE: Frame = Frame { port: PortId::NONE, packet: PacketId::NONE };
+impl PrefetchedFrame {
+    const NONE: PrefetchedFrame = PrefetchedFrame { port: PortId::NONE, packet: PacketId::NONE };
 }
 
-/// Where a packet goes.
-struct Destination<'c> {
+/// Destination of a packet at its next node.
+struct PacketDestination<'c> {
     packet: &'c Packet,
-    /// The port that it leaves a switch by, or that of its host for the answer; the first of all if nothing is known.
+    /// Its egress port at a switch, or the host's port for the answer; port 0 if unknown.
     egress: PortId,
     to_host: bool,
 }
 
 impl Partition {
-    /// The port of one event, the first packet of another, and where a frame goes that was seen some events ago.
+    /// Runs the three steps: the port of one event, the first packet of another, and the destination of a frame found earlier.
     #[inline(always)]
-    pub(crate) fn prefetch_short(&self, seen: Seen) -> Option<Seen> {
-        let [first, second] = self.ctx.queue.upcoming(STEPS)?;
+    pub(crate) fn prefetch_short(&self, seen: ShortPrefetchState) -> Option<ShortPrefetchState> {
+        let [first, second] = self.ctx.queue.upcoming_events(SHORT_STEP_DISTANCES)?;
         self.prefetch_event_port(first);
         let frame = self.prefetch_frame(second)?;
         if let Some(end) = seen.end {
@@ -62,58 +62,67 @@ impl Partition {
         let [last, before, earlier] = seen.frames;
         let destination = self.destination_of(earlier)?;
         let end = self.prefetch_destination(&destination);
-        Some(Seen { frames: [frame, last, before], end })
+        Some(ShortPrefetchState { frames: [frame, last, before], end })
     }
 
-    /// The port, and what it sends from or accounts by.
+    /// Prefetches the port of an event, and its slot or ingress account.
     #[inline(always)]
     fn prefetch_event_port(&self, code: u64) {
-        let (departs, _, port) = Event::get_or_first(code);
-        let slot = self.ctx.hot.slot(port, 0).index();
-        prefetch_or_first(self.ports.ports.as_slice(), port.index());
-        prefetch_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0));
+        let (departs, _, port) = Event::decode_port_without_branch(code);
+        let slot = self.ctx.hot.slot_of_class(port, 0).index();
+        prefetch_element_or_first(self.ports.ports.as_slice(), port.index());
+        prefetch_element_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0));
         let accounts = self.ports.ingress.accounts.as_slice();
         if !accounts.is_empty() {
-            prefetch_or_first(accounts, slot);
+            prefetch_element_or_first(accounts, slot);
         }
     }
 
-    /// The first packet of the highest class that waits, or the first on the wire, which is told.
+    /// Prefetches the first packet of the highest waiting class, or the first on the wire, which it returns.
     #[inline(always)]
-    fn prefetch_frame(&self, code: u64) -> Option<Frame> {
-        let (departs, arrives, port) = Event::get_or_first(code);
-        let state = get_or_first(self.ports.ports.as_slice(), port.index())?;
+    fn prefetch_frame(&self, code: u64) -> Option<PrefetchedFrame> {
+        let (departs, arrives, port) = Event::decode_port_without_branch(code);
+        let state = element_or_first(self.ports.ports.as_slice(), port.index())?;
         let class = (state.ready | 1).ilog2() as u8;
-        let slot = self.ctx.hot.slot(port, class).index();
-        let slot = get_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0))?;
-        let (waits, comes) = (slot.queue.first(), state.in_flight.first());
-        prefetch_or_first(self.ctx.packets.as_slice(), select_unpredictable(departs, waits, comes).index());
-        Some(Frame { port, packet: select_unpredictable(arrives, comes, PacketId::NONE) })
+        let slot = self.ctx.hot.slot_of_class(port, class).index();
+        let slot = element_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0))?;
+        let (waits, comes) = (slot.queue.head_or_none(), state.in_flight.head_or_none());
+        prefetch_element_or_first(
+            self.ctx.packets.all_slots(),
+            select_unpredictable(departs, waits, comes).index(),
+        );
+        Some(PrefetchedFrame { port, packet: select_unpredictable(arrives, comes, PacketId::NONE) })
     }
 
-    /// Where a frame goes.
+    /// The destination of a frame.
     #[inline(always)]
-    fn destination_of(&self, frame: Frame) -> Option<Destination<'_>> {
-        let packets = self.ctx.packets.as_slice();
+    fn destination_of(&self, frame: PrefetchedFrame) -> Option<PacketDestination<'_>> {
+        let packets = self.ctx.packets.all_slots();
         let is_known = frame.packet.index() < packets.len();
-        let to_switch = get_or_first(self.ports.ports.as_slice(), frame.port.index())?.to.is_switch();
-        let packet = get_or_first(packets, frame.packet.index())?;
+        let to_switch = element_or_first(self.ports.ports.as_slice(), frame.port.index())?.to.is_switch();
+        let packet = element_or_first(packets, frame.packet.index())?;
         let (route, hop) = (packet.route, packet.hop);
-        // Where each switch looks the way up, packets don't know it.
-        let looked_up =
-            if self.ctx.hot.look_up { PortId(0) } else { self.switching.paths.get_or_first(route, hop)? };
+        // With lookups in switches, packets do not carry their path.
+        let looked_up = if self.ctx.hot.look_up {
+            PortId(0)
+        } else {
+            self.switching.paths.port_at_hop_or_first(route, hop)?
+        };
         let egress = select_unpredictable(to_switch, looked_up, frame.port.reverse());
         let egress = select_unpredictable(is_known, egress, PortId(0));
-        Some(Destination { packet, egress, to_host: select_unpredictable(to_switch, false, is_known) })
+        Some(PacketDestination { packet, egress, to_host: select_unpredictable(to_switch, false, is_known) })
     }
 
-    /// The port that a packet or its answer leaves by; the connection end that it is for, which is told.
+    /// Prefetches the port by which a packet or its answer leaves; returns its destination endpoint.
     #[inline(always)]
-    fn prefetch_destination(&self, destination: &Destination<'_>) -> Option<u32> {
-        let Destination { packet, egress, to_host } = *destination;
-        prefetch_or_first(self.ports.ports.as_slice(), egress.index());
-        prefetch_or_first(self.ports.slots.as_slice(), self.ctx.hot.slot(egress, packet.class).index());
-        let end = if to_host { packet.to()? } else { return None };
+    fn prefetch_destination(&self, destination: &PacketDestination<'_>) -> Option<u32> {
+        let PacketDestination { packet, egress, to_host } = *destination;
+        prefetch_element_or_first(self.ports.ports.as_slice(), egress.index());
+        prefetch_element_or_first(
+            self.ports.slots.as_slice(),
+            self.ctx.hot.slot_of_class(egress, packet.class).index(),
+        );
+        let end = if to_host { packet.destination_address()? } else { return None };
         self.endpoints.prefetch_endpoint(end);
         Some(end)
     }

@@ -1,16 +1,16 @@
-//! First in, first out: what finds no room is dropped.
+//! First in, first out with tail drop.
 
 use super::Discipline;
-use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
+use crate::frame::{PacketFifo as Chain, Packet, PacketId, PacketPool};
 
 pub(super) struct Fifo;
 
 impl Discipline for Fifo {
     const RANKED: bool = false;
 
-    fn bring_forward(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn move_next_to_front(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
 
-    fn take_victim(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
+    fn evict_for(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
     }
 }

@@ -1,22 +1,21 @@
-//! Queue disciplines: in which order a queue gives its packets, and which it gives up when there is no room.
+//! Queue disciplines: the order of service, and which packet is evicted from a full queue.
 //!
-//! Every queue is a chain of packets in the order of their arrival (`frame/chain.rs`); first in, first out needs nothing
-//! else and is what `wire/` does by itself. Another discipline says two things about the chain: which packet is to
-//! be first when one leaves, and which is to go when there is no room for a new one. A discipline is a file here and a line
-//! of the registry (`docs/how-to/add-a-queue-discipline.md`); `switching/serving.rs` asks it.
+//! Every queue is a chain of packets in the order of their arrival (`frame/chain.rs`); FIFO needs nothing else, and `wire/` implements it directly.
+//! Any other discipline decides which packet leaves next and which is evicted for a new one. Each discipline is a file here and a line of the
+//! registry (`docs/how-to/add-a-queue-discipline.md`); `switching/serving.rs` calls it.
 
-use crate::frame::{Fifo as Chain, Packet, PacketId, PacketPool};
+use crate::frame::{Packet, PacketFifo as Chain, PacketId, PacketPool};
 
-/// What a discipline has to do.
+/// A queue discipline.
 pub(crate) trait Discipline {
-    /// Whether anything but the order of arrival counts: else it is never asked.
+    /// Whether the order differs from FIFO. If not, the discipline is never called.
     const RANKED: bool;
 
-    /// Puts the packet first that is to leave next, among those that `may_go`.
-    fn bring_forward(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
+    /// Moves the packet that leaves next to the front, among those that `may_go`.
+    fn move_next_to_front(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
 
-    /// Takes the packet out that is to be given up for `newcomer`, which is not in the queue; `None`: that is itself the one to go.
-    fn take_victim(queue: &mut Chain, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId>;
+    /// Removes the packet that is evicted for `newcomer`, which is not in the queue; `None`: `newcomer` itself is dropped.
+    fn evict_for(queue: &mut Chain, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId>;
 }
 
 macro_rules! registry {
@@ -33,22 +32,22 @@ macro_rules! registry {
                 match self { $(QueueDiscipline::$kind => $file::$kind::RANKED,)+ }
             }
 
-            pub(crate) fn bring_forward(
+            pub(crate) fn move_next_to_front(
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
                 may_go: impl Fn(&Packet) -> bool,
             ) {
-                match self { $(QueueDiscipline::$kind => $file::$kind::bring_forward(queue, packets, may_go),)+ }
+                match self { $(QueueDiscipline::$kind => $file::$kind::move_next_to_front(queue, packets, may_go),)+ }
             }
 
-            pub(crate) fn take_victim(
+            pub(crate) fn evict_for(
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
                 newcomer: PacketId,
             ) -> Option<PacketId> {
-                match self { $(QueueDiscipline::$kind => $file::$kind::take_victim(queue, packets, newcomer),)+ }
+                match self { $(QueueDiscipline::$kind => $file::$kind::evict_for(queue, packets, newcomer),)+ }
             }
         }
     };
@@ -61,40 +60,40 @@ registry! {
 
 #[cfg(test)]
 mod contract {
-    //! What every discipline of the registry keeps to, on random queues.
+    //! Contract tests of every registered discipline, on random queues.
 
     use super::*;
-    use crate::frame::{Carried, Content, OptionsId};
-    use pauseframe_engine::{Rng, stream};
+    use crate::frame::{CompactSegment, FrameKind, OptionsId};
+    use pauseframe_engine::{Rng, random_stream};
     use pauseframe_schema::value::Choice;
-    use pauseframe_transport::{Ecn, Flags, Stamps};
+    use pauseframe_transport::{Ecn, TcpFlags, Timestamps};
     use pauseframe_units::Time;
 
     /// A segment of `to` with `remaining` bytes behind it.
     pub(super) fn segment(to: u32, remaining: u32) -> Packet {
         let (options, stamps, ecn, flags) =
-            (OptionsId::NONE, Stamps::default(), Ecn::NotEct, Flags::default());
+            (OptionsId::NONE, Timestamps::default(), Ecn::NotEct, TcpFlags::default());
         let carried =
-            Carried { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
-        Packet::new(Content::Segment(carried), 64, 0)
+            CompactSegment { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
+        Packet::new(FrameKind::Segment(carried), 64, 0)
     }
 
     /// The numbers of the packets of a chain.
     fn numbers(queue: Chain, packets: &PacketPool) -> Vec<PacketId> {
         let mut copy = queue;
-        std::iter::from_fn(|| copy.pop(packets)).collect()
+        std::iter::from_fn(|| copy.pop_front(packets)).collect()
     }
 
     fn packet(rng: &mut Rng) -> Packet {
-        let to = rng.below(5) as u32;
-        segment(to, rng.below(9) as u32)
+        let to = rng.uniform_below(5) as u32;
+        segment(to, rng.uniform_below(9) as u32)
     }
 
     fn random_queue(packets: &mut PacketPool, rng: &mut Rng) -> Chain {
         let mut queue = Chain::EMPTY;
-        for place in 0..=rng.below(12) {
-            let index = packets.add(Packet { at: Time(place / 3), ..packet(rng) });
-            queue.push(packets, index);
+        for place in 0..=rng.uniform_below(12) {
+            let index = packets.insert(Packet { at: Time(place / 3), ..packet(rng) });
+            queue.push_back(packets, index);
         }
         queue
     }
@@ -107,12 +106,12 @@ mod contract {
     #[test]
     fn what_is_brought_forward_may_go_and_nothing_is_lost() {
         for (name, discipline) in QueueDiscipline::NAMES {
-            let mut rng = stream(1, name, 0);
+            let mut rng = random_stream(1, name, 0);
             for round in 0..500 {
-                let (mut packets, due) = (PacketPool::new(), Time(rng.below(4)));
+                let (mut packets, due) = (PacketPool::new(), Time(rng.uniform_below(4)));
                 let mut queue = random_queue(&mut packets, &mut rng);
                 let before = numbers(queue, &packets);
-                discipline.bring_forward(&mut queue, &mut packets, |packet| packet.at <= due);
+                discipline.move_next_to_front(&mut queue, &mut packets, |packet| packet.at <= due);
                 let after = numbers(queue, &packets);
                 assert_eq!(sorted(after.clone()), sorted(before.clone()), "{name}, round {round}");
                 if before != after {
@@ -128,16 +127,16 @@ mod contract {
     #[test]
     fn one_packet_is_given_up_or_none_and_the_end_of_the_chain_is_right() {
         for (name, discipline) in QueueDiscipline::NAMES {
-            let mut rng = stream(2, name, 0);
+            let mut rng = random_stream(2, name, 0);
             for round in 0..500 {
                 let mut packets = PacketPool::new();
                 let mut queue = random_queue(&mut packets, &mut rng);
                 let mut expected = numbers(queue, &packets);
-                let newcomer = packets.add(packet(&mut rng));
-                let victim = discipline.take_victim(&mut queue, &mut packets, newcomer);
+                let newcomer = packets.insert(packet(&mut rng));
+                let victim = discipline.evict_for(&mut queue, &mut packets, newcomer);
                 assert_ne!(victim, Some(newcomer), "{name}, round {round}: it is not in the queue");
                 expected.retain(|index| Some(*index) != victim);
-                queue.push(&mut packets, newcomer);
+                queue.push_back(&mut packets, newcomer);
                 expected.push(newcomer);
                 assert_eq!(numbers(queue, &packets), expected, "{name}, round {round}");
             }

@@ -1,18 +1,17 @@
 //! The switch queue of pFabric (Alizadeh et al., SIGCOMM 2013, §4.2): priority dropping and priority dequeueing.
 //!
-//! A packet's rank is what its flow had left when the packet was sent (`Packet::remaining`); less is better. When
-//! there is no room, the packet of the worst rank goes, the latest of those that are equal: it may be the one that has
-//! just come. Of the packets that wait, the one of the best rank names a flow, and the earliest packet of that flow
-//! is sent, so that the packets of a flow are not put out of order.
-//! Left out: the comparator tree of the hardware (§4.3): queues are a few dozen packets long and are searched.
+//! A packet's rank is what its flow had left when the packet was sent (`Packet::remaining`); less is better. A full queue drops the packet of the
+//! worst rank, and of equal ones the latest, which may be the new packet. For dequeueing, the packet of the best rank selects a flow, and the
+//! earliest packet of that flow is sent, so packets of a flow stay in order. Left out: the comparator tree of the hardware (§4.3): queues are a few
+//! dozen packets long and are searched.
 
 use super::Discipline;
-use crate::frame::{Fifo, Packet, PacketId, PacketPool};
+use crate::frame::{PacketFifo, Packet, PacketId, PacketPool};
 
-/// The packets of a chain with the one before each.
-fn links(queue: Fifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
+/// The packets of a FIFO, each with its predecessor.
+fn packets_with_predecessors(queue: PacketFifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
     let step = |(_, index): &(PacketId, PacketId)| {
-        let next = packets.behind(*index)?;
+        let next = packets.next_packet(*index)?;
         Some((*index, next))
     };
     std::iter::successors(queue.head().map(|head| (PacketId::NONE, head)), step)
@@ -24,26 +23,26 @@ pub(super) struct Pfabric;
 impl Discipline for Pfabric {
     const RANKED: bool = true;
 
-    /// Puts the earliest packet of the flow that has the best rank first.
-    fn bring_forward(queue: &mut Fifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
-        let best = links(*queue, packets)
+    /// Moves the earliest packet of the best-ranked flow to the front.
+    fn move_next_to_front(queue: &mut PacketFifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+        let best = packets_with_predecessors(*queue, packets)
             .filter(|(_, index)| may_go(&packets[*index]))
-            .min_by_key(|(_, index)| packets[*index].rank());
+            .min_by_key(|(_, index)| packets[*index].pfabric_rank());
         let Some((_, best)) = best else { return };
-        let flow = packets[best].to();
-        let first = links(*queue, packets).find(|(_, index)| packets[*index].to() == flow);
+        let flow = packets[best].destination_address();
+        let first = packets_with_predecessors(*queue, packets).find(|(_, index)| packets[*index].destination_address() == flow);
         if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
             queue.unlink(packets, before, index);
             queue.push_front(packets, index);
         }
     }
 
-    /// Takes the packet of the worst rank out, if `newcomer` is better.
-    fn take_victim(queue: &mut Fifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
-        // Of equal ranks `max_by_key` gives the last.
-        let worst = links(*queue, packets).max_by_key(|(_, index)| packets[*index].rank());
+    /// Removes the packet of the worst rank, if `newcomer` is better.
+    fn evict_for(queue: &mut PacketFifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
+        // `max_by_key` returns the last of equal ranks.
+        let worst = packets_with_predecessors(*queue, packets).max_by_key(|(_, index)| packets[*index].pfabric_rank());
         let (before, index) = worst?;
-        if packets[index].rank() <= packets[newcomer].rank() {
+        if packets[index].pfabric_rank() <= packets[newcomer].pfabric_rank() {
             return None;
         }
         queue.unlink(packets, before, index);
@@ -58,29 +57,29 @@ mod tests {
     use pauseframe_units::Time;
 
     /// A queue of packets of (flow, remaining).
-    fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, Fifo) {
-        let (mut packets, mut queue) = (PacketPool::new(), Fifo::EMPTY);
+    fn queue_of(ranks: &[(u32, u32)]) -> (PacketPool, PacketFifo) {
+        let (mut packets, mut queue) = (PacketPool::new(), PacketFifo::EMPTY);
         for (number, (to, remaining)) in ranks.iter().enumerate() {
             let packet = Packet { at: Time(number as u64), ..segment(*to, *remaining) };
-            let index = packets.add(packet);
-            queue.push(&mut packets, index);
+            let index = packets.insert(packet);
+            queue.push_back(&mut packets, index);
         }
         (packets, queue)
     }
 
     fn name(packet: &Packet) -> (u32, u32) {
-        (packet.to().unwrap(), packet.rank())
+        (packet.destination_address().unwrap(), packet.pfabric_rank())
     }
 
-    fn content(packets: &PacketPool, queue: Fifo) -> Vec<(u32, u32)> {
-        links(queue, packets).map(|(_, index)| name(&packets[index])).collect()
+    fn content(packets: &PacketPool, queue: PacketFifo) -> Vec<(u32, u32)> {
+        packets_with_predecessors(queue, packets).map(|(_, index)| name(&packets[index])).collect()
     }
 
-    fn drain(packets: &mut PacketPool, queue: &mut Fifo) -> Vec<(u32, u32)> {
+    fn drain(packets: &mut PacketPool, queue: &mut PacketFifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
-            Pfabric::bring_forward(queue, packets, |_| true);
-            out.extend(queue.pop(packets).map(|index| name(&packets[index])));
+            Pfabric::move_next_to_front(queue, packets, |_| true);
+            out.extend(queue.pop_front(packets).map(|index| name(&packets[index])));
         }
         out
     }
@@ -92,8 +91,8 @@ mod tests {
         let sent = [(8, 90), (8, 80), (8, 10), (2, 50), (2, 40), (4, 60)];
         assert_eq!(drain(&mut packets, &mut queue), sent);
         // What is drained can be filled again.
-        let index = packets.add(segment(0, 0));
-        assert!(queue.push(&mut packets, index));
+        let index = packets.insert(segment(0, 0));
+        assert!(queue.push_back(&mut packets, index));
     }
 
     #[test]
@@ -106,28 +105,28 @@ mod tests {
     #[test]
     fn packets_in_the_pipeline_are_not_chosen() {
         let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
-        Pfabric::bring_forward(&mut queue, &mut packets, |packet| packet.at < Time(2));
+        Pfabric::move_next_to_front(&mut queue, &mut packets, |packet| packet.at < Time(2));
         assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
     }
 
     #[test]
     fn the_worst_is_given_up_and_the_last_of_equals() {
         let (mut packets, mut queue) = queue_of(&[(1, 70), (2, 90), (3, 90), (4, 20)]);
-        let new = |packets: &mut PacketPool, remaining| packets.add(segment(0, remaining));
+        let new = |packets: &mut PacketPool, remaining| packets.insert(segment(0, remaining));
         // Not better than the worst: it is itself the one to go.
         let equal = new(&mut packets, 90);
-        assert_eq!(Pfabric::take_victim(&mut queue, &mut packets, equal), None);
+        assert_eq!(Pfabric::evict_for(&mut queue, &mut packets, equal), None);
         let better = new(&mut packets, 30);
-        let victim = Pfabric::take_victim(&mut queue, &mut packets, better).unwrap();
+        let victim = Pfabric::evict_for(&mut queue, &mut packets, better).unwrap();
         assert_eq!(name(&packets[victim]), (3, 90));
         assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
         let mut left = 3;
-        while Pfabric::take_victim(&mut queue, &mut packets, better).is_some() {
+        while Pfabric::evict_for(&mut queue, &mut packets, better).is_some() {
             left -= 1;
         }
         assert_eq!((left, content(&packets, queue)), (1, vec![(4, 20)]));
         // The tail was taken out on the way: the chain still ends where it should.
-        queue.push(&mut packets, better);
+        queue.push_back(&mut packets, better);
         assert_eq!(content(&packets, queue).len(), 2);
     }
 }

@@ -1,10 +1,10 @@
-//! What differs from class to class.
+//! Settings that differ between classes.
 
 use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 use pauseframe_units::{Bytes, Priority};
 
-/// What holds for some priorities instead of the settings of all; `None`: those of all.
+/// Settings of some priorities that replace the common ones; `None` keeps the common one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassSettings {
     /// The priorities.

@@ -3,47 +3,49 @@
 use super::Overhead;
 use pauseframe_units::{BitRate, LineRate, Priority, Span};
 
-/// How late what a host sends can be.
+/// Random delay of frames that a host sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Jitter {
-    /// Everything that it sends, up to this much.
+    /// Up to this much for every frame.
     Always(Span),
-    /// What leaves right behind something else, while at least two flows are under way; docs/models/clocks.md has the amounts.
+    /// Only for frames right behind another one, while at least two flows are active; docs/models/clocks.md has the amounts.
     Auto,
 }
 
-/// Automatic jitter of a wire spans so many frames of the MTU: fewer than eight where that takes longer than the time below. Fewer than three, or a part of
-/// one, would leave some phases better off than others (docs/models/clocks.md).
-const FRAMES: std::ops::RangeInclusive<u64> = 3..=8;
-const WIRE_MAX: Span = Span::from_us(10);
+/// Range of automatic wire jitter, in full frames: eight, or fewer (at least three) if eight take longer than the limit below. Less would favour some
+/// phases over others (docs/models/clocks.md).
+const AUTO_JITTER_FRAMES: std::ops::RangeInclusive<u64> = 3..=8;
+const MAX_AUTO_WIRE_JITTER: Span = Span::from_us(10);
 /// Automatic jitter of the stack, before the NIC.
-const STACK: Span = Span::from_us(1);
+const AUTO_STACK_JITTER: Span = Span::from_us(1);
 
 impl Jitter {
     /// No jitter.
     pub const NONE: Jitter = Jitter::Always(Span::ZERO);
 
-    /// The most by which frames on a host's link of `rate` are late.
-    pub(crate) fn in_flight_frames(self, rate: BitRate, mtu: u32, overhead: Overhead) -> Span {
+    /// Maximum jitter of frames on a host's link of `rate`.
+    pub(crate) fn max_wire_jitter(self, rate: BitRate, mtu: u32, overhead: Overhead) -> Span {
         match self {
             Jitter::Always(most) => most,
             Jitter::Auto => {
                 let frame = overhead.frame_size(mtu, Priority::default()) + overhead.gap;
                 let frame = LineRate::new(rate).serialise(frame);
-                frame * (WIRE_MAX.0 / frame.0).clamp(*FRAMES.start(), *FRAMES.end())
+                frame
+                    * (MAX_AUTO_WIRE_JITTER.0 / frame.0)
+                        .clamp(*AUTO_JITTER_FRAMES.start(), *AUTO_JITTER_FRAMES.end())
             }
         }
     }
 
-    /// The most by which segments are late in the stack.
-    pub(crate) fn in_stack(self) -> Span {
+    /// Maximum jitter of segments in the stack.
+    pub(crate) fn max_stack_jitter(self) -> Span {
         match self {
             Jitter::Always(most) => most,
-            Jitter::Auto => STACK,
+            Jitter::Auto => AUTO_STACK_JITTER,
         }
     }
 
-    /// It is drawn only where flows contend.
+    /// Whether it applies only while flows contend.
     pub(crate) fn is_auto(self) -> bool {
         self == Jitter::Auto
     }

@@ -1,4 +1,4 @@
-//! What the network is told: the resolved scenario in the terms of the fabric.
+//! Settings of the network: the resolved scenario in terms of the fabric.
 
 mod class;
 mod jitter;
@@ -12,16 +12,16 @@ use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use class::ClassSettings;
 pub use jitter::Jitter;
-pub use pause::{HeadroomPool, Obeys, PauseRule, PauseStorm};
-pub(crate) use qcn::FB_MAX;
+pub use pause::{HeadroomPool, ObeyedPauses, PauseRule, PauseStorm};
+pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
 pub use scheduler::{EtsGroup, Scheduler};
 pub use vlan::{VlanChoice, VlanRoutes};
-pub use watchdog::{Watchdog, WatchdogAction};
+pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::ControlChoice;
-use pauseframe_transport::Config;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
 use std::sync::Arc;
 
@@ -37,22 +37,22 @@ pub struct Settings {
     pub mtu: u32,
     /// Time that a segment spends in a host's stack before the NIC has it.
     pub tx_delay: Span,
-    /// More of it, uniformly at random for each segment; segments of a host keep their order. Automatic: of lossless classes only.
+    /// Additional uniform random delay of each segment in the stack; segments of a host keep their order. Automatic: lossless classes only.
     pub tx_jitter: Jitter,
-    /// So much later, uniformly at random, what a host sends reaches its switch; in order. Automatic: of lossy classes only.
+    /// Uniform random delay between a host and its switch, in order. Automatic: lossy classes only.
     pub wire_jitter: Jitter,
     /// Frames that arrive at the same instant go in random order; otherwise those of the port with the smaller number go first.
     pub random_ties: bool,
-    /// Hosts for which `wire_jitter` is otherwise, for each direction, for all frames.
-    pub wire_jitters: Vec<WireJitter>,
-    /// Hosts' links have a token bucket of so many bytes: what finds it full leaves at once. 0: they store and forward.
+    /// Hosts with their own wire jitter, by direction, for all frames.
+    pub wire_jitters: Vec<HostLinkJitter>,
+    /// Size in bytes of a token bucket on hosts' links: a frame that finds enough tokens leaves at once. 0: store and forward.
     pub wire_burst: u32,
-    /// Each host's clock ticks at moments of its own (see `RtoConfig::granularity`), not all at once.
+    /// Each host's clock has its own phase (see `RtoConfig::granularity`).
     pub ticks_apart: bool,
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
-    /// From a completion (a flow, a message) to what an application does in answer. Where that is shorter than a window and some
-    /// workload is no open loop, the network cannot be divided ([`crate::Network::reacts_before`]).
+    /// Time from a completion (flow or message) to the application's reaction. If it is shorter than a window and some workload is closed-loop, the
+    /// network cannot be divided ([`crate::Network::min_reaction_to_divide`]).
     pub reaction: Span,
     /// Bytes that stack and NIC of a host may hold.
     pub nic_buffer: u64,
@@ -60,64 +60,64 @@ pub struct Settings {
     pub nic_fifo: bool,
     /// Forwarding latency of a switch.
     pub switch_latency: Span,
-    /// Who may hold how much.
+    /// Buffer policy of switches.
     pub buffer: BufferPolicy,
-    /// Packets that a lossy queue holds at most, however short they are; `None`: bytes alone count.
+    /// Maximum number of packets in a lossy queue; `None`: only bytes count.
     pub queue_packets: Option<u32>,
-    /// Bytes of a shared buffer that lossy traffic alone uses, the rest being for lossless traffic; `None`: all in one pool.
+    /// Bytes of a shared buffer reserved for lossy traffic, with the rest for lossless traffic; `None`: one pool for both.
     pub egress_pool: Option<Bytes>,
     /// ECN marking, at switches.
     pub marker: Marker,
     /// Order of service within a class, at switches.
     pub queue: QueueDiscipline,
-    /// Which class a port serves next, at switches and hosts.
+    /// Class scheduler, at switches and hosts.
     pub scheduler: Scheduler,
-    /// What holds for some priorities instead of `marker`, `queue` and the factors of `buffer`.
+    /// Per-priority replacements of `marker`, `queue` and the factors of `buffer`.
     pub classes: Vec<ClassSettings>,
     /// Priority flow control.
     pub pfc: Option<PfcSettings>,
     /// Quantized congestion notification.
     pub qcn: Option<QcnSettings>,
-    /// Hosts that drain slowly what they receive.
+    /// Slow receivers.
     pub receivers: Vec<ReceiverSettings>,
     /// Each packet takes a random shortest path instead of its flow's.
     pub spray: bool,
     /// Packets travel in VLANs by these tables instead of on shortest paths. The tag must be in the overhead
     /// ([`Overhead::tagged`]).
     pub vlans: Option<Arc<VlanRoutes>>,
-    /// Hosts where nobody listens: they answer a SYN with RST.
+    /// Hosts without a listening application: they answer a SYN with RST.
     pub refusing: Vec<NodeId>,
-    /// Hosts that answer nothing.
+    /// Hosts that never answer.
     pub silent: Vec<NodeId>,
     /// The transports that flows name by index.
-    pub transports: Vec<Transport>,
+    pub transports: Vec<TransportSettings>,
 }
 
-/// How unsteady the link of a host is: frames take up to this much longer, in order.
+/// Jitter of a host's link: maximum additional delay of frames, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WireJitter {
+pub struct HostLinkJitter {
     /// The host.
     pub host: NodeId,
-    /// On the way to its switch.
+    /// Towards its switch.
     pub to_switch: Span,
-    /// On the way from its switch.
+    /// From its switch.
     pub to_host: Span,
 }
 
 /// A transport and the priority of its packets.
 #[derive(Clone, Debug)]
-pub struct Transport {
+pub struct TransportSettings {
     /// TCP settings.
-    pub config: Arc<Config>,
+    pub config: Arc<TcpConfig>,
     /// IEEE 802.1p priority.
     pub priority: Priority,
-    /// Its flows are datagrams, without a connection; `config` is not used then.
+    /// For UDP transports; `config` is then unused.
     pub datagrams: Option<DatagramSettings>,
-    /// Its flows are queue pairs; `config` is not used then.
+    /// For `RoCEv2` transports; `config` is then unused.
     pub rdma: Option<RdmaSettings>,
 }
 
-/// What a transport of queue pairs has.
+/// Settings of a `RoCEv2` transport.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RdmaSettings {
     /// The queue pairs. Their line rate and the size of frames follow from the network.
@@ -148,7 +148,7 @@ impl Overhead {
     pub const ETHERNET: Overhead = Overhead { frame: 18, tag: 4, min_frame: 64, gap: 20 };
     /// The IP packet alone.
     pub const NONE: Overhead = Overhead { frame: 0, tag: 0, min_frame: 0, gap: 0 };
-    /// The same where every frame has a tag, whatever its priority.
+    /// The overhead with a tag on every frame.
     #[must_use]
     pub fn tagged(self) -> Overhead {
         Overhead { frame: self.frame + self.tag, tag: 0, ..self }
@@ -175,7 +175,7 @@ pub enum BufferPolicy {
     Shared {
         /// All of it, with headroom and reserved bytes.
         size: Bytes,
-        /// A queue may hold this times the free pool.
+        /// A queue may hold `alpha` times the free pool.
         alpha: f64,
         /// What each (port, priority) in use owns beyond the pool.
         reserved: Bytes,
@@ -193,39 +193,39 @@ pub struct PfcSettings {
     /// PAUSE (IEEE 802.3 Annex 31B) instead of PFC: one account for each ingress port, all priorities stop together and
     /// are lossless, whatever `priorities` says.
     pub whole_link: bool,
-    /// Pause above this many ingress bytes; `None`: what the buffer leaves.
+    /// Pause above this many ingress bytes; `None`: the buffer less the headroom.
     pub xoff: Option<Bytes>,
     /// Resume at or below; `None`: two full frames below `xoff`.
     pub xon: Option<Bytes>,
-    /// Bytes for what still comes after XOFF; `None`: what [`crate::headroom`] says for the link.
+    /// Headroom in bytes; `None`: computed for the link by [`crate::headroom_bytes`].
     pub headroom: Option<Bytes>,
-    /// From the last bit of a pause frame to its effect.
+    /// Reaction time from the last bit of a pause frame to its effect.
     pub reaction: Span,
-    /// Pause time asked for, in quanta of 512 bit times.
+    /// Pause time of pause frames, in quanta of 512 bit times.
     pub quanta: u16,
     /// The headroom of a switch with a shared buffer comes from one pool; `None`: each (port, priority) has its own.
     pub headroom_pool: Option<HeadroomPool>,
-    /// Ports that do not send and obey pause frames both ways; a later rule for a port goes before an earlier one.
+    /// Ports with other rules than to send and obey pause frames; a later rule overrides an earlier one.
     pub rules: Vec<(PortId, PauseRule)>,
 }
 
-/// A host that drains slowly.
+/// A slow receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiverSettings {
     /// The host.
     pub host: NodeId,
-    /// Bytes of frames (without preamble and gap) that it takes from the buffer, in bits per second.
+    /// Rate at which it drains frames (without preamble and gap).
     pub rate: BitRate,
     /// Bytes of the receive buffer, headroom included.
     pub buffer: Bytes,
-    /// From then on it takes them as fast as its link brings them.
+    /// When it starts to drain at link rate.
     pub stop: Option<Time>,
 }
 
-/// What a transport without a connection sends.
+/// Settings of a UDP transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatagramSettings {
-    /// Rate on the wire, with all that the scenario counts there.
+    /// Rate on the wire, including the configured overhead.
     pub rate: BitRate,
     /// Application bytes of a datagram.
     pub payload: u32,

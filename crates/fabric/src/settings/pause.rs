@@ -1,53 +1,53 @@
-//! Pause frames beyond the rule that an account above XOFF sends them: storms, and ports that flow control works at in one direction.
+//! Exceptions of flow control: pause storms, and ports with one-way flow control.
 
 use pauseframe_units::{PortId, Priority, Span, Time};
 
-/// A port that sends pause frames although nothing asks for them, as a broken NIC does.
+/// A pause storm: a port sends pause frames without congestion, as a broken NIC does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PauseStorm {
     /// The port that sends them.
     pub port: PortId,
-    /// Of these priorities, a frame each; whatever they are with PAUSE of whole links.
+    /// Priorities to pause, one frame each; irrelevant with link pause.
     pub priorities: Vec<Priority>,
-    /// From one frame of a priority to the next; `None`: half of the pause time, so the pause never ends.
+    /// Interval between frames of a priority; `None`: half of the pause time, so the pause never ends.
     pub every: Option<Span>,
     /// Pause time; 0 resumes.
     pub quanta: u16,
-    /// The first frame.
+    /// Time of the first frame.
     pub start: Time,
-    /// No frame from here on; `None`: never.
+    /// No frames from here on; `None`: the storm never ends.
     pub stop: Option<Time>,
 }
 
 /// Which pause frames a port sends and obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PauseRule {
-    /// The port sends pause frames.
+    /// Whether the port sends pause frames.
     pub sends: bool,
-    /// Whose pause frames stop it.
-    pub obeys: Obeys,
+    /// Which pause frames it obeys.
+    pub obeys: ObeyedPauses,
 }
 
 /// The classes in which a port obeys pause frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Obeys {
-    /// The lossless ones.
+pub enum ObeyedPauses {
+    /// Lossless classes.
     Lossless,
-    /// All of them.
+    /// All classes.
     All,
     /// None.
     None,
 }
 
 impl PauseRule {
-    /// Of a port that no rule is about.
-    pub const BOTH_WAYS: PauseRule = PauseRule { sends: true, obeys: Obeys::Lossless };
+    /// The rule of ports without an explicit one.
+    pub const BOTH_WAYS: PauseRule = PauseRule { sends: true, obeys: ObeyedPauses::Lossless };
 }
 
-/// Headroom that all (port, priority) of a switch share.
+/// Headroom pool that all (port, priority) pairs of a switch share.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum HeadroomPool {
-    /// So many bytes a switch.
+    /// Bytes per switch.
     Bytes(pauseframe_units::Bytes),
     /// The sum of all headrooms of a switch, divided by this.
     OverSubscription(f64),

@@ -16,27 +16,27 @@ pub struct QcnSettings {
     pub priorities: Option<Vec<Priority>>,
     /// Priority of the CNMs.
     pub cnm_priority: Priority,
-    /// The queue that a congestion point aims at.
+    /// Set point of the queue, `Q_eq`.
     pub q_eq: Bytes,
     /// Weight of the queue's growth.
     pub w: f64,
     /// Bytes between two samples of a queue without congestion.
     pub sample: Bytes,
-    /// Intervals and cycles are uniform within this share of their mean, either way.
+    /// Intervals and cycles are uniform within this fraction of their mean, in both directions.
     pub jitter: f64,
-    /// Share of its rate that a limiter gives up for each step of feedback.
+    /// Fraction by which each feedback step reduces the rate.
     pub g_d: f64,
-    /// Least factor of a cut.
+    /// Smallest factor of a rate decrease.
     pub min_decrease: f64,
     /// Cycles of fast recovery.
     pub fast_recovery: u32,
-    /// Growth of the target a cycle after that.
+    /// Growth of the target rate per cycle after fast recovery.
     pub active_increase: BitRate,
-    /// The same when byte counter and timer are both beyond fast recovery, for each cycle beyond.
+    /// Growth when byte counter and timer are both beyond fast recovery, per cycle beyond it.
     pub hyper_active_increase: BitRate,
-    /// Bytes of a cycle.
+    /// Bytes per cycle of the byte counter.
     pub byte_counter: Bytes,
-    /// Time of a cycle.
+    /// Duration of a timer cycle.
     pub timer: Span,
     /// A target beyond ten times the rate falls to an eighth after the first cycle.
     pub extra_fast_recovery: bool,
@@ -46,7 +46,7 @@ pub struct QcnSettings {
 
 impl QcnSettings {
     /// The defaults of IEEE 802.1Q (`Q_eq` 26 KB; minimum rate 5 Mb/s), CNMs at priority 7.
-    pub fn standard() -> QcnSettings {
+    pub fn ieee_defaults() -> QcnSettings {
         QcnSettings {
             priorities: None,
             cnm_priority: Priority::new(7).unwrap_or_default(),
@@ -66,11 +66,11 @@ impl QcnSettings {
         }
     }
 
-    /// `mean`, spread by `jitter`.
-    pub(crate) fn spread(&self, mean: f64, rng: &mut Rng) -> f64 {
-        if self.jitter == 0.0 { mean } else { mean * (1.0 + self.jitter * (2.0 * rng.unit() - 1.0)) }
+    /// `mean`, randomised by `jitter`.
+    pub(crate) fn randomize_by_jitter(&self, mean: f64, rng: &mut Rng) -> f64 {
+        if self.jitter == 0.0 { mean } else { mean * (1.0 + self.jitter * (2.0 * rng.uniform_unit() - 1.0)) }
     }
 }
 
 /// The largest quantised feedback, 6 bits.
-pub(crate) const FB_MAX: u8 = 63;
+pub(crate) const MAX_QUANTIZED_FEEDBACK: u8 = 63;

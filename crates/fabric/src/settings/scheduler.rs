@@ -1,4 +1,4 @@
-//! Which class of a port has its turn.
+//! Class schedulers of ports.
 
 use pauseframe_units::Priority;
 
@@ -16,6 +16,6 @@ pub enum Scheduler {
 pub struct EtsGroup {
     /// Its priorities.
     pub priorities: Vec<Priority>,
-    /// Its part of what the strict priorities leave, in percent; the groups together have 100.
+    /// Its share, in percent, of the bandwidth that strict priorities leave; all groups sum to 100.
     pub share: u8,
 }

@@ -1,4 +1,4 @@
-//! The VLANs of a fabric: where each leads, and how they are chosen.
+//! VLANs of a fabric: forwarding tables and how hosts choose among VLANs.
 
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_units::{NodeId, PortId, Priority};
@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 /// How a sender picks one of the VLANs that lead to its destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VlanChoice {
-    /// Any, uniformly at random.
+    /// Uniformly at random.
     Random,
-    /// Two at random; of these the one whose busiest link has fewer open flows for its rate.
+    /// The better of two random ones: its busiest link has fewer open flows per rate.
     BestOfTwo,
-    /// The one of all whose busiest link has fewest open flows for its rate.
+    /// The one whose busiest link has the fewest open flows per rate.
     LeastLoaded,
     /// The VLAN that was assigned to the pair (position in the tables); pairs without one pick at random.
     Assigned(BTreeMap<(NodeId, NodeId), u16>),
 }
 
-/// Tables, and how hosts use them.
+/// Forwarding tables, and how hosts use them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VlanRoutes {
     /// The forwarding tables; every pair of hosts must be served.
@@ -26,9 +26,9 @@ pub struct VlanRoutes {
     pub lanes: Vec<Priority>,
     /// How the VLAN is picked.
     pub choice: VlanChoice,
-    /// Pick for every packet anew instead of once a flow; at random only.
+    /// Pick a VLAN per packet instead of per flow; only with random choice.
     pub per_packet: bool,
-    /// How many links longer than the shortest of any VLAN a route may be.
+    /// How many links longer than the shortest route a candidate may be.
     pub slack: u16,
 }
 
@@ -37,7 +37,7 @@ impl VlanRoutes {
     ///
     /// # Panics
     /// If no VLAN serves the pair.
-    pub fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+    pub fn hop_distance(&self, from: NodeId, to: NodeId) -> u32 {
         if from == to {
             return 0;
         }
@@ -50,17 +50,17 @@ impl VlanRoutes {
     pub(crate) fn shortest_path(&self, from: NodeId, to: NodeId) -> Vec<PortId> {
         let mut vlans = Vec::new();
         self.tables.vlans_between(from, to, 0, &mut vlans);
-        self.path(*vlans.first().expect("every pair of hosts is served"), from, to)
+        self.path_in_vlan(*vlans.first().expect("every pair of hosts is served"), from, to)
     }
 
-    /// The ports of all routes that a sender picks from.
-    pub(crate) fn paths(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = Vec<PortId>> {
+    /// The ports of all candidate routes of a sender.
+    pub(crate) fn candidate_paths(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = Vec<PortId>> {
         let mut vlans = Vec::new();
         self.tables.vlans_between(from, to, self.slack, &mut vlans);
-        vlans.into_iter().map(move |vlan| self.path(vlan, from, to))
+        vlans.into_iter().map(move |vlan| self.path_in_vlan(vlan, from, to))
     }
 
-    fn path(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
+    fn path_in_vlan(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
         let graph = self.tables.graph();
         let mut path = vec![graph.uplink(from)];
         self.tables.follow(usize::from(vlan), from, to, |port| path.push(port));

@@ -1,27 +1,27 @@
-//! When a queue is in a storm of pauses.
+//! Settings of the PFC watchdog.
 
 use pauseframe_units::Span;
 
 /// What happens to a queue in a storm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchdogAction {
-    /// Its packets are dropped, and those that come.
+    /// Drops its packets and new ones.
     Drop,
-    /// It sends in spite of pauses.
+    /// Ignores pauses.
     Forward,
-    /// The storm is counted, and nothing is done.
+    /// Only counts the storm.
     Alert,
 }
 
 /// Settings of the watchdog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Watchdog {
-    /// Paused for this long with packets waiting: a storm.
+pub struct PfcWatchdogSettings {
+    /// A non-empty queue paused for this long is in a storm.
     pub detection: Span,
-    /// What is done then.
+    /// Action in a storm.
     pub action: WatchdogAction,
-    /// Without a pause frame for this long: over.
+    /// A storm ends after this time without a pause frame.
     pub restoration: Span,
-    /// It looks at multiples of this alone; zero: at any time.
+    /// It checks only at multiples of this; zero: at any time.
     pub poll: Span,
 }

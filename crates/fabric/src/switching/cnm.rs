@@ -1,33 +1,33 @@
-//! Congestion points of switches (`congestion_point.rs`), and the way of their messages back to the sources.
+//! QCN at switches: congestion points (`congestion_point.rs`) and the route of CNMs back to the sources.
 
-use super::congestion_point::{CongestionPoint, Feedback};
+use super::congestion_point::{CongestionPoint, QcnFeedback};
 use super::node::SwitchNode;
 use crate::context::Context;
-use crate::frame::{Cnm, Content, Packet, PacketId};
+use crate::frame::{Cnm, FrameKind, Packet, PacketId};
 use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
 use crate::wire::counters::DropReason;
 use crate::wire::own::{InPort, OwnPort};
-use pauseframe_engine::{mix, stream};
+use pauseframe_engine::{mix_bits, random_stream};
 use pauseframe_topology::routing::ecmp_index;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 
-/// A CNM in buffers, bytes, FCS included.
-pub(crate) const CNM_FRAME: u16 = 64;
+/// Size of a CNM in buffers, including the FCS.
+pub(crate) const CNM_FRAME_BYTES: u16 = 64;
 
 /// The congestion points of all queues.
 #[derive(Debug)]
 pub(crate) struct CongestionPoints {
     settings: QcnSettings,
     points: IndexVec<SlotId, CongestionPoint>,
-    /// Classes that are watched, a bit each, and the class of the CNMs.
+    /// Classes with congestion points (one bit each), and the class of CNMs.
     classes: u8,
     cnm_class: u8,
 }
 
 impl CongestionPoints {
-    pub(super) fn of(plan: &Plan) -> Option<CongestionPoints> {
+    pub(super) fn from_plan(plan: &Plan) -> Option<CongestionPoints> {
         let settings = plan.settings.qcn.clone()?;
         let (priorities, seed) = (&plan.priorities, plan.settings.seed);
         let class = |priority: Priority| priorities.iter().position(|p| *p == priority);
@@ -38,14 +38,14 @@ impl CongestionPoints {
         };
         let classes =
             priorities.iter().enumerate().filter(|(_, p)| watched(p)).fold(0, |set, (c, _)| set | 1 << c);
-        let points = (0..plan.slots() as u64)
-            .map(|slot| CongestionPoint::new(&settings, stream(seed, "qcn/sample", slot)));
+        let points = (0..plan.slot_count() as u64)
+            .map(|slot| CongestionPoint::new(&settings, random_stream(seed, "qcn/sample", slot)));
         Some(CongestionPoints { points: points.collect(), classes, cnm_class, settings })
     }
 }
 
-/// The congestion point of one queue, and what holds for all.
-pub(super) struct PointOfQueue<'n> {
+/// The congestion point of one queue, with the settings of all.
+pub(super) struct QueueCongestionPoint<'n> {
     settings: &'n QcnSettings,
     point: &'n mut CongestionPoint,
     classes: u8,
@@ -53,46 +53,50 @@ pub(super) struct PointOfQueue<'n> {
 }
 
 impl CongestionPoints {
-    pub(super) fn of_queue(&mut self, slot: SlotId) -> PointOfQueue<'_> {
+    pub(super) fn for_queue(&mut self, slot: SlotId) -> QueueCongestionPoint<'_> {
         let CongestionPoints { settings, points, classes, cnm_class } = self;
-        PointOfQueue { settings, point: &mut points[slot], classes: *classes, cnm_class: *cnm_class }
+        QueueCongestionPoint { settings, point: &mut points[slot], classes: *classes, cnm_class: *cnm_class }
     }
 }
 
 impl<'n> SwitchNode<'n> {
-    /// A frame has joined an egress queue of a switch: its congestion point may answer the source.
+    /// Samples the queue that a frame has joined; the congestion point may send a CNM to the source.
     #[cold]
-    pub(super) fn on_congestion_point(&mut self, port: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
+    pub(super) fn sample_congestion_point(&mut self, port: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
         let packet = ctx.packets[index];
         let slot = port.slot(packet.class, &ctx.hot);
         let backlog = self.ports.slot(slot).backlog + u64::from(packet.size);
-        let Some(PointOfQueue { settings, point, classes, cnm_class }) = self.congestion_point(slot) else {
+        let Some(QueueCongestionPoint { settings, point, classes, cnm_class }) = self.congestion_point(slot)
+        else {
             return;
         };
-        let Some(to) = packet.to().filter(|_| packet.is_data()) else { return };
+        let Some(to) = packet.destination_address().filter(|_| packet.is_flow_packet()) else { return };
         if classes & 1 << packet.class == 0 {
             return;
         }
-        if let Some(Feedback { fb, q_off, q_delta }) =
-            point.on_frame(u32::from(packet.size), backlog, settings)
+        if let Some(QcnFeedback { fb, q_off, q_delta }) =
+            point.on_frame_enqueued(u32::from(packet.size), backlog, settings)
         {
             self.ports.counters(slot).cnms_sent += 1;
-            // It is for the end that the frame came from.
+            // The CNM goes to the endpoint that sent the frame.
             let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port.id(), fb, sampled_class: packet.class };
             self.send_cnm(cnm, cnm_class, ctx);
         }
     }
 
-    /// A CNM sets out from the switch of its congestion point to the source of the sampled frame.
+    /// Sends a CNM from this switch to the source of the sampled frame.
     fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) {
-        let from = ctx.host_at(cnm.to);
-        let egress = self.way_of_cnm(self.switch().node, from, cnm.to / 2, ctx);
-        let egress = self.ports.own(egress, ctx);
-        let packet =
-            Packet { at: ctx.now(), route: from.0, ..Packet::new(Content::Cnm(cnm), CNM_FRAME, class) };
-        let index = ctx.packets.add(packet);
-        // It has no ingress: as lossless packet it is in no account here ([`SwitchNode::release`]).
-        if !ctx.hot.is_lossless(class) && !self.has_lossy_room(index, egress, ctx) {
+        let from = ctx.host_of_address(cnm.to);
+        let egress = self.cnm_next_hop(self.switch().node, from, cnm.to / 2, ctx);
+        let egress = self.ports.own_port(egress, ctx);
+        let packet = Packet {
+            at: ctx.now(),
+            route: from.0,
+            ..Packet::new(FrameKind::Cnm(cnm), CNM_FRAME_BYTES, class)
+        };
+        let index = ctx.packets.insert(packet);
+        // It has no ingress, so a lossless CNM has no account at this switch ([`SwitchNode::release_buffer`]).
+        if !ctx.hot.is_lossless(class) && !self.reserve_lossy_buffer(index, egress, ctx) {
             self.ports.drop_packet(index, egress, DropReason::BufferFull, ctx);
             return;
         }
@@ -102,44 +106,43 @@ impl<'n> SwitchNode<'n> {
         self.enqueue(egress, egress.slot(class, &ctx.hot), index, ctx);
     }
 
-    /// Whether a lossy packet of the switch's own fits in its egress queue, taking the space.
-    fn has_lossy_room(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
+    /// Reserves space in the egress queue for a lossy packet that this switch created; false if it does not fit.
+    fn reserve_lossy_buffer(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
         if ctx.hot.shared {
-            return self.admit(index, egress, ctx).is_ok();
+            return self.admit_to_buffer(index, egress, ctx).is_ok();
         }
-        // No limit where inputs own the buffer: it came by none.
+        // No limit if ingress ports own the buffer, because it has none.
         let packet = &ctx.packets[index];
         let backlog = self.ports.slot(egress.slot(packet.class, &ctx.hot)).backlog;
         backlog + u64::from(packet.size) <= self.policy(packet.class).limit
     }
 
-    /// The way back from the switch `origin` as ECMP would choose it, hop by hop: the port that this one takes. Where packets are
-    /// sprayed it is the first.
-    fn way_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
+    /// The next hop of a CNM from switch `origin`, chosen by ECMP at each hop; the first shortest path if packets are sprayed.
+    fn cnm_next_hop(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
         let here = self.switch().node;
         let among = self.routes().ports(here, to);
         if ctx.settings.spray || among.len() == 1 {
             return among[0];
         }
-        let tuple = mix(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix(u64::from(flow));
-        let salt = mix(ctx.settings.seed ^ mix(u64::from(here.0)));
-        among[ecmp_index(mix(tuple), salt, among.len())]
+        let tuple = mix_bits(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
+        let salt = mix_bits(ctx.settings.seed ^ mix_bits(u64::from(here.0)));
+        among[ecmp_index(mix_bits(tuple), salt, among.len())]
     }
 
-    /// A CNM has come into a switch by `ingress`.
+    /// Forwards a CNM that arrived by `ingress`.
     #[inline(never)]
     pub(crate) fn forward_cnm(&mut self, ingress: InPort<'n>, index: PacketId, ctx: &mut Context) {
-        let Packet { route, class, content: Content::Cnm(Cnm { to, point, .. }), .. } = ctx.packets[index]
+        let Packet { route, class, content: FrameKind::Cnm(Cnm { to, point, .. }), .. } = ctx.packets[index]
         else {
             return;
         };
         let origin = ctx.plan.topology.owner(point);
         let egress = if ctx.settings.spray {
-            self.spray_to(NodeId(route))
+            self.spray_next_hop(NodeId(route))
         } else {
-            self.way_of_cnm(origin, NodeId(route), to / 2, ctx)
+            self.cnm_next_hop(origin, NodeId(route), to / 2, ctx)
         };
-        let egress = self.ports.own(egress, ctx);
-        self.pass_on(ingress, index, (egress, class), ctx);
+        let egress = self.ports.own_port(egress, ctx);
+        self.forward_to_egress(ingress, index, (egress, class), ctx);
     }
 }

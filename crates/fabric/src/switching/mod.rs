@@ -1,4 +1,4 @@
-//! A switch: find the way, take the packet into the buffer or drop it, mark it, queue it; and send what waits.
+//! A switch: looks up the next hop, marks, admits to the buffer or drops, queues and transmits.
 
 pub(crate) mod buffer;
 pub(crate) mod cnm;
@@ -16,47 +16,47 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
-use self::marking::{markers, memories};
+use self::marking::{marker_states_by_slot, markers_by_slot};
 use self::node::SwitchNode;
 use self::paths::Paths;
-use self::pool::{Pool, SharedHeadroom};
+use self::pool::{SharedHeadroom, SharedPool};
 use self::vlan::VlanTables;
 use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::ids::{SlotId, SwitchId};
-use crate::marker::{Marker, Memory};
+use crate::marker::{Marker, MarkerState};
 use crate::plan::Plan;
 use crate::wire::counters::{DropReason, LossReason};
 use crate::wire::own::{InPort, OwnPort, OwnSlot};
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 use std::sync::Arc;
 
-/// The switches of a partition: what is theirs beside their ports.
+/// The switches of a partition with all their state except their ports.
 #[derive(Debug)]
 pub(crate) struct Switching {
     pub(crate) switches: IndexVec<SwitchId, Switch>,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
-    /// By slot, where ports differ; else those of the policies.
+    /// Markers by slot, if ports differ; else the policies have them.
     markers: IndexVec<SlotId, Marker>,
-    /// Where a marker is asked about packets.
-    memories: IndexVec<SlotId, Memory>,
+    /// Marker states by slot, if a marker inspects packets.
+    memories: IndexVec<SlotId, MarkerState>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<VlanTables>>,
     pub(crate) paths: Paths,
-    /// Those of the moment: failures change them.
+    /// Current routes; failures change them.
     pub(crate) routes: Arc<NextHops>,
 }
 
-/// A switch's own state; its queues are its ports'.
+/// State of a switch, without its ports and queues.
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) node: NodeId,
-    /// The shared pool, of lossless traffic alone if there is a second one for lossy traffic.
-    pub(crate) pools: [Pool; 2],
+    /// The shared pool; with two pools the first is for lossless and the second for lossy traffic.
+    pub(crate) pools: [SharedPool; 2],
     /// The headroom of its lossless ingresses.
     pub(crate) headroom: SharedHeadroom,
     /// Chooses next hops of sprayed packets.
@@ -64,14 +64,14 @@ pub(crate) struct Switch {
 }
 
 impl Switching {
-    /// Idle switches; `stride`: the most links between two hosts.
-    pub(crate) fn of(plan: &Plan, routes: &Arc<NextHops>, stride: usize) -> Switching {
+    /// Idle switches. `stride`: maximum number of links between two hosts.
+    pub(crate) fn from_plan(plan: &Plan, routes: &Arc<NextHops>, stride: usize) -> Switching {
         let settings = &plan.settings;
         let switch = |((id, pools), headroom): ((&NodeId, &[u64; 2]), &u64)| Switch {
             node: *id,
-            pools: pools.map(Pool::new),
+            pools: pools.map(SharedPool::new),
             headroom: SharedHeadroom { size: *headroom, used: 0 },
-            spray: stream(settings.seed, "spray", u64::from(id.0)),
+            spray: random_stream(settings.seed, "spray", u64::from(id.0)),
         };
         Switching {
             switches: plan
@@ -82,10 +82,10 @@ impl Switching {
                 .map(switch)
                 .collect(),
             policies: plan.policies.clone(),
-            markers: markers(plan),
-            memories: memories(plan),
-            points: CongestionPoints::of(plan).map(Box::new),
-            vlans: VlanTables::of(plan).map(Box::new),
+            markers: markers_by_slot(plan),
+            memories: marker_states_by_slot(plan),
+            points: CongestionPoints::from_plan(plan).map(Box::new),
+            vlans: VlanTables::from_plan(plan).map(Box::new),
             paths: Paths::new(stride),
             routes: Arc::clone(routes),
         }
@@ -93,27 +93,27 @@ impl Switching {
 }
 
 impl<'n> SwitchNode<'n> {
-    /// A packet has come into a switch by `ingress` (named by the port that sent it).
+    /// Forwards a packet that arrived by `ingress` (named by its sending port).
     #[inline(always)]
     pub(crate) fn forward(&mut self, ingress: InPort<'n>, index: PacketId, ctx: &mut Context) {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.look_up {
-            let (egress, sent_in) = self.reborrow().look_up(index, ctx);
+            let (egress, sent_in) = self.reborrow().look_up_next_hop(index, ctx);
             class = sent_in;
             egress
         } else {
-            let egress = self.paths().port(packet.route, packet.hop);
+            let egress = self.paths().port_at_hop(packet.route, packet.hop);
             packet.hop += 1;
             egress
         };
-        let egress = self.ports.own(egress, ctx);
-        self.pass_on(ingress, index, (egress, class), ctx);
+        let egress = self.ports.own_port(egress, ctx);
+        self.forward_to_egress(ingress, index, (egress, class), ctx);
     }
 
-    /// A packet goes on to `egress`, where it is sent in `class`: at once, or it waits, or it is dropped.
+    /// Sends, queues or drops a packet at `egress` in `class`.
     #[inline(always)]
-    fn pass_on(
+    fn forward_to_egress(
         &mut self,
         ingress: InPort<'n>,
         index: PacketId,
@@ -121,28 +121,28 @@ impl<'n> SwitchNode<'n> {
         ctx: &mut Context,
     ) {
         if self.ports.port(egress).is_idle(ctx.now()) && ctx.hot.direct & 1 << class != 0 {
-            self.ports.send_directly(egress, index, class, ctx);
+            self.ports.transmit_unqueued(egress, index, class, ctx);
             return;
         }
-        if ctx.hot.can_refuse && self.reborrow().refuses(index, egress, ctx) {
+        if ctx.hot.can_refuse && self.reborrow().drop_if_port_refuses(index, egress, ctx) {
             return;
         }
         let packet = &mut ctx.packets[index];
         packet.ingress = ingress.id();
-        // The two common cases stay in line. A lossy class with a fixed limit needs no account but the backlog, and while
-        // that is short nothing happens; a lossless one with fixed thresholds is neither dropped here nor displaced.
+        // The two common cases are inlined. A lossy class with a fixed limit needs only the backlog as account, and below a threshold neither marks
+        // nor drops. A lossless class with fixed thresholds neither drops nor evicts here.
         let slot = egress.slot(class, &ctx.hot);
         let (backlog, number) = (self.ports.slot(slot).backlog, usize::from(class & 7));
         if backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] {
             let taken_in = if ctx.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > ctx.hot.mark_above[number];
-                let admitted = self.ports.admit(index, ctx);
+                let admitted = self.ports.admit_with_fixed_thresholds(index, ctx);
                 if over && admitted.is_ok() {
-                    self.mark(index, slot, ctx);
+                    self.mark_congestion_experienced(index, slot, ctx);
                 }
                 admitted
             } else {
-                self.reborrow().take_in(index, egress, ctx)
+                self.reborrow().mark_and_admit(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
                 self.ports.reborrow().drop_packet(index, egress, reason, ctx);
@@ -150,7 +150,7 @@ impl<'n> SwitchNode<'n> {
             }
         }
         if ctx.hot.qcn {
-            self.reborrow().on_congestion_point(egress, index, ctx);
+            self.reborrow().sample_congestion_point(egress, index, ctx);
         }
         self.enqueue(egress, slot, index, ctx);
     }
@@ -163,35 +163,40 @@ impl<'n> SwitchNode<'n> {
         }
     }
 
-    /// Marker, buffer and queue discipline have their say on a packet that is to wait.
+    /// Applies marker, buffer and queue discipline to a packet that must wait.
     #[inline(never)]
-    fn take_in(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> Result<(), DropReason> {
+    fn mark_and_admit(
+        &mut self,
+        index: PacketId,
+        egress: OwnPort<'n>,
+        ctx: &mut Context,
+    ) -> Result<(), DropReason> {
         let class = ctx.packets[index].class & 7;
         let slot = egress.slot(class, &ctx.hot);
         let watched = ctx.hot.watched_arrivals & 1 << class != 0;
         let over = if watched {
-            self.marks_arrival(egress, class, ctx)
+            self.should_mark_arrival(egress, class, ctx)
         } else {
             self.ports.slot(slot).backlog > ctx.hot.mark_above[usize::from(class)]
         };
         if over && self.drops_not_ect(index, ctx) {
             return Err(DropReason::NotEct);
         }
-        while let Err(reason) = self.admit(index, egress, ctx) {
+        while let Err(reason) = self.admit_to_buffer(index, egress, ctx) {
             if reason != DropReason::BufferFull {
                 return Err(reason);
             }
-            if !self.displace(index, egress, ctx) {
-                if let Some(last) = self.take_last_place(index, egress, ctx)
+            if !self.evict_packet_for(index, egress, ctx) {
+                if let Some(last) = self.compete_for_last_place(index, egress, ctx)
                     && over
                 {
-                    self.mark(last, slot, ctx);
+                    self.mark_congestion_experienced(last, slot, ctx);
                 }
                 return Err(reason);
             }
         }
         if over {
-            self.mark(index, slot, ctx);
+            self.mark_congestion_experienced(index, slot, ctx);
         }
         if watched {
             self.ports.slot_mut(slot).waiting += 1;
@@ -199,30 +204,30 @@ impl<'n> SwitchNode<'n> {
         Ok(())
     }
 
-    /// The next hop of a packet that does not know its path, and the class in which it goes there.
+    /// The next hop of a packet without a path, and its class there.
     #[inline(never)]
-    fn look_up(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
+    fn look_up_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
         if let Some(vlans) = self.vlans() {
-            return vlans.forward(self.id(), index, ctx);
+            return vlans.look_up_vlan_route(self.id(), index, ctx);
         }
         let Packet { route, class, .. } = ctx.packets[index];
-        (self.spray_to(NodeId(route)), class)
+        (self.spray_next_hop(NodeId(route)), class)
     }
 
-    /// The next hop of a sprayed packet: any of the shortest, uniformly at random.
-    fn spray_to(&mut self, to: NodeId) -> PortId {
+    /// The next hop of a sprayed packet: a shortest path, uniformly at random.
+    fn spray_next_hop(&mut self, to: NodeId) -> PortId {
         let (routes, switch) = self.routes_and_switch();
         let among = routes.ports(switch.node, to);
         match among {
             [only] => *only,
-            _ => among[switch.spray.below(among.len() as u64) as usize],
+            _ => among[switch.spray.uniform_below(among.len() as u64) as usize],
         }
     }
 
-    /// Loses a packet that cannot even be queued at `egress`; false if it can.
+    /// Drops a packet if the link of `egress` is down or its queue is in a storm; false otherwise.
     #[cold]
     #[inline(never)]
-    fn refuses(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
+    fn drop_if_port_refuses(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
         let class = ctx.packets[index].class;
         let reason = if self.ports.port(egress).is_down() {
             LossReason::LinkDown
@@ -232,8 +237,8 @@ impl<'n> SwitchNode<'n> {
             return false;
         };
         self.ports.count_loss(egress, class, reason, ctx);
-        self.ports.count_gone(index, ctx);
-        ctx.report_lost(index);
+        self.ports.count_discarded(index, ctx);
+        ctx.report_packet_loss(index);
         ctx.packets.remove(index);
         true
     }

@@ -1,110 +1,109 @@
-//! The paths of flows that do not spray: the egress ports from host to host, found once a flow and again when routes change.
+//! Paths of flows without spraying: the egress ports from host to host, computed once per flow and after each change of routes.
 //!
-//! Packets outlive their flows: a duplicate is still in a queue when the last byte has arrived. So a row that its flow
-//! gives up is retired, and used again only when no packet under way names it. Who does is looked up now and then, over all
-//! packets at once, so that neither hops nor packets pay for it.
+//! Packets outlive their flows: a duplicate is still in a queue when the last byte has arrived. So a row is retired when its flow ends, and reused
+//! only when no packet refers to it. An occasional search over all packets finds the rows in use, so hops pay nothing for it.
 
-use pauseframe_engine::memory::{get_or_first, prefetch_or_first};
+use pauseframe_engine::memory::{element_or_first, prefetch_element_or_first};
 use pauseframe_topology::Topology;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, PortId};
 
-/// So many rows are retired before packets are searched for them.
-const SEARCH_AFTER: usize = 64;
+/// Retired rows that trigger a search.
+const MIN_RETIRED_ROWS: usize = 64;
 
-/// The paths of open flows and of packets under way: rows of ports in one array.
+/// Paths of open flows and of packets in flight: rows of ports in one array.
 #[derive(Debug)]
 pub(crate) struct Paths {
     ports: Vec<PortId>,
     stride: usize,
-    /// Rows before this offset are of an older, shorter stride: they are not used again.
+    /// Rows before this offset have an older, shorter stride and are not reused.
     first_free: u32,
     free: Vec<u32>,
-    /// Rows of flows that are over or have another path; packets may still be on their way by them.
+    /// Rows that flows no longer use; packets in flight may still refer to them.
     retired: Vec<u32>,
-    /// When so many are retired the next search is worth its time.
+    /// Number of retired rows at which the next search pays off.
     search_at: usize,
 }
 
 impl Paths {
-    /// No paths yet; they have at most `stride` hops.
+    /// Empty, for paths of at most `stride` hops.
     pub(crate) fn new(stride: usize) -> Paths {
         let (ports, free, retired) = (Vec::new(), Vec::new(), Vec::new());
-        Paths { ports, stride, first_free: 0, free, retired, search_at: SEARCH_AFTER }
+        Paths { ports, stride, first_free: 0, free, retired, search_at: MIN_RETIRED_ROWS }
     }
 
     #[inline]
-    pub(crate) fn port(&self, route: u32, hop: u8) -> PortId {
+    pub(crate) fn port_at_hop(&self, route: u32, hop: u8) -> PortId {
         self.ports[route as usize + usize::from(hop)]
     }
 
-    /// What may be written there, or anything else.
+    /// The port at a hop, or any other port if the index is invalid.
     #[inline(always)]
-    pub(crate) fn get_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
-        get_or_first(&self.ports, route as usize + usize::from(hop)).copied()
+    pub(crate) fn port_at_hop_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
+        element_or_first(&self.ports, route as usize + usize::from(hop)).copied()
     }
 
-    /// Fetches that.
+    /// Prefetches the port at a hop.
     #[inline(always)]
-    pub(crate) fn prefetch_line(&self, route: u32, hop: u8) {
-        prefetch_or_first(&self.ports, route as usize + usize::from(hop));
+    pub(crate) fn prefetch_hop(&self, route: u32, hop: u8) {
+        prefetch_element_or_first(&self.ports, route as usize + usize::from(hop));
     }
 
-    /// A row for `path`.
-    pub(crate) fn add(&mut self, path: &[PortId]) -> u32 {
-        self.lengthen(path.len());
+    /// Stores `path` in a row.
+    pub(crate) fn add_path(&mut self, path: &[PortId]) -> u32 {
+        self.grow_stride(path.len());
         let route = self.free.pop().unwrap_or_else(|| {
             self.ports.resize(self.ports.len() + self.stride, PortId::NONE);
             (self.ports.len() - self.stride) as u32
         });
         let row = &mut self.ports[route as usize..route as usize + self.stride];
         row[..path.len()].copy_from_slice(path);
-        // A hop too many finds no port, not the end of a longer path.
+        // Clears the rest of the row, so that an excess hop does not read an older, longer path.
         row[path.len()..].fill(PortId::NONE);
         route
     }
 
-    /// Writes a row where another array has it.
-    pub(crate) fn copy(&mut self, row: u32, path: &[PortId]) {
+    /// Stores a path at the row that another array assigned.
+    pub(crate) fn copy_row(&mut self, row: u32, path: &[PortId]) {
         self.stride = self.stride.max(path.len());
         let row = row as usize;
         if self.ports.len() < row + self.stride {
             self.ports.resize(row + self.stride, PortId::NONE);
         }
         self.ports[row..row + path.len()].copy_from_slice(path);
-        // A hop too many finds no port, not the end of a longer path.
+        // Clears the rest of the row, so that an excess hop does not read an older, longer path.
         self.ports[row + path.len()..row + self.stride].fill(PortId::NONE);
     }
 
-    /// Nobody sends by this row any more; packets under way may still name it.
-    pub(crate) fn retire(&mut self, route: u32) {
+    /// Retires a row: no flow uses it, but packets in flight may.
+    pub(crate) fn retire_row(&mut self, route: u32) {
         if route >= self.first_free {
             self.retired.push(route);
         }
     }
 
-    /// Whether [`Self::reclaim`] is due.
-    pub(crate) fn wants_rows(&self) -> bool {
+    /// Whether [`Self::reclaim_rows`] is due.
+    pub(crate) fn should_reclaim(&self) -> bool {
         self.free.is_empty() && self.retired.len() >= self.search_at
     }
 
-    /// Frees the retired rows that are not among those `named` by packets, of which the pool has had up to `places`.
-    pub(crate) fn reclaim(&mut self, named: impl Iterator<Item = u32>, places: usize) {
+    /// Frees retired rows that no packet refers to. `named`: rows of all packets; `places`: size of the packet pool.
+    pub(crate) fn reclaim_rows(&mut self, named: impl Iterator<Item = u32>, places: usize) {
         let mut named: Vec<u32> = named.collect();
         named.sort_unstable();
         let free = self.retired.extract_if(.., |route| named.binary_search(route).is_err());
         self.free.extend(free);
-        // A search costs as much as the pool is large: it waits for a share of that in rows.
-        self.search_at = SEARCH_AFTER.max(places / 4).max(2 * self.retired.len());
+        // A search costs time in proportion to the pool, so the next one waits for a proportional number of rows.
+        self.search_at = MIN_RETIRED_ROWS.max(places / 4).max(2 * self.retired.len());
     }
 
-    /// Whether the row at `route` begins with `path`, which has as many hops.
-    pub(crate) fn is(&self, route: u32, path: &[PortId]) -> bool {
+    /// Whether the row at `route` holds `path`.
+    pub(crate) fn row_equals_path(&self, route: u32, path: &[PortId]) -> bool {
         self.ports[route as usize..].starts_with(path)
     }
 
-    /// Makes room for longer paths.
-    fn lengthen(&mut self, stride: usize) {
+    /// Increases the stride for longer paths.
+    fn grow_stride(&mut self, stride: usize) {
         if stride > self.stride {
             self.stride = stride;
             self.first_free = self.ports.len() as u32;
@@ -114,7 +113,7 @@ impl Paths {
     }
 }
 
-/// The largest number of links between two hosts; all hosts at a switch are alike.
+/// The largest number of links between two hosts; it checks one host per switch.
 pub(crate) fn longest_path(topology: &Topology, routes: &NextHops) -> usize {
     let mut attached: Vec<(NodeId, NodeId)> =
         topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
@@ -135,28 +134,30 @@ mod tests {
     #[test]
     fn a_row_is_used_again_when_no_packet_names_it() {
         let mut paths = Paths::new(3);
-        let [first, second] = [paths.add(&path([1, 2, 3])), paths.add(&path([4, 5, 6]))];
-        paths.retire(first);
-        paths.retire(second);
-        paths.reclaim([second, second].into_iter(), 10);
-        assert_eq!(paths.add(&path([7, 8])), first);
-        assert_eq!(paths.port(first, 2), PortId::NONE, "nothing is left of the longer path before");
-        assert!(paths.is(second, &path([4, 5, 6])));
-        assert_ne!(paths.add(&path([9])), second);
-        paths.reclaim(std::iter::empty(), 10);
-        assert_eq!(paths.add(&path([10])), second);
+        let [first, second] = [paths.add_path(&path([1, 2, 3])), paths.add_path(&path([4, 5, 6]))];
+        paths.retire_row(first);
+        paths.retire_row(second);
+        paths.reclaim_rows([second, second].into_iter(), 10);
+        assert_eq!(paths.add_path(&path([7, 8])), first);
+        assert_eq!(paths.port_at_hop(first, 2), PortId::NONE, "nothing is left of the longer path before");
+        assert!(paths.row_equals_path(second, &path([4, 5, 6])));
+        assert_ne!(paths.add_path(&path([9])), second);
+        paths.reclaim_rows(std::iter::empty(), 10);
+        assert_eq!(paths.add_path(&path([10])), second);
     }
 
     #[test]
     fn rows_of_the_shorter_stride_keep_their_paths_and_are_not_used_again() {
         let mut paths = Paths::new(2);
-        let [open, over] = [paths.add(&path([1, 2])), paths.add(&path([1, 3]))];
-        paths.retire(over);
-        let long = paths.add(&path([3, 4, 5, 6]));
-        paths.retire(open);
-        paths.reclaim(std::iter::empty(), 0);
-        assert!(![open, over, long].contains(&paths.add(&path([7]))));
-        assert!(paths.is(long, &path([3, 4, 5, 6])) && paths.is(open, &path([1, 2])));
+        let [open, over] = [paths.add_path(&path([1, 2])), paths.add_path(&path([1, 3]))];
+        paths.retire_row(over);
+        let long = paths.add_path(&path([3, 4, 5, 6]));
+        paths.retire_row(open);
+        paths.reclaim_rows(std::iter::empty(), 0);
+        assert!(![open, over, long].contains(&paths.add_path(&path([7]))));
+        assert!(
+            paths.row_equals_path(long, &path([3, 4, 5, 6])) && paths.row_equals_path(open, &path([1, 2]))
+        );
     }
 
     /// Ten thousand flows, two at a time, of which every packet that is late is on its way for the next ten.
@@ -165,17 +166,17 @@ mod tests {
         let mut paths = Paths::new(1);
         let mut late = std::collections::VecDeque::new();
         for flow in 0..10_000 {
-            if paths.wants_rows() {
-                paths.reclaim(late.iter().copied(), 40);
+            if paths.should_reclaim() {
+                paths.reclaim_rows(late.iter().copied(), 40);
             }
-            let route = paths.add(&path([flow]));
+            let route = paths.add_path(&path([flow]));
             assert!(!late.contains(&route), "flow {flow} took the path of a packet under way");
             late.push_back(route);
             if late.len() > 10 {
                 late.pop_front();
             }
-            paths.retire(route);
+            paths.retire_row(route);
         }
-        assert!(paths.ports.len() <= SEARCH_AFTER + 12, "{}", paths.ports.len());
+        assert!(paths.ports.len() <= MIN_RETIRED_ROWS + 12, "{}", paths.ports.len());
     }
 }

@@ -1,4 +1,4 @@
-//! What a queue's discipline decides: the packet that is sent next, and the one that makes room for another.
+//! Decisions of the queue discipline: which packet is sent next, and which is evicted for another.
 
 use super::node::SwitchNode;
 use crate::context::Context;
@@ -8,37 +8,35 @@ use crate::wire::counters::DropReason;
 use crate::wire::own::OwnPort;
 
 impl<'n> SwitchNode<'n> {
-    /// Puts the packet first that `class` is to send next. Packets that are still in the pipeline of the switch
-    /// are not among the choice.
-    pub(super) fn bring_forward(&mut self, port: OwnPort<'n>, class: u8, ctx: &mut Context) {
+    /// Moves the packet that `class` sends next to the front. Packets still in the forwarding pipeline are not eligible.
+    pub(super) fn move_next_to_front(&mut self, port: OwnPort<'n>, class: u8, ctx: &mut Context) {
         let (slot, latency, now) = (port.slot(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
         let through = |packet: &Packet| packet.at + latency <= now;
         let discipline = self.policy(class).queue;
-        discipline.bring_forward(&mut self.ports.slot_mut(slot).queue, &mut ctx.packets, through);
+        discipline.move_next_to_front(&mut self.ports.slot_mut(slot).queue, &mut ctx.packets, through);
     }
 
-    /// Gives up a packet of the queue that `index` is to join, if the discipline would rather have `index`; false if
-    /// there is none.
+    /// Evicts a packet from the queue that `index` is to join, if the discipline prefers `index`; false if it does not.
     #[cold]
-    pub(super) fn displace(&mut self, index: PacketId, port: OwnPort<'n>, ctx: &mut Context) -> bool {
+    pub(super) fn evict_packet_for(&mut self, index: PacketId, port: OwnPort<'n>, ctx: &mut Context) -> bool {
         let class = ctx.packets[index].class;
         let slot = port.slot(class, &ctx.hot);
         let discipline = self.policy(class).queue;
-        let victim = discipline.take_victim(&mut self.ports.slot_mut(slot).queue, &mut ctx.packets, index);
+        let victim = discipline.evict_for(&mut self.ports.slot_mut(slot).queue, &mut ctx.packets, index);
         let Some(victim) = victim else { return false };
-        self.ports.leave_queue(port, victim, ctx);
+        self.ports.remove_from_queue(port, victim, ctx);
         if ctx.hot.accounted & 1 << class != 0 {
-            self.release(victim, port, ctx);
+            self.release_buffer(victim, port, ctx);
         }
         self.ports.drop_packet(victim, port, DropReason::BufferFull, ctx);
         true
     }
 
-    /// Frames of several ports that arrive within one frame time compete for the same place in a full queue, and `ties.rs` chooses among them: by arrival
-    /// alone, a phase that never changes would decide for good. If `index` wins, it changes places with the last frame, whose place is returned; `index` is
-    /// then the loser. Ports do not compete where each has a buffer of its own.
+    /// Frames of several ports that arrive within one frame time compete for the last place in a full queue. `ties.rs` chooses among them, because
+    /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, and the function returns the loser.
+    /// Ports with a buffer of their own do not compete.
     #[cold]
-    pub(super) fn take_last_place(
+    pub(super) fn compete_for_last_place(
         &mut self,
         index: PacketId,
         port: OwnPort<'n>,
@@ -55,7 +53,9 @@ impl<'n> SwitchNode<'n> {
         let frame_time = self.ports.port(port).rate.serialise(u32::from(last.size) + ctx.hot.gap);
         let competes =
             last.size == newcomer.size && last.ingress != newcomer.ingress && now < last.at + frame_time;
-        if !competes || ctx.ties.of(now, newcomer.ingress) >= ctx.ties.of(last.at, last.ingress) {
+        if !competes
+            || ctx.ties.tie_bits_of(now, newcomer.ingress) >= ctx.ties.tie_bits_of(last.at, last.ingress)
+        {
             return None;
         }
         ctx.packets[tail] = Packet { at: now, next: last.next, ..newcomer };

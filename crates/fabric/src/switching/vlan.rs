@@ -1,4 +1,4 @@
-//! What a switch knows of VLANs: where each leads, and the class in which it goes there.
+//! VLAN tables of switches: next hop and class by VLAN and destination.
 
 use crate::context::Context;
 use crate::frame::PacketId;
@@ -8,22 +8,22 @@ use crate::settings::VlanRoutes;
 use pauseframe_units::{IndexVec, NodeId, PortId};
 use std::sync::Arc;
 
-/// The tables of all switches.
+/// The VLAN tables of all switches.
 #[derive(Debug)]
 pub(super) struct VlanTables {
     routes: Arc<VlanRoutes>,
-    /// The number of each switch in the tables.
+    /// Index of each switch in the tables.
     table_number: IndexVec<SwitchId, u32>,
-    /// By VLAN and switch: the class in which a lossless packet goes on.
+    /// By VLAN and switch: the class of lossless packets on the next hop.
     class_at: Vec<u8>,
 }
 
 impl VlanTables {
-    pub(super) fn of(plan: &Plan) -> Option<VlanTables> {
+    pub(super) fn from_plan(plan: &Plan) -> Option<VlanTables> {
         let routes = plan.settings.vlans.as_ref()?;
         assert!(plan.settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
         let tables = &routes.tables;
-        let class = |lane: u8| plan.class(routes.lanes[usize::from(lane)]);
+        let class = |lane: u8| plan.class_of_priority(routes.lanes[usize::from(lane)]);
         let number = |switch: &NodeId| tables.graph().number(*switch).expect("the tables know every switch");
         Some(VlanTables {
             table_number: plan.switches.iter().map(number).collect(),
@@ -32,8 +32,13 @@ impl VlanTables {
         })
     }
 
-    /// Where a switch sends a packet by its tables, and in which class.
-    pub(super) fn forward(&self, switch: SwitchId, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
+    /// Next hop and class of a packet by the tables of a switch.
+    pub(super) fn look_up_vlan_route(
+        &self,
+        switch: SwitchId,
+        index: PacketId,
+        ctx: &mut Context,
+    ) -> (PortId, u8) {
         let packet = &mut ctx.packets[index];
         let (vlan, at) = (usize::from(packet.vlan), self.table_number[switch]);
         let egress = self.routes.tables.look_up(vlan, at, NodeId(packet.route));

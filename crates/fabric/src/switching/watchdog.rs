@@ -1,31 +1,30 @@
 //! The PFC watchdog of a switch: a lossless queue that has been paused for too long is taken out of flow control.
 //!
-//! After `SONiC`'s pfcwd. A queue of a switch with packets in it that has been paused without a break for the detection
-//! time is in a storm. Until no pause frame for it has come for the restoration time it then either drops what it
-//! holds and gets (`Drop`), sends in spite of pauses (`Forward`), or stays paused (`Alert`).
-//! Times are exact, or rounded up to the next poll. Deviates from `SONiC`: a pause that ends between two polls ends the detection time;
-//! `Drop` works on the stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
+//! After `SONiC`'s pfcwd. A non-empty switch queue that has been paused continuously for the detection time is in a storm. Until no pause frame has
+//! arrived for the restoration time, it drops its packets and new ones (`Drop`), ignores pauses (`Forward`), or stays paused (`Alert`). Times are
+//! exact, or rounded up to the next poll. Deviates from `SONiC`: a pause that ends between two polls ends the detection time; `Drop` works on the
+//! stormed egress queue alone, `SONiC` also drops what arrives by the port in that priority.
 
 use super::node::SwitchNode;
 use crate::context::Context;
 use crate::settings::WatchdogAction;
 use crate::wire::counters::LossReason;
 use crate::wire::own::OwnPort;
-use crate::wire::watched::Verdict;
+use crate::wire::watched::WatchdogVerdict;
 
 impl<'n> SwitchNode<'n> {
-    /// The detection or the restoration time may be over.
+    /// Checks whether the detection or restoration time has passed.
     #[cold]
     pub(crate) fn on_watchdog(&mut self, port: OwnPort<'n>, class: u8, ctx: &mut Context) {
         let slot = port.slot(class, &ctx.hot);
         let is_paused = self.ports.port(port).paused & 1 << class != 0;
-        let since = is_paused.then(|| self.ports.pause(slot).since);
+        let since = is_paused.then(|| self.ports.pause_state(slot).since);
         let waits = self.ports.port(port).ready & 1 << class != 0;
         let Some((settings, watched)) = self.ports.watchdog(slot) else { return };
-        match watched.look(slot.id(), settings, since, waits, ctx) {
-            Some(Verdict::Storm(action)) => self.begin_storm(port, class, action, ctx),
-            Some(Verdict::StormOver) => {
-                self.ports.forget_storm(slot);
+        match watched.check_storm(slot.id(), settings, since, waits, ctx) {
+            Some(WatchdogVerdict::Storm(action)) => self.begin_storm(port, class, action, ctx),
+            Some(WatchdogVerdict::StormOver) => {
+                self.ports.clear_storm(slot);
                 if settings.action != WatchdogAction::Alert {
                     self.ports.end_pause(port, class, ctx);
                     self.start_transmission(port, ctx);
@@ -43,7 +42,7 @@ impl<'n> SwitchNode<'n> {
             watched.begin_storm();
         }
         match action {
-            // The class stays paused, so that every packet for it comes the long way and is refused.
+            // The class stays paused, so every new packet takes the slow path, where it is dropped.
             WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, ctx),
             WatchdogAction::Forward => self.start_transmission(port, ctx),
             WatchdogAction::Alert => {}

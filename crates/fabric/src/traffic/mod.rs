@@ -1,9 +1,8 @@
-//! The traffic: all applications of all hosts, beside the partitions, and the records of what they had carried.
+//! The traffic: the applications of all hosts, outside the partitions, and the flow records.
 //!
-//! It acts between windows, in the order of time. Applications that start something in answer to a completion do so after
-//! `Settings::reaction`, zero by default: at the very time of the completion. Where that is shorter than a window, the network is a
-//! single partition, which stops at each report. Everything else (closing connections, books of open-loop workloads) follows one window after
-//! the report, so the traffic may act ahead of the partitions up to the end of a window, however hosts are divided among them.
+//! It acts between windows, in the order of time. Applications react to a completion after `Settings::reaction`, by default zero. If that is shorter
+//! than a window, the network has a single partition, which stops at each report. Everything else (closing connections, records of open-loop
+//! workloads) follows one window after the report, so the traffic can act ahead of the partitions up to the end of a window, for any partitioning.
 
 mod closing;
 mod jobs;
@@ -11,76 +10,81 @@ mod opening;
 mod reports;
 mod routes;
 
-use crate::contention::Count;
+use crate::contention::ContentionTracker;
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
-use crate::ideal::IdealTime;
-use crate::order::{Addressed, EndpointCounters, EndpointEvent, Order, Report, SharedUpdate};
+use crate::ideal::IdealCompletionTime;
+use crate::order::{
+    AddressedOrder, EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PartitionUpdate,
+};
 use crate::plan::Plan;
 use crate::records::FlowRecords;
-use crate::rows::Rows;
+use crate::rows::PathRows;
 use crate::vlan::VlanPicker;
 use jobs::Job;
 use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
-use reports::Reports;
+use reports::DelayedReports;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// A connection or a flow of datagrams that is open, by the flow that opened it.
+/// An open connection or datagram flow.
 #[derive(Debug)]
-struct Open {
-    /// The flow that it carries now, or carried last.
+struct OpenConnection {
+    /// Its current or last flow.
     current: u32,
-    /// By side: its path, or the destination node where switches look up the next hop; its VLAN, and whether that has been left.
+    /// By side: its path, or the destination node if switches look up next hops.
     routes: [u32; 2],
+    /// By side: its VLAN; `None` once its load has been removed.
     vlans: [Option<u16>; 2],
-    /// By side: nothing is under way any more.
+    /// By side: whether nothing is in flight.
     quiet: [bool; 2],
-    /// Of datagrams: when their source had sent all and how many, and how many were lost on the way, the last one then.
+    /// Datagram flows: when the source finished, and the number of datagrams.
     over: Option<(Time, u64)>,
+    /// Datagrams lost on the way.
     lost: u64,
+    /// Time of the last loss.
     last_loss: Time,
 }
 
-/// All applications, and what they know.
+/// All applications and their state.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     plan: Arc<Plan>,
     routes: Arc<NextHops>,
-    ideal: IdealTime,
+    ideal: IdealCompletionTime,
     workloads: Vec<Box<dyn Workload>>,
-    /// When each workload is due: the earliest time that is in `due` for it.
+    /// By workload: its earliest time in `due`.
     due_at: Vec<Option<Time>>,
     due: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Long flows that stop.
+    /// Stop times of long flows.
     stops: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Completions of closed-loop workloads, whose applications answer them.
-    answered: Reports,
-    /// All other reports, which nobody answers: they end connections and flows.
-    other: Reports,
-    /// By workload: its flows depend on completions.
+    /// Completions of closed-loop workloads, to which applications react.
+    answered: DelayedReports,
+    /// All other reports: they end connections and flows.
+    other: DelayedReports,
+    /// By workload: whether its flows depend on completions.
     closed_loop: Vec<bool>,
-    /// Flows that the records show as ended before the traffic acts on it: when it will, and how many.
+    /// Flows recorded as ended on which the traffic has not acted yet: the time when it will, and their number.
     ended: Vec<(Time, u64)>,
-    contention: Count,
+    contention: ContentionTracker,
     records: FlowRecords,
-    open: BTreeMap<u32, Open>,
-    /// Connections that wait for their next flow: workload and number, to the flow that opened them.
+    open: BTreeMap<u32, OpenConnection>,
+    /// Kept connections by workload and number, with the flow that opened each.
     kept: BTreeMap<(u16, u32), u32>,
-    /// By workload and number, those of which a part is under way on a kept connection.
+    /// Jobs with running flows on kept connections, by workload and number.
     jobs: BTreeMap<(u16, u32), Job>,
     vlans: Option<VlanPicker>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: PathRows,
     active: u64,
     finished: u64,
     stop_when_finished: bool,
-    /// Something else than flows goes on.
+    /// Programs of an external stack still run.
     is_held: bool,
-    /// When it had nothing left to do.
+    /// When all work was finished.
     over: Option<Time>,
-    pub(crate) orders: Vec<Addressed>,
-    /// The hosts of flows that the partitions have not been told of.
+    pub(crate) orders: Vec<AddressedOrder>,
+    /// Hosts of flows that partitions have not received.
     new_hosts: Vec<[NodeId; 2]>,
 }
 
@@ -90,23 +94,27 @@ impl Traffic {
         routes: &Arc<NextHops>,
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
-        rows: Rows,
+        rows: PathRows,
     ) -> Traffic {
         let mut traffic = Traffic {
-            ideal: IdealTime::new(Arc::clone(&plan.topology), Arc::clone(routes), Arc::clone(&plan.settings)),
-            answered: Reports::after(plan.settings.reaction),
-            other: Reports::after(plan.window),
+            ideal: IdealCompletionTime::new(
+                Arc::clone(&plan.topology),
+                Arc::clone(routes),
+                Arc::clone(&plan.settings),
+            ),
+            answered: DelayedReports::with_delay(plan.settings.reaction),
+            other: DelayedReports::with_delay(plan.window),
             closed_loop: workloads.iter().map(|workload| !workload.is_open_loop()).collect(),
             due_at: vec![None; workloads.len()],
             due: BinaryHeap::new(),
             stops: BinaryHeap::new(),
             ended: Vec::new(),
-            contention: Count::default(),
+            contention: ContentionTracker::default(),
             records: FlowRecords::default(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            vlans: VlanPicker::of(plan),
+            vlans: VlanPicker::from_plan(plan),
             rows,
             active: 0,
             finished: 0,
@@ -120,20 +128,20 @@ impl Traffic {
             routes: Arc::clone(routes),
         };
         for workload in 0..traffic.workloads.len() as u16 {
-            traffic.schedule(workload, Time::ZERO);
+            traffic.schedule_workload(workload, Time::ZERO);
         }
-        traffic.check_over(Time::ZERO);
+        traffic.check_finished(Time::ZERO);
         traffic
     }
 
-    /// When it acts next.
+    /// Time of its next action.
     pub(crate) fn next_time(&self) -> Option<Time> {
         let stop = self.stops.peek().map(|Reverse((time, _))| *time);
         let due = self.due.peek().map(|Reverse((time, _))| *time);
         [self.answered.next_time(), self.other.next_time(), stop, due].into_iter().flatten().min()
     }
 
-    /// The shortest time from a report to what follows from it.
+    /// The shortest time from a report to a reaction.
     pub(crate) fn reaction(&self) -> Span {
         if self.closed_loop.contains(&true) {
             self.answered.delay.min(self.other.delay)
@@ -142,18 +150,18 @@ impl Traffic {
         }
     }
 
-    /// When it had nothing left to do, if a run is to end then.
-    pub(crate) fn over(&self) -> Option<Time> {
+    /// When all work was finished, if the run should end then.
+    pub(crate) fn finish_time(&self) -> Option<Time> {
         self.over
     }
 
-    /// Reports of a window that is over, in the order of time and address. What was counted is in the records at once.
-    pub(crate) fn receive(&mut self, reports: impl Iterator<Item = Report>) {
+    /// Receives the reports of a finished window, in the order of time and address. Adds counters to the records immediately.
+    pub(crate) fn receive_reports(&mut self, reports: impl Iterator<Item = EndpointReport>) {
         for report in reports {
             match report.event {
-                EndpointEvent::Counted(counters) => self.count(&counters),
+                EndpointEvent::Counted(counters) => self.add_endpoint_counters(&counters),
                 EndpointEvent::Lost(bytes) => {
-                    self.records.update(report.address / 2, |record| record.datagrams.lose(bytes));
+                    self.records.update(report.address / 2, |record| record.datagrams.count_loss(bytes));
                     self.other.push(report);
                 }
                 EndpointEvent::Complete
@@ -169,12 +177,12 @@ impl Traffic {
         }
     }
 
-    fn workload_of(&self, report: &Report) -> u16 {
+    fn workload_of(&self, report: &EndpointReport) -> u16 {
         self.records.get(report.address / 2).spec.workload
     }
 
-    /// Adds what an end has counted to the record of its flow.
-    pub(crate) fn count(&mut self, counters: &EndpointCounters) {
+    /// Adds the counters of an endpoint to the record of its flow.
+    pub(crate) fn add_endpoint_counters(&mut self, counters: &EndpointCounters) {
         self.records.update(counters.flow, |record| {
             record.delivered += counters.delivered;
             record.retransmits += counters.retransmits;
@@ -188,89 +196,91 @@ impl Traffic {
             }
             record.undone += counters.undone;
             record.connected = record.connected.or(counters.connected);
-            record.datagrams.join(&counters.datagrams);
-            record.rdma.join(&counters.rdma);
+            record.datagrams.merge(&counters.datagrams);
+            record.rdma.merge(&counters.rdma);
         });
     }
 
-    /// Does what is to be done before `end`, unless it is over.
-    pub(crate) fn act(&mut self, end: Time) {
+    /// Performs all actions before `end`, unless the run has finished.
+    pub(crate) fn act_until(&mut self, end: Time) {
         while let Some(now) = self.next_time().filter(|time| *time < end && self.over.is_none()) {
-            self.step(now);
-            // Who reads the records knows of an end before its time comes; the network does not.
+            self.act_at(now);
+            // Records show the end of a flow before the traffic acts on it.
             self.ended.retain(|(at, _)| *at > now);
             let ended = self.ended.iter().map(|(_, flows)| flows).sum::<u64>();
-            self.contention.set(self.active + ended, now);
-            self.check_over(now);
+            self.contention.update_active_flows(self.active + ended, now);
+            self.check_finished(now);
         }
     }
 
-    fn step(&mut self, now: Time) {
-        if let Some((report, is_learnt)) = self.answered.take(now).or_else(|| self.other.take(now)) {
+    fn act_at(&mut self, now: Time) {
+        if let Some((report, is_learnt)) =
+            self.answered.take_due_report(now).or_else(|| self.other.take_due_report(now))
+        {
             if !is_learnt {
-                self.record(&report, now);
+                self.record_report(&report, now);
             }
             self.handle_report(&report, now);
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
             let Some(Reverse((_, flow))) = self.stops.pop() else { return };
-            self.stop(flow, now);
+            self.stop_flow(flow, now);
         } else if let Some(Reverse((_, workload))) = self.due.pop() {
-            self.on_due(workload as u16, now);
+            self.on_workload_due(workload as u16, now);
         }
     }
 
-    /// The run stands still: applications know all that has happened, though they have not reacted to it yet.
-    pub(crate) fn record_all(&mut self) {
-        let reports: Vec<(Time, Report)> =
-            self.answered.take_unlearnt().chain(self.other.take_unlearnt()).collect();
+    /// Records all pending reports when the run stops, without reactions of applications.
+    pub(crate) fn record_pending_reports(&mut self) {
+        let reports: Vec<(Time, EndpointReport)> =
+            self.answered.take_unrecorded().chain(self.other.take_unrecorded()).collect();
         for (now, report) in reports {
             let before = self.active;
-            self.record(&report, now);
+            self.record_report(&report, now);
             self.ended.push((now, before - self.active));
         }
     }
 
-    /// The run has nothing left to show: no open flow, and no workload that could start one.
-    fn check_over(&mut self, now: Time) {
-        let idle = || self.workloads.iter().all(|workload| workload.next_start().is_none());
+    /// Checks whether the run has finished: no open flow, and no workload that could start one.
+    fn check_finished(&mut self, now: Time) {
+        let idle = || self.workloads.iter().all(|workload| workload.next_start_time().is_none());
         if self.stop_when_finished && !self.is_held && self.active == 0 && idle() {
             self.over.get_or_insert(now);
         }
     }
 
-    /// Something else than flows goes on: the run is not over without it.
+    /// Keeps the run from being over until `release`.
     pub(crate) fn hold(&mut self) {
         (self.is_held, self.over) = (true, None);
     }
 
-    /// That is over too.
+    /// Ends `hold`.
     pub(crate) fn release(&mut self, now: Time) {
         if std::mem::take(&mut self.is_held) {
-            self.check_over(now);
+            self.check_finished(now);
         }
     }
 
-    /// A workload's next flows are due.
-    fn on_due(&mut self, workload: u16, now: Time) {
+    /// Starts the due flows of a workload.
+    fn on_workload_due(&mut self, workload: u16, now: Time) {
         let index = usize::from(workload);
         if self.due_at[index] == Some(now) {
             self.due_at[index] = None;
         }
-        if self.workloads[index].next_start().is_some_and(|start| start <= now) {
-            self.workloads[index].wake(now);
-            self.serve(workload, now);
-            while self.workloads[index].next_start().is_some_and(|start| start <= now) {
+        if self.workloads[index].next_start_time().is_some_and(|start| start <= now) {
+            self.workloads[index].on_start_time(now);
+            self.serve_workload(workload, now);
+            while self.workloads[index].next_start_time().is_some_and(|start| start <= now) {
                 let spec = self.workloads[index].next_flow();
                 self.open_flow(spec, now);
             }
         }
-        self.schedule(workload, now);
+        self.schedule_workload(workload, now);
     }
 
-    /// Keeps the next start of a workload among what is due.
-    fn schedule(&mut self, workload: u16, now: Time) {
+    /// Schedules the next start of a workload.
+    fn schedule_workload(&mut self, workload: u16, now: Time) {
         let index = usize::from(workload);
-        let Some(start) = self.workloads[index].next_start() else { return };
+        let Some(start) = self.workloads[index].next_start_time() else { return };
         let start = start.max(now);
         if self.due_at[index].is_none_or(|pending| start < pending) {
             self.due_at[index] = Some(start);
@@ -278,53 +288,53 @@ impl Traffic {
         }
     }
 
-    /// Sends what a workload has to send; one that is over ends its connections.
-    fn serve(&mut self, workload: u16, now: Time) {
+    /// Sends the messages of a workload; closes its connections if no more will follow.
+    fn serve_workload(&mut self, workload: u16, now: Time) {
         while let Some(message) = self.workloads[usize::from(workload)].next_message() {
             self.send_message(workload, &message, now);
         }
-        if !self.workloads[usize::from(workload)].is_over() {
+        if !self.workloads[usize::from(workload)].has_no_more_messages() {
             return;
         }
         let own = (workload, 0)..=(workload, u32::MAX);
         let openers: Vec<u32> = self.kept.range(own).map(|(_, opener)| *opener).collect();
         for opener in openers {
-            self.forget_kept(opener);
+            self.forget_kept_connection(opener);
             self.end_flow(opener, FlowStatus::Finished, now);
-            self.close(opener, Order::Close, now);
+            self.close_connection(opener, EndpointOrder::Close, now);
         }
     }
 
-    /// What the partitions have to know; nothing where that is nothing.
-    pub(crate) fn take_update(&mut self) -> Option<SharedUpdate> {
-        let (rows, mut hosts) = (self.rows.take_fresh(), std::mem::take(&mut self.new_hosts));
+    /// Takes the update for the partitions; `None` if nothing changed.
+    pub(crate) fn take_update(&mut self) -> Option<PartitionUpdate> {
+        let (rows, mut hosts) = (self.rows.take_new_rows(), std::mem::take(&mut self.new_hosts));
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
         }
         let contention = std::mem::take(&mut self.contention.changes);
         let is_empty = rows.is_empty() && hosts.is_empty() && contention.is_empty();
-        (!is_empty).then_some(SharedUpdate { rows, hosts, contention })
+        (!is_empty).then_some(PartitionUpdate { rows, hosts, contention })
     }
 
     fn sends_datagrams(&self, transport: u16) -> bool {
         self.plan.settings.transports[usize::from(transport)].datagrams.is_some()
     }
 
-    fn order(&mut self, address: u32, order: Order, at: Time) {
+    fn send_order(&mut self, address: u32, order: EndpointOrder, at: Time) {
         let FlowSpec { source, destination, .. } = self.records.get(address / 2).spec;
         let host = if address & 1 == 0 { source } else { destination };
-        self.orders.push(Addressed { at, host, address, order });
+        self.orders.push(AddressedOrder { at, host, address, order });
     }
 
-    /// What a report says is in the records, and the application knows it.
-    fn record(&mut self, report: &Report, now: Time) {
-        let Report { at, address, event } = *report;
+    /// Enters a report into the records and informs the workload.
+    fn record_report(&mut self, report: &EndpointReport, now: Time) {
+        let EndpointReport { at, address, event } = *report;
         let Some(open) = self.open.get(&(address / 2)) else { return };
         let (current, workload) = (open.current, usize::from(self.records.get(address / 2).spec.workload));
         match event {
             EndpointEvent::Complete => self.end_flow(current, FlowStatus::Finished, at),
             EndpointEvent::Failed(failure) => {
-                // Of a flow that is over the connection may still fail: its last ACKs were lost.
+                // The connection of a finished flow can still fail, if its last ACKs were lost.
                 self.records.update(current, |record| {
                     record.failure =
                         (record.status == FlowStatus::Running).then_some(failure).or(record.failure);
@@ -335,8 +345,8 @@ impl Traffic {
                 let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
-            EndpointEvent::Delivered(token) => self.workloads[workload].on_delivered(token, now),
-            EndpointEvent::Sent(token) => self.workloads[workload].on_sent(token, now),
+            EndpointEvent::Delivered(token) => self.workloads[workload].on_message_delivered(token, now),
+            EndpointEvent::Sent(token) => self.workloads[workload].on_message_sent(token, now),
             EndpointEvent::Drained
             | EndpointEvent::Counted(_)
             | EndpointEvent::Lost(_)
@@ -344,53 +354,53 @@ impl Traffic {
         }
     }
 
-    /// What follows from a report.
-    fn handle_report(&mut self, report: &Report, now: Time) {
-        let Report { address, event, at } = *report;
+    /// Performs the reactions to a report.
+    fn handle_report(&mut self, report: &EndpointReport, now: Time) {
+        let EndpointReport { address, event, at } = *report;
         let opener = address / 2;
         let workload = self.records.get(opener).spec.workload;
         match event {
-            EndpointEvent::Complete => self.go_on_or_close(opener, now),
+            EndpointEvent::Complete => self.reuse_or_close_connection(opener, now),
             EndpointEvent::Failed(_) => {
-                self.forget_kept(opener);
-                self.end_part(self.carried_by(opener), now);
-                // The other end has nobody to talk to.
-                self.order(address ^ 1, Order::Free, now);
+                self.forget_kept_connection(opener);
+                self.end_job_flow(self.current_flow_of(opener), now);
+                // The other endpoint has lost its peer.
+                self.send_order(address ^ 1, EndpointOrder::Free, now);
                 self.forget_connection(opener, now);
             }
-            EndpointEvent::Drained => self.on_drained(address, now),
-            EndpointEvent::Delivered(_) | EndpointEvent::Sent(_) => self.serve(workload, now),
+            EndpointEvent::Drained => self.on_endpoint_drained(address, now),
+            EndpointEvent::Delivered(_) | EndpointEvent::Sent(_) => self.serve_workload(workload, now),
             EndpointEvent::Lost(_) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     (open.lost, open.last_loss) = (open.lost + 1, at);
-                    self.await_datagrams(opener, now);
+                    self.order_expected_datagrams(opener, now);
                 }
             }
             EndpointEvent::DatagramsOver(left) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     open.over = Some((at, left));
-                    self.await_datagrams(opener, now);
+                    self.order_expected_datagrams(opener, now);
                 }
             }
             EndpointEvent::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
-                    self.order(opener * 2, Order::FreeDatagrams, now);
-                    self.order(opener * 2 + 1, Order::FreeDatagrams, now);
+                    self.send_order(opener * 2, EndpointOrder::FreeDatagrams, now);
+                    self.send_order(opener * 2 + 1, EndpointOrder::FreeDatagrams, now);
                     self.forget_connection(opener, now);
                 }
             }
             EndpointEvent::Counted(_) => {}
         }
-        self.schedule(workload, now);
+        self.schedule_workload(workload, now);
     }
 
     pub(crate) fn records(&self) -> &FlowRecords {
         &self.records
     }
 
-    /// The records, those of flows that still run as they stand at `now`.
+    /// The records, with running flows in their state at `now`.
     pub(crate) fn records_at(&mut self, now: Time) -> &FlowRecords {
-        self.records.end_running(now);
+        self.records.set_end_of_running_flows(now);
         &self.records
     }
 
@@ -407,8 +417,8 @@ impl Traffic {
         self.workloads[index].as_ref()
     }
 
-    /// The jobs of all workloads that have any: the complete ones, then those that still run; each with the timeouts of its flows.
-    pub(crate) fn queries(&mut self) -> Vec<QueryRecord> {
+    /// Job records of all workloads, completed ones first, then running ones, each with the timeouts of its flows.
+    pub(crate) fn query_records(&mut self) -> Vec<QueryRecord> {
         let mut timeouts: BTreeMap<(u16, u32), u32> = BTreeMap::new();
         for record in self.records.iter().filter(|record| record.timeouts > 0) {
             if let Some(query) = record.spec.query {
@@ -428,7 +438,7 @@ impl Traffic {
     }
 }
 
-/// Where a side of a flow sends from and to.
-fn ends(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
+/// Sending and receiving host of one side of a flow.
+fn sender_and_receiver(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
     if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] }
 }

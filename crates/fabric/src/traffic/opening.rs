@@ -1,33 +1,33 @@
-//! Flows that begin: their records, orders to both hosts, and messages on connections that are kept.
+//! Starts of flows: records, orders to both hosts, and messages on kept connections.
 
-use super::{Open, Traffic, ends};
-use crate::flow::{FlowRecord, FlowSpec, Kept, Message};
-use crate::order::{Exchange, Opening, Order};
-use crate::vlan::Picked;
+use super::{OpenConnection, Traffic, sender_and_receiver};
+use crate::flow::{FlowRecord, FlowSpec, KeptConnection, Message};
+use crate::order::{EndpointOpening, EndpointOrder, Exchange};
+use crate::vlan::PickedVlan;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
 
 impl Traffic {
     pub(super) fn open_flow(&mut self, mut spec: FlowSpec, now: Time) {
-        // Started in answer to something that the application has just learnt.
+        // The flow reacts to a report that the application has just received.
         spec.start = spec.start.max(now);
         let flow = self.records.len() as u32;
         let sends_datagrams = self.sends_datagrams(spec.transport);
-        let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.of_flow(&spec) };
-        self.records.push(&FlowRecord::begun(spec, ideal, now));
+        let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.flow_completion_time(&spec) };
+        self.records.push(&FlowRecord::started(spec, ideal, now));
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
-        self.begin_part(flow);
+        self.begin_job_flow(flow);
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
-        // The source waits for a reply, if there is one; the destination for the request, or for all.
+        // The source expects a reply, if there is one; the destination expects the request or all data.
         let (reply_delay, idle) = (spec.reply_delay, Span::ZERO);
         let exchanges = [
             Exchange { flow, writes: spec.size, expects: reply, reply: 0, reply_delay: idle },
             Exchange { flow, writes: 0, expects: spec.size, reply: spec.reply, reply_delay },
         ];
         if let Some(opener) = kept {
-            self.continue_on(opener, exchanges, now);
+            self.continue_on_connection(opener, exchanges, now);
             return;
         }
         if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
@@ -36,13 +36,13 @@ impl Traffic {
         if let Some(stop) = spec.stop.filter(|_| !sends_datagrams) {
             self.stops.push(Reverse((stop.max(now), flow)));
         }
-        self.open_ends(flow, exchanges, now);
+        self.open_both_ends(flow, exchanges, now);
     }
 
-    pub(super) fn open_ends(&mut self, flow: u32, exchanges: [Exchange; 2], now: Time) {
+    pub(super) fn open_both_ends(&mut self, flow: u32, exchanges: [Exchange; 2], now: Time) {
         let spec = self.records.get(flow).spec;
         let sends_datagrams = self.sends_datagrams(spec.transport);
-        let mut open = Open {
+        let mut open = OpenConnection {
             current: flow,
             routes: [0; 2],
             vlans: [None; 2],
@@ -52,44 +52,48 @@ impl Traffic {
             last_loss: Time::ZERO,
         };
         for (side, exchange) in (0..).zip(exchanges) {
-            let ends = ends(&spec, side);
+            let ends = sender_and_receiver(&spec, side);
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
-            // Who receives datagrams sends nothing at all.
+            // The sink of a datagram flow sends nothing.
             let silent = sends_datagrams && side == 1;
             let route = if silent { u32::MAX } else { self.find_route(ends, flow) };
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
-                Some(vlans) if !silent => vlans.pick(ends, class, sends_data),
-                _ => Picked { vlan: 0, class, among: Box::default() },
+                Some(vlans) if !silent => vlans.pick_vlan(ends, class, sends_data),
+                _ => PickedVlan { vlan: 0, class, among: Box::default() },
             };
             open.routes[side as usize] = route;
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
-            let opening = Box::new(Opening { spec, route, picked, exchange });
-            let order = if sends_datagrams { Order::OpenDatagrams(opening) } else { Order::Open(opening) };
-            self.order(flow * 2 + side, order, now);
+            let opening = Box::new(EndpointOpening { spec, route, picked, exchange });
+            let order = if sends_datagrams {
+                EndpointOrder::OpenDatagrams(opening)
+            } else {
+                EndpointOrder::Open(opening)
+            };
+            self.send_order(flow * 2 + side, order, now);
         }
         self.open.insert(flow, open);
     }
 
     /// The next exchange on a connection that flow `opener` opened.
-    pub(super) fn continue_on(&mut self, opener: u32, exchanges: [Exchange; 2], now: Time) {
+    pub(super) fn continue_on_connection(&mut self, opener: u32, exchanges: [Exchange; 2], now: Time) {
         let flow = exchanges[0].flow;
         if let Some(open) = self.open.get_mut(&opener) {
             open.current = flow;
         }
         if self.records.get(flow).spec.kept.is_some_and(|kept| kept.last) {
-            self.forget_kept(opener);
+            self.forget_kept_connection(opener);
         }
         for (side, exchange) in (0..).zip(exchanges) {
-            self.order(opener * 2 + side, Order::Continue(exchange), now);
+            self.send_order(opener * 2 + side, EndpointOrder::Continue(exchange), now);
         }
     }
 
     pub(super) fn send_message(&mut self, workload: u16, message: &Message, now: Time) {
         let Message { connection, from, bytes, token, .. } = *message;
         let opener = self.kept.get(&(workload, connection)).copied();
-        let flow = opener.unwrap_or_else(|| self.open_for_messages(workload, message, now));
+        let flow = opener.unwrap_or_else(|| self.open_message_connection(workload, message, now));
         let spec = self.records.get(flow).spec;
         let side = u32::from(spec.source != from);
         debug_assert!([message.from, message.to].contains(&spec.destination));
@@ -100,13 +104,13 @@ impl Traffic {
             self.records.update(flow, add);
         }
         let notify = message.notify.then_some(token);
-        let write = Order::Write { bytes, token: notify, written: opener.is_none() };
-        self.order(flow * 2 + side, write, now);
-        self.order(flow * 2 + (1 - side), Order::Await { bytes, token }, now);
+        let write = EndpointOrder::Write { bytes, token: notify, written: opener.is_none() };
+        self.send_order(flow * 2 + side, write, now);
+        self.send_order(flow * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
     }
 
-    /// The connection of two that have not talked yet, with the first message on it.
-    pub(super) fn open_for_messages(&mut self, workload: u16, message: &Message, now: Time) -> u32 {
+    /// Opens a connection for messages between two hosts, with the first message.
+    pub(super) fn open_message_connection(&mut self, workload: u16, message: &Message, now: Time) -> u32 {
         let flow = self.records.len() as u32;
         let spec = FlowSpec {
             source: message.from,
@@ -119,10 +123,10 @@ impl Traffic {
             transport: message.transport,
             workload,
             query: None,
-            kept: Some(Kept { number: message.connection, first: true, last: false }),
+            kept: Some(KeptConnection { number: message.connection, first: true, last: false }),
         };
         self.open_flow(spec, now);
-        // Its time is that of the application, which no idle network knows.
+        // Its duration depends on the application, so it has no ideal time.
         self.records.update(flow, |record| record.ideal = Span::ZERO);
         flow
     }

@@ -1,31 +1,31 @@
 //! Reports that wait until the traffic acts on them.
 
-use crate::order::Report;
+use crate::order::EndpointReport;
 use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
 
 /// Reports in the order of time, each acted on `delay` after it was made.
 #[derive(Debug)]
-pub(super) struct Reports {
+pub(super) struct DelayedReports {
     pub(super) delay: Span,
-    list: VecDeque<Report>,
-    /// So many of the first are in the records already.
+    list: VecDeque<EndpointReport>,
+    /// Number of leading reports that are already in the records.
     learnt: usize,
 }
 
-impl Reports {
-    /// None yet.
-    pub(super) fn after(delay: Span) -> Reports {
-        Reports { delay, list: VecDeque::new(), learnt: 0 }
+impl DelayedReports {
+    /// An empty list with this delay.
+    pub(super) fn with_delay(delay: Span) -> DelayedReports {
+        DelayedReports { delay, list: VecDeque::new(), learnt: 0 }
     }
 
-    /// When the first is acted on.
+    /// When the first report is due.
     pub(super) fn next_time(&self) -> Option<Time> {
         self.list.front().map(|report| report.at + self.delay)
     }
 
-    /// Adds a report, no earlier than those before.
-    pub(super) fn push(&mut self, report: Report) {
+    /// Appends a report that is no earlier than the previous ones.
+    pub(super) fn push(&mut self, report: EndpointReport) {
         debug_assert!(
             self.list.back().is_none_or(|last| last.at <= report.at),
             "reports come in the order of time"
@@ -34,7 +34,7 @@ impl Reports {
     }
 
     /// Takes a report that is due at `now`, and whether it is in the records already.
-    pub(super) fn take(&mut self, now: Time) -> Option<(Report, bool)> {
+    pub(super) fn take_due_report(&mut self, now: Time) -> Option<(EndpointReport, bool)> {
         if self.next_time()? != now {
             return None;
         }
@@ -44,8 +44,8 @@ impl Reports {
         Some((report, is_learnt))
     }
 
-    /// Those that are not in the records, which they will be now, and when each is acted on.
-    pub(super) fn take_unlearnt(&mut self) -> impl Iterator<Item = (Time, Report)> {
+    /// The reports that are not in the records yet, each with its due time; marks them as recorded.
+    pub(super) fn take_unrecorded(&mut self) -> impl Iterator<Item = (Time, EndpointReport)> {
         let learnt = std::mem::replace(&mut self.learnt, self.list.len());
         self.list.iter().skip(learnt).map(|report| (report.at + self.delay, *report))
     }

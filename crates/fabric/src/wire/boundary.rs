@@ -1,48 +1,48 @@
-//! The border of a partition: frames that leave it for a node of another one, and those that come.
+//! The boundary of a partition: frames that leave for a node of another partition, and frames that arrive from one.
 //!
-//! A frame that leaves is all that crosses: as it goes on a wire that is cut it is copied, with the time at which it arrives, and at the
-//! end of the window it makes the same `Arrive` event in the other partition as it would have made here. The copy that stays is the only frame
-//! on the wire here: it says what is in service. A wire that is not cut costs a hop nothing.
+//! Only frames cross. When a frame goes on a cross-partition link it is copied with its arrival time, and at the end of the window the other
+//! partition schedules the same `Arrive` event. The original stays as the only frame on the wire here and represents the frame in service. Links
+//! inside a partition pay nothing for this.
 
 use crate::frame::Packet;
-use pauseframe_engine::memory::prefetch_push;
+use pauseframe_engine::memory::prefetch_for_push;
 use pauseframe_rdma::cc::hpcc::Telemetry;
-use pauseframe_transport::Options;
+use pauseframe_transport::TcpOptions;
 use pauseframe_units::{PortId, Time};
 
-/// Frames that cross from one partition to another, in the order in which they have left.
+/// Frames from one partition to another, in the order of their departures.
 ///
-/// One core writes them and another reads them, so they are as small as they can be: a cache line each, and what few of them have beside it.
+/// One core writes them and another reads them, so each takes one cache line; rare parts are stored separately.
 #[derive(Debug, Default)]
 pub(crate) struct CrossingFrames {
     /// The ports that sent them.
     pub(super) ports: Vec<PortId>,
     pub(super) packets: Vec<Packet>,
-    /// Their variable options, which they name by the place here.
-    pub(super) options: Vec<Options>,
-    /// The same of their telemetry.
+    /// Their variable options; packets refer to them by index.
+    pub(super) options: Vec<TcpOptions>,
+    /// Their telemetry; packets refer to it by index.
     pub(super) telemetries: Vec<Telemetry>,
-    /// Where frames are captured: whether each is in the file.
+    /// With captures: whether each frame has been captured already.
     pub(super) written: Vec<bool>,
 }
 
-/// So many places ahead, a place in a box is asked from the core that has read it last: from one with another third-level cache it takes
-/// as long as several hops.
-const AHEAD: usize = 8;
+/// Distance at which an outbox slot is prefetched from the core that read it last. If that core has another L3 cache, the transfer takes as long as
+/// several hops.
+const OUTBOX_PREFETCH_DISTANCE: usize = 8;
 
 impl CrossingFrames {
     #[inline]
     pub(super) fn push(&mut self, port: PortId, packet: Packet) {
-        prefetch_push(&self.ports, 2 * AHEAD);
-        prefetch_push(&self.packets, AHEAD);
+        prefetch_for_push(&self.ports, 2 * OUTBOX_PREFETCH_DISTANCE);
+        prefetch_for_push(&self.packets, OUTBOX_PREFETCH_DISTANCE);
         self.ports.push(port);
         self.packets.push(packet);
     }
 
-    /// Asks for the first places.
-    fn prefetch_push(&self) {
-        prefetch_push(&self.ports, 0);
-        (0..AHEAD).for_each(|place| prefetch_push(&self.packets, place));
+    /// Prefetches the first slots.
+    fn prefetch_next_push(&self) {
+        prefetch_for_push(&self.ports, 0);
+        (0..OUTBOX_PREFETCH_DISTANCE).for_each(|place| prefetch_for_push(&self.packets, place));
     }
 
     pub(super) fn clear(&mut self) {
@@ -55,45 +55,45 @@ impl CrossingFrames {
     }
 }
 
-/// What goes to other partitions.
+/// Outboxes to other partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Boundary {
-    /// Wires that end in others.
+    /// Number of links that end in other partitions.
     pub(super) cut: usize,
-    /// By partition: what has left for it in this window.
+    /// By partition: frames that left for it in this window.
     outboxes: Vec<CrossingFrames>,
-    /// The first arrival of what has left.
+    /// Earliest arrival among the frames that have left.
     first: Option<Time>,
 }
 
 impl Boundary {
-    /// There are so many partitions.
-    pub(crate) fn open(&mut self, partitions: usize) {
+    /// Sets the number of partitions.
+    pub(crate) fn set_partition_count(&mut self, partitions: usize) {
         self.outboxes.resize_with(partitions, CrossingFrames::default);
     }
 
-    /// A window begins.
-    pub(crate) fn prefetch_push(&self) {
-        self.outboxes.iter().for_each(CrossingFrames::prefetch_push);
+    /// Prefetches outbox slots at the start of a window.
+    pub(crate) fn prefetch_outboxes(&self) {
+        self.outboxes.iter().for_each(CrossingFrames::prefetch_next_push);
     }
 
-    /// Where a frame is put that leaves for a partition, where it arrives at `at`.
-    pub(super) fn send(&mut self, to: u16, at: Time) -> &mut CrossingFrames {
+    /// The outbox for a frame that arrives in partition `to` at `at`.
+    pub(super) fn outbox_for_arrival_at(&mut self, to: u16, at: Time) -> &mut CrossingFrames {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         &mut self.outboxes[usize::from(to)]
     }
 
-    /// What has left for a partition, to be changed for an empty box.
+    /// The outbox of a partition, to be swapped for an empty one.
     pub(crate) fn outbox(&mut self, to: usize) -> &mut CrossingFrames {
         &mut self.outboxes[to]
     }
 
-    /// When the first of what has left arrives; it is on its way now.
-    pub(crate) fn take_first(&mut self) -> Option<Time> {
+    /// Takes the earliest arrival among the frames that have left.
+    pub(crate) fn take_first_arrival(&mut self) -> Option<Time> {
         self.first.take()
     }
 
-    /// Copies of frames that have left, one for each wire.
+    /// Number of local copies of frames that have left, one per cross-partition link.
     pub(crate) fn local_copies(&self) -> usize {
         self.cut
     }

@@ -1,8 +1,8 @@
-//! Frames that are captured on their wires. Nothing in the network reads them back.
+//! Packet capture on links. Nothing in the simulation reads captures back.
 
 use crate::context::Context;
 use crate::external::mark_ce;
-use crate::frame::{Carried, Content, FrameBytes, Packet, PacketId, RdmaFrame};
+use crate::frame::{CompactSegment, FrameBytes, FrameKind, Packet, PacketId, RdmaFrame};
 use crate::plan::Plan;
 use crate::records::FlowRecords;
 use crate::settings::RdmaSettings;
@@ -16,11 +16,11 @@ pub struct CapturedFrame {
     pub time: Time,
     /// The port that sent it.
     pub port: PortId,
-    /// What it is.
+    /// Kind and content of the frame.
     pub content: FrameContent,
 }
 
-/// What a captured frame is.
+/// Kind and content of a captured frame.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FrameContent {
     /// A TCP segment in an IP packet.
@@ -31,7 +31,7 @@ pub enum FrameContent {
         destination: NodeId,
         /// The flow that it belongs to.
         flow: u32,
-        /// It goes from the flow's source to its destination.
+        /// Whether it goes from the flow's source to its destination.
         forward: bool,
         /// IEEE 802.1p priority.
         priority: Priority,
@@ -79,7 +79,7 @@ pub enum FrameContent {
         destination: NodeId,
         /// The flow that it belongs to.
         flow: u32,
-        /// It goes from the flow's source to its destination.
+        /// Whether it goes from the flow's source to its destination.
         forward: bool,
         /// IEEE 802.1p priority.
         priority: Priority,
@@ -122,9 +122,9 @@ pub enum FrameContent {
     },
 }
 
-/// A frame that was captured, as it was.
+/// A captured frame in the simulator's form.
 #[derive(Clone, Debug)]
-pub(crate) struct Captured {
+pub(crate) struct RawCapturedFrame {
     pub(crate) time: Time,
     pub(crate) port: PortId,
     packet: Packet,
@@ -133,33 +133,33 @@ pub(crate) struct Captured {
     bytes: FrameBytes,
 }
 
-/// Frames on chosen ports, up to a limit.
+/// Captures frames on chosen ports, up to a limit.
 #[derive(Debug, Default)]
-pub(crate) struct Capture {
+pub(crate) struct FrameCapture {
     /// By port; empty when nothing is captured.
     wanted: Vec<bool>,
     left: u64,
     pub(crate) once: bool,
-    /// By place in the pool: the packet there is in the file.
+    /// By pool index: whether the packet was captured already.
     written: Vec<bool>,
-    pub(crate) frames: Vec<Captured>,
+    pub(crate) frames: Vec<RawCapturedFrame>,
 }
 
-impl Capture {
-    pub(crate) fn new(wanted: Vec<bool>, limit: u64) -> Capture {
-        Capture { wanted, left: limit, ..Capture::default() }
+impl FrameCapture {
+    pub(crate) fn new(wanted: Vec<bool>, limit: u64) -> FrameCapture {
+        FrameCapture { wanted, left: limit, ..FrameCapture::default() }
     }
 
-    pub(super) fn is_on(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    pub(crate) fn has_written(&self, index: PacketId) -> bool {
+    pub(crate) fn was_captured(&self, index: PacketId) -> bool {
         self.written.get(index.0 as usize) == Some(&true)
     }
 
-    pub(crate) fn set_written(&mut self, index: PacketId, written: bool) {
-        if self.is_on() {
+    pub(crate) fn set_captured(&mut self, index: PacketId, written: bool) {
+        if self.is_enabled() {
             let place = index.0 as usize;
             if place >= self.written.len() {
                 self.written.resize(place + 1, false);
@@ -168,23 +168,23 @@ impl Capture {
         }
     }
 
-    /// Keeps a copy of a frame that goes on the wire of `port`, if that is wanted.
-    pub(super) fn take(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
-        if !self.is_on() || self.left == 0 {
+    /// Captures a frame that goes on the wire of `port`, if that port is captured.
+    pub(super) fn capture_frame(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
+        if !self.is_enabled() || self.left == 0 {
             return;
         }
-        let first = self.is_first(port, at_host, index, ctx);
+        let first = self.is_first_captured_hop(port, at_host, index, ctx);
         if !self.wanted[port.0 as usize] || (!first && self.once) {
             return;
         }
         self.left -= 1;
         let packet = ctx.packets[index];
         let segment = match &packet.content {
-            Content::Segment(carried) => ctx.packets.segment(carried),
+            FrameKind::Segment(carried) => ctx.packets.unpack_segment(carried),
             _ => Segment::default(),
         };
         let bytes = match packet.content {
-            Content::Foreign { bytes, ecn, .. } => {
+            FrameKind::Foreign { bytes, ecn, .. } => {
                 let mut bytes = ctx.packets.bytes(bytes).clone();
                 if ecn == Ecn::Ce {
                     mark_ce(&mut bytes);
@@ -193,32 +193,32 @@ impl Capture {
             }
             _ => FrameBytes::new(),
         };
-        self.frames.push(Captured { time: ctx.now(), port, packet, segment, bytes });
+        self.frames.push(RawCapturedFrame { time: ctx.now(), port, packet, segment, bytes });
     }
 
-    /// Whether a packet crosses its first captured port here.
-    fn is_first(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) -> bool {
+    /// Whether this is the first captured port on the path of a packet.
+    fn is_first_captured_hop(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) -> bool {
         let packet = &ctx.packets[index];
-        // A packet begins at a NIC; a CNM at the switch that sends it, into which it came by no port.
+        // A packet starts at a NIC. A CNM starts at its switch and has no ingress port.
         let begins = match packet.content {
-            Content::Cnm(_) => packet.ingress == PortId::NONE,
+            FrameKind::Cnm(_) => packet.ingress == PortId::NONE,
             _ => at_host,
         };
-        let is_pause = matches!(packet.content, Content::Pause { .. });
-        let first = begins || is_pause || !self.has_written(index);
+        let is_pause = matches!(packet.content, FrameKind::Pause { .. });
+        let first = begins || is_pause || !self.was_captured(index);
         let written = self.wanted[port.0 as usize] || !first;
-        self.set_written(index, written);
+        self.set_captured(index, written);
         first
     }
 }
 
-impl Captured {
-    /// The frame in the words of those who read it.
-    pub(crate) fn read(&self, plan: &Plan, records: &FlowRecords) -> CapturedFrame {
-        CapturedFrame { time: self.time, port: self.port, content: self.content(plan, records) }
+impl RawCapturedFrame {
+    /// Decodes the frame for writers of captures.
+    pub(crate) fn decode(&self, plan: &Plan, records: &FlowRecords) -> CapturedFrame {
+        CapturedFrame { time: self.time, port: self.port, content: self.decode_content(plan, records) }
     }
 
-    fn content(&self, plan: &Plan, records: &FlowRecords) -> FrameContent {
+    fn decode_content(&self, plan: &Plan, records: &FlowRecords) -> FrameContent {
         let packet = &self.packet;
         let priority = plan.priorities[usize::from(packet.class)];
         let vlans = plan.settings.vlans.as_ref();
@@ -229,11 +229,11 @@ impl Captured {
             if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) }
         };
         match packet.content {
-            Content::Pause { quanta, .. } if plan.account_mask == 0 => FrameContent::LinkPause { quanta },
-            Content::Pause { classes, quanta } => {
+            FrameKind::Pause { quanta, .. } if plan.account_mask == 0 => FrameContent::LinkPause { quanta },
+            FrameKind::Pause { classes, quanta } => {
                 FrameContent::Pause { priority: plan.priorities[classes.trailing_zeros() as usize], quanta }
             }
-            Content::Cnm(cnm) => {
+            FrameKind::Cnm(cnm) => {
                 let (source, destination) = ends(cnm.to);
                 FrameContent::Cnm {
                     congestion_point: cnm.point,
@@ -246,7 +246,7 @@ impl Captured {
                     sampled_destination: source,
                 }
             }
-            Content::Datagram { to, len, ecn } => {
+            FrameKind::Datagram { to, len, ecn } => {
                 let (source, destination) = ends(to);
                 FrameContent::Datagram {
                     source,
@@ -258,7 +258,7 @@ impl Captured {
                     len: u32::from(len),
                 }
             }
-            Content::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
+            FrameKind::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
                 let (source, destination) = ends(to);
                 let (flow, forward) = (to / 2, to & 1 == 1);
                 let spec = records.get(flow).spec;
@@ -279,13 +279,13 @@ impl Captured {
                     telemetry,
                 }
             }
-            Content::Foreign { .. } => FrameContent::Bytes { bytes: self.bytes.clone(), priority },
-            Content::Segment(Carried { to, ecn, .. }) => {
+            FrameKind::Foreign { .. } => FrameContent::Bytes { bytes: self.bytes.clone(), priority },
+            FrameKind::Segment(CompactSegment { to, ecn, .. }) => {
                 let (source, destination) = ends(to);
                 let (flow, forward, segment) = (to / 2, to & 1 == 1, self.segment);
                 FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment }
             }
-            Content::Damaged { .. } | Content::Lost => {
+            FrameKind::Damaged { .. } | FrameKind::Lost => {
                 unreachable!("a frame is captured as it goes on the wire, whole")
             }
         }

@@ -1,25 +1,26 @@
-//! Why a pause is asked for: the queues of a switch that hold what came by a port. Noted for those who watch.
+//! Causes of a pause request: the egress queues of a switch that hold packets from a port. Recorded for observers.
 
 use super::own::{InPort, NodePorts, OwnPort};
 use crate::context::Context;
-use crate::observers::notes::{Note, Noted, PauseName};
+use crate::observers::notes::{NoteKind, PauseNote, PauseNumber};
 use pauseframe_units::PortId;
 
 impl<'n> NodePorts<'n> {
-    /// The peer of a slot asks it to pause, for the first time or again.
-    pub(super) fn note_request(&self, port: InPort, class: u8, ctx: &mut Context) {
-        if !ctx.notes.is_on() {
+    /// Records a pause request, first or repeated.
+    pub(super) fn note_pause_request(&self, port: InPort, class: u8, ctx: &mut Context) {
+        if !ctx.notes.is_recording() {
             return;
         }
-        let fullest = if ctx.notes.wants_fullest() { self.fullest_with(port, class, ctx) } else { None };
-        let what = Noted::Asked { fullest, parents: self.causes(port, class, ctx) };
-        ctx.notes.list.push(Note { at: ctx.now(), slot: port.slot(class, &ctx.hot).id(), what });
+        let fullest =
+            if ctx.notes.records_fullest_queue() { self.fullest_egress_from(port, class, ctx) } else { None };
+        let what = NoteKind::PauseRequested { fullest, parents: self.causing_pauses(port, class, ctx) };
+        ctx.notes.list.push(PauseNote { at: ctx.now(), slot: port.slot(class, &ctx.hot).id(), what });
     }
 
-    /// The pauses that held back packets which came by `port`, at the queues of the switch that holds them.
-    fn causes(&self, port: InPort, class: u8, ctx: &Context) -> Vec<PauseName> {
+    /// The pauses at egress queues of the switch that hold packets from `port`.
+    fn causing_pauses(&self, port: InPort, class: u8, ctx: &Context) -> Vec<PauseNumber> {
         let mut causes = Vec::new();
-        for egress in self.beside(port, ctx) {
+        for egress in self.all_ports_of_node(port, ctx) {
             let slot = egress.slot(class, &ctx.hot);
             let Some((count @ 1.., end)) = ctx.notes.last_pause(slot.id()) else { continue };
             let held = self.slot(slot).queue.iter(&ctx.packets);
@@ -31,8 +32,8 @@ impl<'n> NodePorts<'n> {
         causes
     }
 
-    /// Of the egress queues at the other end of `port`, the one that holds most of what came from it in `class`.
-    fn fullest_with(&self, port: InPort, class: u8, ctx: &Context) -> Option<PortId> {
+    /// The egress queue of the switch that holds most bytes from `port` in `class`.
+    fn fullest_egress_from(&self, port: InPort, class: u8, ctx: &Context) -> Option<PortId> {
         let held = |egress: OwnPort| -> u64 {
             let slots = (0..ctx.plan.priorities.len() as u8).map(|out| egress.slot(out, &ctx.hot));
             let waiting = slots.flat_map(|slot| self.slot(slot).queue.iter(&ctx.packets));
@@ -43,14 +44,14 @@ impl<'n> NodePorts<'n> {
             };
             waiting.map(came).sum()
         };
-        let egresses = self.beside(port, ctx);
+        let egresses = self.all_ports_of_node(port, ctx);
         let held = egresses.map(|egress| (held(egress), egress.id())).filter(|(bytes, _)| *bytes > 0);
         held.max_by_key(|(bytes, egress)| (*bytes, std::cmp::Reverse(*egress))).map(|(_, egress)| egress)
     }
 
-    /// All ports of the node, the one that answers to `port` among them.
-    fn beside(&self, port: InPort, ctx: &Context) -> impl Iterator<Item = OwnPort<'n>> {
+    /// All ports of the node, including the reverse port of `port`.
+    fn all_ports_of_node(&self, port: InPort, ctx: &Context) -> impl Iterator<Item = OwnPort<'n>> {
         let topology = &ctx.plan.topology;
-        topology.nodes()[topology.peer(port.id())].ports.iter().map(|port| self.own(*port, ctx))
+        topology.nodes()[topology.peer(port.id())].ports.iter().map(|port| self.own_port(*port, ctx))
     }
 }

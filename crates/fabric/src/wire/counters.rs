@@ -1,4 +1,4 @@
-//! What is counted at ports and switches on events that are rare.
+//! Counters of ports and switches for rare events.
 
 use crate::frame::Packet;
 use crate::ids::SlotId;
@@ -40,25 +40,26 @@ impl LossReason {
     pub const ALL: [LossReason; 3] = [LossReason::LinkDown, LossReason::Corrupted, LossReason::Watchdog];
 }
 
-/// What is counted at a port and class beyond its [`Slot`](super::slot::Slot), on events that are rare.
+/// Counters of a port and class for rare events; frequent ones are in its [`Slot`](super::slot::Slot).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct SlotCounters {
     pub(crate) drops: [u64; DropReason::ALL.len()],
-    /// Lost with a link, on a bad wire or to a watchdog.
+    /// Packets lost to link failures, wire errors or the watchdog, by [`LossReason`].
     pub(crate) lost: [u64; LossReason::ALL.len()],
     pub(crate) ecn_marks: u64,
-    /// What failures have cut off frames in service.
+    /// Transmission time cut off by link failures.
     pub(crate) cut_off: Span,
-    /// CNMs that the congestion point here has sent, and those that came to the NIC here.
+    /// CNMs sent by the congestion point here.
     pub(crate) cnms_sent: u64,
+    /// CNMs that arrived at the NIC here.
     pub(crate) cnms_received: u64,
-    /// Pause frames that asked this class to stop, as they went to the wire at the other end, which counts them.
+    /// Pause frames for this class that the peer has transmitted; the peer counts them.
     pub(crate) pauses_sent: u64,
 }
 
-impl Counters {
-    /// With what another partition has counted: who receives counts some of what a port has lost.
-    pub(crate) fn joined(mut self, other: &Counters) -> Counters {
+impl SlotCounters {
+    /// Adds the counts of another partition: a receiver counts some losses of the sending port.
+    pub(crate) fn merged(mut self, other: &SlotCounters) -> SlotCounters {
         let add = |sum: &mut u64, more: &u64| *sum += more;
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));
         self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
@@ -71,21 +72,21 @@ impl Counters {
     }
 }
 
-/// What the node at the other end counts of a port and class.
+/// Counters of a port and class that the peer keeps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Received {
-    /// Lost on the wire.
+pub(super) struct PeerCounters {
+    /// Frames lost on the wire, by [`LossReason`].
     pub(super) lost: [u64; LossReason::ALL.len()],
-    /// Pause frames that asked this class to stop, as they went to the wire.
+    /// Pause frames transmitted to stop this class.
     pub(super) pauses_sent: u64,
 }
 
-/// The counters of all slots: marks, which are common, and the rest, which takes no memory until there is any.
+/// The counters of all slots. Marks are frequent and have their own array; the others take no memory until first used.
 #[derive(Debug)]
 pub(crate) struct AllCounters {
     marks: IndexVec<SlotId, u64>,
-    rare: IndexVec<SlotId, Counters>,
-    received: IndexVec<SlotId, Received>,
+    rare: IndexVec<SlotId, SlotCounters>,
+    received: IndexVec<SlotId, PeerCounters>,
 }
 
 impl AllCounters {
@@ -95,93 +96,94 @@ impl AllCounters {
 
     /// A packet has been marked.
     #[inline]
-    pub(super) fn mark(&mut self, slot: SlotId) {
+    pub(super) fn count_mark(&mut self, slot: SlotId) {
         self.marks[slot] += 1;
     }
 
-    /// What is to be counted otherwise.
+    /// The rare counters of a slot.
     #[cold]
-    pub(super) fn rare(&mut self, slot: SlotId) -> &mut Counters {
+    pub(super) fn rare_counters(&mut self, slot: SlotId) -> &mut SlotCounters {
         if self.rare.is_empty() {
-            self.rare = IndexVec::filled(Counters::default(), self.marks.len());
+            self.rare = IndexVec::filled(SlotCounters::default(), self.marks.len());
         }
         &mut self.rare[slot]
     }
 
-    /// What is to be counted at the other end.
+    /// The counters of a slot that the peer keeps.
     #[cold]
-    pub(super) fn received(&mut self, slot: SlotId) -> &mut Received {
+    pub(super) fn peer_counters(&mut self, slot: SlotId) -> &mut PeerCounters {
         if self.received.is_empty() {
-            self.received = IndexVec::filled(Received::default(), self.marks.len());
+            self.received = IndexVec::filled(PeerCounters::default(), self.marks.len());
         }
         &mut self.received[slot]
     }
 
-    /// All that was counted, at both ends as far as they are here.
-    pub(crate) fn of(&self, slot: SlotId) -> Counters {
-        let Received { lost, pauses_sent } = self.received.get(slot).copied().unwrap_or_default();
-        let there = Counters { ecn_marks: self.marks[slot], lost, pauses_sent, ..Counters::default() };
-        self.rare.get(slot).map_or(there, |here| there.joined(here))
+    /// All counters of a slot, of both ends if both are in this partition.
+    pub(crate) fn counters_of_slot(&self, slot: SlotId) -> SlotCounters {
+        let PeerCounters { lost, pauses_sent } = self.received.get(slot).copied().unwrap_or_default();
+        let there =
+            SlotCounters { ecn_marks: self.marks[slot], lost, pauses_sent, ..SlotCounters::default() };
+        self.rare.get(slot).map_or(there, |here| there.merged(here))
     }
 }
 
-/// What is counted of a switch, over all its queues.
+/// Counters of a switch over all its queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SwitchCounters {
-    /// That wait now.
+    /// Bytes queued now.
     pub(crate) bytes: u64,
-    /// That waited at once, at most.
+    /// Maximum of `bytes`.
     pub(crate) most: u64,
-    /// What came to the switch, or came to be there, and was dropped or lost in it.
-    pub(crate) gone: Amount,
+    /// Packets dropped or lost in the switch.
+    pub(crate) gone: PacketsAndBytes,
 }
 
 impl SwitchCounters {
     #[inline(always)]
-    pub(crate) fn join(&mut self, size: u64) {
+    pub(crate) fn add_queued_packet(&mut self, size: u64) {
         self.bytes += size;
         self.most = self.most.max(self.bytes);
     }
 
     #[inline(always)]
-    pub(crate) fn leave(&mut self, size: u64) {
+    pub(crate) fn remove_queued_packet(&mut self, size: u64) {
         self.bytes = self.bytes.wrapping_sub(size);
     }
 }
 
-/// So many packets of flows, and their bytes.
+/// A number of flow packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Amount {
+pub(crate) struct PacketsAndBytes {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
 
-impl Amount {
-    pub(super) const EMPTY: Amount = Amount { packets: 0, bytes: 0 };
+impl PacketsAndBytes {
+    pub(super) const EMPTY: PacketsAndBytes = PacketsAndBytes { packets: 0, bytes: 0 };
 
-    /// One packet of so many bytes.
-    pub(super) fn packet(size: u32) -> Amount {
-        Amount { packets: 1, bytes: u64::from(size) }
+    /// One packet of `size` bytes.
+    pub(super) fn of_one_packet(size: u32) -> PacketsAndBytes {
+        PacketsAndBytes { packets: 1, bytes: u64::from(size) }
     }
 
-    /// All of these.
-    pub(crate) fn sum<'a>(packets: impl Iterator<Item = &'a Packet>) -> Amount {
-        let mut sum = Amount::default();
-        packets.for_each(|packet| sum += Amount::packet(u32::from(packet.size)));
+    /// The sum over packets.
+    pub(crate) fn of_packets<'a>(packets: impl Iterator<Item = &'a Packet>) -> PacketsAndBytes {
+        let mut sum = PacketsAndBytes::default();
+        packets.for_each(|packet| sum += PacketsAndBytes::of_one_packet(u32::from(packet.size)));
         sum
     }
 }
 
-impl AddAssign for Amount {
-    fn add_assign(&mut self, more: Amount) {
+impl AddAssign for PacketsAndBytes {
+    fn add_assign(&mut self, more: PacketsAndBytes) {
         self.packets += more.packets;
         self.bytes += more.bytes;
     }
 }
 
-impl Sub for Amount {
-    type Output = Amount;
-    fn sub(self, less: Amount) -> Amount {
-        Amount { packets: self.packets - less.packets, bytes: self.bytes - less.bytes }
+impl Sub for PacketsAndBytes {
+    type Output = PacketsAndBytes;
+    fn sub(self, less: PacketsAndBytes) -> PacketsAndBytes {
+        PacketsAndBytes { packets: self.packets - less.packets, bytes: self.bytes - less.bytes }
     }
 }

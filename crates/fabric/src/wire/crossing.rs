@@ -1,44 +1,48 @@
-//! Frames that leave a partition, and those that come: see `boundary.rs`.
+//! Frames that leave a partition and frames that arrive: see `boundary.rs`.
 
 use super::Ports;
 use super::boundary::CrossingFrames;
 use crate::context::Context;
-use crate::frame::{Content, Packet};
-use pauseframe_engine::memory::{prefetch_at, prefetch_line};
+use crate::frame::{FrameKind, Packet};
+use pauseframe_engine::memory::{prefetch_element, prefetch_first_line};
 use pauseframe_units::PortId;
 
-/// How many frames before its turn each step is taken.
-const AHEAD: [usize; 2] = [24, 12];
+/// How many frames ahead each prefetch step runs.
+const INBOX_PREFETCH_DISTANCES: [usize; 2] = [24, 12];
 
 impl Ports {
-    /// Cuts the wire from `port`, which ends in partition `to`.
-    pub(crate) fn cut(&mut self, port: PortId, to: u16, ctx: &mut Context) {
-        let stays = ctx.packets.add(Packet::new(Content::Lost, 64, 0));
+    /// Marks the link from `port` as cross-partition; it ends in partition `to`.
+    pub(crate) fn set_cross_partition(&mut self, port: PortId, to: u16, ctx: &mut Context) {
+        let stays = ctx.packets.insert(Packet::new(FrameKind::Lost, 64, 0));
         let state = &mut self.ports[port];
-        state.in_flight.push(&mut ctx.packets, stays);
+        state.in_flight.push_back(&mut ctx.packets, stays);
         (state.remote, state.slow_path) = (to, true);
         self.boundary.cut += 1;
     }
 
-    /// Takes in what others have sent, and empties the box that it came in.
-    pub(crate) fn take_in(&mut self, inbox: &mut CrossingFrames, ctx: &mut Context) {
+    /// Receives the frames of an inbox and empties it.
+    pub(crate) fn receive_crossing_frames(&mut self, inbox: &mut CrossingFrames, ctx: &mut Context) {
         for turn in 0..inbox.ports.len() {
             self.prefetch_next_arrivals(inbox, turn, ctx);
-            ctx.packets.prefetch_free(AHEAD[1]);
+            ctx.packets.prefetch_free_slot(INBOX_PREFETCH_DISTANCES[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
-            let index = ctx.packets.adopt(packet, &inbox.options, &inbox.telemetries);
-            self.capture.set_written(index, inbox.written.get(turn).copied().unwrap_or(false));
-            self.ports[port].follow(port, index, packet.at, ctx);
+            let index = ctx.packets.import_packet(packet, &inbox.options, &inbox.telemetries);
+            self.capture.set_captured(index, inbox.written.get(turn).copied().unwrap_or(false));
+            self.ports[port].append_in_flight(port, index, packet.at, ctx);
         }
         inbox.clear();
     }
 
-    /// Brings near what the frames behind the one whose turn it is will need: the wire, then what is last on it.
+    /// Prefetches for the frames behind the current one: first their link, then the last frame on it.
     #[inline(always)]
     fn prefetch_next_arrivals(&self, inbox: &CrossingFrames, turn: usize, ctx: &Context) {
-        prefetch_at(&inbox.packets, turn + AHEAD[1]);
-        prefetch_line(inbox.ports.get(turn + AHEAD[0]).and_then(|port| self.ports.get(*port)));
+        prefetch_element(&inbox.packets, turn + INBOX_PREFETCH_DISTANCES[1]);
+        prefetch_first_line(
+            inbox.ports.get(turn + INBOX_PREFETCH_DISTANCES[0]).and_then(|port| self.ports.get(*port)),
+        );
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
-        prefetch_line(chain(AHEAD[1]).and_then(|chain| ctx.packets.at(chain.tail()?)));
+        prefetch_first_line(
+            chain(INBOX_PREFETCH_DISTANCES[1]).and_then(|chain| ctx.packets.get(chain.tail()?)),
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Wires that damage frames.
+//! Links that damage frames.
 
-use super::counters::Amount;
+use super::counters::PacketsAndBytes;
 use crate::context::Context;
-use crate::frame::{Content, PacketId};
-use pauseframe_engine::{Rng, stream};
+use crate::frame::{FrameKind, PacketId};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{PortId, Time};
 
 /// How often frames are damaged.
@@ -17,7 +17,7 @@ pub enum ErrorModel {
 
 impl ErrorModel {
     /// The probability that a frame of `bytes` is damaged.
-    fn of_frame(self, bytes: u32) -> f64 {
+    fn frame_error_probability(self, bytes: u32) -> f64 {
         match self {
             // 1 - (1 - p)^bits, exact for the smallest p.
             ErrorModel::BitErrors(p) => -libm::expm1(f64::from(bytes) * 8.0 * libm::log1p(-p)),
@@ -26,18 +26,18 @@ impl ErrorModel {
     }
 }
 
-/// What is known of bad wires, and of those that are down.
+/// State of links that damage frames or are down.
 #[derive(Debug, Default)]
-pub(crate) struct Errors {
-    /// By port: when the frame that was cut off would have been over; empty without failures.
+pub(crate) struct LinkErrors {
+    /// By port: when the transmission that a failure cut off would have ended; empty without failures.
     pub(super) cut: Vec<Time>,
-    /// By port; empty if no wire is bad.
+    /// By port; empty if no link damages frames.
     pub(super) of_port: Vec<Option<ErroneousLink>>,
-    /// By port, pause frames not counted; empty without failures or bad wires.
-    pub(super) lost_on_wire: Vec<Amount>,
+    /// Packets lost on the wire, by port, without pause frames; empty without failures or errors.
+    pub(super) lost_on_wire: Vec<PacketsAndBytes>,
 }
 
-/// How often the frames on a wire are damaged, up to when, and the draws.
+/// Error model of a link, its end time and random generator.
 #[derive(Clone, Debug)]
 pub(super) struct ErroneousLink {
     model: ErrorModel,
@@ -45,50 +45,50 @@ pub(super) struct ErroneousLink {
     rng: Rng,
 }
 
-impl Errors {
-    /// What this port has sent that was lost before it came to a node of this partition.
-    pub(crate) fn lost_on_wire(&self, port: PortId) -> Amount {
+impl LinkErrors {
+    /// Packets sent by this port that were lost on the wire to a node of this partition.
+    pub(crate) fn lost_on_wire(&self, port: PortId) -> PacketsAndBytes {
         self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Whether the wire from this port is a bad one.
+    /// Whether the link from this port damages frames.
     pub(crate) fn can_damage(&self, port: PortId) -> bool {
         self.of_port.get(port.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Damages what this port sends before `stop`.
+    /// Damages frames that this port sends before `stop`.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub(crate) fn corrupt(&mut self, port: PortId, model: ErrorModel, stop: Time, ctx: &mut Context) {
+    pub(crate) fn set_error_model(&mut self, port: PortId, model: ErrorModel, stop: Time, ctx: &mut Context) {
         let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
         assert!((0.0..=1.0).contains(&p), "{p} is no probability");
         self.of_port.resize(ctx.plan.topology.port_count(), None);
-        self.lost_on_wire.resize(ctx.plan.topology.port_count(), Amount::default());
-        let rng = stream(ctx.settings.seed, "corruption", u64::from(port.0));
+        self.lost_on_wire.resize(ctx.plan.topology.port_count(), PacketsAndBytes::default());
+        let rng = random_stream(ctx.settings.seed, "corruption", u64::from(port.0));
         self.of_port[port.0 as usize] = Some(ErroneousLink { model, stop, rng });
-        ctx.expect_losses();
+        ctx.allow_lossless_drops();
     }
 }
 
 impl ErroneousLink {
-    /// Whether a frame of `bytes` that goes on the wire arrives damaged: drawn here.
-    pub(super) fn damages(&mut self, bytes: u32, now: Time) -> bool {
-        self.stop > now && self.rng.unit() < self.model.of_frame(bytes)
+    /// Draws whether a frame of `bytes` is damaged on the wire.
+    pub(super) fn draw_damage(&mut self, bytes: u32, now: Time) -> bool {
+        self.stop > now && self.rng.uniform_unit() < self.model.frame_error_probability(bytes)
     }
 }
 
-/// A frame arrives damaged.
-pub(super) fn damage(index: PacketId, ctx: &mut Context) {
+/// Marks a frame as damaged.
+pub(super) fn mark_frame_damaged(index: PacketId, ctx: &mut Context) {
     let packet = ctx.packets[index];
-    ctx.report_lost(index);
-    let was_pause = if let Content::Pause { classes, .. } = packet.content {
+    ctx.report_packet_loss(index);
+    let was_pause = if let FrameKind::Pause { classes, .. } = packet.content {
         ctx.packets[index].class = classes.trailing_zeros() as u8;
         true
     } else {
         false
     };
-    ctx.packets.mark_damaged(index, Content::Damaged { was_pause });
+    ctx.packets.mark_damaged(index, FrameKind::Damaged { was_pause });
 }
 
 #[cfg(test)]
@@ -98,10 +98,12 @@ mod tests {
     #[test]
     fn bit_errors_add_up_to_frame_errors() {
         // 1 - (1 - 1e-3)^8 to 13 digits, and a ratio far below the resolution of 1 - p.
-        assert!((ErrorModel::BitErrors(1e-3).of_frame(1) - 0.007_972_055_930_056).abs() < 1e-15);
-        let small = ErrorModel::BitErrors(1e-18).of_frame(1500);
+        assert!(
+            (ErrorModel::BitErrors(1e-3).frame_error_probability(1) - 0.007_972_055_930_056).abs() < 1e-15
+        );
+        let small = ErrorModel::BitErrors(1e-18).frame_error_probability(1500);
         assert!((small / 1.2e-14 - 1.0).abs() < 1e-9, "{small}");
-        assert!((ErrorModel::BitErrors(1.0).of_frame(64) - 1.0).abs() < f64::EPSILON);
-        assert!((ErrorModel::FrameErrors(0.25).of_frame(9000) - 0.25).abs() < f64::EPSILON);
+        assert!((ErrorModel::BitErrors(1.0).frame_error_probability(64) - 1.0).abs() < f64::EPSILON);
+        assert!((ErrorModel::FrameErrors(0.25).frame_error_probability(9000) - 0.25).abs() < f64::EPSILON);
     }
 }

@@ -1,78 +1,85 @@
-//! What the node at the other end of a port holds of what came by it, and the pauses that it asks for (IEEE 802.1Qbb). Switches have such
-//! accounts, and hosts that drain slowly.
+//! Ingress accounts: bytes that arrived by a link and are still held, and the pauses requested for them (IEEE 802.1Qbb). Switches and slow receivers
+//! keep them.
 
 use super::counters::DropReason;
 use super::own::{InPort, InSlot, NodePorts, OwnPort};
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{Content, Packet, PacketId};
-use crate::headroom::{Thresholds, pause_time};
-use crate::ids::{Owner, SlotId};
+use crate::frame::{FrameKind, Packet, PacketId};
+use crate::headroom::{PauseThresholds, pause_quanta_time};
+use crate::ids::{PackedNode, SlotId};
 use crate::plan::Plan;
 use crate::settings::Overhead;
 use pauseframe_units::{IndexVec, PortId};
 
-/// What the switch or slow receiver at the other end of a slot holds of what came by it: one cache line.
+/// The ingress account of one (link, class) at a switch or slow receiver, in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-pub(crate) struct Account {
+pub(crate) struct IngressAccount {
     /// Bytes held.
     pub(crate) bytes: u64,
-    /// Of these, those in the headroom (shared buffers).
+    /// Bytes of it in the headroom (shared buffers).
     pub(crate) in_headroom: u64,
-    /// The most that were held.
+    /// Maximum of `bytes`.
     pub(crate) most: u64,
-    pub(crate) limits: Thresholds,
-    /// Who holds them.
-    pub(super) node: Owner,
-    /// The slot has been asked to pause.
+    pub(crate) limits: PauseThresholds,
+    /// The node that keeps the account.
+    pub(super) node: PackedNode,
+    /// A pause is requested.
     pub(crate) pause_sent: bool,
 }
 
-impl Account {
-    /// It has been asked to pause, and holds no more than XON.
+impl IngressAccount {
+    /// Whether a pause is requested and the account is at or below XON.
     #[inline(always)]
-    pub(crate) fn is_low(&self) -> bool {
+    pub(crate) fn may_resume(&self) -> bool {
         self.pause_sent && self.bytes <= self.limits.xon
     }
 }
 
-/// What the other end of a slot knows of the pauses that it asks the slot for.
+/// State of the ingress side that requests pauses for a (link, class).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PauseRequester {
     /// A `PauseRefresh` is pending.
     is_renewing: bool,
 }
 
-/// All accounts, by the slot that frames come by; where no buffer has any there are none.
+/// All ingress accounts, by the slot of the sending port; empty if no node keeps accounts.
 #[derive(Debug)]
-pub(crate) struct Ingress {
-    pub(crate) accounts: IndexVec<SlotId, Account>,
+pub(crate) struct IngressAccounts {
+    pub(crate) accounts: IndexVec<SlotId, IngressAccount>,
     pub(super) pause_requesters: IndexVec<SlotId, PauseRequester>,
 }
 
-impl Ingress {
-    /// With accounts if any are `needed`.
-    pub(crate) fn of(plan: &Plan, needed: bool) -> Ingress {
+impl IngressAccounts {
+    /// Creates the accounts if they are `needed`.
+    pub(crate) fn from_plan(plan: &Plan, needed: bool) -> IngressAccounts {
         let limits = plan.margins.limits.iter().take(if needed { usize::MAX } else { 0 });
-        let node = |slot: SlotId| plan.owner(plan.topology.peer(plan.port_and_class(slot).0));
-        let account = |(slot, limits): (SlotId, &Thresholds)| Account {
+        let node = |slot: SlotId| plan.packed_node(plan.topology.peer(plan.port_and_class(slot).0));
+        let account = |(slot, limits): (SlotId, &PauseThresholds)| IngressAccount {
             limits: *limits,
             node: node(slot),
-            ..Account::default()
+            ..IngressAccount::default()
         };
-        let accounts: IndexVec<SlotId, Account> = plan.all_slots().zip(limits).map(account).collect();
-        Ingress { pause_requesters: IndexVec::filled(PauseRequester::default(), accounts.len()), accounts }
+        let accounts: IndexVec<SlotId, IngressAccount> = plan.all_slots().zip(limits).map(account).collect();
+        IngressAccounts {
+            pause_requesters: IndexVec::filled(PauseRequester::default(), accounts.len()),
+            accounts,
+        }
     }
 }
 
 impl NodePorts<'_> {
-    /// Fixed thresholds: everything up to XOFF plus headroom is held.
+    /// Admits a packet under fixed thresholds: up to XOFF plus headroom.
     #[inline(always)]
-    pub(crate) fn admit(&mut self, index: PacketId, ctx: &mut Context) -> Result<(), DropReason> {
-        let packet = Accounted::of(&ctx.packets[index], ctx.hot.account_mask);
-        let slot = self.account_of(packet.ingress, packet.ingress_class, ctx);
-        let account = self.account_mut(slot);
+    pub(crate) fn admit_with_fixed_thresholds(
+        &mut self,
+        index: PacketId,
+        ctx: &mut Context,
+    ) -> Result<(), DropReason> {
+        let packet = AccountedPacket::from_packet(&ctx.packets[index], ctx.hot.account_mask);
+        let slot = self.own_ingress_slot(packet.ingress, packet.ingress_class, ctx);
+        let account = self.ingress_account_mut(slot);
         let bytes = account.bytes + u64::from(packet.size);
         if bytes > account.limits.xoff + account.limits.headroom {
             let lossless = ctx.hot.is_lossless(packet.class);
@@ -88,15 +95,16 @@ impl NodePorts<'_> {
 
     /// Lowers an account.
     #[inline(always)]
-    pub(crate) fn give_back(&mut self, slot: InSlot, size: u64, ctx: &Context) {
-        let account = self.account_mut(slot);
+    pub(crate) fn release_from_account(&mut self, slot: InSlot, size: u64, ctx: &Context) {
+        let account = self.ingress_account_mut(slot);
         let Some(left) = account.bytes.checked_sub(size) else {
-            ctx.plan.accounting_underflow("ingress account", slot.port_and_class(&ctx.hot).0.reverse().id());
+            ctx.plan
+                .panic_account_underflow("ingress account", slot.port_and_class(&ctx.hot).0.reverse().id());
         };
         account.bytes = left;
     }
 
-    /// Asks the port that sent by `slot` to pause, if this one sends pause frames; true if it has not been asked yet.
+    /// Requests a pause from the sending port, if this port sends pause frames; true if none was requested yet.
     #[cold]
     pub(crate) fn send_pause(&mut self, slot: InSlot, ctx: &mut Context) -> bool {
         let quanta = ctx.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
@@ -104,39 +112,39 @@ impl NodePorts<'_> {
         if !ctx.plan.sends_pauses(ingress.reverse().id()) {
             return false;
         }
-        let is_new = !std::mem::replace(&mut self.account_mut(slot).pause_sent, true);
+        let is_new = !std::mem::replace(&mut self.ingress_account_mut(slot).pause_sent, true);
         if is_new {
-            self.note_request(ingress, class, ctx);
+            self.note_pause_request(ingress, class, ctx);
         }
         self.send_pause_frame(ingress.reverse(), class, quanta, ctx);
         if !std::mem::replace(&mut self.pause_requester(slot).is_renewing, true) {
-            let half = pause_time(ctx.plan.rate_from(ingress.id()), quanta) / 2;
+            let half = pause_quanta_time(ctx.plan.rate_from(ingress.id()), quanta) / 2;
             ctx.schedule(ctx.now() + half, Event::PauseRefresh(slot.id()));
         }
         is_new
     }
 
-    /// Tells it to go on.
+    /// Sends a resume frame.
     #[cold]
     pub(crate) fn send_resume(&mut self, slot: InSlot, ctx: &mut Context) {
-        self.account_mut(slot).pause_sent = false;
+        self.ingress_account_mut(slot).pause_sent = false;
         let (ingress, class) = slot.port_and_class(&ctx.hot);
         self.send_pause_frame(ingress.reverse(), class, 0, ctx);
     }
 
-    /// Renews a pause that is still wanted.
+    /// Renews a pause that is still needed.
     pub(crate) fn on_pause_refresh(&mut self, slot: InSlot, ctx: &mut Context) {
         self.pause_requester(slot).is_renewing = false;
-        if self.account(slot).pause_sent {
+        if self.ingress_account(slot).pause_sent {
             self.send_pause(slot, ctx);
         }
     }
 
-    /// The link of `port` is back: what has been asked for still holds.
+    /// Sends pending pause requests again after the link of `port` has come back.
     pub(crate) fn resend_pauses(&mut self, port: InPort, ctx: &mut Context) {
         for class in 0..ctx.plan.priorities.len() as u8 {
             let slot = port.slot(class, &ctx.hot);
-            if self.has_accounts() && self.account(slot).pause_sent {
+            if self.has_accounts() && self.ingress_account(slot).pause_sent {
                 self.send_pause(slot, ctx);
             }
         }
@@ -147,40 +155,41 @@ impl NodePorts<'_> {
             return;
         }
         let stopped = if ctx.hot.account_mask == 0 { u8::MAX } else { 1 << class };
-        // A frame of this class that still waits says what is true now: no class waits behind more than one of each.
+        // A waiting frame of this class is updated instead, so at most one pause frame per class waits.
         let mut waiting = self.waiting_pauses(port).head();
         while let Some(index) = waiting {
             let frame = &mut ctx.packets[index];
-            if let Content::Pause { classes, quanta: its } = &mut frame.content
+            if let FrameKind::Pause { classes, quanta: its } = &mut frame.content
                 && *classes == stopped
             {
                 *its = quanta;
                 return;
             }
-            waiting = frame.next.known();
+            waiting = frame.next.to_option();
         }
-        let pause = Content::Pause { classes: stopped, quanta };
+        let pause = FrameKind::Pause { classes: stopped, quanta };
         let frame = Packet { at: ctx.now(), ..Packet::new(pause, Overhead::PAUSE_FRAME as u16, 0) };
-        let index = ctx.packets.add(frame);
+        let index = ctx.packets.insert(frame);
         self.enqueue_pause_frame(port, index, ctx);
     }
 }
 
-/// What the accounts need of a packet.
+/// The fields of a packet that buffer accounting needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Accounted {
+pub(crate) struct AccountedPacket {
     pub(crate) ingress: PortId,
-    /// Of the slot that it came in by, and of the one that it leaves by.
+    /// Class on the incoming link.
     pub(crate) ingress_class: u8,
+    /// Class at the egress port.
     pub(crate) class: u8,
     pub(crate) size: u16,
 }
 
-impl Accounted {
-    /// `account_mask`: see [`crate::hot::Hot`].
+impl AccountedPacket {
+    /// `account_mask`: see [`crate::hot::HotSettings`].
     #[inline]
-    pub(crate) fn of(packet: &Packet, account_mask: u8) -> Accounted {
-        Accounted {
+    pub(crate) fn from_packet(packet: &Packet, account_mask: u8) -> AccountedPacket {
+        AccountedPacket {
             ingress: packet.ingress,
             ingress_class: packet.ingress_class & account_mask,
             class: packet.class & account_mask,
@@ -193,6 +202,6 @@ impl Accounted {
 mod tests {
     #[test]
     fn an_account_fits_a_cache_line_as_a_slot_does() {
-        assert_eq!((size_of::<super::Account>(), size_of::<crate::wire::slot::Slot>()), (64, 64));
+        assert_eq!((size_of::<super::IngressAccount>(), size_of::<crate::wire::slot::Slot>()), (64, 64));
     }
 }

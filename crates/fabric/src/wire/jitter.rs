@@ -1,46 +1,45 @@
-//! Jittered links: frames that arrive later than their link alone would have it.
+//! Jittered links, whose frames arrive later than the propagation delay.
 //!
-//! Jitter makes what a host has sent reach its switch up to `wire_jitter` later, uniformly at random and in order: the noise of
-//! NICs, drivers and interrupts that comes after the host's queue, so that a host which sends at line rate has it too (jitter of
-//! the stack, `tx_jitter`, is lost in that queue). Without noise a full drop-tail queue shows phase effects (Floyd and
-//! Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992): which of two hosts of one rate always finds the
-//! free place is decided for good. Automatic jitter is drawn for frames of lossy classes that leave right behind another, while flows contend
-//! (`contention.rs`). `wire_jitters` says it host by host, for each direction. The headroom covers all of it (`headroom.rs`). Left out:
+//! Jitter makes what a host has sent reach its switch up to `wire_jitter` later, uniformly at random and in order: the noise of NICs, drivers and
+//! interrupts that comes after the host's queue, so a host that sends at line rate has it too (its queue hides stack jitter, `tx_jitter`). Without
+//! noise a full drop-tail queue shows phase effects (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992): one of two
+//! hosts with equal rates always finds the free place. Automatic jitter is drawn for frames of lossy classes that leave right behind another, while
+//! flows contend (`contention.rs`). `wire_jitters` says it host by host, for each direction. The headroom covers all of it (`headroom.rs`). Left out:
 //! jitter of links between switches.
 
 use super::own::{NodePorts, OwnPort};
 use crate::context::Context;
-use crate::frame::{Content, PacketId};
-use crate::ids::{HostId, Node, Owner};
+use crate::frame::{FrameKind, PacketId};
+use crate::ids::{HostId, PackedNode, SwitchOrHost};
 use crate::plan::Plan;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{IndexVec, NodeId, Span, Time};
 
-/// One direction of an unsteady link.
+/// One direction of a link with jitter.
 #[derive(Debug)]
 pub(super) struct JitteredLink {
     jitter: Span,
-    /// Only frames that contend are late.
+    /// Only frames of contending flows are delayed.
     is_auto: bool,
     draws: Rng,
 }
 
-/// The links of all hosts to their switches and back; none if all are steady.
+/// Jitter of the links between hosts and their switches, both directions; empty without jitter.
 #[derive(Debug)]
-pub(super) struct Jitter(IndexVec<HostId, [JitteredLink; 2]>);
+pub(super) struct LinkJitters(IndexVec<HostId, [JitteredLink; 2]>);
 
-impl Jitter {
-    pub(super) fn of(plan: &Plan) -> Jitter {
+impl LinkJitters {
+    pub(super) fn from_plan(plan: &Plan) -> LinkJitters {
         let settings = &plan.settings;
         let wire = |id: &NodeId| {
             let out = plan.topology.nodes()[*id].ports[0];
-            let draws = |label| stream(settings.seed, label, u64::from(id.0));
+            let draws = |label| random_stream(settings.seed, label, u64::from(id.0));
             let is_own = settings.wire_jitters.iter().any(|own| own.host == *id);
             let is_auto = settings.wire_jitter.is_auto() && !is_own;
             [
-                JitteredLink { jitter: plan.jitter_from(out), is_auto, draws: draws("wire jitter") },
+                JitteredLink { jitter: plan.max_wire_jitter(out), is_auto, draws: draws("wire jitter") },
                 JitteredLink {
-                    jitter: plan.jitter_from(out.reverse()),
+                    jitter: plan.max_wire_jitter(out.reverse()),
                     is_auto: false,
                     draws: draws("wire jitter to host"),
                 },
@@ -48,35 +47,35 @@ impl Jitter {
         };
         let wires: IndexVec<HostId, _> = plan.hosts.iter().map(wire).collect();
         let is_steady = wires.iter().flatten().all(|wire: &JitteredLink| wire.jitter == Span::ZERO);
-        Jitter(if is_steady { IndexVec::new() } else { wires })
+        LinkJitters(if is_steady { IndexVec::new() } else { wires })
     }
 
-    /// That of the wire between two nodes; none between switches, or where all are steady.
-    pub(super) fn between(&mut self, from: Owner, to: Owner) -> Option<&mut JitteredLink> {
-        let (host, direction) = direction(from, to)?;
+    /// The jittered link between two nodes; `None` between switches or without jitter.
+    pub(super) fn jitter_between(&mut self, from: PackedNode, to: PackedNode) -> Option<&mut JitteredLink> {
+        let (host, direction) = host_and_direction(from, to)?;
         if self.0.is_empty() { None } else { Some(&mut self.0[host][direction]) }
     }
 
-    /// Whether frames between two nodes may be late.
-    pub(super) fn is_between(&self, from: Owner, to: Owner, plan: &Plan) -> bool {
+    /// Whether frames between two nodes can have jitter.
+    pub(super) fn has_jitter_between(&self, from: PackedNode, to: PackedNode, plan: &Plan) -> bool {
         let jitters = |(host, direction): (HostId, usize)| {
             !self.0.is_empty() && self.0[host][direction].jitter > Span::ZERO
         };
-        direction(from, to).is_some_and(|way| plan.settings.wire_burst > 0 || jitters(way))
+        host_and_direction(from, to).is_some_and(|way| plan.settings.wire_burst > 0 || jitters(way))
     }
 }
 
-/// The host at a link, and the direction: from it, or to it. None between switches.
-fn direction(from: Owner, to: Owner) -> Option<(HostId, usize)> {
-    match (from.node(), to.node()) {
-        (Node::Host(host), _) => Some((host, 0)),
-        (Node::Switch(_), Node::Host(host)) => Some((host, 1)),
-        (Node::Switch(_), Node::Switch(_)) => None,
+/// The host of a link and the direction from or to it; `None` between switches.
+fn host_and_direction(from: PackedNode, to: PackedNode) -> Option<(HostId, usize)> {
+    match (from.unpack(), to.unpack()) {
+        (SwitchOrHost::Host(host), _) => Some((host, 0)),
+        (SwitchOrHost::Switch(_), SwitchOrHost::Host(host)) => Some((host, 1)),
+        (SwitchOrHost::Switch(_), SwitchOrHost::Switch(_)) => None,
     }
 }
 
 impl NodePorts<'_> {
-    /// The propagation delay of this frame: that of the link, more with jitter, and never so little that it overtakes.
+    /// The propagation delay of this frame with jitter, large enough that frames stay in order.
     pub(super) fn jittered_delay(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) -> Span {
         let state = *self.port(port);
         if state.from.is_switch() && state.to.is_switch() {
@@ -91,22 +90,22 @@ impl NodePorts<'_> {
         let over = now + state.rate.serialise(u32::from(packet.size) + ctx.hot.gap);
         let mut late = Span::ZERO;
         if burst > 0 {
-            // A token bucket has let a frame pass once the line could have sent it and the bucket's fill before it: with all frames
-            // later by that fill, none passes in less.
+            // A token bucket lets a frame pass once the line could have sent it and the bucket's fill before it. All frames are delayed by that fill,
+            // so none needs less.
             late = (packet.at + state.rate.serialise(burst)).saturating_since(over);
         }
         let contends = |ctx: &mut Context| {
             let packet = &ctx.packets[index];
-            // It began as the frame before it ended.
+            // It started when the frame before it ended.
             let is_behind = state.busy_until == now && now > Time::ZERO;
-            // No congestion control answers to when datagrams are lost, and `ties.rs` splits their losses.
-            let answers = packet.is_data() && !matches!(packet.content, Content::Datagram { .. });
-            is_behind && answers && !ctx.hot.is_lossless(packet.class) && ctx.contention.is_on(now)
+            // Datagrams have no congestion control that could lock in phase, and `ties.rs` spreads their losses.
+            let answers = packet.is_flow_packet() && !matches!(packet.content, FrameKind::Datagram { .. });
+            is_behind && answers && !ctx.hot.is_lossless(packet.class) && ctx.contention.is_contended(now)
         };
         if let Some(wire) = wire
             && (!wire.is_auto || contends(ctx))
         {
-            late += Span(wire.draws.below(wire.jitter.0 + 1));
+            late += Span(wire.draws.uniform_below(wire.jitter.0 + 1));
         }
         let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| ctx.packets[last].at + Span(1));
         (state.delay + late).max(after_last.saturating_since(over))

@@ -1,52 +1,52 @@
-//! What a node has in hand while it handles an event: its own ports, and no other's.
+//! Access of a node to its own ports, and to no others, while it handles an event.
 //!
-//! The ports of all nodes of a partition lie in the same arenas, by numbers of the whole network. A handler never has these arenas. It has
-//! [`NodePorts`], the borrow of one node, which gives out what belongs to a port, a link or a queue for a token alone; a token is made here
-//! alone, after a look at whose the port is, in every build; and it lives no longer than the borrow. So a token cannot be kept until the
-//! next node has its turn, and a number that leads elsewhere ends the run before anything is touched.
+//! The ports of all nodes of a partition share arrays, indexed by numbers of the whole network. A handler cannot reach these arrays. It has
+//! [`NodePorts`], the borrow of one node, which requires a token for every port, link or queue. Only this file creates tokens, after checking the
+//! owner in every build, and a token lives no longer than the borrow. So a token cannot be kept for the next node, and a wrong number ends the run
+//! before any state changes.
 //!
-//! Only `partitioning.rs`, and the network between two windows, make such a borrow: it takes the ports of the whole partition.
+//! Only `partition.rs`, and the network between two windows, create such a borrow, because it takes the ports of the whole partition.
 
-use super::counters::{Counters, Received, SwitchCounters};
+use super::counters::{PeerCounters, SlotCounters, SwitchCounters};
 use super::damage::ErroneousLink;
-use super::ingress::{Account, PauseRequester};
+use super::ingress::{IngressAccount, PauseRequester};
 use super::jitter::JitteredLink;
 use super::paused::{PauseState, PendingPause};
-use super::port::{LOCAL, Port};
-use super::scheduler::{Ets, Turns};
+use super::port::{LOCAL_PARTITION, Port};
+use super::scheduler::{DrrState, EtsScheduler};
 use super::slot::Slot;
-use super::watched::{Watchdogs, Watched};
-use super::{Ports, counters::Amount};
+use super::watched::{QueueWatchdog, Watchdogs};
+use super::{Ports, counters::PacketsAndBytes};
 use crate::context::Context;
-use crate::frame::{Fifo, PacketId};
-use crate::hot::Hot;
-use crate::ids::{Owner, SlotId};
-use crate::settings::Watchdog;
+use crate::frame::{PacketFifo, PacketId};
+use crate::hot::HotSettings;
+use crate::ids::{PackedNode, SlotId};
+use crate::settings::PfcWatchdogSettings;
 use pauseframe_rdma::cc::hpcc::{Hop, Quantum};
 use pauseframe_units::{PortId, Time};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-/// The ports of one node.
+/// The borrow of one node's ports.
 #[derive(Debug)]
 pub(crate) struct NodePorts<'n> {
     all: &'n mut Ports,
-    node: Owner,
+    node: PackedNode,
 }
 
-/// A port that the node in hand sends by.
+/// Token of a port that the borrowed node sends by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnPort<'n>(PortId, PhantomData<&'n ()>);
 
-/// A link that frames come by to the node in hand, named by the port that sends them.
+/// Token of a link that ends at the borrowed node, named by its sending port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InPort<'n>(PortId, PhantomData<&'n ()>);
 
-/// A class of a port that the node in hand sends by.
+/// Token of a class of a port that the borrowed node sends by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnSlot<'n>(SlotId, PhantomData<&'n ()>);
 
-/// A class of a link that frames come by to the node in hand, by its number at the port that sends them.
+/// Token of a class of a link that ends at the borrowed node, named by the slot of its sending port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InSlot<'n>(SlotId, PhantomData<&'n ()>);
 
@@ -56,16 +56,16 @@ impl<'n> OwnPort<'n> {
         self.0
     }
 
-    /// What comes the other way on the same link comes to the node that sends by this port.
+    /// The incoming direction of the same link.
     #[inline(always)]
     pub(crate) fn reverse(self) -> InPort<'n> {
         InPort(self.0.reverse(), PhantomData)
     }
 
-    /// The queue of a class: one of this port, whatever the class.
+    /// The queue of a class. The class is masked, so the slot always belongs to this port.
     #[inline(always)]
-    pub(crate) fn slot(self, class: u8, hot: &Hot) -> OwnSlot<'n> {
-        OwnSlot(hot.slot_within(self.0, class), PhantomData)
+    pub(crate) fn slot(self, class: u8, hot: &HotSettings) -> OwnSlot<'n> {
+        OwnSlot(hot.slot_of_masked_class(self.0, class), PhantomData)
     }
 }
 
@@ -75,16 +75,16 @@ impl<'n> InPort<'n> {
         self.0
     }
 
-    /// The port by which the node answers.
+    /// The port of this node on the same link.
     #[inline(always)]
     pub(crate) fn reverse(self) -> OwnPort<'n> {
         OwnPort(self.0.reverse(), PhantomData)
     }
 
-    /// What comes in a class.
+    /// The slot of a class on this link.
     #[inline(always)]
-    pub(crate) fn slot(self, class: u8, hot: &Hot) -> InSlot<'n> {
-        InSlot(hot.slot_within(self.0, class), PhantomData)
+    pub(crate) fn slot(self, class: u8, hot: &HotSettings) -> InSlot<'n> {
+        InSlot(hot.slot_of_masked_class(self.0, class), PhantomData)
     }
 }
 
@@ -102,7 +102,7 @@ impl<'n> InSlot<'n> {
     }
 
     /// The link and the class.
-    pub(crate) fn port_and_class(self, hot: &Hot) -> (InPort<'n>, u8) {
+    pub(crate) fn port_and_class(self, hot: &HotSettings) -> (InPort<'n>, u8) {
         let (port, class) = hot.port_and_class(self.0);
         (InPort(port, PhantomData), class)
     }
@@ -110,63 +110,63 @@ impl<'n> InSlot<'n> {
 
 /// Tokens.
 impl<'n> NodePorts<'n> {
-    /// Those of `node`, whoever that is.
+    /// Borrows the ports of `node`.
     #[inline(always)]
-    pub(crate) fn of(all: &'n mut Ports, node: Owner) -> NodePorts<'n> {
+    pub(crate) fn for_node(all: &'n mut Ports, node: PackedNode) -> NodePorts<'n> {
         NodePorts { all, node }
     }
 
-    /// The same, for what is called out of line: then the borrow in hand can stay in registers.
+    /// Reborrows for an out-of-line call, so that the original borrow can stay in registers.
     #[inline(always)]
     pub(crate) fn reborrow(&mut self) -> NodePorts<'_> {
         NodePorts { all: self.all, node: self.node }
     }
 
-    /// Whose ports these are.
+    /// The node that owns these ports.
     #[inline(always)]
-    pub(crate) fn node(&self) -> Owner {
+    pub(crate) fn node(&self) -> PackedNode {
         self.node
     }
 
-    /// A port that the node sends by.
+    /// The token of a port that the node sends by.
     ///
     /// # Panics
-    /// If it is another's.
+    /// If it belongs to another node.
     #[inline(always)]
-    pub(crate) fn own(&self, port: PortId, ctx: &Context) -> OwnPort<'n> {
+    pub(crate) fn own_port(&self, port: PortId, ctx: &Context) -> OwnPort<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.from != self.node) {
-            ctx.plan.wrong_owner(self.node, port);
+            ctx.plan.panic_wrong_owner(self.node, port);
         }
         OwnPort(port, PhantomData)
     }
 
-    /// A link that ends at the node.
+    /// The token of a link that ends at the node.
     ///
     /// # Panics
     /// If it ends elsewhere.
     #[inline(always)]
-    pub(crate) fn incoming(&self, port: PortId, ctx: &Context) -> InPort<'n> {
+    pub(crate) fn incoming_link(&self, port: PortId, ctx: &Context) -> InPort<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.to != self.node) {
-            ctx.plan.wrong_owner(self.node, port);
+            ctx.plan.panic_wrong_owner(self.node, port);
         }
         InPort(port, PhantomData)
     }
 
-    /// The account of what came by `port` in a class, which says itself whose it is.
+    /// The ingress slot of `port` in a class; the account itself names its owner.
     ///
     /// # Panics
-    /// If it is another's.
+    /// If it belongs to another node.
     #[inline(always)]
-    pub(crate) fn account_of(&self, port: PortId, class: u8, ctx: &Context) -> InSlot<'n> {
-        let slot = ctx.hot.slot_within(port, class);
+    pub(crate) fn own_ingress_slot(&self, port: PortId, class: u8, ctx: &Context) -> InSlot<'n> {
+        let slot = ctx.hot.slot_of_masked_class(port, class);
         if self.all.ingress.accounts.get(slot).is_none_or(|account| account.node != self.node) {
-            ctx.plan.wrong_owner(self.node, port.reverse());
+            ctx.plan.panic_wrong_owner(self.node, port.reverse());
         }
         InSlot(slot, PhantomData)
     }
 }
 
-/// What is the node's.
+/// State of the node.
 impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn port(&self, port: OwnPort) -> &Port {
@@ -188,47 +188,47 @@ impl NodePorts<'_> {
         &mut self.all.slots[slot.0]
     }
 
-    /// Both at once.
+    /// Borrows both.
     #[inline(always)]
     pub(crate) fn port_and_slot(&mut self, port: OwnPort, slot: OwnSlot) -> (&mut Port, &mut Slot) {
         (&mut self.all.ports[port.0], &mut self.all.slots[slot.0])
     }
 
-    /// Both at once, and what is counted of the node over all its queues, if it is a switch.
+    /// Borrows port, slot and, for a switch, its switch-wide counters.
     #[inline(always)]
-    pub(super) fn queue(
+    pub(super) fn port_slot_and_counters(
         &mut self,
         port: OwnPort,
         slot: OwnSlot,
     ) -> (&mut Port, &mut Slot, Option<&mut SwitchCounters>) {
         let Ports { ports, slots, by_switch, .. } = &mut *self.all;
-        let switch = self.node.switch().map(|switch| &mut by_switch[switch]);
+        let switch = self.node.as_switch().map(|switch| &mut by_switch[switch]);
         (&mut ports[port.0], &mut slots[slot.0], switch)
     }
 
-    /// The last of these alone.
+    /// The switch-wide counters only.
     #[inline(always)]
-    pub(super) fn of_switch(&mut self) -> Option<&mut SwitchCounters> {
-        self.node.switch().map(|switch| &mut self.all.by_switch[switch])
+    pub(super) fn switch_counters(&mut self) -> Option<&mut SwitchCounters> {
+        self.node.as_switch().map(|switch| &mut self.all.by_switch[switch])
     }
 
-    /// What is counted of a queue on rare events.
-    pub(crate) fn counters(&mut self, slot: OwnSlot) -> &mut Counters {
-        self.all.counters.rare(slot.0)
+    /// The rare-event counters of a queue.
+    pub(crate) fn counters(&mut self, slot: OwnSlot) -> &mut SlotCounters {
+        self.all.counters.rare_counters(slot.0)
     }
 
-    /// A packet of a queue has been marked.
+    /// Counts a marked packet of a queue.
     #[inline]
     pub(crate) fn count_mark(&mut self, slot: OwnSlot) {
-        self.all.counters.mark(slot.0);
+        self.all.counters.count_mark(slot.0);
     }
 
-    /// What this end of a link counts of what the other one sends.
-    pub(super) fn received(&mut self, slot: InSlot) -> &mut Received {
-        self.all.counters.received(slot.0)
+    /// Counters that this node keeps for the sending end of a link.
+    pub(super) fn peer_counters(&mut self, slot: InSlot) -> &mut PeerCounters {
+        self.all.counters.peer_counters(slot.0)
     }
 
-    pub(super) fn lost_on_wire(&mut self, port: InPort) -> &mut Amount {
+    pub(super) fn lost_on_wire(&mut self, port: InPort) -> &mut PacketsAndBytes {
         &mut self.all.errors.lost_on_wire[port.0.0 as usize]
     }
 
@@ -236,8 +236,8 @@ impl NodePorts<'_> {
         self.all.syn_drops_not_ect += 1;
     }
 
-    /// What a queue knows of the pauses that it must obey.
-    pub(crate) fn pause(&mut self, slot: OwnSlot) -> &mut PauseState {
+    /// The pause state of a queue.
+    pub(crate) fn pause_state(&mut self, slot: OwnSlot) -> &mut PauseState {
         &mut self.all.pauses[slot.0]
     }
 
@@ -252,29 +252,29 @@ impl NodePorts<'_> {
     }
 
     /// Pause frames that wait for the frame in service.
-    pub(super) fn waiting_pauses(&mut self, port: OwnPort) -> &mut Fifo {
+    pub(super) fn waiting_pauses(&mut self, port: OwnPort) -> &mut PacketFifo {
         &mut self.all.waiting_pauses[port.0]
     }
 
     /// The watchdog of a queue, if there are any.
-    pub(crate) fn watchdog(&mut self, slot: OwnSlot) -> Option<(Watchdog, &mut Watched)> {
+    pub(crate) fn watchdog(&mut self, slot: OwnSlot) -> Option<(PfcWatchdogSettings, &mut QueueWatchdog)> {
         let Watchdogs { settings, slots } = &mut self.all.watchdogs;
         settings.map(|settings| (settings, &mut slots[slot.0]))
     }
 
-    /// With ETS: its rules, and where a port stands in its round.
-    pub(super) fn turns(&mut self, port: OwnPort) -> Option<(&Ets, &mut Turns)> {
+    /// The ETS scheduler and the port's round-robin state, if ETS is on.
+    pub(super) fn ets_and_drr_state(&mut self, port: OwnPort) -> Option<(&EtsScheduler, &mut DrrState)> {
         self.all.ets.as_ref().map(|ets| (ets, &mut self.all.turns[port.0]))
     }
 
-    /// What the node holds of what came by a link, and what it knows of the pauses that it asks for there.
+    /// The ingress account of a slot.
     #[inline(always)]
-    pub(crate) fn account(&self, slot: InSlot) -> &Account {
+    pub(crate) fn ingress_account(&self, slot: InSlot) -> &IngressAccount {
         &self.all.ingress.accounts[slot.0]
     }
 
     #[inline(always)]
-    pub(crate) fn account_mut(&mut self, slot: InSlot) -> &mut Account {
+    pub(crate) fn ingress_account_mut(&mut self, slot: InSlot) -> &mut IngressAccount {
         &mut self.all.ingress.accounts[slot.0]
     }
 
@@ -282,57 +282,57 @@ impl NodePorts<'_> {
         &mut self.all.ingress.pause_requesters[slot.0]
     }
 
-    /// Whether the node has accounts at all.
+    /// Whether ingress accounts exist.
     pub(super) fn has_accounts(&self) -> bool {
         !self.all.ingress.accounts.is_empty()
     }
 
     /// The frames on a wire to the node.
-    pub(super) fn in_flight_frames(&self, port: InPort) -> Fifo {
+    pub(super) fn in_flight_frames(&self, port: InPort) -> PacketFifo {
         self.all.ports[port.0].in_flight
     }
 
-    /// When the frame in service was to be over, as the link failed.
-    pub(super) fn cut(&mut self, port: OwnPort) -> &mut Time {
+    /// When the frame in service would have ended if the link had not failed.
+    pub(super) fn cut_frame_end(&mut self, port: OwnPort) -> &mut Time {
         &mut self.all.errors.cut[port.0.0 as usize]
     }
 
-    /// Whether the wire ends in another partition.
+    /// Whether the link ends in another partition.
     pub(super) fn is_cross_partition(&self, port: OwnPort) -> bool {
-        self.port(port).remote != LOCAL
+        self.port(port).remote != LOCAL_PARTITION
     }
 
-    /// A copy of a frame that goes on the wire leaves for the partition where that ends, with its options.
+    /// Sends a copy of a frame with its options to the partition where the link ends.
     pub(super) fn send_to_partition(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let to = self.port(port).remote;
         let Ports { boundary, capture, .. } = &mut *self.all;
-        let outbox = boundary.send(to, ctx.packets[index].at);
-        let packet = ctx.packets.part_with(index, &mut outbox.options, &mut outbox.telemetries);
+        let outbox = boundary.outbox_for_arrival_at(to, ctx.packets[index].at);
+        let packet = ctx.packets.export_packet(index, &mut outbox.options, &mut outbox.telemetries);
         outbox.push(port.0, packet);
-        if capture.is_on() {
-            outbox.written.push(capture.has_written(index));
+        if capture.is_enabled() {
+            outbox.written.push(capture.was_captured(index));
         }
     }
 
-    /// What telemetry says of the port as a frame of a class leaves it.
+    /// Telemetry of the port at the departure of a frame.
     pub(super) fn hop_telemetry(&self, port: OwnPort, class: u8, quantum: Quantum, ctx: &Context) -> Hop {
         let (state, slot) = (self.port(port), self.slot(port.slot(class, &ctx.hot)));
         quantum.stamp(state.rate.rate().0, slot.backlog, state.tx_bytes, ctx.now().0 / 1000)
     }
 
-    /// How unsteady the wire is, if it is.
+    /// The jitter of the link, if it has some.
     pub(super) fn jittered_link(&mut self, port: OwnPort) -> Option<&mut JitteredLink> {
         let Port { from, to, .. } = self.all.ports[port.0];
-        self.all.jittered_link.between(from, to)
+        self.all.jittered_link.jitter_between(from, to)
     }
 
-    /// How bad the wire is, if it is.
+    /// The error model of the link, if it has one.
     pub(super) fn erroneous_link(&mut self, port: OwnPort) -> Option<&mut ErroneousLink> {
         self.all.errors.of_port.get_mut(port.0.0 as usize)?.as_mut()
     }
 
-    /// Shows a frame that goes on the wire to who captures.
-    pub(super) fn capture(&mut self, port: OwnPort, index: PacketId, ctx: &Context) {
-        self.all.capture.take(port.0, !self.node.is_switch(), index, ctx);
+    /// Passes a frame that goes on the wire to the capture.
+    pub(super) fn capture_frame(&mut self, port: OwnPort, index: PacketId, ctx: &Context) {
+        self.all.capture.capture_frame(port.0, !self.node.is_switch(), index, ctx);
     }
 }

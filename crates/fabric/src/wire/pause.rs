@@ -7,22 +7,22 @@
 //! each) and is renewed at half of that while the account stays above XON; a frame with quanta 0 resumes.
 
 //!
-//! This is the side that obeys; who asks is `ingress.rs`.
+//! This file is the side that obeys pauses; `ingress.rs` requests them.
 
 use super::Ports;
 use super::own::{InPort, NodePorts, OwnPort, OwnSlot};
 use super::paused::PendingPause;
-use super::watched::Watched;
+use super::watched::QueueWatchdog;
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{Content, PacketId};
-use crate::headroom::pause_time;
+use crate::frame::{FrameKind, PacketId};
+use crate::headroom::pause_quanta_time;
 use crate::ids::SlotId;
-use crate::settings::{Watchdog, WatchdogAction};
+use crate::settings::{PfcWatchdogSettings, WatchdogAction};
 use pauseframe_units::{Span, Time};
 
 impl<'n> NodePorts<'n> {
-    /// A pause frame that was sent by `port` has arrived: it is meant for the reverse port. That port, if it takes effect at once.
+    /// Handles a pause frame sent by `port`, which is for the reverse port. Returns that port if the pause takes effect at once.
     #[cold]
     pub(crate) fn on_pause_frame(
         &mut self,
@@ -30,7 +30,7 @@ impl<'n> NodePorts<'n> {
         index: PacketId,
         ctx: &mut Context,
     ) -> Option<OwnPort<'n>> {
-        let Content::Pause { classes, quanta } = ctx.packets[index].content else { return None };
+        let FrameKind::Pause { classes, quanta } = ctx.packets[index].content else { return None };
         ctx.packets.remove(index);
         let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
         let pause = PendingPause { effect_at: ctx.now() + reaction, classes, quanta };
@@ -58,14 +58,14 @@ impl<'n> NodePorts<'n> {
 
     fn apply_pause(&mut self, port: OwnPort, pause: PendingPause, ctx: &mut Context) {
         let in_use = ctx.plan.priorities.len() as u8;
-        let classes = pause.classes & ctx.plan.obeyed(port.id());
+        let classes = pause.classes & ctx.plan.obeyed_pause_classes(port.id());
         for class in (0..in_use).filter(|class| classes & 1 << class != 0) {
             if pause.quanta == 0 {
                 let slot = port.slot(class, &ctx.hot);
-                self.pause(slot).resumes_received += u64::from(class & ctx.hot.account_mask == class);
+                self.pause_state(slot).resumes_received += u64::from(class & ctx.hot.account_mask == class);
                 self.end_pause(port, class, ctx);
             } else {
-                let until = ctx.now() + pause_time(self.port(port).rate.rate(), pause.quanta);
+                let until = ctx.now() + pause_quanta_time(self.port(port).rate.rate(), pause.quanta);
                 self.begin_pause(port, class, until, ctx);
             }
         }
@@ -74,13 +74,13 @@ impl<'n> NodePorts<'n> {
     fn begin_pause(&mut self, port: OwnPort, class: u8, until: Time, ctx: &mut Context) {
         let (slot, now) = (port.slot(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        self.pause(slot).pauses_received += u64::from(class & ctx.hot.account_mask == class);
-        if self.watchdog_ignores(port, class, ctx) {
+        self.pause_state(slot).pauses_received += u64::from(class & ctx.hot.account_mask == class);
+        if self.watchdog_ignores_pause(port, class, ctx) {
             return;
         }
         let is_new = self.port(port).paused & bit == 0;
         self.port_mut(port).paused |= bit;
-        let state = self.pause(slot);
+        let state = self.pause_state(slot);
         if is_new {
             state.since = now;
             ctx.notes.note_pause(slot.id(), now);
@@ -92,48 +92,48 @@ impl<'n> NodePorts<'n> {
         }
     }
 
-    /// The class may send again, if it might not, and unless a watchdog keeps it out of service.
+    /// Ends the pause of a class, unless a watchdog blocks the queue.
     pub(crate) fn end_pause(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
         let (slot, now) = (port.slot(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        if self.port(port).paused & bit != 0 && !self.is_taken_out(slot) {
+        if self.port(port).paused & bit != 0 && !self.is_out_of_flow_control(slot) {
             self.port_mut(port).paused &= !bit;
             ctx.notes.note_resume(slot.id(), now);
-            let state = self.pause(slot);
+            let state = self.pause_state(slot);
             let length = now - state.since;
             state.total += length;
             state.longest = state.longest.max(length);
         }
     }
 
-    /// The link of `port` has gone: no pause holds any longer, none is on its way, none waits to be sent.
+    /// Clears all pauses after the link of `port` went down: active, pending and waiting to be sent.
     pub(super) fn reset_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
         if self.can_pause() {
             self.discard_waiting_pauses(port, ctx);
-            // What waits for the reaction time has its event pending; it will do nothing.
+            // Events of pauses that wait for the reaction time stay scheduled but have no effect.
             for pause in self.pending_pauses(port) {
                 pause.classes = 0;
             }
             for class in 0..ctx.plan.priorities.len() as u8 {
-                self.forget_storm(port.slot(class, &ctx.hot));
+                self.clear_storm(port.slot(class, &ctx.hot));
                 self.end_pause(port, class, ctx);
             }
         }
     }
 
-    /// None of the pause frames that wait is sent.
+    /// Discards the waiting pause frames.
     fn discard_waiting_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
-        while let Some(index) = self.waiting_pauses(port).pop(&ctx.packets) {
+        while let Some(index) = self.waiting_pauses(port).pop_front(&ctx.packets) {
             ctx.packets.remove(index);
         }
         self.port_mut(port).pauses_wait = false;
     }
 
-    /// A pause timer may have run out, which is true if so; if the pause was renewed meanwhile, look again later.
-    pub(crate) fn has_expired(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
+    /// Whether the pause timer has expired. If the pause was renewed meanwhile, schedules a new check.
+    pub(crate) fn has_pause_expired(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
         let slot = port.slot(class, &ctx.hot);
         let is_paused = self.port(port).paused & 1 << class != 0;
-        let state = self.pause(slot);
+        let state = self.pause_state(slot);
         state.expiry_at = None;
         if !is_paused {
             return false;
@@ -147,30 +147,31 @@ impl<'n> NodePorts<'n> {
         true
     }
 
-    /// A pause frame takes effect; true if the watchdog of a switch has it ignored.
-    fn watchdog_ignores(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
+    /// Informs the watchdog of a pause frame; true if the watchdog ignores it.
+    fn watchdog_ignores_pause(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
         let slot = port.slot(class, &ctx.hot);
         if !self.node().is_switch() {
             return false;
         }
-        self.watchdog(slot).is_some_and(|(settings, watched)| watched.see_pause(slot.id(), settings, ctx))
+        self.watchdog(slot)
+            .is_some_and(|(settings, watched)| watched.on_pause_frame(slot.id(), settings, ctx))
     }
 
-    /// Whether the watchdog has taken the queue out of flow control, so that the end of a pause changes nothing.
-    pub(super) fn is_taken_out(&mut self, slot: OwnSlot) -> bool {
-        self.watchdog(slot).is_some_and(|(settings, watched)| watched.is_taken_out(settings))
+    /// Whether the watchdog has taken the queue out of flow control, so pauses have no effect.
+    pub(super) fn is_out_of_flow_control(&mut self, slot: OwnSlot) -> bool {
+        self.watchdog(slot).is_some_and(|(settings, watched)| watched.is_out_of_flow_control(settings))
     }
 
-    /// Whether packets for the queue are dropped.
+    /// Whether the watchdog drops packets for the queue.
     pub(crate) fn drops_in_storm(&mut self, slot: OwnSlot) -> bool {
-        let drops = |(settings, watched): (Watchdog, &mut Watched)| {
+        let drops = |(settings, watched): (PfcWatchdogSettings, &mut QueueWatchdog)| {
             settings.action == WatchdogAction::Drop && watched.in_storm
         };
         self.watchdog(slot).is_some_and(drops)
     }
 
-    /// The link of a slot has gone, or its storm is over.
-    pub(crate) fn forget_storm(&mut self, slot: OwnSlot) {
+    /// Clears a storm after its end or a link failure.
+    pub(crate) fn clear_storm(&mut self, slot: OwnSlot) {
         if let Some((_, watched)) = self.watchdog(slot) {
             watched.in_storm = false;
         }
@@ -178,7 +179,7 @@ impl<'n> NodePorts<'n> {
 }
 
 impl Ports {
-    /// Total time paused of a slot up to `now`, a pause that goes on included, and the longest pause.
+    /// Total paused time of a slot up to `now`, including a current pause, and the longest pause.
     pub(crate) fn paused_time(&self, slot: SlotId, is_paused: bool, now: Time) -> (Span, Span) {
         let state = self.pauses.get(slot).copied().unwrap_or_default();
         if !is_paused {

@@ -1,8 +1,8 @@
-//! What a port knows of the pauses that it must obey.
+//! Pause state of the egress side.
 
 use pauseframe_units::{Span, Time};
 
-/// What a port knows of the pauses of one class that it must obey; touched by pauses only.
+/// Pause state of one class of an egress port; only pauses access it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PauseState {
     /// Paused until here, unless renewed or resumed.

@@ -1,91 +1,96 @@
 //! Which class a port serves next: strict priorities, or enhanced transmission selection (IEEE 802.1Qaz, now IEEE 802.1Q
 //! clause 37).
 //!
-//! ETS: the priorities that belong to no group are strict and go first, the highest before the others. What they leave
-//! is shared by the groups (traffic classes) in proportion to their percentages, by deficit round robin (Shreedhar and
-//! Varghese, SIGCOMM 1995): a group whose turn begins gets its quantum, sends while its deficit covers the next packet,
-//! and keeps what is left; one that has nothing to send keeps nothing. A paused priority is as one that has nothing to
-//! send: it is skipped, and a group of which all priorities are paused loses its deficit. Within a group the
-//! packet goes first that has waited longest, as in the one queue of a traffic class. Non-preemptive.
-//! Left out: the credit-based shaper (802.1Qav), and the 802.1Qaz tolerance of 10 %: shares are exact over whole rounds.
+//! ETS: the priorities that belong to no group are strict and go first, the highest before the others. What they leave is shared by the groups
+//! (traffic classes) in proportion to their percentages, by deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): a group whose turn begins
+//! gets its quantum, sends while its deficit covers the next packet, and keeps the rest; an empty group keeps nothing. A paused priority counts as
+//! empty: it is skipped, and a group whose priorities are all paused loses its deficit. Within a group the packet that has waited longest goes first,
+//! as in the single queue of a traffic class. Non-preemptive. Left out: the credit-based shaper (802.1Qav), and the 802.1Qaz tolerance of 10 %:
+//! shares are exact over whole rounds.
 
 use crate::settings::Settings;
 use crate::settings::{EtsGroup, Scheduler};
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
 
-/// What every port of a network with ETS has in common.
+/// The ETS configuration that all ports share.
 #[derive(Clone, Debug)]
-pub(crate) struct Ets {
-    groups: Vec<Group>,
+pub(crate) struct EtsScheduler {
+    groups: Vec<BandwidthGroup>,
     /// Classes above the groups, a bit each.
     strict: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Group {
+struct BandwidthGroup {
     /// A bit for each class.
     classes: u8,
-    /// Bytes that a turn adds.
+    /// Bytes that a turn adds to the deficit.
     quantum: u32,
 }
 
-/// Where a port stands in its round.
+/// Deficit round robin state of a port.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turns {
-    /// By group, bytes.
+pub(crate) struct DrrState {
+    /// Deficit by group, bytes.
     deficit: [u32; Priority::COUNT],
     current: u8,
     /// The current group has had its quantum.
     begun: bool,
 }
 
-/// The packet that a class would send.
+/// The next packet of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct HeadPacket {
     /// Bytes on the wire.
     pub(super) size: u32,
-    /// Since when it waits.
+    /// When it started to wait.
     pub(super) since: Time,
-    /// Nothing else of its class waits.
+    /// It is the only waiting packet of its class.
     pub(super) is_last: bool,
 }
 
-impl Turns {
-    /// Those of every port; nothing without ETS.
-    pub(crate) fn of(settings: &Settings, ports: usize) -> IndexVec<PortId, Turns> {
+impl DrrState {
+    /// The state of every port; empty without ETS.
+    pub(crate) fn for_ports(settings: &Settings, ports: usize) -> IndexVec<PortId, DrrState> {
         let needed = matches!(settings.scheduler, Scheduler::Ets(_));
-        IndexVec::filled(Turns::default(), if needed { ports } else { 0 })
+        IndexVec::filled(DrrState::default(), if needed { ports } else { 0 })
     }
 }
 
-impl Ets {
-    /// What `settings` say about the classes of `priorities`.
-    pub(crate) fn of(settings: &Settings, priorities: &[Priority]) -> Option<Ets> {
+impl EtsScheduler {
+    /// The ETS scheduler of `settings` for the classes of `priorities`; `None` without ETS.
+    pub(crate) fn from_settings(settings: &Settings, priorities: &[Priority]) -> Option<EtsScheduler> {
         let Scheduler::Ets(groups) = &settings.scheduler else { return None };
         let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));
         let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
-        Some(Ets::new(groups, priorities, max_frame))
+        Some(EtsScheduler::new(groups, priorities, max_frame))
     }
 
     /// The shares of `groups` among the classes of `priorities`, for frames of at most `max_frame` bytes on the wire.
-    fn new(groups: &[EtsGroup], priorities: &[Priority], max_frame: u32) -> Ets {
+    fn new(groups: &[EtsGroup], priorities: &[Priority], max_frame: u32) -> EtsScheduler {
         // The smallest quantum is a full frame: then a turn never passes without one (Shreedhar and Varghese, §3).
         let least = groups.iter().map(|group| u32::from(group.share.max(1))).min().unwrap_or(1);
         let unit = max_frame.div_ceil(least);
         let bit = |priority: &Priority| {
             priorities.iter().position(|known| known == priority).map_or(0, |class| 1u8 << class)
         };
-        let group = |group: &EtsGroup| Group {
+        let group = |group: &EtsGroup| BandwidthGroup {
             classes: group.priorities.iter().map(bit).fold(0, |set, bit| set | bit),
             quantum: u32::from(group.share.max(1)) * unit,
         };
-        let groups: Vec<Group> = groups.iter().map(group).filter(|group| group.classes != 0).collect();
+        let groups: Vec<BandwidthGroup> =
+            groups.iter().map(group).filter(|group| group.classes != 0).collect();
         let grouped = groups.iter().fold(0, |set, group| set | group.classes);
-        Ets { groups, strict: !grouped }
+        EtsScheduler { groups, strict: !grouped }
     }
 
-    /// The class to serve among `startable` (a bit each, at least one), whose next packets `candidate` tells.
-    pub(crate) fn next(&self, turns: &mut Turns, startable: u8, candidate: impl Fn(u8) -> Candidate) -> u8 {
+    /// The class to serve among `startable` (a bit each, at least one). `candidate` returns the next packet of a class.
+    pub(crate) fn next_class(
+        &self,
+        turns: &mut DrrState,
+        startable: u8,
+        candidate: impl Fn(u8) -> HeadPacket,
+    ) -> u8 {
         for (group, deficit) in self.groups.iter().zip(&mut turns.deficit) {
             if group.classes & startable == 0 {
                 *deficit = 0;
@@ -104,29 +109,29 @@ impl Ets {
                     turns.begun = true;
                     turns.deficit[number] += group.quantum;
                 }
-                let class = longest_waiting(waiting, &candidate);
-                let Candidate { size, is_last, .. } = candidate(class);
+                let class = longest_waiting_class(waiting, &candidate);
+                let HeadPacket { size, is_last, .. } = candidate(class);
                 if size <= turns.deficit[number] {
                     turns.deficit[number] -= size;
                     if is_last && waiting == 1 << class {
                         turns.deficit[number] = 0;
-                        self.pass(turns);
+                        self.pass_turn(turns);
                     }
                     return class;
                 }
             }
-            self.pass(turns);
+            self.pass_turn(turns);
         }
     }
 
-    fn pass(&self, turns: &mut Turns) {
+    fn pass_turn(&self, turns: &mut DrrState) {
         turns.current = (turns.current + 1) % self.groups.len() as u8;
         turns.begun = false;
     }
 }
 
-/// Of `classes`, the one whose packet came first; the highest of those that came together.
-fn longest_waiting(classes: u8, candidate: &impl Fn(u8) -> Candidate) -> u8 {
+/// Of `classes`, the one whose packet arrived first; the highest of equal ones.
+fn longest_waiting_class(classes: u8, candidate: &impl Fn(u8) -> HeadPacket) -> u8 {
     let among = (0..8u8).rev().filter(|class| classes & 1 << class != 0);
     among.min_by_key(|class| candidate(*class).since).unwrap_or(0)
 }
@@ -150,16 +155,16 @@ mod tests {
 
     /// Queues of (size, arrival) by class, and a port that serves them.
     struct Bench {
-        ets: Ets,
-        turns: Turns,
+        ets: EtsScheduler,
+        turns: DrrState,
         queues: [VecDeque<(u32, u64)>; 8],
         paused: u8,
     }
 
     impl Bench {
         fn new(groups: &[EtsGroup], max_frame: u32) -> Bench {
-            let ets = Ets::new(groups, &all(), max_frame);
-            Bench { ets, turns: Turns::default(), queues: Default::default(), paused: 0 }
+            let ets = EtsScheduler::new(groups, &all(), max_frame);
+            Bench { ets, turns: DrrState::default(), queues: Default::default(), paused: 0 }
         }
 
         fn fill(&mut self, class: usize, size: u32, count: usize) {
@@ -173,10 +178,10 @@ mod tests {
                 return None;
             }
             let queues = &self.queues;
-            let class = self.ets.next(&mut self.turns, startable, |class| {
+            let class = self.ets.next_class(&mut self.turns, startable, |class| {
                 let queue = &queues[usize::from(class)];
                 let (size, since) = queue[0];
-                Candidate { size, since: Time(since), is_last: queue.len() == 1 }
+                HeadPacket { size, since: Time(since), is_last: queue.len() == 1 }
             });
             let (size, _) = self.queues[usize::from(class)].pop_front()?;
             Some((class, size))
@@ -240,7 +245,7 @@ mod tests {
         let longest = after.chunk_by(|a, b| a == b).map(<[u8]>::len).max();
         assert!(longest <= Some(2), "{after:?}");
         // Paused in the middle of its turn, it loses what is left of it.
-        bench.turns = Turns { deficit: [90, 0, 0, 0, 0, 0, 0, 0], current: 0, begun: true };
+        bench.turns = DrrState { deficit: [90, 0, 0, 0, 0, 0, 0, 0], current: 0, begun: true };
         bench.paused = 1 << 1;
         assert_eq!(bench.classes(1), [0]);
         assert_eq!(bench.turns.deficit[0], 0);
@@ -266,16 +271,16 @@ mod tests {
     /// Shares within 1 % over 1000 packets, for random sizes and shares.
     #[test]
     fn backlogged_groups_have_their_shares() {
-        let mut rng = pauseframe_engine::stream(1, "ets", 0);
+        let mut rng = pauseframe_engine::random_stream(1, "ets", 0);
         for round in 0..64 {
-            let first = 1 + rng.below(98) as u8;
-            let second = 1 + rng.below(u64::from(99 - first)) as u8;
+            let first = 1 + rng.uniform_below(98) as u8;
+            let second = 1 + rng.uniform_below(u64::from(99 - first)) as u8;
             let shares = [first, second, 100 - first - second];
             let groups: Vec<_> =
                 shares.iter().enumerate().map(|(class, share)| group(&[class as u8], *share)).collect();
             let mut bench = Bench::new(&groups, 1538);
             for class in 0..3 {
-                bench.queues[class].extend((0..1000).map(|i| (84 + rng.below(1455) as u32, i)));
+                bench.queues[class].extend((0..1000).map(|i| (84 + rng.uniform_below(1455) as u32, i)));
             }
             let (mut sent, mut packets) = ([0u64; 3], 0);
             // Whole rounds: a round is at most 100 / 1 of the smallest quantum.

@@ -1,40 +1,41 @@
-//! The frame in service: what is left of it, and for how long a port has been sending.
+//! The frame in service: its remaining part, and the busy time of a port.
 
 use super::Ports;
-use super::counters::Amount;
+use super::counters::PacketsAndBytes;
 use super::own::{NodePorts, OwnPort};
 use super::port::Port;
 use crate::context::Context;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
-/// What is still to be sent of a packet in service.
-pub(crate) struct InService {
+/// The remaining part of the packet in service.
+pub(crate) struct FrameInService {
     pub(crate) class: u8,
     pub(crate) left: Span,
-    /// That part of its bytes.
+    /// Remaining bytes, in proportion to `left`.
     pub(crate) bytes_left: f64,
 }
 
 impl Port {
-    /// What is left at `now` of the packet in service: its class, and the time it takes. `None` if none is: of
-    /// pause frames nobody counts the time, and what is cut off by a failure has been ([`NodePorts::cut_service`]).
-    pub(crate) fn left_in_service(&self, ctx: &Context, now: Time) -> Option<InService> {
+    /// The remaining part at `now` of the packet in service. `None` without one: pause frames are not counted, and a frame cut off by a failure was
+    /// handled by [`NodePorts::abort_frame_in_service`].
+    pub(crate) fn remaining_in_service(&self, ctx: &Context, now: Time) -> Option<FrameInService> {
         if self.busy_until <= now || self.is_down() {
             return None;
         }
-        // It has not arrived, and nothing has been sent after it.
+        // The frame in service is the last on the wire.
         let packet = &ctx.packets[self.in_flight.tail()?];
         let (left, size) = (self.busy_until - now, u32::from(packet.size));
         let share = left.0 as f64 / self.rate.serialise(size + ctx.hot.gap).0 as f64;
-        let in_service = || InService { class: packet.class, left, bytes_left: share * f64::from(size) };
-        packet.is_counted().then(in_service)
+        let in_service = || FrameInService { class: packet.class, left, bytes_left: share * f64::from(size) };
+        packet.counts_as_packet().then(in_service)
     }
 }
 
 impl NodePorts<'_> {
-    /// The link of `port` goes down: the frame in service is sent no further.
-    pub(super) fn cut_service(&mut self, port: OwnPort, ctx: &Context) {
-        if let Some(InService { class, left, .. }) = self.port(port).left_in_service(ctx, ctx.now()) {
+    /// Aborts the frame in service when the link of `port` goes down.
+    pub(super) fn abort_frame_in_service(&mut self, port: OwnPort, ctx: &Context) {
+        if let Some(FrameInService { class, left, .. }) = self.port(port).remaining_in_service(ctx, ctx.now())
+        {
             self.counters(port.slot(class, &ctx.hot)).cut_off += left;
         }
     }
@@ -43,13 +44,14 @@ impl NodePorts<'_> {
 impl Ports {
     /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
     pub(crate) fn busy_time(&self, port: PortId, class: u8, ctx: &Context, now: Time) -> Span {
-        let Amount { packets, bytes } = self.sent(port, class, &ctx.hot);
+        let PacketsAndBytes { packets, bytes } = self.sent_in_class(port, class, &ctx.hot);
         let wire_bytes = bytes + packets * u64::from(ctx.hot.gap);
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
-        let in_service = self.ports[port].left_in_service(ctx, now).filter(|service| service.class == class);
-        // A frame takes whole picoseconds, rounded up; their sum does so once.
+        let in_service =
+            self.ports[port].remaining_in_service(ctx, now).filter(|service| service.class == class);
+        // Each frame is rounded up to whole picoseconds; the sum is rounded only once.
         let ahead = in_service.map_or(Span::ZERO, |service| service.left)
-            + self.counters.of(ctx.hot.slot(port, class)).cut_off;
+            + self.counters.counters_of_slot(ctx.hot.slot_of_class(port, class)).cut_off;
         Span(begun.0.saturating_sub(ahead.0))
     }
 }

@@ -1,31 +1,31 @@
-//! The class whose turn it is at a port, where that is not just the highest that may send.
+//! Class selection at a port where it is not simply the highest eligible class.
 
 use super::own::{NodePorts, OwnPort};
-use super::scheduler::Candidate;
+use super::scheduler::HeadPacket;
 use crate::context::Context;
 use crate::event::Event;
 use pauseframe_units::{Priority, Time};
 
 impl NodePorts<'_> {
-    /// The class that `port` serves next, by ETS.
+    /// The class that ETS serves next at `port`.
     #[inline(never)]
-    pub(crate) fn class_in_turn(&mut self, port: OwnPort, startable: u8, ctx: &Context) -> u8 {
+    pub(crate) fn next_ets_class(&mut self, port: OwnPort, startable: u8, ctx: &Context) -> u8 {
         let candidate = |class: u8| {
             let slot = self.slot(port.slot(class, &ctx.hot));
             let packet = &ctx.packets[slot.queue.head().expect("a startable class has a packet")];
             let (size, since) = (u32::from(packet.size), packet.at);
-            Candidate { size: size + ctx.hot.gap, since, is_last: slot.backlog == u64::from(size) }
+            HeadPacket { size: size + ctx.hot.gap, since, is_last: slot.backlog == u64::from(size) }
         };
-        let candidates: [Option<Candidate>; Priority::COUNT] =
+        let candidates: [Option<HeadPacket>; Priority::COUNT] =
             std::array::from_fn(|class| (startable & 1 << class != 0).then(|| candidate(class as u8)));
-        let Some((ets, turns)) = self.turns(port) else { return startable.ilog2() as u8 };
-        ets.next(turns, startable, |class| candidates[usize::from(class)].expect("it may start"))
+        let Some((ets, turns)) = self.ets_and_drr_state(port) else { return startable.ilog2() as u8 };
+        ets.next_class(turns, startable, |class| candidates[usize::from(class)].expect("it may start"))
     }
 
-    /// Of the classes that may send, those whose first packet is through the forwarding latency of its switch. If none is, the port
-    /// starts when the first is out.
-    pub(crate) fn through_pipeline(&mut self, port: OwnPort, ctx: &mut Context) -> u8 {
-        let eligible = self.port(port).eligible();
+    /// The eligible classes whose first packet has left the forwarding pipeline. If there is none, schedules the port for the first one that leaves
+    /// it.
+    pub(crate) fn classes_past_pipeline(&mut self, port: OwnPort, ctx: &mut Context) -> u8 {
+        let eligible = self.port(port).eligible_classes();
         let (now, mut through, mut first) = (ctx.now(), 0, Time::MAX);
         for class in (0..8u8).filter(|class| eligible & 1 << class != 0) {
             let head = self.slot(port.slot(class, &ctx.hot)).queue.head();

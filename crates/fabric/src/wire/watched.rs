@@ -1,14 +1,14 @@
-//! What the PFC watchdog of a switch knows of each queue; what it does is in `switching/watchdog.rs`.
+//! State of the PFC watchdog for each queue; its actions are in `switching/watchdog.rs`.
 
 use crate::context::Context;
 use crate::event::Event;
 use crate::ids::SlotId;
-use crate::settings::{Watchdog, WatchdogAction};
+use crate::settings::{PfcWatchdogSettings, WatchdogAction};
 use pauseframe_units::{IndexVec, Time};
 
 /// The watchdog of one (port, class).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct QueueWatchdog {
     /// A `Watchdog` event is pending.
     armed: bool,
     pub(super) in_storm: bool,
@@ -18,24 +18,24 @@ pub(crate) struct Watched {
     pub(crate) storms: u64,
 }
 
-/// All of them.
+/// The watchdogs of all queues.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdogs {
-    pub(super) settings: Option<Watchdog>,
+    pub(super) settings: Option<PfcWatchdogSettings>,
     /// None without settings.
-    pub(super) slots: IndexVec<SlotId, Watched>,
+    pub(super) slots: IndexVec<SlotId, QueueWatchdog>,
 }
 
-/// What the watchdog does with a queue that it has looked at.
-pub(crate) enum Verdict {
+/// Result of a watchdog check.
+pub(crate) enum WatchdogVerdict {
     Storm(WatchdogAction),
     StormOver,
 }
 
 impl Watchdogs {
-    /// Guards lossless queues, of so many slots.
-    pub(crate) fn new(settings: Watchdog, slots: usize) -> Watchdogs {
-        Watchdogs { settings: Some(settings), slots: IndexVec::filled(Watched::default(), slots) }
+    /// Creates the watchdogs for `slots` slots.
+    pub(crate) fn new(settings: PfcWatchdogSettings, slots: usize) -> Watchdogs {
+        Watchdogs { settings: Some(settings), slots: IndexVec::filled(QueueWatchdog::default(), slots) }
     }
 
     /// Storms of a slot so far.
@@ -44,41 +44,40 @@ impl Watchdogs {
     }
 }
 
-impl Watchdog {
+impl PfcWatchdogSettings {
     /// The first poll at or after `time`.
     fn next_poll(&self, time: Time) -> Time {
         if self.poll.0 == 0 { time } else { Time(time.0.next_multiple_of(self.poll.0)) }
     }
 }
 
-impl Watched {
-    /// In a storm in which more is done than to count it.
-    pub(super) fn is_taken_out(&self, settings: Watchdog) -> bool {
+impl QueueWatchdog {
+    /// Whether the queue is in a storm whose action is more than an alert.
+    pub(super) fn is_out_of_flow_control(&self, settings: PfcWatchdogSettings) -> bool {
         self.in_storm && settings.action != WatchdogAction::Alert
     }
 
-    /// The detection or the restoration time may be over, of a slot that has been paused since then (if it is) and in which
-    /// packets wait or not: what is to be done.
-    pub(crate) fn look(
+    /// Checks whether the detection or restoration time has passed. `since`: start of the current pause, if any.
+    pub(crate) fn check_storm(
         &mut self,
         slot: SlotId,
-        settings: Watchdog,
+        settings: PfcWatchdogSettings,
         paused_since: Option<Time>,
         waits: bool,
         ctx: &mut Context,
-    ) -> Option<Verdict> {
+    ) -> Option<WatchdogVerdict> {
         let now = ctx.now();
         self.armed = false;
         let (look_again, verdict) = if self.in_storm {
             let over = self.last_pause + settings.restoration;
             if over <= now {
-                return Some(Verdict::StormOver);
+                return Some(WatchdogVerdict::StormOver);
             }
             (over, None)
         } else {
             let due = paused_since? + settings.detection;
             if due <= now && waits {
-                (now + settings.restoration, Some(Verdict::Storm(settings.action)))
+                (now + settings.restoration, Some(WatchdogVerdict::Storm(settings.action)))
             } else if due <= now {
                 (now + settings.detection, None)
             } else {
@@ -90,20 +89,25 @@ impl Watched {
         verdict
     }
 
-    /// A storm begins, after what has to be done before.
+    /// Marks the beginning of a storm.
     pub(crate) fn begin_storm(&mut self) {
         self.in_storm = true;
         self.storms += 1;
     }
 
-    /// A pause frame takes effect; true if the watchdog has it ignored.
-    pub(super) fn see_pause(&mut self, slot: SlotId, settings: Watchdog, ctx: &mut Context) -> bool {
+    /// Records a pause frame; true if the watchdog ignores it.
+    pub(super) fn on_pause_frame(
+        &mut self,
+        slot: SlotId,
+        settings: PfcWatchdogSettings,
+        ctx: &mut Context,
+    ) -> bool {
         let now = ctx.now();
         self.last_pause = now;
         if !self.armed {
             self.armed = true;
             ctx.schedule(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
         }
-        self.is_taken_out(settings)
+        self.is_out_of_flow_control(settings)
     }
 }

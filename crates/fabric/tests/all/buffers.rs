@@ -2,12 +2,12 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, Metric, NotEct, SamplePlan,
-    Settings, Step, Threshold, Transport,
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, SamplePlan, SampledMetric,
+    Settings, Step, Threshold, TransportSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
-use pauseframe_transport::{Config, EcnMode, RtoConfig};
+use pauseframe_transport::{EcnMode, RtoConfig, TcpConfig};
 use pauseframe_units::{Bytes, Span, Time};
 use std::sync::Arc;
 
@@ -80,13 +80,13 @@ fn a_shared_pool_gives_queues_their_dynamic_threshold() {
         let mut network = build(&topology, &Settings { buffer, ..settings(config()) }, &flows);
         let sinks: Vec<_> = (0..queues).map(|to| port(&topology, "switch", &format!("host{to}"))).collect();
         let plan = SamplePlan { every: Span::from_us(1), ports: sinks.clone(), workloads: vec![] };
-        network.sample(plan);
+        network.enable_sampling(plan);
         let ending = proceed(&mut network, Time(300 * US));
         assert!(drops(&network, &ending)[DropReason::BufferFull as usize] > 100);
         let share = pool as f64 * alpha / (1.0 + f64::from(queues) * alpha);
         // The first to come may hold the share of one; that is over when its excess has drained.
         let samples = network.take_samples();
-        let steady = samples.iter().filter(|s| s.metric == Metric::Backlog && s.time > Time(150 * US));
+        let steady = samples.iter().filter(|s| s.metric == SampledMetric::Backlog && s.time > Time(150 * US));
         let values: Vec<_> = steady.map(|sample| sample.value).collect();
         assert_eq!(values.len(), 150 * sinks.len());
         for value in values {
@@ -117,8 +117,12 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     assert_eq!(drops(&network, &ending), [29, 0, 0, 0]);
 
     // Lossless: what the pool cannot take goes to the headroom, and nothing is lost.
-    let transport =
-        Transport { config: Arc::new(config()), priority: priority(LOSSLESS), datagrams: None, rdma: None };
+    let transport = TransportSettings {
+        config: Arc::new(config()),
+        priority: priority(LOSSLESS),
+        datagrams: None,
+        rdma: None,
+    };
     let size = 41 * 40_000;
     let buffer = BufferPolicy::Shared { size: Bytes(size), alpha: 64.0, reserved: Bytes(0) };
     let transports = vec![settings.transports[0].clone(), transport];
@@ -139,7 +143,7 @@ fn a_drained_pool_is_as_large_as_a_new_one() {
     let flows: Vec<_> = (0..ROUNDS).flat_map(round).collect();
     // No retransmission comes between the rounds.
     let rto = RtoConfig { initial: Span::from_secs(9), ..config().rto };
-    let config = Config { rto, ..config() };
+    let config = TcpConfig { rto, ..config() };
     // Lossy by egress: a pool of 20 KB beside 21 reserves. Lossless by ingress: some of it in the headroom.
     let lossy = Settings { buffer: shared(21 * 1000 + 20_000), ..settings(config.clone()) };
     let lossless = Settings { buffer: shared(21 * 1000 + 160_000), ..lossless(config, 0) };
@@ -163,7 +167,7 @@ fn shared(size: u64) -> BufferPolicy {
 }
 
 fn ecn_settings(marker: Marker, ecn: EcnMode) -> Settings {
-    let config = Config { ecn, ..config() };
+    let config = TcpConfig { ecn, ..config() };
     Settings { marker, ..settings(config) }
 }
 
@@ -182,7 +186,7 @@ fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 4]) {
 fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
     let at = |k: u64| {
         Marker::Step(Step {
-            k: ByPort::All(Threshold::Bytes(Bytes(k))),
+            k: ValueByPort::All(Threshold::Bytes(Bytes(k))),
             at: MarkAt::Enqueue,
             not_ect: NotEct::Queue,
         })
@@ -201,7 +205,7 @@ fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
 fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
     let at = |k: u64| {
         Marker::Step(Step {
-            k: ByPort::All(Threshold::Bytes(Bytes(k))),
+            k: ValueByPort::All(Threshold::Bytes(Bytes(k))),
             at: MarkAt::Dequeue,
             not_ect: NotEct::Queue,
         })
@@ -215,7 +219,7 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
     let marker = Marker::Step(Step {
-        k: ByPort::All(Threshold::Bytes(Bytes(3 * FRAME))),
+        k: ValueByPort::All(Threshold::Bytes(Bytes(3 * FRAME))),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Drop,
     });

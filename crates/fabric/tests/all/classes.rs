@@ -2,21 +2,21 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus,
-    MarkAt, Marker, Metric, Network, NotEct, QueueDiscipline, Red, SamplePlan, Scheduler, Settings, Spacing,
-    Step, Threshold, Transport,
+    BufferPolicy, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus, MarkAt,
+    Marker, Network, NotEct, QueueDiscipline, Red, SamplePlan, SampledMetric, Scheduler, Settings, Spacing,
+    Step, Threshold, TransportSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
-use pauseframe_transport::{Config, EcnMode};
+use pauseframe_transport::{EcnMode, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use std::sync::Arc;
 
 const US: u64 = 1_000_000;
 
 /// The settings of `settings` with a transport for each of `priorities`.
-fn with_priorities(settings: Settings, config: &Config, priorities: &[u8]) -> Settings {
-    let transport = |p: &u8| Transport {
+fn with_priorities(settings: Settings, config: &TcpConfig, priorities: &[u8]) -> Settings {
+    let transport = |p: &u8| TransportSettings {
         config: Arc::new(config.clone()),
         priority: priority(*p),
         datagrams: None,
@@ -183,11 +183,13 @@ fn each_class_has_its_own_dynamic_threshold() {
         let mut network = build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
         let sink = port(&topology, "switch", "host0");
         let plan = SamplePlan { every: Span::from_us(1), ports: vec![sink], workloads: vec![] };
-        network.sample(plan);
+        network.enable_sampling(plan);
         proceed(&mut network, Time(600 * US));
         let samples = network.take_samples();
-        let steady: Vec<_> =
-            samples.iter().filter(|s| s.metric == Metric::Backlog && s.time > Time(400 * US)).collect();
+        let steady: Vec<_> = samples
+            .iter()
+            .filter(|s| s.metric == SampledMetric::Backlog && s.time > Time(400 * US))
+            .collect();
         assert_eq!(steady.len(), 400);
         let sum = 1.0 + alphas[0] + alphas[1];
         for (class, alpha) in alphas.into_iter().enumerate() {
@@ -285,14 +287,14 @@ fn marked(settings: &Settings, count: u32) -> (Vec<u32>, [u64; 4]) {
     (marks, drops(&network, &ending))
 }
 
-fn ecn(ecn: EcnMode) -> Config {
-    Config { ecn, ect_on_syn: true, ect_on_ack: true, ..config() }
+fn ecn(ecn: EcnMode) -> TcpConfig {
+    TcpConfig { ecn, ect_on_syn: true, ect_on_ack: true, ..config() }
 }
 
 #[test]
 fn a_threshold_in_packets_counts_packets() {
     for (at, not_ect) in [(MarkAt::Enqueue, NotEct::Drop), (MarkAt::Dequeue, NotEct::Queue)] {
-        let marker = Marker::Step(Step { k: ByPort::All(Threshold::Packets(3)), at, not_ect });
+        let marker = Marker::Step(Step { k: ValueByPort::All(Threshold::Packets(3)), at, not_ect });
         let base = settings(ecn(EcnMode::Dctcp));
         let settings = Settings { marker, ..base };
         let (marks, dropped) = marked(&settings, 10);
@@ -301,7 +303,7 @@ fn a_threshold_in_packets_counts_packets() {
         assert_eq!((marks, dropped), (expected, [0; 4]), "{at:?}");
     }
     let marker = Marker::Step(Step {
-        k: ByPort::All(Threshold::Packets(3)),
+        k: ValueByPort::All(Threshold::Packets(3)),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Drop,
     });
@@ -313,8 +315,8 @@ fn a_threshold_in_packets_counts_packets() {
 #[test]
 fn red_without_memory_is_a_step() {
     let red = Red {
-        min: ByPort::All(Bytes(3 * FRAME)),
-        max: ByPort::All(Bytes(3 * FRAME + 1)),
+        min: ValueByPort::All(Bytes(3 * FRAME)),
+        max: ValueByPort::All(Bytes(3 * FRAME + 1)),
         w_q: 1.0,
         p_max: 1.0,
         gentle: false,
@@ -341,7 +343,7 @@ fn red_without_memory_is_a_step() {
 #[test]
 fn a_marker_is_its_classes_own() {
     let k = Threshold::Bytes(Bytes(3 * TAGGED));
-    let marker = Marker::Step(Step { k: ByPort::All(k), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
+    let marker = Marker::Step(Step { k: ValueByPort::All(k), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
     let classes = vec![ClassSettings { marker: Some(marker), ..class(&[1]) }];
     let both = with_priorities(settings(config()), &config(), &[0, 1]);
     let (topology, flows) = many_to_one(2, 12, 1);

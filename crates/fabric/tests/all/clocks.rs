@@ -2,11 +2,12 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, FlowRecord, FlowSpec, Headroom, Jitter, Overhead, Settings, Transport,
+    BufferPolicy, DatagramSettings, FlowRecord, FlowSpec, Headroom, Jitter, Overhead, Settings,
+    TransportSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, star};
-use pauseframe_transport::{Config, CongestionControlConfig, CubicConfig};
+use pauseframe_transport::{CongestionControlConfig, CubicConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 
 const MS: u64 = 1_000_000_000;
@@ -17,14 +18,14 @@ fn records(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Vec<
 }
 
 /// The controls, and what starts with ten segments, with all at once, and with a stack.
-fn transports() -> Vec<Config> {
+fn transports() -> Vec<TcpConfig> {
     let cubic = CongestionControlConfig::Cubic(CubicConfig::DEFAULT);
-    let slow = |config: Config| Config { initial_window: 10 * MSS, ..config };
+    let slow = |config: TcpConfig| TcpConfig { initial_window: 10 * MSS, ..config };
     vec![
         config(),
         slow(config()),
-        slow(Config { congestion_control: cubic, ..config() }),
-        slow(Config { handshake: true, timestamps: true, mss: 1448, ..dctcp(0) }),
+        slow(TcpConfig { congestion_control: cubic, ..config() }),
+        slow(TcpConfig { handshake: true, timestamps: true, mss: 1448, ..dctcp(0) }),
     ]
 }
 
@@ -92,7 +93,7 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
 fn losses(topology: &Topology, settings: &Settings, payload: u32, rate: BitRate, phases: &[u64]) -> Vec<f64> {
     let datagrams = DatagramSettings { rate, payload, ecn: false };
     let like = settings.transports[0].clone();
-    let transports = vec![Transport { datagrams: Some(datagrams), ..like }];
+    let transports = vec![TransportSettings { datagrams: Some(datagrams), ..like }];
     let settings = Settings { transports, ..settings.clone() };
     let hosts: Vec<String> = topology.hosts().map(|host| topology.nodes()[host].name.clone()).collect();
     let mut flows: Vec<FlowSpec> = phases
@@ -191,17 +192,18 @@ fn the_headroom_covers_the_jitter_of_lossy_traffic() {
         let mut transports = pure.transports.clone();
         transports.extend(settings(config()).transports);
         let mixed = Settings { transports, ..pure.clone() };
-        let needed = |settings: &Settings| build(&topology, settings, &[]).plan().headrooms()[0].needed;
+        let needed =
+            |settings: &Settings| build(&topology, settings, &[]).plan().headroom_reports()[0].needed;
         let frame = TAGGED as u32;
-        let plain = Headroom::of(wire, wire, frame, Overhead::ETHERNET, Span::ZERO, 1);
+        let plain = Headroom::for_link(wire, wire, frame, Overhead::ETHERNET, Span::ZERO, 1);
         assert_eq!(needed(&pure), plain);
         assert_eq!(
             needed(&mixed),
             plain.with_jitter(Span(jitter), Span::ZERO, wire.rate, Overhead::ETHERNET)
         );
-        assert_eq!(needed(&mixed).time(), plain.time() + Span(jitter));
+        assert_eq!(needed(&mixed).total_time(), plain.total_time() + Span(jitter));
         let grows = wire.rate.bytes_in(Span(jitter)).0 * 1522 / 1542;
-        assert!((needed(&mixed).total().0 - plain.total().0).abs_diff(grows) <= 2);
+        assert!((needed(&mixed).total_bytes().0 - plain.total_bytes().0).abs_diff(grows) <= 2);
         assert_eq!(needed(&Settings { wire_jitter: Jitter::NONE, ..mixed }), plain);
     }
 }

@@ -1,14 +1,14 @@
 //! What can be worked out by hand, to the picosecond: serialisation plus delays, queues that drain, shares of a link.
 //!
 //! Times are computed here from bytes and bits per second alone, by a recursion over packets and links that shares
-//! nothing with `IdealTime`.
+//! nothing with `IdealCompletionTime`.
 
 use crate::common::*;
-use pauseframe_engine::stream;
+use pauseframe_engine::random_stream;
 use pauseframe_fabric::{FlowSpec, FlowStatus, Overhead, Settings};
 use pauseframe_topology::generate::{dumbbell, star};
 use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_transport::Config;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, Span, Time};
 
 const US: u64 = 1_000_000;
@@ -103,7 +103,7 @@ fn a_handshake_costs_a_round_trip_of_syns() {
     let data = 6 * FULL + 2 * US;
     // (SACK, timestamps, bytes on the wire of a SYN): 20 + 20 + options padded to four + 18 + 20.
     for (sack, timestamps, syn) in [(false, false, 86), (true, false, 90), (true, true, 98)] {
-        let config = Config { handshake: true, sack, timestamps, ..config() };
+        let config = TcpConfig { handshake: true, sack, timestamps, ..config() };
         let stamps = if timestamps { 5 + 1 } else { 0 } * 12 * 800;
         let one_way = 2 * syn * 800 + 2 * US;
         assert_eq!(one(&topology, &settings(config), spec), 2 * one_way + data + stamps, "{syn}");
@@ -120,7 +120,7 @@ fn the_stack_is_passed_once_on_each_side_and_latency_once_a_switch() {
     assert_eq!(one(&topology, &stack, spec), bare + 33_500_001);
     let latency = Settings { switch_latency: Span(300_003), ..stack.clone() };
     assert_eq!(one(&topology, &latency, spec), bare + 33_500_001 + 2 * 300_003);
-    let handshake = Config { handshake: true, ..config() };
+    let handshake = TcpConfig { handshake: true, ..config() };
     let latency = Settings { transports: settings(handshake).transports, ..latency };
     let one_way = |wire: u64| wire + 3 * US + 33_500_001 + 2 * 300_003;
     assert_eq!(one(&topology, &latency, spec), 2 * one_way(3 * 72_000) + one_way(7 * FULL));
@@ -156,7 +156,7 @@ fn a_reply_comes_after_the_last_byte_of_the_request() {
         one(&topology, &settings(config()), spec),
         (2 * FULL + 174_400 + 2 * US) + (21 * FULL + 2 * US)
     );
-    let handshake = settings(Config { handshake: true, ..config() });
+    let handshake = settings(TcpConfig { handshake: true, ..config() });
     assert_eq!(one(&topology, &handshake, spec), 2 * (2 * 72_000 + 2 * US) + 23 * FULL + 174_400 + 4 * US);
 }
 
@@ -177,27 +177,27 @@ fn row(there: &[Channel], back: &[Channel]) -> Topology {
 /// Rates that do and do not divide a byte into picoseconds, in any order, each direction its own.
 #[test]
 fn any_path_is_the_recursion_over_packets_and_links() {
-    let mut rng = stream(7, "any path", 0);
+    let mut rng = random_stream(7, "any path", 0);
     for case in 0..200 {
         let rates =
             [1_000_000_000, 2_500_000_000, 3_333_333_333, 7_000_000_001, 10_000_000_000, 100_000_000_000];
-        let hops = 1 + rng.below(4) as usize;
+        let hops = 1 + rng.uniform_below(4) as usize;
         let mut channels = || {
             let mut channel = || Channel {
-                rate: BitRate(rates[rng.below(6) as usize]),
-                delay: Span(rng.below(3) * rng.below(5_000_000)),
+                rate: BitRate(rates[rng.uniform_below(6) as usize]),
+                delay: Span(rng.uniform_below(3) * rng.uniform_below(5_000_000)),
             };
             (0..hops).map(|_| channel()).collect::<Vec<_>>()
         };
         let (there, back) = (channels(), channels());
-        let latency = if rng.below(2) == 0 { 0 } else { rng.below(2_000_000) };
+        let latency = if rng.uniform_below(2) == 0 { 0 } else { rng.uniform_below(2_000_000) };
         let settings = Settings {
-            tx_delay: Span(rng.below(2) * rng.below(9_000_000)),
-            rx_delay: Span(rng.below(2) * rng.below(9_000_000)),
+            tx_delay: Span(rng.uniform_below(2) * rng.uniform_below(9_000_000)),
+            rx_delay: Span(rng.uniform_below(2) * rng.uniform_below(9_000_000)),
             switch_latency: Span(latency),
-            ..settings(Config { handshake: rng.below(2) == 0, ..config() })
+            ..settings(TcpConfig { handshake: rng.uniform_below(2) == 0, ..config() })
         };
-        let size = 1 + rng.below(40_000);
+        let size = 1 + rng.uniform_below(40_000);
         let topology = row(&there, &back);
         let stack = settings.tx_delay.0 + settings.rx_delay.0;
         let mut expected = stack + train_time(&packets(size, 78, 84), &there, latency);
@@ -234,7 +234,7 @@ fn a_long_flow_fills_its_link_with_payload_over_wire_size() {
     let topology = star_10g();
     let spec = flow(&topology, "host0", "host1", u64::MAX);
     let until = Time(20_000 * US);
-    let config = Config { receive_window: 1 << 20, ..config() };
+    let config = TcpConfig { receive_window: 1 << 20, ..config() };
     let (mut network, ending) = run_until(&topology, &settings(config), &[spec], until);
     let delivered = network.flow_records(ending.now)[0].delivered;
     // Packet n is in at (n + 1) serialisations and two delays.
@@ -278,12 +278,12 @@ fn poisson_arrivals_wait_as_long_as_in_md1() {
     hosts.push(("sink", link(10, Span::from_us(1))));
     let topology = star_of(&hosts);
     for rho in [0.5, 0.8] {
-        let mut rng = stream(3, "md1", 0);
+        let mut rng = random_stream(3, "md1", 0);
         let mut now = 0.0;
         let flows: Vec<_> = (0..PACKETS)
             .map(|_| {
-                now -= (1.0 - rng.unit()).ln() * FULL as f64 / rho;
-                let from = &names[rng.below(40) as usize];
+                now -= (1.0 - rng.uniform_unit()).ln() * FULL as f64 / rho;
+                let from = &names[rng.uniform_below(40) as usize];
                 FlowSpec { start: Time(now as u64), ..flow(&topology, from, "sink", MSS) }
             })
             .collect();

@@ -1,15 +1,15 @@
 //! A network made of a topology, settings and a list of flows, and a run of it.
 
-use pauseframe_engine::{Control, Ending, Limits};
+use pauseframe_engine::{RunControl, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, CatchPanic, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Metric, Network, NotEct,
-    Overhead, PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, Scheduler, Settings, Step,
-    Threshold, Transport, Workload,
+    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Network, NotEct, Overhead,
+    PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, SampledMetric, Scheduler, Settings, Step,
+    Threshold, TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_topology::routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
-    Config, CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm,
+    CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm, TcpConfig,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ impl Workload for FlowList {
         true
     }
 
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.0.front().map(|flow| flow.start)
     }
     fn next_flow(&mut self) -> FlowSpec {
@@ -49,8 +49,8 @@ pub(crate) fn priority(code_point: u8) -> Priority {
 }
 
 /// `NewReno` that neither cwnd nor the receive window holds back, on a connection that is open already.
-pub(crate) fn config() -> Config {
-    Config {
+pub(crate) fn config() -> TcpConfig {
+    TcpConfig {
         mss: MSS as u32,
         initial_window: 1 << 40,
         sack: true,
@@ -60,17 +60,17 @@ pub(crate) fn config() -> Config {
             min: Span::from_ms(50),
             max: Span::from_secs(10),
             form: RtoForm::Linux,
-            ..Config::PLAIN.rto
+            ..TcpConfig::PLAIN.rto
         },
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(1) },
         receive_window: 1 << 30,
-        ..Config::PLAIN
+        ..TcpConfig::PLAIN
     }
 }
 
 /// DCTCP with an initial window in bytes.
-pub(crate) fn dctcp(initial_window: u64) -> Config {
-    Config {
+pub(crate) fn dctcp(initial_window: u64) -> TcpConfig {
+    TcpConfig {
         congestion_control: CongestionControlConfig::Dctcp(DctcpConfig::DEFAULT),
         ecn: EcnMode::Dctcp,
         ect_on_syn: true,
@@ -82,7 +82,7 @@ pub(crate) fn dctcp(initial_window: u64) -> Config {
 
 pub(crate) fn step(k: u64) -> Marker {
     Marker::Step(Step {
-        k: ByPort::All(Threshold::Bytes(Bytes(k))),
+        k: ValueByPort::All(Threshold::Bytes(Bytes(k))),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Queue,
     })
@@ -94,7 +94,7 @@ pub(crate) fn real_clocks(settings: Settings) -> Settings {
 }
 
 /// Lossy Ethernet with buffers that do not fill, no stack, no latency, ideal clocks.
-pub(crate) fn settings(config: Config) -> Settings {
+pub(crate) fn settings(config: TcpConfig) -> Settings {
     Settings {
         seed: 1,
         overhead: Overhead::ETHERNET,
@@ -125,7 +125,7 @@ pub(crate) fn settings(config: Config) -> Settings {
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),
-        transports: vec![Transport {
+        transports: vec![TransportSettings {
             config: Arc::new(config),
             priority: priority(0),
             datagrams: None,
@@ -149,9 +149,13 @@ pub(crate) fn pfc() -> PfcSettings {
 }
 
 /// The same with a lossless class for all packets and `buffer` bytes for each ingress.
-pub(crate) fn lossless(config: Config, buffer: u64) -> Settings {
-    let transport =
-        Transport { config: Arc::new(config), priority: priority(LOSSLESS), datagrams: None, rdma: None };
+pub(crate) fn lossless(config: TcpConfig, buffer: u64) -> Settings {
+    let transport = TransportSettings {
+        config: Arc::new(config),
+        priority: priority(LOSSLESS),
+        datagrams: None,
+        rdma: None,
+    };
     Settings {
         buffer: BufferPolicy::PerPort(Bytes(buffer)),
         pfc: Some(pfc()),
@@ -214,9 +218,9 @@ pub(crate) fn build_with(
 }
 
 /// Runs what [`build`] made up to `until`, or until nothing is left to happen.
-pub(crate) fn proceed(network: &mut Network, until: Time) -> Ending {
-    let limits = Limits { time: until, watch_every: u64::MAX };
-    network.run(limits, BARE, |_, _| Control::Continue).expect("threads that panic are not caught here")
+pub(crate) fn proceed(network: &mut Network, until: Time) -> RunEnding {
+    let limits = RunLimits { time: until, watch_every: u64::MAX };
+    network.run(limits, BARE, |_, _| RunControl::Continue).expect("threads that panic are not caught here")
 }
 
 /// A shield that holds nothing back.
@@ -226,7 +230,7 @@ pub(crate) const BARE: CatchPanic = |work| {
 };
 
 /// Builds and runs until the last packet has arrived and the last timer is off.
-pub(crate) fn run(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, Ending) {
+pub(crate) fn run(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Network, RunEnding) {
     run_until(topology, settings, flows, Time::MAX)
 }
 
@@ -236,7 +240,7 @@ pub(crate) fn run_until(
     settings: &Settings,
     flows: &[FlowSpec],
     until: Time,
-) -> (Network, Ending) {
+) -> (Network, RunEnding) {
     let mut network = build(topology, settings, flows);
     let ending = proceed(&mut network, until);
     (network, ending)
@@ -247,13 +251,13 @@ pub(crate) fn fct(record: &FlowRecord) -> Span {
 }
 
 /// What `port` did for the one priority in use.
-pub(crate) fn report(network: &Network, ending: &Ending, port: PortId) -> PortReport {
+pub(crate) fn report(network: &Network, ending: &RunEnding, port: PortId) -> PortReport {
     let reports = network.port_reports(ending.now);
     *reports.iter().find(|report| report.port == port).expect("a port that did something")
 }
 
 /// Drops of all ports, by reason.
-pub(crate) fn drops(network: &Network, ending: &Ending) -> [u64; 4] {
+pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 4] {
     let reports = network.port_reports(ending.now);
     reports
         .iter()
@@ -269,12 +273,12 @@ pub(crate) fn goodputs(
     until: Time,
 ) -> Vec<Vec<f64>> {
     let mut network = build(topology, settings, flows);
-    network.sample(SamplePlan { every, ports: vec![], workloads: vec![true] });
+    network.enable_sampling(SamplePlan { every, ports: vec![], workloads: vec![true] });
     proceed(&mut network, until);
     let samples = network.take_samples();
     let mut rows = vec![vec![0.0; flows.len()]; (until.0 / every.0) as usize];
     for Sample { time, metric, entity, value } in samples {
-        if let (Metric::Goodput, pauseframe_fabric::Entity::Flow(flow)) = (metric, entity) {
+        if let (SampledMetric::Goodput, pauseframe_fabric::SampledEntity::Flow(flow)) = (metric, entity) {
             rows[(time.0 / every.0) as usize - 1][flow as usize] = value;
         }
     }

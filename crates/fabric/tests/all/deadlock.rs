@@ -4,12 +4,12 @@
 use crate::common::*;
 use crate::properties::draw;
 use pauseframe_fabric::{
-    BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, ReceiverSettings, Settings, Transport,
-    Watchdog, WatchdogAction,
+    BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, PfcWatchdogSettings, ReceiverSettings,
+    Settings, TransportSettings, WatchdogAction,
 };
 use pauseframe_topology::generate::{line, ring};
 use pauseframe_topology::{Topology, routing::NextHops};
-use pauseframe_transport::{Config, RtoConfig};
+use pauseframe_transport::{RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::collections::BTreeSet;
 
@@ -25,8 +25,8 @@ fn round_the_ring(topology: &Topology, size: u64) -> Vec<FlowSpec> {
         .collect()
 }
 
-fn patient() -> Config {
-    Config {
+fn patient() -> TcpConfig {
+    TcpConfig {
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config().rto },
         ..config()
     }
@@ -115,7 +115,7 @@ fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
             let mut network = build(&topology, &per_port(), &flows);
             let partition_of: Vec<u16> =
                 (0..topology.nodes().len() as u16).map(|node| node % partitions).collect();
-            network.divide(&partition_of);
+            network.divide_into_partitions(&partition_of);
             network.detect_deadlocks(Span::from_us(after), true);
             let ending = proceed(&mut network, Time(20_000 * US));
             (ending, network.deadlocks().to_vec())
@@ -164,14 +164,19 @@ fn the_watchdog_breaks_a_deadlock() {
     let detection = Span::from_ms(5);
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut settings = per_port();
-        settings.transports[0].config = std::sync::Arc::new(Config {
+        settings.transports[0].config = std::sync::Arc::new(TcpConfig {
             rto: RtoConfig { initial: Span::from_ms(2), min: Span::from_ms(2), ..config().rto },
             retries: 100,
             ..config()
         });
         let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(500), false);
-        network.guard(Watchdog { detection, action, restoration: Span::from_ms(2), poll: Span::ZERO });
+        network.enable_watchdog(PfcWatchdogSettings {
+            detection,
+            action,
+            restoration: Span::from_ms(2),
+            poll: Span::ZERO,
+        });
         let ending = proceed(&mut network, Time(2_000_000 * US));
         let records = network.flow_records(ending.now);
         assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
@@ -200,7 +205,12 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let mut network = build(&topology, &per_port(), &flows);
     let (detection, restoration) = (Span::from_ms(5), Span::from_ms(5));
-    network.guard(Watchdog { detection, action: WatchdogAction::Drop, restoration, poll: Span::ZERO });
+    network.enable_watchdog(PfcWatchdogSettings {
+        detection,
+        action: WatchdogAction::Drop,
+        restoration,
+        poll: Span::ZERO,
+    });
     let ending = proceed(&mut network, Time::MAX);
     let (mut bare, bare_ending) = run(&topology, &per_port(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
@@ -228,7 +238,7 @@ fn a_storm_lasts_as_long_as_pauses_come() {
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut network = build(&topology, &settings, &flows);
         let (detection, restoration) = (Span::from_ms(1), Span::from_ms(1));
-        network.guard(Watchdog { detection, action, restoration, poll: Span::ZERO });
+        network.enable_watchdog(PfcWatchdogSettings { detection, action, restoration, poll: Span::ZERO });
         let ending = proceed(&mut network, Time(30_000 * US));
         let egress = report(&network, &ending, port(&topology, "s", "b"));
         assert_eq!(egress.watchdog_storms, 1, "{action:?}");
@@ -246,21 +256,21 @@ fn a_storm_lasts_as_long_as_pauses_come() {
 fn every_run_that_stops_for_good_is_reported() {
     let (mut stuck, mut fine) = (0, 0);
     for seed in 0..80 {
-        let mut rng = pauseframe_engine::stream(seed, "stops", 0);
+        let mut rng = pauseframe_engine::random_stream(seed, "stops", 0);
         let wire = link(10, Span::from_us(1));
-        let hosts = 1 + rng.below(3) as u32;
+        let hosts = 1 + rng.uniform_below(3) as u32;
         let topology = ring(SWITCHES, hosts, wire, wire).unwrap();
-        let alpha = [0.25, 1.0, 4.0][rng.below(3) as usize];
-        let size = Bytes(150_000 + rng.below(250_000));
-        let buffer = match rng.below(3) {
-            0 => BufferPolicy::PerPort(Bytes(40_000 + rng.below(60_000))),
-            1 => BufferPolicy::IdealOutputQueued(Bytes(40_000 + rng.below(60_000))),
-            _ => BufferPolicy::Shared { size, alpha, reserved: Bytes(rng.below(2) * 2_000) },
+        let alpha = [0.25, 1.0, 4.0][rng.uniform_below(3) as usize];
+        let size = Bytes(150_000 + rng.uniform_below(250_000));
+        let buffer = match rng.uniform_below(3) {
+            0 => BufferPolicy::PerPort(Bytes(40_000 + rng.uniform_below(60_000))),
+            1 => BufferPolicy::IdealOutputQueued(Bytes(40_000 + rng.uniform_below(60_000))),
+            _ => BufferPolicy::Shared { size, alpha, reserved: Bytes(rng.uniform_below(2) * 2_000) },
         };
-        let pfc = PfcSettings { whole_link: rng.below(2) == 0, xoff: None, ..pfc() };
+        let pfc = PfcSettings { whole_link: rng.uniform_below(2) == 0, xoff: None, ..pfc() };
         let mut settings = Settings { pfc: Some(pfc), buffer, ..settings(buffer) };
         // Two transports, so that a link has more than one class.
-        let other = Transport { priority: priority(5), ..settings.transports[0].clone() };
+        let other = TransportSettings { priority: priority(5), ..settings.transports[0].clone() };
         settings.transports.push(other);
         settings.pfc.as_mut().unwrap().priorities.push(priority(5));
         let all: Vec<_> = topology.hosts().collect();
@@ -268,9 +278,10 @@ fn every_run_that_stops_for_good_is_reported() {
             .map(|i| FlowSpec {
                 source: all[i % all.len()],
                 // Mostly two switches on, clockwise.
-                destination: all[(i + 1 + (hosts as usize * 2 - 1 + rng.below(2) as usize)) % all.len()],
-                transport: rng.below(2) as u16,
-                ..flow(&topology, "host0", "host1", (20 + rng.below(3_000)) * MSS)
+                destination: all
+                    [(i + 1 + (hosts as usize * 2 - 1 + rng.uniform_below(2) as usize)) % all.len()],
+                transport: rng.uniform_below(2) as u16,
+                ..flow(&topology, "host0", "host1", (20 + rng.uniform_below(3_000)) * MSS)
             })
             .collect();
         let mut network = build(&topology, &settings, &flows);

@@ -2,14 +2,14 @@
 
 use crate::common::*;
 use crate::properties::draw;
-use pauseframe_engine::Ending;
+use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, Plan,
-    PortReport, SamplePlan, Settings, Step, Threshold,
+    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, Plan, PortReport,
+    SamplePlan, Settings, Step, Threshold, ValueByPort,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
 use pauseframe_topology::{Channel, Topology};
-use pauseframe_transport::Config;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ const WRITE: &str = "PAUSEFRAME_WRITE_FINGERPRINTS";
 
 #[derive(PartialEq, Debug)]
 struct Outcome {
-    ending: Ending,
+    ending: RunEnding,
     flows: Vec<FlowRecord>,
     ports: Vec<PortReport>,
 }
@@ -61,9 +61,9 @@ fn a_watched_run_is_the_same_run() {
         let bare = outcome(&scenario.topology, &scenario.settings, &scenario.flows);
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let ports: Vec<_> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
-        network.capture(&ports, 10_000);
+        network.capture_frames(&ports, 10_000);
         let some = ports[..4.min(ports.len())].to_vec();
-        network.sample(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] });
+        network.enable_sampling(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] });
         let ending = proceed(&mut network, Time::MAX);
         assert!(!network.take_samples().is_empty() && !network.take_frames().is_empty(), "seed {seed}");
         assert_eq!(ending.fingerprint, bare.ending.fingerprint, "seed {seed}");
@@ -89,26 +89,27 @@ struct Seen {
 fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> Seen {
     let (topology, settings) = (&scenario.topology, &scenario.settings);
     let mut network = build(topology, settings, &scenario.flows);
-    let mut rng = pauseframe_engine::stream(seed, "cells", partitions);
+    let mut rng = pauseframe_engine::random_stream(seed, "cells", partitions);
     let nodes = topology.nodes().len() as u64;
-    let mut partition_of: Vec<u16> = (0..nodes).map(|_| rng.below(partitions) as u16).collect();
+    let mut partition_of: Vec<u16> = (0..nodes).map(|_| rng.uniform_below(partitions) as u16).collect();
     (0..partitions).for_each(|partition| partition_of[partition as usize] = partition as u16);
-    network.divide(&partition_of);
+    network.divide_into_partitions(&partition_of);
     let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
-    network.capture(&ports, 5_000);
+    network.capture_frames(&ports, 5_000);
     if seed.is_multiple_of(2) {
-        network.capture_once();
+        network.capture_first_hop_only();
     }
-    network.sample(SamplePlan { every: Span(3_333_333), ports, workloads: vec![true] });
+    network.enable_sampling(SamplePlan { every: Span(3_333_333), ports, workloads: vec![true] });
     network.record_states(Span(7_777_777), 2_000);
     network.record_pauses(500);
     network.detect_deadlocks(Span::from_us(20), false);
     if seed.is_multiple_of(3) {
-        let what = pauseframe_fabric::Failed::Link(pauseframe_units::LinkId(
+        let what = pauseframe_fabric::FailedElement::Link(pauseframe_units::LinkId(
             seed as u32 % topology.links().len() as u32,
         ));
-        let failure = pauseframe_fabric::Failure { what, down: Time(50_000_000), up: Some(Time(90_000_000)) };
-        network.fail(vec![failure], Span::from_us(10));
+        let failure =
+            pauseframe_fabric::LinkFailure { what, down: Time(50_000_000), up: Some(Time(90_000_000)) };
+        network.schedule_failures(vec![failure], Span::from_us(10));
     }
     let ending = proceed(&mut network, Time(2_000_000_000));
     network.finish_observation(ending.now);
@@ -123,7 +124,7 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
         pauses: network.pause_intervals().to_vec(),
         states: network.state_changes().to_vec(),
         deadlocks: network.deadlocks().to_vec(),
-        throughput: network.throughput().intervals().map(<[u64]>::to_vec).collect(),
+        throughput: network.throughput_series().bytes_by_interval().map(<[u64]>::to_vec).collect(),
         under_way: network.packets_under_way(),
     }
 }
@@ -151,8 +152,8 @@ fn wire() -> Channel {
     link(10, Span::from_us(1))
 }
 
-fn newreno() -> Config {
-    Config { initial_window: 10 * MSS, receive_window: 1 << 22, ..config() }
+fn newreno() -> TcpConfig {
+    TcpConfig { initial_window: 10 * MSS, receive_window: 1 << 22, ..config() }
 }
 
 fn dctcp_switches() -> Settings {
@@ -171,9 +172,9 @@ fn incasts() -> Vec<Pinned> {
     let topology = star(9, wire()).unwrap();
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
     let small = Settings { buffer: BufferPolicy::PerPort(Bytes(40_000)), ..settings(newreno()) };
-    let handshake = settings(Config { handshake: true, ..newreno() }).transports;
+    let handshake = settings(TcpConfig { handshake: true, ..newreno() }).transports;
     let dequeue = Marker::Step(Step {
-        k: ByPort::All(Threshold::Bytes(Bytes(22_500))),
+        k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),
         at: MarkAt::Dequeue,
         not_ect: NotEct::Drop,
     });
@@ -201,7 +202,7 @@ fn trees() -> Vec<Pinned> {
         .map(|i| flow(&topology, &format!("host{i}"), &format!("host{}", (i + 5) % 16), 200_000))
         .collect();
     let requests = permutation.iter().map(|flow| FlowSpec { size: 100, reply: 50_000, ..*flow }).collect();
-    let spray = Settings { spray: true, ..settings(Config { fast_retransmit: false, ..newreno() }) };
+    let spray = Settings { spray: true, ..settings(TcpConfig { fast_retransmit: false, ..newreno() }) };
     vec![
         ("tree-newreno", topology.clone(), settings(newreno()), permutation.clone()),
         ("tree-dctcp", topology.clone(), dctcp_switches(), permutation.clone()),

@@ -3,28 +3,28 @@
 
 use crate::common::*;
 use crate::properties::draw;
-use pauseframe_engine::{Ending, stream};
+use pauseframe_engine::{RunEnding, random_stream};
 use pauseframe_fabric::{
-    ErrorModel, Failed, Failure, FlowSpec, FlowStatus, FrameContent, LossReason, Network, PfcSettings,
-    Settings,
+    ErrorModel, FailedElement, FlowSpec, FlowStatus, FrameContent, LinkFailure, LossReason, Network,
+    PfcSettings, Settings,
 };
 use pauseframe_topology::generate::{leaf_spine, line, star};
 use pauseframe_topology::{Channel, Topology};
-use pauseframe_transport::{Config, RtoConfig};
+use pauseframe_transport::{RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 
 const US: u64 = 1_000_000;
 /// A full frame (1518 + 20 bytes) at 10 Gb/s.
 const FULL: u64 = 1_230_400;
 
-fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) -> Failure {
-    Failure { what: Failed::Link(port(topology, a, b).link()), down: Time(down), up: up.map(Time) }
+fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) -> LinkFailure {
+    LinkFailure { what: FailedElement::Link(port(topology, a, b).link()), down: Time(down), up: up.map(Time) }
 }
 
 /// Timeouts after a millisecond, so that a test does not wait for long.
-fn impatient(window: u64) -> Config {
+fn impatient(window: u64) -> TcpConfig {
     let rto = RtoConfig { initial: Span::from_ms(1), min: Span::from_ms(1), ..config().rto };
-    Config { rto, initial_window: window, ..config() }
+    TcpConfig { rto, initial_window: window, ..config() }
 }
 
 /// Frames begin every FULL at a and take a microsecond to the switch. At 10.5 FULL the link of the receiver goes:
@@ -37,8 +37,8 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let (down, up) = (10 * FULL + FULL / 2, 20 * FULL + FULL / 2);
     let mut network = build(&topology, &settings, &flows);
-    network.fail(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
-    network.capture(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
+    network.schedule_failures(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
+    network.capture_frames(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
     let ending = proceed(&mut network, Time::MAX);
 
     // Frame k (from 0) is whole at s at (k + 1) FULL + 1 us, then in service for FULL, and 1 us on the wire.
@@ -62,12 +62,12 @@ fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
     let wire = link(10, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
     let settings =
-        settings(Config { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
+        settings(TcpConfig { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 100 * MSS)]);
     let (down, up) = (10 * FULL, 500 * US);
-    network.fail(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
+    network.schedule_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
     let a = port(&topology, "a", "s");
-    network.capture(&[a], 1 << 20);
+    network.capture_frames(&[a], 1 << 20);
     let ending = proceed(&mut network, Time(600 * US));
     // At 10 FULL the tenth frame has just ended and is on the wire for a microsecond; the eleventh does not begin, as failures
     // come before all else of their instant.
@@ -84,9 +84,9 @@ fn a_flap_within_a_frame_loses_that_frame_alone() {
     let settings = settings(impatient(10 * MSS));
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 10 * MSS)]);
     let flap = link_down(&topology, "a", "s", 3 * FULL + 100, Some(3 * FULL + 200));
-    network.fail(vec![flap], Span::ZERO);
+    network.schedule_failures(vec![flap], Span::ZERO);
     let a = port(&topology, "a", "s");
-    network.capture(&[a], 10);
+    network.capture_frames(&[a], 10);
     let ending = proceed(&mut network, Time::MAX);
     assert_eq!(report(&network, &ending, a).lost, [1, 0, 0]);
     let begun: Vec<u64> = network.take_frames().iter().map(|frame| frame.time.0).collect();
@@ -108,7 +108,7 @@ fn routes_follow_a_failure_after_the_convergence_time() {
     let flows = [flow(&topology, hosts[0], hosts[1], 20_000 * MSS)];
     let uplinks: Vec<PortId> = spines.iter().map(|spine| port(&topology, &leaf, spine)).collect();
     // No more than 64 packets have been made before a change and take their old path after it.
-    let settings = settings(Config { receive_window: 64 * MSS as u32, ..impatient(64 * MSS) });
+    let settings = settings(TcpConfig { receive_window: 64 * MSS as u32, ..impatient(64 * MSS) });
     let (network, ending) = run(&topology, &settings, &flows);
     let used = network.port_reports(ending.now);
     let first = usize::from(!used.iter().any(|r| r.port == uplinks[0] && r.tx_packets > 10_000));
@@ -116,8 +116,8 @@ fn routes_follow_a_failure_after_the_convergence_time() {
     let (down, up, convergence) = (2000 * US, 9000 * US, 500 * US);
     let mut network = build(&topology, &settings, &flows);
     let failure = link_down(&topology, &leaf, spines[first], down, Some(up));
-    network.fail(vec![failure], Span(convergence));
-    network.capture(&uplinks, u64::MAX);
+    network.schedule_failures(vec![failure], Span(convergence));
+    network.capture_frames(&uplinks, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_frames();
     let times = |port: PortId| frames.iter().filter(move |f| f.port == port).map(|f| f.time.0);
@@ -139,11 +139,12 @@ fn a_failed_switch_cuts_its_hosts_off() {
     let flows =
         [flow(&topology, "host0", "host2", 1000 * MSS), flow(&topology, "host0", "host1", 1000 * MSS)];
     let middle = topology.find("s1").unwrap();
-    let failure = Failure { what: Failed::Node(middle), down: Time(300 * US), up: Some(Time(5000 * US)) };
+    let failure =
+        LinkFailure { what: FailedElement::Node(middle), down: Time(300 * US), up: Some(Time(5000 * US)) };
     for spray in [false, true] {
         let settings = Settings { spray, ..settings(impatient(64 * MSS)) };
         let mut network = build(&topology, &settings, &flows);
-        network.fail(vec![failure], Span::from_us(100));
+        network.schedule_failures(vec![failure], Span::from_us(100));
         let ending = proceed(&mut network, Time::MAX);
         let sent = report(&network, &ending, port(&topology, "s0", "s1"));
         assert!(sent.lost[LossReason::LinkDown as usize] > 0);
@@ -166,8 +167,8 @@ fn the_pause_state_of_a_link_starts_anew() {
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
     let (down, up) = (50 * US, 80 * US);
-    network.fail(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
-    network.capture(&[a, to_a], 1 << 20);
+    network.schedule_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
+    network.capture_frames(&[a, to_a], 1 << 20);
     network.record_pauses(100);
     let ending = proceed(&mut network, Time(100 * US));
     let pauses: Vec<u64> = network
@@ -194,7 +195,7 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     let up = port(&topology, "host0", "switch");
     let run = |model| {
         let mut network = build(&topology, &settings, &flows);
-        network.corrupt(&[(up, model)], None);
+        network.corrupt_frames(&[(up, model)], None);
         let ending = proceed(&mut network, Time::MAX);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
@@ -221,10 +222,11 @@ fn a_wire_that_is_mended_damages_nothing_more() {
     let up = port(&topology, "host0", "switch");
     let stop = Time(3_000 * US);
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 2_000 * MSS)]);
-    network.corrupt(&[(up, ErrorModel::FrameErrors(1.0))], Some(stop));
+    network.corrupt_frames(&[(up, ErrorModel::FrameErrors(1.0))], Some(stop));
     // Frames that were sent before arrive up to a serialisation and a delay later.
-    let lost =
-        |network: &Network, ending: Ending| report(network, &ending, up).lost[LossReason::Corrupted as usize];
+    let lost = |network: &Network, ending: RunEnding| {
+        report(network, &ending, up).lost[LossReason::Corrupted as usize]
+    };
     let ending = proceed(&mut network, stop + Span::from_us(3));
     let before = lost(&network, ending);
     let ending = proceed(&mut network, Time::MAX);
@@ -246,7 +248,7 @@ fn lost_pause_frames_do_not_stop_a_port_for_ever() {
     let back: Vec<_> = (1..5)
         .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
         .collect();
-    network.corrupt(&back, None);
+    network.corrupt_frames(&back, None);
     let ending = proceed(&mut network, Time::MAX);
     let reports = network.port_reports(ending.now);
     assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
@@ -266,28 +268,29 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
             // A failed handshake or flow is no loss of packets, but here every flow has to come through.
             (config.syn_retries, config.retries) = (40, 40);
         }
-        let mut rng = stream(seed, "failures", 0);
+        let mut rng = random_stream(seed, "failures", 0);
         let links = scenario.topology.links().len() as u64;
-        let plan: Vec<Failure> = (0..=rng.below(4))
+        let plan: Vec<LinkFailure> = (0..=rng.uniform_below(4))
             .map(|_| {
-                let down = Time(rng.below(2_000_000_000));
-                let what = if rng.below(3) == 0 {
+                let down = Time(rng.uniform_below(2_000_000_000));
+                let what = if rng.uniform_below(3) == 0 {
                     let switches: Vec<_> = scenario.topology.switches().collect();
-                    Failed::Node(switches[rng.below(switches.len() as u64) as usize])
+                    FailedElement::Node(switches[rng.uniform_below(switches.len() as u64) as usize])
                 } else {
-                    Failed::Link(pauseframe_units::LinkId(rng.below(links) as u32))
+                    FailedElement::Link(pauseframe_units::LinkId(rng.uniform_below(links) as u32))
                 };
-                Failure { what, down, up: Some(down + Span(1 + rng.below(3_000_000_000))) }
+                LinkFailure { what, down, up: Some(down + Span(1 + rng.uniform_below(3_000_000_000))) }
             })
             .collect();
-        let convergence = Span(rng.below(2_000_000_000));
+        let convergence = Span(rng.uniform_below(2_000_000_000));
         let errors = ErrorModel::FrameErrors(0.002);
-        let corrupt: Vec<_> =
-            (0..rng.below(3)).map(|_| (PortId(rng.below(2 * links) as u32), errors)).collect();
+        let corrupt: Vec<_> = (0..rng.uniform_below(3))
+            .map(|_| (PortId(rng.uniform_below(2 * links) as u32), errors))
+            .collect();
         let once = || {
             let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
-            network.fail(plan.clone(), convergence);
-            network.corrupt(&corrupt, None);
+            network.schedule_failures(plan.clone(), convergence);
+            network.corrupt_frames(&corrupt, None);
             let ending = proceed(&mut network, Time::MAX);
             (network, ending)
         };

@@ -8,7 +8,7 @@ use crate::common::*;
 use pauseframe_fabric::{FlowSpec, Jitter, Settings};
 use pauseframe_topology::generate::dumbbell;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_transport::Config;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Span, Time};
 
 const MS: u64 = 1_000_000_000;
@@ -17,7 +17,7 @@ const GOODPUT: f64 = 10.0 * 1460.0 / 1542.0;
 
 /// Plain `NewReno` whose window is far larger than the path, in a lossless class.
 fn tcp_dcb() -> Settings {
-    let config = Config { initial_window: 100 * MSS, receive_window: 1 << 20, ..config() };
+    let config = TcpConfig { initial_window: 100 * MSS, receive_window: 1 << 20, ..config() };
     Settings {
         tx_delay: Span::from_us(5),
         rx_delay: Span::from_us(5),
@@ -29,7 +29,7 @@ fn tcp_dcb() -> Settings {
 /// DCTCP with a window of a BDP at the start, in the same class.
 fn tcp_bolt() -> Settings {
     let bdp = 10_000 / 8 * 26;
-    let transports = lossless(Config { receive_window: 1 << 20, ..dctcp(bdp) }, 0).transports;
+    let transports = lossless(TcpConfig { receive_window: 1 << 20, ..dctcp(bdp) }, 0).transports;
     Settings { transports, marker: step(22_500), ..tcp_dcb() }
 }
 

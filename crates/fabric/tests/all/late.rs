@@ -4,17 +4,17 @@
 use crate::common::*;
 use crate::properties::draw;
 use crate::vlans::{diamond, routes};
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, CapturedFrame, DatagramSettings, Failed, Failure, FlowRecord, FlowSpec, FlowStatus,
-    FrameContent, Jitter, Kept, Network, Overhead, PfcSettings, QcnSettings, ReceiverSettings, Settings,
-    Transport, VlanChoice, VlanRoutes, Workload,
+    BufferPolicy, CapturedFrame, DatagramSettings, FailedElement, FlowRecord, FlowSpec, FlowStatus,
+    FrameContent, Jitter, KeptConnection, LinkFailure, Network, Overhead, PfcSettings, QcnSettings,
+    ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_topology::generate::leaf_spine;
 use pauseframe_topology::routing::verify::Tables;
 use pauseframe_topology::routing::{Packing, RoutingEngine, SpanningTrees, SwitchGraph};
 use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig, RtoConfig};
+use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, LinkId, NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use std::sync::Arc;
 const US: u64 = 1_000_000;
 
 /// Timeouts long before the first ACK can be back, so that everything is sent many times.
-fn hasty(config: &Config, rto: Span) -> Config {
+fn hasty(config: &TcpConfig, rto: Span) -> TcpConfig {
     let rto = RtoConfig { initial: rto, min: rto, max: Span::from_ms(2), ..config.rto };
-    Config { rto, retries: 30, syn_retries: 30, ..config.clone() }
+    TcpConfig { rto, retries: 30, syn_retries: 30, ..config.clone() }
 }
 
 /// Who sent a captured packet, who is to get it, and what tells it from others.
@@ -95,7 +95,7 @@ fn run_captured(
     what: &str,
 ) -> (Network, Seen) {
     let mut network = build_with(topology, settings, workloads);
-    network.capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
+    network.capture_frames(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     prepare(&mut network);
     let ending = proceed(&mut network, Time::MAX);
     let ends: Vec<Time> = network.flow_records(ending.now).iter().map(|record| record.end).collect();
@@ -112,14 +112,14 @@ fn many_flows(rng: &mut Rng, topology: &Topology, count: u64, transports: u64) -
     let mut start = 0;
     (0..count)
         .map(|number| {
-            let from = rng.below(n);
-            let to = (from + 1 + rng.below(n - 1)) % n;
-            start += rng.below(4 * US);
+            let from = rng.uniform_below(n);
+            let to = (from + 1 + rng.uniform_below(n - 1)) % n;
+            start += rng.uniform_below(4 * US);
             FlowSpec {
                 source: hosts[from as usize],
                 destination: hosts[to as usize],
-                size: 1 + rng.below(6_000),
-                reply: rng.below(2) * rng.below(4_000),
+                size: 1 + rng.uniform_below(6_000),
+                reply: rng.uniform_below(2) * rng.uniform_below(4_000),
                 start: Time(start),
                 stop: None,
                 transport: (number % transports) as u16,
@@ -143,7 +143,7 @@ impl Exchanges {
     /// A connection for each of `flows`, as workload 1, with `turns` exchanges.
     fn new(flows: &[FlowSpec], turns: u32) -> Exchanges {
         let first = |(number, flow): (u32, &FlowSpec)| {
-            let kept = Some(Kept { number: number * turns, first: true, last: turns == 1 });
+            let kept = Some(KeptConnection { number: number * turns, first: true, last: turns == 1 });
             ((flow.start, number), FlowSpec { kept, workload: 1, ..*flow })
         };
         Exchanges { due: (0..).zip(flows).map(first).collect(), turns }
@@ -151,20 +151,20 @@ impl Exchanges {
 }
 
 impl Workload for Exchanges {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.due.keys().next().map(|(start, _)| *start)
     }
     fn next_flow(&mut self) -> FlowSpec {
         self.due.pop_first().expect("asked for a flow at the start of one").1
     }
-    fn on_finished(&mut self, record: &FlowRecord, now: Time) {
+    fn on_flow_finished(&mut self, record: &FlowRecord, now: Time) {
         let (spec, kept) = (record.spec, record.spec.kept.expect("all of these are"));
         if kept.last {
             return;
         }
         // The query counts the exchanges.
         let turn = spec.query.unwrap_or(0) + 1;
-        let kept = Kept { first: false, last: turn + 1 == self.turns, ..kept };
+        let kept = KeptConnection { first: false, last: turn + 1 == self.turns, ..kept };
         let start = now + Span::from_us(1 + u64::from(turn) * 7);
         self.due
             .insert((start, kept.number), FlowSpec { kept: Some(kept), query: Some(turn), start, ..spec });
@@ -174,12 +174,12 @@ impl Workload for Exchanges {
 fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     let scenario = draw(seed);
     let mut settings = Settings { wire_jitter: Jitter::NONE, nic_buffer: 6_000, ..scenario.settings };
-    let rto = Span(1 + rng.below(20 * US));
+    let rto = Span(1 + rng.uniform_below(20 * US));
     for transport in &mut settings.transports {
-        transport.config = Arc::new(Config {
-            fin: rng.below(2) == 0,
-            handshake: rng.below(2) == 0,
-            delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_us(1 + rng.below(40)) },
+        transport.config = Arc::new(TcpConfig {
+            fin: rng.uniform_below(2) == 0,
+            handshake: rng.uniform_below(2) == 0,
+            delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_us(1 + rng.uniform_below(40)) },
             ..hasty(&transport.config, rto)
         });
     }
@@ -199,16 +199,16 @@ fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
 
 fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
     let hosts: Vec<_> = topology.hosts().collect();
-    let one = |rng: &mut Rng| hosts[rng.below(hosts.len() as u64) as usize];
-    if rng.below(3) == 0 {
+    let one = |rng: &mut Rng| hosts[rng.uniform_below(hosts.len() as u64) as usize];
+    if rng.uniform_below(3) == 0 {
         let datagrams = Some(DatagramSettings { rate: BitRate::gbps(5), payload: 700, ecn: false });
         let transport = settings.transports[0].clone();
-        settings.transports.push(Transport { datagrams, ..transport });
+        settings.transports.push(TransportSettings { datagrams, ..transport });
     }
-    if rng.below(3) == 0 {
+    if rng.uniform_below(3) == 0 {
         settings.refusing = vec![one(rng)];
     }
-    if rng.below(3) == 0 {
+    if rng.uniform_below(3) == 0 {
         settings.receivers = vec![ReceiverSettings {
             host: one(rng),
             rate: BitRate::gbps(1),
@@ -216,27 +216,27 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
             stop: None,
         }];
     }
-    if rng.below(3) == 0 {
-        let qcn = QcnSettings { q_eq: Bytes(2_000), sample: Bytes(3_000), ..QcnSettings::standard() };
+    if rng.uniform_below(3) == 0 {
+        let qcn = QcnSettings { q_eq: Bytes(2_000), sample: Bytes(3_000), ..QcnSettings::ieee_defaults() };
         settings.qcn = Some(qcn);
     }
 }
 
 /// Links between switches that go down for a while, and new routes soon after.
-fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<Failure> {
+fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<LinkFailure> {
     let links = topology.links().iter_enumerated();
     let inner: Vec<LinkId> = links
         .filter(|(_, link)| link.ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch))
         .map(|(id, _)| id)
         .collect();
-    if inner.is_empty() || rng.below(2) == 0 {
+    if inner.is_empty() || rng.uniform_below(2) == 0 {
         return Vec::new();
     }
     (0..3)
         .map(|_| {
-            let down = rng.below(800 * US);
-            let what = Failed::Link(inner[rng.below(inner.len() as u64) as usize]);
-            Failure { what, down: Time(down), up: Some(Time(down + 1 + rng.below(200 * US))) }
+            let down = rng.uniform_below(800 * US);
+            let what = FailedElement::Link(inner[rng.uniform_below(inner.len() as u64) as usize]);
+            LinkFailure { what, down: Time(down), up: Some(Time(down + 1 + rng.uniform_below(200 * US))) }
         })
         .collect()
 }
@@ -254,7 +254,7 @@ fn check_nics(topology: &Topology, network: &Network, settings: &Settings, what:
 fn every_packet_comes_to_its_own_host_by_links_that_exist() {
     let (mut late, mut cnms) = (0, 0);
     for seed in 0..40 {
-        let mut rng = stream(seed, "late", 0);
+        let mut rng = random_stream(seed, "late", 0);
         let (topology, mut settings) = draw_hasty(&mut rng, 7_000 + seed);
         add_extras(&mut rng, &topology, &mut settings);
         let flows = many_flows(&mut rng, &topology, 400, settings.transports.len() as u64);
@@ -265,7 +265,7 @@ fn every_packet_comes_to_its_own_host_by_links_that_exist() {
             &topology,
             &settings,
             vec![Box::new(FlowList(flows.into())), Box::new(kept)],
-            |network| network.fail(failures.clone(), Span::from_us(20)),
+            |network| network.schedule_failures(failures.clone(), Span::from_us(20)),
             &what,
         );
         (late, cnms) = (late + seen.late, cnms + seen.cnms);
@@ -289,11 +289,11 @@ fn in_vlans_too() {
     let tables = Tables::of_plan(&plan.plan(&topology, &graph).unwrap(), 1);
     let mut late = 0;
     for (seed, per_packet) in (0..8).zip([false, true].into_iter().cycle()) {
-        let mut rng = stream(seed, "late in vlans", 0);
+        let mut rng = random_stream(seed, "late in vlans", 0);
         let choice = if per_packet { VlanChoice::Random } else { VlanChoice::LeastLoaded };
         let tables = tables.clone();
         let routes = VlanRoutes { tables, lanes: vec![priority(1)], choice, per_packet, slack: 4 };
-        let config = Config { handshake: true, fin: true, ..hasty(&config(), Span::from_us(5)) };
+        let config = TcpConfig { handshake: true, fin: true, ..hasty(&config(), Span::from_us(5)) };
         let settings = Settings {
             seed,
             overhead: Overhead::ETHERNET.tagged(),
@@ -346,13 +346,13 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
     let settings = Settings {
         spray: true,
         pfc: Some(pfc),
-        ..lossless(Config { fast_retransmit: false, ..config() }, 1 << 20)
+        ..lossless(TcpConfig { fast_retransmit: false, ..config() }, 1 << 20)
     };
     let flows = [flow(&topology, "a", "b", 400 * MSS), flow(&topology, "c", "d", 1_000 * MSS)];
     let mut network = build(&topology, &settings, &flows);
-    let what = Failed::Link(port(&topology, "s1", "s3").link());
-    network.fail(vec![Failure { what, down: Time(150 * US), up: None }], Span::from_us(1));
-    network.capture(&[back], u64::MAX);
+    let what = FailedElement::Link(port(&topology, "s1", "s3").link());
+    network.schedule_failures(vec![LinkFailure { what, down: Time(150 * US), up: None }], Span::from_us(1));
+    network.capture_frames(&[back], u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_frames();
     let resumes =
@@ -374,14 +374,14 @@ fn what_was_no_load_is_not_taken_off() {
     let routes = VlanRoutes { choice: VlanChoice::LeastLoaded, ..routes(tables) };
     let vlans = Some(Arc::new(routes));
     let settings = Settings { overhead: Overhead::ETHERNET.tagged(), vlans, ..settings(config()) };
-    let kept = |first| Some(Kept { number: 0, first, last: !first });
+    let kept = |first| Some(KeptConnection { number: 0, first, last: !first });
     let there = |reply, first| FlowSpec { reply, kept: kept(first), ..flow(&topology, "h0", "h2", 10 * MSS) };
     let back = |from, to| FlowSpec { start: Time(2_000 * US), ..flow(&topology, from, to, 100 * MSS) };
     let second = FlowSpec { start: Time(1_000 * US), ..there(10 * MSS, false) };
     let flows = [there(0, true), second, back("h2", "h0"), back("h3", "h1")];
     let mut network = build(&topology, &settings, &flows);
     let ways = ["s1", "s2"].map(|middle| port(&topology, "s3", middle));
-    network.capture(&ways, u64::MAX);
+    network.capture_frames(&ways, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let frames = network.take_frames();

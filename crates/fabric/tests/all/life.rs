@@ -3,10 +3,10 @@
 use crate::common::{
     MSS, build_with, config, fct, flow, goodputs, link, port, proceed, report, run, settings,
 };
-use pauseframe_fabric::{FlowSpec, FlowStatus, Kept, Settings, Workload};
+use pauseframe_fabric::{FlowSpec, FlowStatus, KeptConnection, Settings, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
-use pauseframe_transport::{CachePolicy, Config, DelayedAckConfig, Failure};
+use pauseframe_transport::{CachePolicy, ConnectionFailure, DelayedAckConfig, TcpConfig};
 use pauseframe_units::{Span, Time};
 
 /// A microsecond, ps.
@@ -22,15 +22,15 @@ fn request(topology: &Topology) -> FlowSpec {
     FlowSpec { reply: 20 * MSS, ..flow(topology, "host0", "host1", 1600) }
 }
 
-fn kept(number: u32, first: bool, last: bool) -> Kept {
-    Kept { number, first, last }
+fn kept(number: u32, first: bool, last: bool) -> KeptConnection {
+    KeptConnection { number, first, last }
 }
 
 /// The second request needs no handshake: exactly two round trips less than the formula of the first.
 #[test]
 fn a_kept_connection_is_opened_once() {
     let topology = star_10g();
-    let settings = settings(Config { handshake: true, ..config() });
+    let settings = settings(TcpConfig { handshake: true, ..config() });
     let exchange = (2 * FULL + 174_400 + 2 * US) + (21 * FULL + 2 * US);
     let flows: Vec<_> = (0..3)
         .map(|i| FlowSpec {
@@ -55,7 +55,7 @@ fn a_kept_connection_is_opened_once() {
 #[test]
 fn a_reply_comes_after_its_delay() {
     let topology = star_10g();
-    let settings = settings(Config { handshake: true, ..config() });
+    let settings = settings(TcpConfig { handshake: true, ..config() });
     let [at_once, late] = [Span::ZERO, Span::from_us(7)].map(|reply_delay| {
         let flow = FlowSpec { reply_delay, ..request(&topology) };
         let (mut network, ending) = run(&topology, &settings, &[flow]);
@@ -70,7 +70,7 @@ fn a_reply_comes_after_its_delay() {
 struct Early(Option<FlowSpec>);
 
 impl Workload for Early {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.0.map(|_| Time::ZERO)
     }
 
@@ -83,7 +83,7 @@ impl Workload for Early {
 #[test]
 fn a_connection_can_be_opened_ahead() {
     let topology = star_10g();
-    let settings = settings(Config { handshake: true, ..config() });
+    let settings = settings(TcpConfig { handshake: true, ..config() });
     let start = Time(100 * US);
     let flow = FlowSpec { start, kept: Some(kept(0, false, true)), ..request(&topology) };
     let mut network = build_with(&topology, &settings, vec![Box::new(Early(Some(flow)))]);
@@ -98,7 +98,7 @@ fn a_connection_can_be_opened_ahead() {
 #[test]
 fn the_goodput_of_kept_flows_adds_up() {
     let topology = star_10g();
-    let settings = settings(Config { handshake: true, ..config() });
+    let settings = settings(TcpConfig { handshake: true, ..config() });
     let flows: Vec<_> = (0..3)
         .map(|i| FlowSpec {
             start: Time(i * 1000 * US),
@@ -120,11 +120,11 @@ fn the_goodput_of_kept_flows_adds_up() {
 fn refused_and_unanswered_flows_fail_and_say_why() {
     let topology = star_10g();
     let host = topology.find("host1").unwrap();
-    let base = settings(Config { handshake: true, syn_retries: 2, ..config() });
+    let base = settings(TcpConfig { handshake: true, syn_retries: 2, ..config() });
     let refusing = Settings { refusing: vec![host], ..base.clone() };
     let (mut network, ending) = run(&topology, &refusing, &[request(&topology)]);
     let record = network.flow_records(ending.now)[0];
-    assert_eq!((record.status, record.failure), (FlowStatus::Failed, Some(Failure::Refused)));
+    assert_eq!((record.status, record.failure), (FlowStatus::Failed, Some(ConnectionFailure::Refused)));
     // SYN 84 B on the wire with its options; RST the smallest frame, 84 B too.
     assert!(fct(&record) < Span::from_us(5) && record.timeouts == 0, "{record:?}");
 
@@ -132,7 +132,7 @@ fn refused_and_unanswered_flows_fail_and_say_why() {
     let silent = Settings { silent: vec![host], ..base };
     let (mut network, ending) = run(&topology, &silent, &[request(&topology)]);
     let record = network.flow_records(ending.now)[0];
-    assert_eq!((record.status, record.failure), (FlowStatus::Failed, Some(Failure::SynTimeout)));
+    assert_eq!((record.status, record.failure), (FlowStatus::Failed, Some(ConnectionFailure::SynTimeout)));
     assert_eq!((record.retransmits, record.timeouts, record.delivered), (2, 2, 0));
     assert_eq!(fct(&record), initial * 7, "1 + 2 + 4 times the initial RTO");
 }
@@ -143,7 +143,7 @@ fn refused_and_unanswered_flows_fail_and_say_why() {
 fn fin_costs_four_packets_and_no_time() {
     let topology = star_10g();
     let ends = |fin: bool| {
-        let settings = settings(Config { fin, ..config() });
+        let settings = settings(TcpConfig { fin, ..config() });
         let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", 50 * MSS)]);
         let record = network.flow_records(ending.now)[0];
         assert_eq!(record.status, FlowStatus::Finished);
@@ -161,7 +161,7 @@ fn finished_flows_keep_no_ends() {
     let topology = star_10g();
     for (fin, handshake) in [(false, false), (false, true), (true, true)] {
         let delayed_ack = DelayedAckConfig { segments: 2, timeout: Span::from_secs(1) };
-        let settings = settings(Config { fin, handshake, delayed_ack, ..config() });
+        let settings = settings(TcpConfig { fin, handshake, delayed_ack, ..config() });
         let short =
             |i: u64| FlowSpec { start: Time(i * 50 * US), ..flow(&topology, "host0", "host1", 1_000) };
         let (mut network, ending) = run(&topology, &settings, &(0..500).map(short).collect::<Vec<_>>());
@@ -169,7 +169,7 @@ fn finished_flows_keep_no_ends() {
         assert!(
             records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0)
         );
-        assert_eq!(network.most_connection_ends(), 2, "fin {fin}, handshake {handshake}");
+        assert_eq!(network.max_open_endpoints(), 2, "fin {fin}, handshake {handshake}");
     }
 }
 
@@ -178,7 +178,7 @@ fn finished_flows_keep_no_ends() {
 fn the_cache_hands_on_the_window() {
     let topology = star_10g();
     let second = |cache| {
-        let settings = settings(Config { cache, initial_window: 2 * MSS, ..config() });
+        let settings = settings(TcpConfig { cache, initial_window: 2 * MSS, ..config() });
         let first = flow(&topology, "host0", "host1", 200 * MSS);
         let flows = [first, FlowSpec { start: Time(100_000 * US), ..first }];
         let (mut network, ending) = run(&topology, &settings, &flows);

@@ -3,10 +3,10 @@
 use crate::common::*;
 use pauseframe_fabric::{
     BufferPolicy, DatagramSettings, FlowSpec, FlowStatus, FrameContent, PfcSettings, ReceiverSettings,
-    Settings, Transport, headroom,
+    Settings, TransportSettings, headroom_bytes,
 };
 use pauseframe_topology::Topology;
-use pauseframe_transport::Config;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ fn star(hosts: usize) -> Topology {
     star_of(&wires)
 }
 
-fn datagrams(gbps: u64, payload: u32, code_point: u8) -> Transport {
+fn datagrams(gbps: u64, payload: u32, code_point: u8) -> TransportSettings {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(gbps), payload, ecn: false });
-    Transport { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
+    TransportSettings { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
 }
 
 /// A flow of n full datagrams alone takes n times the serialisation, then one more on the second link, and two delays.
@@ -83,8 +83,8 @@ fn pause() -> PfcSettings {
 #[test]
 fn a_paused_link_stops_all_priorities() {
     let topology = star(3);
-    let transport = |p| Transport {
-        config: Arc::new(Config { initial_window: 1 << 22, ..config() }),
+    let transport = |p| TransportSettings {
+        config: Arc::new(TcpConfig { initial_window: 1 << 22, ..config() }),
         priority: priority(p),
         datagrams: None,
         rdma: None,
@@ -100,7 +100,7 @@ fn a_paused_link_stops_all_priorities() {
         .to_vec();
     let mut network = build(&topology, &settings, &flows);
     let down = [port(&topology, "s", "a"), port(&topology, "s", "b")];
-    network.capture(&down, 1_000_000);
+    network.capture_frames(&down, 1_000_000);
     let ending = proceed(&mut network, Time::MAX);
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
@@ -136,7 +136,7 @@ fn slow(topology: &Topology, rate: BitRate, buffer: u64) -> ReceiverSettings {
 #[test]
 fn a_slow_receiver_pauses_its_link() {
     let topology = star(2);
-    let base = lossless(Config { initial_window: 1 << 40, ..config() }, 400_000);
+    let base = lossless(TcpConfig { initial_window: 1 << 40, ..config() }, 400_000);
     let settings = Settings { receivers: vec![slow(&topology, BitRate::gbps(1), 100_000)], ..base };
     let packets = 1000u64;
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", packets * MSS)]);
@@ -156,7 +156,7 @@ fn a_slow_receiver_pauses_its_link() {
 #[test]
 fn a_slow_receiver_recovers() {
     let topology = star(2);
-    let base = lossless(Config { initial_window: 1 << 40, ..config() }, 400_000);
+    let base = lossless(TcpConfig { initial_window: 1 << 40, ..config() }, 400_000);
     let (packets, slow_for) = (1000u64, Span::from_ms(5));
     let receiver =
         ReceiverSettings { stop: Some(Time::ZERO + slow_for), ..slow(&topology, BitRate::gbps(1), 100_000) };
@@ -193,8 +193,12 @@ fn a_slow_receiver_drops_what_is_lossy() {
 #[test]
 fn a_slow_receiver_pauses_the_whole_link() {
     let topology = star(3);
-    let transport =
-        |p| Transport { config: Arc::new(config()), priority: priority(p), datagrams: None, rdma: None };
+    let transport = |p| TransportSettings {
+        config: Arc::new(config()),
+        priority: priority(p),
+        datagrams: None,
+        rdma: None,
+    };
     let settings = Settings {
         buffer: BufferPolicy::PerPort(Bytes(300_000)),
         pfc: Some(pause()),
@@ -217,7 +221,7 @@ const JUMBO_MSS: u64 = 8960;
 #[test]
 fn jumbo_frames_to_the_picosecond() {
     let topology = star(2);
-    let jumbo = Config { mss: JUMBO_MSS as u32, ..config() };
+    let jumbo = TcpConfig { mss: JUMBO_MSS as u32, ..config() };
     let settings = Settings { mtu: 9000, ..settings(jumbo) };
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 50 * JUMBO_MSS)]);
     let record = network.flow_records(ending.now)[0];
@@ -229,7 +233,7 @@ fn jumbo_frames_to_the_picosecond() {
 #[test]
 fn jumbo_frames_need_and_have_their_headroom() {
     let topology = star(3);
-    let jumbo = Config { mss: JUMBO_MSS as u32, initial_window: 1 << 40, ..config() };
+    let jumbo = TcpConfig { mss: JUMBO_MSS as u32, initial_window: 1 << 40, ..config() };
     let settings = Settings { mtu: 9000, ..lossless(jumbo, 150_000) };
     let ends = [("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")];
     let flows = ends.map(|(from, to)| flow(&topology, from, to, 200 * JUMBO_MSS));
@@ -237,7 +241,7 @@ fn jumbo_frames_need_and_have_their_headroom() {
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let wire = link(10, Span::from_us(1));
-    let needed = headroom(wire, wire, 9022, settings.overhead, Span::ZERO, 1);
+    let needed = headroom_bytes(wire, wire, 9022, settings.overhead, Span::ZERO, 1);
     // Wire bytes: 9042 in service, a pause frame of 84, 9042 that had begun, 2500 of two delays; 20 of 9042 do not count;
     // and the frame that crossed XOFF, less one byte.
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));
@@ -252,7 +256,7 @@ fn jumbo_frames_need_and_have_their_headroom() {
 #[test]
 fn jumbo_frames_are_marked_by_bytes() {
     let topology = star(3);
-    let jumbo = Config { mss: JUMBO_MSS as u32, ..dctcp(6 * JUMBO_MSS) };
+    let jumbo = TcpConfig { mss: JUMBO_MSS as u32, ..dctcp(6 * JUMBO_MSS) };
     let marked = |k: u64| {
         let settings = Settings { mtu: 9000, marker: step(k), ..settings(jumbo.clone()) };
         let flows = [flow(&topology, "a", "c", 3 * JUMBO_MSS), flow(&topology, "b", "c", 3 * JUMBO_MSS)];

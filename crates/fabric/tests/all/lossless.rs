@@ -2,12 +2,13 @@
 //! the MTU, in buffers that have room for little else; and the arithmetic has not a byte too many.
 
 use crate::common::*;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, HeadroomReport, Overhead, PfcSettings, Settings, headroom,
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, HeadroomReport, Overhead, PfcSettings, Settings,
+    headroom_bytes,
 };
 use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig, RtoConfig};
+use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use std::sync::Arc;
 fn random_tree(rng: &mut Rng) -> Topology {
     let mut topology = Topology::new();
     let channel = |rng: &mut Rng| Channel {
-        rate: BitRate::gbps([1, 10, 25, 40, 100][rng.below(5) as usize]),
-        delay: Span(rng.below(5_000_000)),
+        rate: BitRate::gbps([1, 10, 25, 40, 100][rng.uniform_below(5) as usize]),
+        delay: Span(rng.uniform_below(5_000_000)),
     };
     let mut switches = Vec::new();
-    for number in 0..2 + rng.below(4) {
+    for number in 0..2 + rng.uniform_below(4) {
         let switch = topology.add_node(format!("s{number}"), NodeKind::Switch, None);
         if number > 0 {
-            let other = switches[rng.below(number) as usize];
+            let other = switches[rng.uniform_below(number) as usize];
             let channels = [channel(rng), channel(rng)];
             topology.add_asymmetric_link(switch, other, channels);
         }
@@ -41,16 +42,16 @@ fn random_tree(rng: &mut Rng) -> Topology {
 /// Everybody sends to a few, at line rate and again and again.
 fn storm(rng: &mut Rng, topology: &Topology) -> Vec<FlowSpec> {
     let hosts: Vec<_> = topology.hosts().collect();
-    let sinks = 1 + rng.below(2);
+    let sinks = 1 + rng.uniform_below(2);
     let mut flows: Vec<FlowSpec> = hosts
         .iter()
         .filter_map(|source| {
-            let destination = hosts[rng.below(sinks) as usize];
-            let start = Time(rng.below(50_000_000));
+            let destination = hosts[rng.uniform_below(sinks) as usize];
+            let start = Time(rng.uniform_below(50_000_000));
             (destination != *source).then_some(FlowSpec {
                 source: *source,
                 destination,
-                size: 1 + rng.below(400_000),
+                size: 1 + rng.uniform_below(400_000),
                 reply: 0,
                 start,
                 stop: None,
@@ -67,20 +68,20 @@ fn storm(rng: &mut Rng, topology: &Topology) -> Vec<FlowSpec> {
 }
 
 fn draw_settings(rng: &mut Rng, mtu: u32) -> Settings {
-    let config = Config {
+    let config = TcpConfig {
         mss: mtu - 40,
         rto: RtoConfig { initial: Span::from_ms(900), min: Span::from_ms(900), ..config().rto },
         ..config()
     };
-    let overhead = if rng.below(2) == 0 { Overhead::ETHERNET } else { Overhead::NONE };
+    let overhead = if rng.uniform_below(2) == 0 { Overhead::ETHERNET } else { Overhead::NONE };
     let pfc = PfcSettings {
         // A frame or a few above which it pauses: next to nothing but headroom.
-        xoff: Some(Bytes(u64::from(mtu) * (1 + rng.below(4)))),
-        reaction: Span(rng.below(3_000_000)),
-        quanta: [2000, u16::MAX][rng.below(2) as usize],
+        xoff: Some(Bytes(u64::from(mtu) * (1 + rng.uniform_below(4)))),
+        reaction: Span(rng.uniform_below(3_000_000)),
+        quanta: [2000, u16::MAX][rng.uniform_below(2) as usize],
         ..pfc()
     };
-    let buffer = if rng.below(2) == 0 {
+    let buffer = if rng.uniform_below(2) == 0 {
         BufferPolicy::PerPort(Bytes(10_000_000))
     } else {
         BufferPolicy::Shared { size: Bytes(40_000_000), alpha: 0.01, reserved: Bytes(0) }
@@ -89,7 +90,7 @@ fn draw_settings(rng: &mut Rng, mtu: u32) -> Settings {
 }
 
 fn nothing_is_lost(seed: u64, mtu: u32) {
-    let mut rng = stream(seed, "lossless", 0);
+    let mut rng = random_stream(seed, "lossless", 0);
     let topology = random_tree(&mut rng);
     let mut settings = draw_settings(&mut rng, mtu);
     let flows = storm(&mut rng, &topology);
@@ -114,7 +115,7 @@ fn nothing_is_lost(seed: u64, mtu: u32) {
 #[test]
 fn a_pause_that_runs_out_before_its_renewal_is_warned_of() {
     let (seed, mtu) = (13_330_999_377_257_672_915, 5117);
-    let mut rng = stream(seed, "lossless", 0);
+    let mut rng = random_stream(seed, "lossless", 0);
     let topology = random_tree(&mut rng);
     let settings = draw_settings(&mut rng, mtu);
     let flows = storm(&mut rng, &topology);
@@ -150,15 +151,15 @@ proptest! {
         let settings = Settings { mtu, pfc: Some(pfc), ..lossless(config(), 1 << 30) };
         let network = build(&topology, &settings, &[]);
         let from_a = port(&topology, "a", "s");
-        let reports = network.plan().headrooms();
+        let reports = network.plan().headroom_reports();
         prop_assert_eq!(reports.len(), 2);
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
         let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
-        prop_assert_eq!(needed.total(), headroom(data, back, frame, settings.overhead, Span(reaction), 1));
-        prop_assert_eq!(Bytes(limits.headroom), needed.total());
+        prop_assert_eq!(needed.total_bytes(), headroom_bytes(data, back, frame, settings.overhead, Span(reaction), 1));
+        prop_assert_eq!(Bytes(limits.headroom), needed.total_bytes());
         prop_assert_eq!(Some(limits), network.plan().thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
-        let wire = data.rate.bytes_in(needed.time()).0;
+        let wire = data.rate.bytes_in(needed.total_time()).0;
         prop_assert!(needed.arriving.0 <= wire + 1 && needed.arriving.0 + needed.arriving.0 / 25 + 20 >= wire);
     }
 }
@@ -184,7 +185,7 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
         }
         topology.add_link(r, switch, Channel { rate: BitRate(1_000_000), delay: Span::ZERO });
         let mss = u64::from(mtu - 40);
-        let config = Config {
+        let config = TcpConfig {
             mss: mss as u32,
             delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) },
             ..config()
@@ -195,7 +196,7 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
             settings.transports[0].config = Arc::new(config.clone());
             settings
         };
-        let needed = headroom(channel, channel, frame, Overhead::ETHERNET, reaction, 1);
+        let needed = headroom_bytes(channel, channel, frame, Overhead::ETHERNET, reaction, 1);
         let flows = [flow(&topology, "a", "r", 400 * mss), flow(&topology, "q", "a", 400 * mss)];
         let until = Time(60 * wire_ps);
         let (network, ending) = run_until(&topology, &settings(None), &flows, until);

@@ -27,19 +27,19 @@ fn message(from: NodeId, to: NodeId, bytes: u64, token: u32) -> Message {
 }
 
 impl Workload for Echo {
-    fn next_start(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         (!self.begun).then_some(Time::ZERO)
     }
     fn next_flow(&mut self) -> FlowSpec {
         unreachable!("it has messages only")
     }
-    fn wake(&mut self, _now: Time) {
+    fn on_start_time(&mut self, _now: Time) {
         self.begun = true;
     }
     fn next_message(&mut self) -> Option<Message> {
         if self.begun { self.due.pop_front() } else { None }
     }
-    fn on_delivered(&mut self, token: u32, now: Time) {
+    fn on_message_delivered(&mut self, token: u32, now: Time) {
         self.delivered.push((token, now));
         if token < 100 {
             let to = self.a;
@@ -48,10 +48,10 @@ impl Workload for Echo {
             self.left -= 1;
         }
     }
-    fn on_sent(&mut self, token: u32, now: Time) {
+    fn on_message_sent(&mut self, token: u32, now: Time) {
         self.sent.push((token, now));
     }
-    fn is_over(&self) -> bool {
+    fn has_no_more_messages(&self) -> bool {
         self.left == 0 && self.sent.len() == self.delivered.len()
     }
     fn as_any(&self) -> Option<&dyn Any> {

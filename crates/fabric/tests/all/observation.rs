@@ -3,9 +3,10 @@
 
 use crate::common::*;
 use crate::properties::draw;
-use pauseframe_engine::stream;
+use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    BufferPolicy, Entity, Failed, Failure, FlowRecord, FlowStatus, Metric, PortReport, SamplePlan,
+    BufferPolicy, FailedElement, FlowRecord, FlowStatus, LinkFailure, PortReport, SamplePlan, SampledEntity,
+    SampledMetric,
 };
 use pauseframe_topology::generate::star;
 use pauseframe_units::{Bytes, LinkId, PortId, Span, Time};
@@ -18,15 +19,17 @@ fn the_mean_backlog_is_the_integral_of_dense_samples() {
     let mut compared = 0;
     for seed in 0..24 {
         let scenario = draw(seed);
-        let until = Time(every.0 * (500 + stream(seed, "stop", 0).below(6_000)));
+        let until = Time(every.0 * (500 + random_stream(seed, "stop", 0).uniform_below(6_000)));
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
-        network.sample(SamplePlan { every, ports, workloads: vec![] });
+        network.enable_sampling(SamplePlan { every, ports, workloads: vec![] });
         // Samples at the end of each interval: those of the last one are taken, as time ends after them.
         let ending = proceed(&mut network, until);
         let mut sums: BTreeMap<(PortId, u8), f64> = BTreeMap::new();
         for sample in network.take_samples() {
-            if let (Metric::Backlog, Entity::PortPriority(port, priority)) = (sample.metric, sample.entity) {
+            if let (SampledMetric::Backlog, SampledEntity::PortPriority(port, priority)) =
+                (sample.metric, sample.entity)
+            {
                 *sums.entry((port, priority.code_point())).or_default() += sample.value * every.0 as f64;
             }
         }
@@ -49,16 +52,16 @@ fn no_port_is_busier_than_time_passes() {
     let mut cut = 0;
     for seed in 0..60 {
         let scenario = draw(seed);
-        let mut rng = stream(seed, "stop", 1);
-        let until = Time(1 + rng.below(300_000_000));
+        let mut rng = random_stream(seed, "stop", 1);
+        let until = Time(1 + rng.uniform_below(300_000_000));
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let links = scenario.topology.links().len() as u64;
         let failures = (0..3).map(|_| {
-            let down = Time(rng.below(until.0));
-            let up = (rng.below(2) == 0).then(|| down + Span(1 + rng.below(2_000_000)));
-            Failure { what: Failed::Link(LinkId(rng.below(links) as u32)), down, up }
+            let down = Time(rng.uniform_below(until.0));
+            let up = (rng.uniform_below(2) == 0).then(|| down + Span(1 + rng.uniform_below(2_000_000)));
+            LinkFailure { what: FailedElement::Link(LinkId(rng.uniform_below(links) as u32)), down, up }
         });
-        network.fail(failures.collect(), Span::from_us(10));
+        network.schedule_failures(failures.collect(), Span::from_us(10));
         let ending = proceed(&mut network, until);
         assert_eq!(ending.now, until);
         let mut of_port: BTreeMap<PortId, u64> = BTreeMap::new();
@@ -78,15 +81,15 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
     if failing {
         let down = Time(30_000_000);
-        let what = Failed::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
-        let failure = Failure { what, down, up: Some(down + Span::from_us(200)) };
-        network.fail(vec![failure], Span::from_us(50));
+        let what = FailedElement::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
+        let failure = LinkFailure { what, down, up: Some(down + Span::from_us(200)) };
+        network.schedule_failures(vec![failure], Span::from_us(50));
     }
     if watched {
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
-        network.capture(&ports, 1_000);
+        network.capture_frames(&ports, 1_000);
         let every = Span::from_ns(777 + seed);
-        network.sample(SamplePlan { every, ports, workloads: vec![true] });
+        network.enable_sampling(SamplePlan { every, ports, workloads: vec![true] });
         network.record_pauses(1_000);
         network.detect_deadlocks(Span::from_ns(900), false);
     }
@@ -121,7 +124,7 @@ fn observers_end_with_the_last_event() {
     let flows = [flow(&topology, "host0", "host1", 10 * MSS)];
     let mut network = build(&topology, &settings(config()), &flows);
     let every = Span::from_us(7);
-    network.sample(SamplePlan { every, ports: vec![PortId(0)], workloads: vec![] });
+    network.enable_sampling(SamplePlan { every, ports: vec![PortId(0)], workloads: vec![] });
     network.detect_deadlocks(Span::from_us(3), false);
     let ending = proceed(&mut network, Time::MAX);
     let (_, bare) = run(&topology, &settings(config()), &flows);
@@ -139,12 +142,12 @@ fn a_tight_shared_pool_forgets_nobody() {
     let mut paused = 0;
     for seed in 0..150 {
         let mut scenario = draw(seed);
-        let mut rng = stream(seed, "pool", 0);
+        let mut rng = random_stream(seed, "pool", 0);
         if matches!(scenario.family, "ring" | "torus") || scenario.settings.pfc.is_none() {
             continue;
         }
         scenario.settings.egress_pool = None;
-        let alpha = [0.125, 0.5, 1.0, 2.0, 8.0][rng.below(5) as usize];
+        let alpha = [0.125, 0.5, 1.0, 2.0, 8.0][rng.uniform_below(5) as usize];
         let shared = |size| BufferPolicy::Shared { size: Bytes(size), alpha, reserved: Bytes(0) };
         scenario.settings.buffer = shared(1 << 30);
         for class in &mut scenario.settings.classes {
@@ -155,11 +158,11 @@ fn a_tight_shared_pool_forgets_nobody() {
         }
         let network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let mut headroom: BTreeMap<_, u64> = BTreeMap::new();
-        for report in network.plan().headrooms() {
+        for report in network.plan().headroom_reports() {
             *headroom.entry(scenario.topology.peer(report.port)).or_default() += report.limits.headroom;
         }
         let most = headroom.values().max().copied().unwrap_or(0);
-        scenario.settings.buffer = shared(most + 10_000 + rng.below(60_000));
+        scenario.settings.buffer = shared(most + 10_000 + rng.uniform_below(60_000));
         let (mut network, ending) = run(&scenario.topology, &scenario.settings, &scenario.flows);
         let unfinished =
             network.flow_records(ending.now).into_iter().filter(|r| r.status != FlowStatus::Finished);

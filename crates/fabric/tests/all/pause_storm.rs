@@ -1,10 +1,11 @@
 //! Storms of pause frames, ports with flow control in one direction, the watchdog's alert and polls, shared headroom.
 
 use crate::common::*;
-use pauseframe_engine::Ending;
+use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, DropReason, HeadroomPool, LossReason, Network, Obeys, PauseRule,
-    PauseStorm, PfcSettings, PortReport, ReceiverSettings, Settings, Transport, Watchdog, WatchdogAction,
+    BufferPolicy, DatagramSettings, DropReason, HeadroomPool, LossReason, Network, ObeyedPauses, PauseRule,
+    PauseStorm, PfcSettings, PfcWatchdogSettings, PortReport, ReceiverSettings, Settings, TransportSettings,
+    WatchdogAction,
 };
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -16,9 +17,9 @@ fn star() -> Topology {
     star_of(&["a", "b", "c"].map(|name| (name, link(10, Span::from_us(1)))))
 }
 
-fn datagrams(gbps: u64, code_point: u8) -> Transport {
+fn datagrams(gbps: u64, code_point: u8) -> TransportSettings {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(gbps), payload: 1472, ecn: false });
-    Transport { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
+    TransportSettings { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
 }
 
 /// Lossless datagrams (transport 0) and lossy ones (transport 1), each at 1 Gb/s.
@@ -46,16 +47,16 @@ fn storm(topology: &Topology, code_points: &[u8]) -> PauseStorm {
     }
 }
 
-fn of(network: &Network, ending: &Ending, port: PortId, code_point: u8) -> PortReport {
+fn of(network: &Network, ending: &RunEnding, port: PortId, code_point: u8) -> PortReport {
     let reports = network.port_reports(ending.now);
     let found = reports.iter().find(|r| r.port == port && r.priority == priority(code_point));
     *found.expect("a port that did something")
 }
 
-fn stormed(settings: &Settings, storm: PauseStorm) -> (Network, Ending) {
+fn stormed(settings: &Settings, storm: PauseStorm) -> (Network, RunEnding) {
     let topology = star();
     let mut network = build(&topology, settings, &flows(&topology));
-    network.storm(vec![storm]);
+    network.add_pause_storms(vec![storm]);
     let ending = proceed(&mut network, Time::MAX);
     (network, ending)
 }
@@ -104,9 +105,9 @@ fn a_storm_crosses_cells() {
     let run = |partitions: Option<[u16; 4]>| {
         let mut network = build(&topology, &settings(), &flows(&topology));
         if let Some(partitions) = partitions {
-            network.divide(&partitions);
+            network.divide_into_partitions(&partitions);
         }
-        network.storm(vec![storm(&topology, &[LOSSLESS])]);
+        network.add_pause_storms(vec![storm(&topology, &[LOSSLESS])]);
         let ending = proceed(&mut network, Time::MAX);
         (network.port_reports(ending.now), ending.fingerprint)
     };
@@ -126,9 +127,12 @@ fn who_obeys_none_is_not_stopped_and_who_obeys_all_is_in_every_priority() {
         of(&network, &ending, to_b, code_point).paused
     };
     let once = Span(65_535 * 51_200);
-    assert_eq!([paused(Obeys::None, LOSSLESS), paused(Obeys::None, 0)], [Span::ZERO; 2]);
-    assert_eq!([paused(Obeys::Lossless, LOSSLESS), paused(Obeys::Lossless, 0)], [once, Span::ZERO]);
-    assert_eq!([paused(Obeys::All, LOSSLESS), paused(Obeys::All, 0)], [once; 2]);
+    assert_eq!([paused(ObeyedPauses::None, LOSSLESS), paused(ObeyedPauses::None, 0)], [Span::ZERO; 2]);
+    assert_eq!(
+        [paused(ObeyedPauses::Lossless, LOSSLESS), paused(ObeyedPauses::Lossless, 0)],
+        [once, Span::ZERO]
+    );
+    assert_eq!([paused(ObeyedPauses::All, LOSSLESS), paused(ObeyedPauses::All, 0)], [once; 2]);
 }
 
 /// A port that sends no pause frames overflows: its lossless packets are dropped and counted, which is no bug.
@@ -141,7 +145,7 @@ fn who_sends_no_pauses_drops_lossless_packets() {
         BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(0) },
     ] {
         let drops_with = |sends| {
-            let rules = vec![(from_a, PauseRule { sends, obeys: Obeys::Lossless })];
+            let rules = vec![(from_a, PauseRule { sends, obeys: ObeyedPauses::Lossless })];
             let transports = vec![datagrams(10, LOSSLESS), datagrams(1, 0)];
             let pfc = Some(PfcSettings { rules, ..pfc() });
             let settings = Settings { buffer, pfc, transports, ..settings() };
@@ -174,9 +178,9 @@ fn xon_frames_end_pauses_that_are_wanted() {
 fn guarded(action: WatchdogAction, poll: Span) -> (PortReport, u64) {
     let topology = star();
     let mut network = build(&topology, &settings(), &flows(&topology));
-    network.storm(vec![PauseStorm { quanta: 1000, ..storm(&topology, &[LOSSLESS]) }]);
+    network.add_pause_storms(vec![PauseStorm { quanta: 1000, ..storm(&topology, &[LOSSLESS]) }]);
     let (detection, restoration) = (Span::from_us(200), Span::from_us(200));
-    network.guard(Watchdog { detection, action, restoration, poll });
+    network.enable_watchdog(PfcWatchdogSettings { detection, action, restoration, poll });
     let ending = proceed(&mut network, Time::MAX);
     let lost = network.flow_records(ending.now)[0].datagrams.lost;
     (of(&network, &ending, port(&topology, "s", "b"), LOSSLESS), lost)

@@ -5,7 +5,7 @@ use crate::properties::draw;
 use pauseframe_fabric::{Network, PauseInterval};
 use pauseframe_topology::generate::line;
 use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig};
+use pauseframe_transport::{DelayedAckConfig, TcpConfig};
 use pauseframe_units::{BitRate, Span, Time};
 
 const US: u64 = 1_000_000;
@@ -62,7 +62,7 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     let last = topology.find("s3").unwrap();
     let sink = topology.add_node("sink", NodeKind::Host, None);
     topology.add_link(sink, last, Channel { rate: BitRate(1_000_000), delay: Span::ZERO });
-    let silent = Config {
+    let silent = TcpConfig {
         delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) },
         ..config()
     };

@@ -2,14 +2,14 @@
 //! within the headroom (and need all of it in the worst case), spread to the hosts, and lose nothing.
 
 use crate::common::*;
-use pauseframe_engine::stream;
+use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    CapturedFrame, DropReason, FlowSpec, FlowStatus, FrameContent, Network, PfcSettings, Settings, Transport,
-    headroom,
+    CapturedFrame, DropReason, FlowSpec, FlowStatus, FrameContent, Network, PfcSettings, Settings,
+    TransportSettings, headroom_bytes,
 };
 use pauseframe_topology::generate::{line, star};
 use pauseframe_topology::{Channel, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig};
+use pauseframe_transport::{DelayedAckConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ const FULL: u64 = 1_233_600;
 const PAUSE: u64 = 67_200;
 
 /// A connection that sends at line rate and is not answered in the time that these tests look at.
-fn silent() -> Config {
-    Config { delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) }, ..config() }
+fn silent() -> TcpConfig {
+    TcpConfig { delayed_ack: DelayedAckConfig { segments: 1 << 20, timeout: Span::from_secs(1) }, ..config() }
 }
 
 /// `q` sends to `a` at line rate, so that the switch's port to `a` is never idle, and `a` to `r`, whose link is so
@@ -76,7 +76,7 @@ fn the_headroom_is_tight_to_the_byte() {
     // 3 frames exactly, and one that began in time.
     let reaction = Span::from_ns(400);
     let settings = |headroom| blocked_settings(5, PfcSettings { reaction, headroom, ..pfc() });
-    let needed = headroom(channel, channel, TAGGED as u32, settings(None).overhead, reaction, 1);
+    let needed = headroom_bytes(channel, channel, TAGGED as u32, settings(None).overhead, reaction, 1);
     assert_eq!(needed, Bytes(5 * TAGGED), "four frames after the one that crosses XOFF");
 
     let until = Time(100 * US);
@@ -103,15 +103,17 @@ fn the_headroom_is_tight_to_the_byte() {
 /// at the instant at which XOFF is crossed, all of it but less than a frame.
 #[test]
 fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
-    let mut rng = stream(5, "headroom", 0);
+    let mut rng = random_stream(5, "headroom", 0);
     let rates = [1, 10, 25, 40, 100];
     for case in 0..60 {
-        let mut channel =
-            || Channel { rate: BitRate::gbps(rates[rng.below(5) as usize]), delay: Span(rng.below(3 * US)) };
+        let mut channel = || Channel {
+            rate: BitRate::gbps(rates[rng.uniform_below(5) as usize]),
+            delay: Span(rng.uniform_below(3 * US)),
+        };
         let (data, back) = (channel(), channel());
-        let reaction = Span(rng.below(2) * rng.below(2 * US));
+        let reaction = Span(rng.uniform_below(2) * rng.uniform_below(2 * US));
         let settings = blocked_settings(5, PfcSettings { reaction, ..pfc() });
-        let needed = headroom(data, back, TAGGED as u32, settings.overhead, reaction, 1).0;
+        let needed = headroom_bytes(data, back, TAGGED as u32, settings.overhead, reaction, 1).0;
         let topology = blocked_receiver(data, back);
         let full = |channel: Channel| 1542 * 8000 / (channel.rate.0 / 1_000_000_000);
         // The seventh frame from a crosses XOFF; frames on the way back follow each other from q's first.
@@ -134,7 +136,7 @@ fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
         let most = used(aligned);
         assert!(most + TAGGED > needed, "case {case}: {most} of {needed}, {data:?} {back:?} {reaction:?}");
         for _ in 0..4 {
-            let some = used(aligned + rng.below(full(back)));
+            let some = used(aligned + rng.uniform_below(full(back)));
             assert!(
                 some <= needed && some + TAGGED + 2 * full(back) * data.rate.0 / 8_000_000_000_000 > needed
             );
@@ -153,7 +155,7 @@ fn a_pause_acts_at_the_computed_picosecond() {
         let flows = both_flows(&topology, Time(offset));
         let mut network = build(&topology, &settings, &flows);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
-        network.capture(&[a, to_a], 1 << 20);
+        network.capture_frames(&[a, to_a], 1 << 20);
         let ending = proceed(&mut network, Time(100 * US));
         let frames = network.take_frames();
         let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
@@ -180,7 +182,7 @@ fn a_resume_is_sent_at_xon_and_acts_at_the_computed_picosecond() {
     let settings = blocked_settings(5, PfcSettings { xon: Some(Bytes(3 * TAGGED)), ..pfc() });
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
-    network.capture(&[a, to_a], 1 << 20);
+    network.capture_frames(&[a, to_a], 1 << 20);
     proceed(&mut network, Time(120 * US));
     let frames = network.take_frames();
     let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
@@ -203,7 +205,7 @@ fn a_pause_that_is_still_wanted_is_renewed_without_a_gap() {
         let settings = blocked_settings(5, PfcSettings { quanta, ..pfc() });
         let mut network = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
-        network.capture(&[to_a], 1 << 20);
+        network.capture_frames(&[to_a], 1 << 20);
         let ending = proceed(&mut network, Time(11_000 * US));
         let report = report(&network, &ending, a);
         let effect = 7 * FULL + US + PAUSE + US;
@@ -228,7 +230,7 @@ fn a_pause_that_is_not_renewed_in_time_runs_out() {
     let settings = blocked_settings(5, PfcSettings { quanta: 100, ..pfc() });
     let mut network = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
     let a = port(&topology, "a", "s");
-    network.capture(&[a], 1 << 20);
+    network.capture_frames(&[a], 1 << 20);
     // A pause frame takes 6.72 us and lasts for 5.12: the first acts at `first`, the second 6.72 us later.
     let first = 7 * FULL + US + 6_720_000 + US;
     let (resumed, again) = (first + 5_120_000, first + 6_720_000);
@@ -261,7 +263,7 @@ fn the_time_paused_is_that_of_the_pause_frames() {
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
     let mut network = build(&topology, &settings, &flows);
     let back: Vec<_> = (1..9).map(|i| port(&topology, "switch", &format!("host{i}"))).collect();
-    network.capture(&back, u64::MAX);
+    network.capture_frames(&back, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_frames();
     for port in back {
@@ -329,7 +331,7 @@ fn a_pause_spreads_upstream_to_the_host() {
     let mut network = build(&topology, &settings, &flows);
     let upstream = [("s3", "s2"), ("s2", "s1"), ("s1", "s0"), ("s0", "host0")];
     let ports = upstream.map(|(from, to)| port(&topology, from, to));
-    network.capture(&ports, 1 << 20);
+    network.capture_frames(&ports, 1 << 20);
     let ending = proceed(&mut network, Time(2000 * US));
     let frames = network.take_frames();
     let first = |port: &PortId| {
@@ -353,7 +355,7 @@ fn a_pause_stops_its_own_priority_only() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let mut settings = blocked_settings(5, pfc());
-    settings.transports.push(Transport {
+    settings.transports.push(TransportSettings {
         config: Arc::new(config()),
         priority: priority(0),
         datagrams: None,
@@ -394,8 +396,12 @@ fn the_headroom_covers_a_pause_frame_of_another_class() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let quanta = 10_000;
-    let transport =
-        |p| Transport { config: Arc::new(silent()), priority: priority(p), datagrams: None, rdma: None };
+    let transport = |p| TransportSettings {
+        config: Arc::new(silent()),
+        priority: priority(p),
+        datagrams: None,
+        rdma: None,
+    };
     // 30 ns short of three whole frames, see `the_headroom_is_tight_to_the_byte`.
     let reaction = Span::from_ns(370);
     let pfc = PfcSettings { priorities: vec![priority(3), priority(4)], quanta, reaction, ..pfc() };

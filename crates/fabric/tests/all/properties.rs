@@ -3,11 +3,11 @@
 
 use crate::common::*;
 use crate::rdma::pair;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt,
-    Marker, Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, RdmaSettings, Red,
-    Scheduler, Settings, Spacing, Step, Threshold, Transport,
+    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt, Marker,
+    Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, RdmaSettings, Red, Scheduler,
+    Settings, Spacing, Step, Threshold, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::Preset;
@@ -15,7 +15,7 @@ use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_transport::{Config, DelayedAckConfig, EcnMode, Failure, RtoConfig};
+use pauseframe_transport::{ConnectionFailure, DelayedAckConfig, EcnMode, RtoConfig, TcpConfig};
 use pauseframe_units::{Bytes, NodeId, Priority, Span, Time};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -30,49 +30,51 @@ pub(crate) struct Scenario {
 }
 
 fn one_of<T: Clone>(rng: &mut Rng, among: &[T]) -> T {
-    among[rng.below(among.len() as u64) as usize].clone()
+    among[rng.uniform_below(among.len() as u64) as usize].clone()
 }
 
 fn coin(rng: &mut Rng) -> bool {
-    rng.below(2) == 0
+    rng.uniform_below(2) == 0
 }
 
 pub(crate) fn draw(seed: u64) -> Scenario {
-    let mut rng = stream(seed, "swarm", 0);
+    let mut rng = random_stream(seed, "swarm", 0);
     let (family, topology) = draw_topology(&mut rng);
     let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
-    draw_switches(&mut stream(seed, "swarm-switches", 0), &mut settings);
-    draw_queue_pairs(&mut stream(seed, "swarm-rdma", 0), &mut settings);
+    draw_switches(&mut random_stream(seed, "swarm-switches", 0), &mut settings);
+    draw_queue_pairs(&mut random_stream(seed, "swarm-rdma", 0), &mut settings);
     let flows = draw_flows(&mut rng, &topology, settings.transports.len() as u64);
     Scenario { family, topology, settings, flows }
 }
 
 fn draw_topology(rng: &mut Rng) -> (&'static str, Topology) {
-    let mut wire = || link(one_of(rng, &[1, 10, 25, 40, 100]), Span(rng.below(3_000_000)));
+    let mut wire = || link(one_of(rng, &[1, 10, 25, 40, 100]), Span(rng.uniform_below(3_000_000)));
     let (host, fabric) = (wire(), wire());
     let family = one_of(rng, &["star", "dumbbell", "line", "leaf_spine", "fat_tree", "ring", "torus"]);
     let topology = match family {
-        "star" => star(2 + rng.below(10) as u32, host),
-        "dumbbell" => dumbbell(1 + rng.below(5) as u32, 1 + rng.below(5) as u32, host, fabric),
-        "line" => line(2 + rng.below(3) as u32, 1 + rng.below(3) as u32, host, fabric),
+        "star" => star(2 + rng.uniform_below(10) as u32, host),
+        "dumbbell" => {
+            dumbbell(1 + rng.uniform_below(5) as u32, 1 + rng.uniform_below(5) as u32, host, fabric)
+        }
+        "line" => line(2 + rng.uniform_below(3) as u32, 1 + rng.uniform_below(3) as u32, host, fabric),
         "leaf_spine" => leaf_spine(
-            2 + rng.below(3) as u32,
-            1 + rng.below(4) as u32,
-            1 + rng.below(4) as u32,
+            2 + rng.uniform_below(3) as u32,
+            1 + rng.uniform_below(4) as u32,
+            1 + rng.uniform_below(4) as u32,
             host,
             fabric,
         ),
         "fat_tree" => fat_tree(4, host, fabric),
-        "ring" => ring(3 + rng.below(3) as u32, 1 + rng.below(2) as u32, host, fabric),
+        "ring" => ring(3 + rng.uniform_below(3) as u32, 1 + rng.uniform_below(2) as u32, host, fabric),
         _ => torus(&[3, 3], 1, host, fabric),
     };
     (family, topology.expect("parameters in their bounds"))
 }
 
-fn draw_transport(rng: &mut Rng, spray: bool) -> Transport {
+fn draw_transport(rng: &mut Rng, spray: bool) -> TransportSettings {
     let window = one_of(rng, &[2, 10, 100, 1000]) * MSS;
-    let config = if coin(rng) { dctcp(window) } else { Config { initial_window: window, ..config() } };
-    let config = Config {
+    let config = if coin(rng) { dctcp(window) } else { TcpConfig { initial_window: window, ..config() } };
+    let config = TcpConfig {
         ecn: if config.ecn == EcnMode::Off {
             one_of(rng, &[EcnMode::Off, EcnMode::Classic])
         } else {
@@ -87,17 +89,17 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> Transport {
         fast_retransmit: !spray,
         receive_window: one_of(rng, &[20_000, 1_000_000, 4_000_000]),
         delayed_ack: DelayedAckConfig {
-            segments: 1 + rng.below(3) as u32,
-            timeout: Span::from_us(1 + rng.below(500)),
+            segments: 1 + rng.uniform_below(3) as u32,
+            timeout: Span::from_us(1 + rng.uniform_below(500)),
         },
         fin: coin(rng),
         // Longer than any queue here, so that a timeout means a loss.
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config.rto },
         ..config
     };
-    Transport {
+    TransportSettings {
         config: Arc::new(config),
-        priority: priority(rng.below(8) as u8),
+        priority: priority(rng.uniform_below(8) as u8),
         datagrams: None,
         rdma: None,
     }
@@ -107,7 +109,7 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> Transport {
 fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
     let spray = settings.spray;
     for transport in &mut settings.transports {
-        if transport.datagrams.is_some() || rng.below(3) > 0 {
+        if transport.datagrams.is_some() || rng.uniform_below(3) > 0 {
             continue;
         }
         let control = one_of(
@@ -139,9 +141,10 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
 
 /// `cyclic`: the routes of this fabric can deadlock under pause, so it goes without.
 fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
-    let spray = rng.below(4) == 0;
-    let transports: Vec<_> = (0..=rng.below(3)).map(|_| draw_transport(rng, spray)).collect();
-    let priorities: Vec<_> = transports.iter().map(|t| t.priority).filter(|_| rng.below(3) > 0).collect();
+    let spray = rng.uniform_below(4) == 0;
+    let transports: Vec<_> = (0..=rng.uniform_below(3)).map(|_| draw_transport(rng, spray)).collect();
+    let priorities: Vec<_> =
+        transports.iter().map(|t| t.priority).filter(|_| rng.uniform_below(3) > 0).collect();
     let lossless = !cyclic && !priorities.is_empty();
     let size = Bytes(one_of(rng, &[8_000, 20_000, 100_000]));
     let spacious = Bytes(size.0 + 400_000);
@@ -151,15 +154,15 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         (false, _) => BufferPolicy::Shared {
             size: Bytes(size.0 + if lossless { 6_000_000 } else { 200_000 }),
             alpha: one_of(rng, &[0.25, 0.5, 1.0]),
-            reserved: Bytes(rng.below(2) * 2000),
+            reserved: Bytes(rng.uniform_below(2) * 2000),
         },
     };
     let marker = Marker::Step(Step {
-        k: ByPort::All(Threshold::Bytes(Bytes(5_000 + rng.below(40_000)))),
+        k: ValueByPort::All(Threshold::Bytes(Bytes(5_000 + rng.uniform_below(40_000)))),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
         not_ect: NotEct::Queue,
     });
-    let stack = |rng: &mut Rng| Span(rng.below(2) * rng.below(20_000_000));
+    let stack = |rng: &mut Rng| Span(rng.uniform_below(2) * rng.uniform_below(20_000_000));
     Settings {
         seed,
         overhead: if coin(rng) { Overhead::ETHERNET } else { Overhead::NONE },
@@ -183,7 +186,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         reaction: Span::ZERO,
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_fifo: coin(rng),
-        switch_latency: Span(rng.below(2) * rng.below(800_000)),
+        switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,
         queue_packets: None,
         egress_pool: None,
@@ -197,7 +200,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             xoff: coin(rng).then_some(Bytes(size.0 / 2)),
             xon: None,
             headroom: None,
-            reaction: Span(rng.below(2) * rng.below(1_000_000)),
+            reaction: Span(rng.uniform_below(2) * rng.uniform_below(1_000_000)),
             quanta: one_of(rng, &[1000, u16::MAX]),
             // Not drawn, as above: a pool that suffices for all.
             headroom_pool: seed.is_multiple_of(3).then_some(HeadroomPool::OverSubscription(1.0)),
@@ -220,8 +223,8 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     }
     let priorities: Vec<_> = (0..8).map(priority).collect();
     if coin(rng) {
-        let (first, second) = (1 + rng.below(8) as usize, rng.below(8) as usize);
-        let share = 1 + rng.below(99) as u8;
+        let (first, second) = (1 + rng.uniform_below(8) as usize, rng.uniform_below(8) as usize);
+        let share = 1 + rng.uniform_below(99) as u8;
         let groups = [(&priorities[..first], share), (&priorities[first..first.max(second)], 100 - share)];
         let group =
             |(priorities, share): (&[Priority], u8)| EtsGroup { priorities: priorities.to_vec(), share };
@@ -230,15 +233,15 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     if coin(rng) {
         settings.queue = QueueDiscipline::Pfabric;
     }
-    if let (0, BufferPolicy::PerPort(size)) = (rng.below(3), settings.buffer) {
+    if let (0, BufferPolicy::PerPort(size)) = (rng.uniform_below(3), settings.buffer) {
         settings.buffer = BufferPolicy::IdealOutputQueued(size);
     }
     if let (true, BufferPolicy::Shared { .. }) = (coin(rng), settings.buffer) {
         settings.egress_pool = Some(Bytes(150_000));
     }
     let red = Red {
-        min: ByPort::All(Bytes(1 + rng.below(20_000))),
-        max: ByPort::All(Bytes(20_001 + rng.below(40_000))),
+        min: ValueByPort::All(Bytes(1 + rng.uniform_below(20_000))),
+        max: ValueByPort::All(Bytes(20_001 + rng.uniform_below(40_000))),
         w_q: one_of(rng, &[0.002, 0.1, 1.0]),
         p_max: one_of(rng, &[0.02, 1.0]),
         gentle: coin(rng),
@@ -248,7 +251,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         not_ect: NotEct::Queue,
     };
     let packets = Marker::Step(Step {
-        k: ByPort::All(Threshold::Packets(rng.below(30) as u32)),
+        k: ValueByPort::All(Threshold::Packets(rng.uniform_below(30) as u32)),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
         not_ect: NotEct::Queue,
     });
@@ -263,22 +266,22 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
 
 fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSpec> {
     let hosts: Vec<_> = topology.hosts().collect();
-    let host = |rng: &mut Rng| hosts[rng.below(hosts.len() as u64) as usize];
+    let host = |rng: &mut Rng| hosts[rng.uniform_below(hosts.len() as u64) as usize];
     // EndpointCounters of them to one host: an incast.
     let sink = host(rng);
-    let mut flows: Vec<_> = (0..=rng.below(60))
+    let mut flows: Vec<_> = (0..=rng.uniform_below(60))
         .map(|_| {
             let (source, to) = (host(rng), if coin(rng) { sink } else { host(rng) });
             let destination = if to == source { hosts[usize::from(hosts[0] == source)] } else { to };
-            let magnitude = 4 + rng.below(17);
+            let magnitude = 4 + rng.uniform_below(17);
             FlowSpec {
                 source,
                 destination,
-                size: 1 + rng.below(1 << magnitude),
-                reply: rng.below(2) * rng.below(30_000),
-                start: Time(rng.below(2) * rng.below(100_000_000)),
+                size: 1 + rng.uniform_below(1 << magnitude),
+                reply: rng.uniform_below(2) * rng.uniform_below(30_000),
+                start: Time(rng.uniform_below(2) * rng.uniform_below(100_000_000)),
                 stop: None,
-                transport: rng.below(transports) as u16,
+                transport: rng.uniform_below(transports) as u16,
                 workload: 0,
                 query: None,
                 kept: None,
@@ -354,7 +357,7 @@ fn check_seed(seed: u64) -> (bool, bool) {
         let check = |holds, what| check(holds, seed, &scenario, what, record);
         let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma;
         // Senders that time out together, without back-off, can lose the same packets each time.
-        let gave_up = drops > 0 && record.failure == Some(Failure::RetriesExhausted);
+        let gave_up = drops > 0 && record.failure == Some(ConnectionFailure::RetriesExhausted);
         if rdma.is_some() && gave_up {
             continue;
         }

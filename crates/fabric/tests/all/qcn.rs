@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    CapturedFrame, DatagramSettings, Entity, FlowSpec, FrameContent, Metric, Network, QcnSettings,
-    SamplePlan, Settings, Transport,
+    CapturedFrame, DatagramSettings, FlowSpec, FrameContent, Network, QcnSettings, SamplePlan, SampledEntity,
+    SampledMetric, Settings, TransportSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::dumbbell;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// cee Table I with `Q_eq` 66 KB.
 fn qcn66() -> QcnSettings {
-    QcnSettings { q_eq: Bytes(66_000), min_rate: BitRate(100_000), ..QcnSettings::standard() }
+    QcnSettings { q_eq: Bytes(66_000), min_rate: BitRate(100_000), ..QcnSettings::ieee_defaults() }
 }
 
 /// Cuts to a quarter that last: no recovery within a run.
@@ -30,7 +30,8 @@ fn lasting() -> QcnSettings {
 /// Datagrams at the rate of the hosts' links: sources that only QCN can slow down.
 fn greedy(qcn: Option<QcnSettings>) -> Settings {
     let datagrams = Some(DatagramSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false });
-    let transport = Transport { config: Arc::new(config()), priority: priority(0), datagrams, rdma: None };
+    let transport =
+        TransportSettings { config: Arc::new(config()), priority: priority(0), datagrams, rdma: None };
     Settings { qcn, transports: vec![transport], ..settings(config()) }
 }
 
@@ -55,16 +56,16 @@ fn watched(settings: &Settings, from: Time, until: Time) -> (Vec<f64>, Vec<f64>,
     let mut network = build(&topology, settings, &sources(&topology, until));
     let plan =
         SamplePlan { every: Span::from_us(10), ports: vec![bottleneck(&topology)], workloads: vec![true] };
-    network.sample(plan);
+    network.enable_sampling(plan);
     proceed(&mut network, until);
     let samples = network.take_samples();
     let of = |metric| {
         let wanted = samples.iter().filter(|s| s.metric == metric && s.time >= from);
         wanted.map(|s| s.value).collect::<Vec<_>>()
     };
-    let queues = samples.iter().filter(|s| s.metric == Metric::Backlog && s.time >= from);
-    let queues = queues.filter(|s| matches!(s.entity, Entity::PortPriority(_, p) if p == priority(0)));
-    (queues.map(|s| s.value).collect(), of(Metric::QcnRate), network)
+    let queues = samples.iter().filter(|s| s.metric == SampledMetric::Backlog && s.time >= from);
+    let queues = queues.filter(|s| matches!(s.entity, SampledEntity::PortPriority(_, p) if p == priority(0)));
+    (queues.map(|s| s.value).collect(), of(SampledMetric::QcnRate), network)
 }
 
 #[test]
@@ -96,15 +97,15 @@ fn without_it_the_queue_grows_without_bound() {
     assert!(rates.is_empty());
 }
 
-fn ended(now: Time) -> pauseframe_engine::Ending {
+fn ended(now: Time) -> pauseframe_engine::RunEnding {
     let (_, ending) = run_until(&two_to_two(), &settings(config()), &[], now);
-    pauseframe_engine::Ending { now, ..ending }
+    pauseframe_engine::RunEnding { now, ..ending }
 }
 
 fn captured(settings: &Settings, ports: &[PortId], until: Time) -> Vec<CapturedFrame> {
     let topology = two_to_two();
     let mut network = build(&topology, settings, &sources(&topology, until));
-    network.capture(ports, 1_000_000);
+    network.capture_frames(ports, 1_000_000);
     proceed(&mut network, until);
     network.take_frames()
 }
@@ -150,15 +151,15 @@ fn the_limiter_spaces_frames_exactly() {
 fn the_syn_of_a_limited_queue_is_limited() {
     let topology = two_to_two();
     let until = Time::ZERO + Span::from_ms(5);
-    let tcp = pauseframe_transport::Config { handshake: true, ..config() };
-    let tcp = Transport { config: Arc::new(tcp), priority: priority(0), datagrams: None, rdma: None };
+    let tcp = pauseframe_transport::TcpConfig { handshake: true, ..config() };
+    let tcp = TransportSettings { config: Arc::new(tcp), priority: priority(0), datagrams: None, rdma: None };
     let mut settings = Settings { nic_buffer: 100_000, ..greedy(Some(lasting())) };
     settings.transports.push(tcp);
     let late = Time::ZERO + Span::from_ms(1);
     let mut flows = sources(&topology, until);
     flows.push(FlowSpec { transport: 1, start: late, ..flow(&topology, "l0", "r0", MSS) });
     let mut network = build(&topology, &settings, &flows);
-    network.capture(&[port(&topology, "l0", "left")], 1_000_000);
+    network.capture_frames(&[port(&topology, "l0", "left")], 1_000_000);
     proceed(&mut network, until);
     let frames = network.take_frames();
     let syn = frames.iter().position(|frame| matches!(frame.content, FrameContent::Segment { .. }));

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ByPort, Failed, Failure, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, Overhead,
-    RdmaSettings, Red, Settings, Spacing, Transport,
+    BufferPolicy, FailedElement, FlowSpec, FlowStatus, LinkFailure, MarkAt, Marker, NotEct, Overhead,
+    RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::Preset;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -40,9 +40,14 @@ pub(crate) fn pair() -> QueuePairSettings {
     }
 }
 
-fn rdma(control: ControlChoice) -> Transport {
+fn rdma(control: ControlChoice) -> TransportSettings {
     let rdma = RdmaSettings { pair: pair(), control, ecn: true, cnp_priority: priority(6) };
-    Transport { config: Arc::new(config()), priority: priority(LOSSLESS), datagrams: None, rdma: Some(rdma) }
+    TransportSettings {
+        config: Arc::new(config()),
+        priority: priority(LOSSLESS),
+        datagrams: None,
+        rdma: Some(rdma),
+    }
 }
 
 /// Lossless, with headroom beyond what links of a microsecond at 100 Gb/s need.
@@ -52,8 +57,8 @@ fn roce(control: ControlChoice) -> Settings {
 
 fn red(min: u64, max: u64, p_max: f64) -> Marker {
     Marker::Red(Red {
-        min: ByPort::All(Bytes(min)),
-        max: ByPort::All(Bytes(max)),
+        min: ValueByPort::All(Bytes(min)),
+        max: ValueByPort::All(Bytes(max)),
         w_q: 1.0,
         p_max,
         gentle: false,
@@ -109,7 +114,7 @@ fn pauses_alone_share_a_link_equally_and_lose_nothing() {
 
 fn report_of(
     network: &pauseframe_fabric::Network,
-    ending: &pauseframe_engine::Ending,
+    ending: &pauseframe_engine::RunEnding,
     topology: &Topology,
     host: &str,
 ) -> u64 {
@@ -220,8 +225,12 @@ fn dcqcn_stands_near_the_fixed_point_of_its_fluid_model() {
 #[test]
 fn tcp_and_rdma_share_a_link() {
     let topology = star_100g(3);
-    let tcp =
-        Transport { config: Arc::new(dctcp(10 * MSS)), priority: priority(0), datagrams: None, rdma: None };
+    let tcp = TransportSettings {
+        config: Arc::new(dctcp(10 * MSS)),
+        priority: priority(0),
+        datagrams: None,
+        rdma: None,
+    };
     let settings = Settings {
         marker: red(100_000, 400_000, 0.2),
         transports: vec![rdma(ControlChoice::Dcqcn(Preset::ConnectX)), tcp],
@@ -248,12 +257,13 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
         rdma.pair.timeout = Span::from_us(100);
     }
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 10_000_000)]);
-    let what = Failed::Link(port(&topology, "host1", "switch").link());
-    network.fail(vec![Failure { what, down: Time(Span::from_us(50).0), up: None }], Span::ZERO);
+    let what = FailedElement::Link(port(&topology, "host1", "switch").link());
+    network
+        .schedule_failures(vec![LinkFailure { what, down: Time(Span::from_us(50).0), up: None }], Span::ZERO);
     let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!(record.status, FlowStatus::Failed);
-    assert_eq!(record.failure, Some(pauseframe_transport::Failure::RetriesExhausted));
+    assert_eq!(record.failure, Some(pauseframe_transport::ConnectionFailure::RetriesExhausted));
     assert_eq!(record.timeouts, 8);
 }
 

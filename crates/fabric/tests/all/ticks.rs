@@ -3,7 +3,7 @@
 use crate::common::{build, config, flow, link, port, proceed, settings};
 use pauseframe_fabric::{FrameContent, Settings};
 use pauseframe_topology::generate::star;
-use pauseframe_transport::{Config, RtoConfig};
+use pauseframe_transport::{RtoConfig, TcpConfig};
 use pauseframe_units::{Span, Time};
 
 const SENDERS: usize = 10;
@@ -12,14 +12,14 @@ const SENDERS: usize = 10;
 fn second_syns(ticks_apart: bool) -> Vec<Time> {
     let topology = star(SENDERS as u32 + 1, link(10, Span::from_us(1))).unwrap();
     let rto = RtoConfig { initial: Span::from_us(9_500), granularity: Span::from_ms(1), ..config().rto };
-    let base = settings(Config { handshake: true, rto, ..config() });
+    let base = settings(TcpConfig { handshake: true, rto, ..config() });
     let silent = vec![topology.find("host0").unwrap()];
     let settings = Settings { ticks_apart, silent, ..base };
     let names: Vec<_> = (1..=SENDERS).map(|host| format!("host{host}")).collect();
     let flows: Vec<_> = names.iter().map(|name| flow(&topology, name, "host0", 1000)).collect();
     let mut network = build(&topology, &settings, &flows);
     let uplinks: Vec<_> = names.iter().map(|name| port(&topology, name, "switch")).collect();
-    network.capture(&uplinks, 1000);
+    network.capture_frames(&uplinks, 1000);
     proceed(&mut network, Time::ZERO + Span::from_ms(15));
     let frames = network.take_frames();
     let second = |uplink| {

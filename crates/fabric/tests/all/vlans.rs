@@ -2,9 +2,10 @@
 //! VLANs; and that routes which the verifier calls free of cycles never get stuck, whatever the graph and the engine.
 
 use crate::common::*;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    FlowSpec, FlowStatus, FrameContent, Overhead, PfcSettings, Settings, Transport, VlanChoice, VlanRoutes,
+    FlowSpec, FlowStatus, FrameContent, Overhead, PfcSettings, Settings, TransportSettings, VlanChoice,
+    VlanRoutes,
 };
 use pauseframe_topology::generate::{Jellyfish, jellyfish, line, ring, torus};
 use pauseframe_topology::interchange::Labels;
@@ -39,7 +40,7 @@ fn in_lanes(routes: VlanRoutes, buffer: u64) -> Settings {
     Settings {
         overhead: Overhead::ETHERNET.tagged(),
         pfc: Some(PfcSettings { priorities: routes.lanes.clone(), ..pfc() }),
-        transports: vec![Transport { priority: routes.lanes[0], ..base.transports[0].clone() }],
+        transports: vec![TransportSettings { priority: routes.lanes[0], ..base.transports[0].clone() }],
         vlans: Some(Arc::new(routes)),
         ..base
     }
@@ -83,7 +84,7 @@ fn switches_obey_their_tables_even_where_they_are_not_shortest() {
     let settings = in_lanes(routes(from_csv(&topology, &text)), 100_000);
     let flows = [flow(&topology, "host0", "host1", 10 * MSS)];
     let mut network = build(&topology, &settings, &flows);
-    network.capture(&[port(&topology, "s3", "s2")], 100);
+    network.capture_frames(&[port(&topology, "s3", "s2")], 100);
     let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!(record.status, FlowStatus::Finished);
@@ -285,14 +286,14 @@ fn ecmp_deadlocks_where_plans_do_not() {
 
 /// A random tree of switches, some links more, and hosts at every switch.
 fn draw_graph(rng: &mut Rng) -> Topology {
-    match rng.below(4) {
+    match rng.uniform_below(4) {
         0 => return torus(&[3, 3], 2, wire(), wire()).unwrap(),
-        1 => return ring(5 + rng.below(3) as u32, 3, wire(), wire()).unwrap(),
+        1 => return ring(5 + rng.uniform_below(3) as u32, 3, wire(), wire()).unwrap(),
         _ => {}
     }
     let mut topology = Topology::new();
-    let switches = 3 + rng.below(7) as usize;
-    let hosts = 1 + rng.below(2) as usize;
+    let switches = 3 + rng.uniform_below(7) as usize;
+    let hosts = 1 + rng.uniform_below(2) as usize;
     let hosts: Vec<NodeId> =
         (0..switches * hosts).map(|i| topology.add_node(format!("host{i}"), NodeKind::Host, None)).collect();
     let nodes: Vec<NodeId> =
@@ -301,10 +302,10 @@ fn draw_graph(rng: &mut Rng) -> Topology {
         topology.add_link(*host, nodes[i % switches], wire());
     }
     for i in 1..switches {
-        topology.add_link(nodes[rng.below(i as u64) as usize], nodes[i], wire());
+        topology.add_link(nodes[rng.uniform_below(i as u64) as usize], nodes[i], wire());
     }
-    for _ in 0..rng.below(2 * switches as u64) {
-        let [a, b] = [0; 2].map(|_| nodes[rng.below(switches as u64) as usize]);
+    for _ in 0..rng.uniform_below(2 * switches as u64) {
+        let [a, b] = [0; 2].map(|_| nodes[rng.uniform_below(switches as u64) as usize]);
         if a != b {
             topology.add_link(a, b, wire());
         }
@@ -313,9 +314,9 @@ fn draw_graph(rng: &mut Rng) -> Topology {
 }
 
 fn draw_engine(rng: &mut Rng) -> Box<dyn RoutingEngine> {
-    let seed = rng.below(1000);
-    let vlans = 1 + rng.below(4) as usize;
-    match rng.below(8) {
+    let seed = rng.uniform_below(1000);
+    let vlans = 1 + rng.uniform_below(4) as usize;
+    match rng.uniform_below(8) {
         0 => Box::new(UpDown { vlans, root: None, seed }),
         1 => Box::new(OrderPair { seed, ..OrderPair::default() }),
         2 => Box::new(OrderPair { lanes: 4, vlans: 8, sampled_vlans: 2, seed, ..OrderPair::default() }),
@@ -334,13 +335,13 @@ fn draw_engine(rng: &mut Rng) -> Box<dyn RoutingEngine> {
 fn what_the_verifier_clears_never_gets_stuck() {
     let (mut cleared, mut stuck) = (0, 0);
     for seed in 0..48 {
-        let mut rng = stream(seed, "vlan swarm", 0);
+        let mut rng = random_stream(seed, "vlan swarm", 0);
         let (topology, engine) = (draw_graph(&mut rng), draw_engine(&mut rng));
         let tables = plan(&topology, &*engine);
         let report = verify(&topology, &tables, &Options::default()).unwrap();
         assert_eq!(report.unreachable.count, 0, "seed {seed}: {engine:?}");
-        let slack = rng.below(2) as u16;
-        let per_packet = rng.below(3) == 0;
+        let slack = rng.uniform_below(2) as u16;
+        let per_packet = rng.uniform_below(3) == 0;
         let settings = in_lanes(VlanRoutes { slack, per_packet, ..routes(tables) }, 20_000);
         let settings = Settings { seed, ..settings };
         let is_stuck = is_stuck(&topology, &settings, 60_000);
@@ -362,7 +363,7 @@ fn runs_in_vlans_repeat() {
         let ports: Vec<PortId> = (0..topology.port_count() as u32).map(PortId).collect();
         let flows = [flow(&topology, "host0", "host5", 100_000), flow(&topology, "host3", "host7", 100_000)];
         let mut network = build(&topology, &settings, &flows);
-        network.capture(&ports, 10);
+        network.capture_frames(&ports, 10);
         proceed(&mut network, Time::MAX).fingerprint
     };
     for choice in [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded] {

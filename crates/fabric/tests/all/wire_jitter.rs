@@ -1,8 +1,8 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
 use crate::common::{MSS, config, fct, flow, link, run, run_until, settings, star_of};
-use pauseframe_fabric::{BufferPolicy, FlowSpec, Jitter, Settings, WireJitter};
-use pauseframe_transport::Config;
+use pauseframe_fabric::{BufferPolicy, FlowSpec, HostLinkJitter, Jitter, Settings};
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Bytes, Span, Time};
 
 const JITTER: Span = Span::from_us(10);
@@ -34,7 +34,7 @@ fn each_direction_of_a_host_has_its_own_jitter() {
     let wire = link(100, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
     let host = |name| topology.find(name).unwrap();
-    let own = |name, to_switch, to_host| WireJitter { host: host(name), to_switch, to_host };
+    let own = |name, to_switch, to_host| HostLinkJitter { host: host(name), to_switch, to_host };
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let time = |wire_jitter, wire_jitters| {
         let settings =
@@ -84,7 +84,7 @@ fn jitter_ends_phase_effects() {
         })
         .collect();
     let share_of_less = |wire_jitter: Span| {
-        let tcp = Config { initial_window: 10 * MSS, ..config() };
+        let tcp = TcpConfig { initial_window: 10 * MSS, ..config() };
         let settings = Settings {
             wire_jitter: Jitter::Always(wire_jitter),
             buffer: BufferPolicy::PerPort(Bytes(150_000)),

@@ -8,8 +8,8 @@ use crate::ids::EndpointId;
 /// Whatever end it is led to: its own, or the run ends.
 pub(super) fn reaches_its_own(mut node: HostNode<'_>, place: EndpointId, ctx: &Context) {
     node.ports.port_mut(node.port).tx_pending = true;
-    if let Some(end) = node.endpoint_in(place) {
-        node.end(end).expects = 0;
+    if let Some(end) = node.endpoint_by_index(place) {
+        node.endpoint_mut(end).expects = 0;
     }
     node.count_received(0, 1, ctx);
 }
@@ -29,7 +29,7 @@ mod types {
     }
 
     fn names_an_end(mut node: HostNode<'_>, other: EndpointId) {
-        node.end(other).expects = 0; //~ E0308
+        node.endpoint_mut(other).expects = 0; //~ E0308
     }
 
     fn takes_an_end(node: HostNode<'_>, other: EndpointId) {
@@ -37,7 +37,7 @@ mod types {
     }
 
     fn names_a_source(mut node: HostNode<'_>, other: EndpointId) {
-        node.source(other).route = 0; //~ E0308
+        node.source_mut(other).route = 0; //~ E0308
     }
 }
 
@@ -48,11 +48,11 @@ mod borrows {
     use crate::ids::EndpointId;
 
     fn takes_an_end_along_to_the_next<'n>(node: &HostNode<'_>, next: &mut HostNode<'n>, place: EndpointId) {
-        let end = node.endpoint_in(place).expect("it is open");
-        next.end(end).expects = 0; //~ E0621
+        let end = node.endpoint_by_index(place).expect("it is open");
+        next.endpoint_mut(end).expects = 0; //~ E0621
     }
 
     fn keeps_an_end(node: &HostNode<'_>, place: EndpointId) -> Option<OwnEndpoint<'static>> {
-        node.endpoint_in(place) //~ lifetime
+        node.endpoint_by_index(place) //~ lifetime
     }
 }

@@ -7,7 +7,7 @@ use pauseframe_units::PortId;
 
 /// Whatever port it is led to: its own, or the run ends.
 pub(super) fn reaches_its_own(mut node: SwitchNode<'_>, port: PortId, ctx: &mut Context) {
-    let own = node.ports.own(port, ctx);
+    let own = node.ports.own_port(port, ctx);
     node.ports.port_mut(own).tx_pending = true;
     node.ports.slot_mut(own.slot(0, &ctx.hot)).waiting += 1;
     node.pool(0, ctx).used += 1;
@@ -17,7 +17,7 @@ pub(super) fn reaches_its_own(mut node: SwitchNode<'_>, port: PortId, ctx: &mut 
 mod types {
     use super::SwitchNode;
     use crate::context::Context;
-    use crate::ids::{Owner, SlotId, SwitchId};
+    use crate::ids::{PackedNode, SlotId, SwitchId};
     use crate::wire::own::NodePorts;
     use pauseframe_units::PortId;
 
@@ -30,7 +30,7 @@ mod types {
     }
 
     fn names_an_account(mut node: SwitchNode<'_>, other: SlotId) {
-        node.ports.account_mut(other).bytes += 1; //~ E0308
+        node.ports.ingress_account_mut(other).bytes += 1; //~ E0308
     }
 
     fn reads_a_port(node: SwitchNode<'_>, other: PortId) -> bool {
@@ -45,41 +45,41 @@ mod types {
         node.all.switches[other].pools[0].used = 0; //~ E0616
     }
 
-    fn becomes_another(node: &mut SwitchNode<'_>, other: Owner) {
+    fn becomes_another(node: &mut SwitchNode<'_>, other: PackedNode) {
         node.ports.node = other; //~ E0616
     }
 
     fn takes_what_it_sends_by_for_what_comes(mut node: SwitchNode<'_>, port: PortId, ctx: &Context) {
-        let sends = node.ports.own(port, ctx);
-        node.ports.account_mut(sends.slot(0, &ctx.hot)).bytes += 1; //~ E0308
+        let sends = node.ports.own_port(port, ctx);
+        node.ports.ingress_account_mut(sends.slot(0, &ctx.hot)).bytes += 1; //~ E0308
     }
 
-    fn borrows_another(node: SwitchNode<'_>, other: Owner) {
-        NodePorts::of(node.ports, other); //~ E0308
+    fn borrows_another(node: SwitchNode<'_>, other: PackedNode) {
+        NodePorts::for_node(node.ports, other); //~ E0308
     }
 }
 
 #[cfg(trespass = "borrows")]
 mod borrows {
     use crate::context::Context;
-    use crate::ids::Owner;
+    use crate::ids::PackedNode;
     use crate::wire::Ports;
     use crate::wire::own::{NodePorts, OwnPort};
     use pauseframe_units::PortId;
 
     fn takes_a_port_along_to_the_next(
         ports: &mut Ports,
-        [first, next]: [Owner; 2],
+        [first, next]: [PackedNode; 2],
         port: PortId,
         ctx: &Context,
     ) {
-        let node = NodePorts::of(ports, first);
-        let port = node.own(port, ctx);
-        let mut node = NodePorts::of(ports, next); //~ E0499
+        let node = NodePorts::for_node(ports, first);
+        let port = node.own_port(port, ctx);
+        let mut node = NodePorts::for_node(ports, next); //~ E0499
         node.port_mut(port).tx_pending = true;
     }
 
     fn keeps_a_port(node: &NodePorts<'_>, port: PortId, ctx: &Context) -> OwnPort<'static> {
-        node.own(port, ctx) //~ lifetime
+        node.own_port(port, ctx) //~ lifetime
     }
 }

@@ -1,4 +1,5 @@
-//! DCQCN, the reaction point (Zhu et al., SIGCOMM 2015, §3 and §5; constants and quirks of each preset: docs/models/rdma.md).
+//! The reaction point of DCQCN (Zhu et al., SIGCOMM 2015, §3 and §5; constants and quirks of each preset:
+//! docs/models/rdma.md).
 //!
 //! Rates are whole bits per second and truncated after each operation, as in the reference runs.
 
@@ -13,14 +14,15 @@ pub enum ClampTarget {
     AfterIncrease,
 }
 
-/// When a notification acts.
+/// When a CNP takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
-    /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015 §3.3).
+    /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015
+    /// §3.3).
     AtOnce,
-    /// Free-running timers from the first CNP on look for CNPs; the first CNP cuts nothing (`ConnectX`; HPCC forks).
+    /// From the first CNP on, free-running timers check for CNPs; the first CNP cuts nothing (`ConnectX`; HPCC forks).
     Periodic {
-        /// Between two looks that may cut the rate.
+        /// Interval of checks that may cut the rate.
         cut_interval: Span,
     },
 }
@@ -28,17 +30,17 @@ pub enum Reaction {
 /// Constants of the reaction point.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DcqcnSettings {
-    /// When a notification acts.
+    /// When a CNP takes effect.
     pub reaction: Reaction,
-    /// Between two updates of alpha.
+    /// Interval of updates of alpha.
     pub alpha_interval: Span,
     /// The weight g of one update of alpha.
     pub gain: f64,
     /// Alpha at the first CNP.
     pub initial_alpha: f64,
-    /// Between two increases by time.
+    /// Interval of increases by time.
     pub rise_interval: Span,
-    /// Bytes between two increases by volume; `None`: time alone.
+    /// Bytes between two increases by volume; `None`: by time only.
     pub byte_counter: Option<u64>,
     /// Steps of fast recovery, F.
     pub recovery_steps: u32,
@@ -99,7 +101,7 @@ impl DcqcnSettings {
                 byte_counter: Some(10_000_000),
                 recovery_steps: 5,
                 additive: 40 * MBPS,
-                // The paper names no hyper increase of its own: the additive step serves for both.
+                // The paper gives no hyper increase, so the additive step serves for both.
                 hyper: 40 * MBPS,
                 minimum_rate: 10 * MBPS,
                 clamp: ClampTarget::Always,
@@ -108,7 +110,7 @@ impl DcqcnSettings {
     }
 }
 
-/// What a timer of the reaction point does.
+/// The action of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
     /// Updates alpha.
@@ -128,7 +130,7 @@ pub struct Dcqcn {
     rate: u64,
     target: u64,
     alpha: f64,
-    /// By [`Timer`]: when it expires.
+    /// Expiry time of each [`Timer`].
     timers: [Option<Time>; 3],
     seen_cnp: bool,
     cnp_since_alpha: bool,
@@ -173,7 +175,7 @@ impl Dcqcn {
         self.alpha
     }
 
-    /// A congestion notification has come.
+    /// A CNP has arrived.
     pub fn on_cnp(&mut self, now: Time) {
         let DcqcnSettings { alpha_interval, gain, .. } = self.settings;
         match self.settings.reaction {
@@ -190,7 +192,7 @@ impl Dcqcn {
                     // It sets alpha, so the next update does not count it.
                     self.target = self.rate;
                     self.set(Timer::Alpha, now + alpha_interval);
-                    // One nanosecond later, so that alpha of that moment is updated before.
+                    // One nanosecond later, so that alpha is updated first.
                     self.set(Timer::Cut, now + cut_interval + Span::from_ns(1));
                 }
             }
@@ -208,14 +210,14 @@ impl Dcqcn {
         }
     }
 
-    /// The next timer to expire. Of those at one time the one that was started first, which has the longer interval.
+    /// The next timer to expire; of several, the one started first, which has the longer interval.
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
         let all = [Timer::Alpha, Timer::Cut, Timer::Rise];
         let pending = all.into_iter().filter_map(|timer| Some((self.timers[timer as usize]?, timer)));
         pending.min_by_key(|(at, timer)| (*at, std::cmp::Reverse(self.interval(*timer))))
     }
 
-    /// Time between two expiries of a timer.
+    /// Interval of a timer.
     pub fn interval(&self, timer: Timer) -> Span {
         match (timer, self.settings.reaction) {
             (Timer::Alpha, _) => self.settings.alpha_interval,
@@ -225,7 +227,7 @@ impl Dcqcn {
         }
     }
 
-    /// `timer`, which expires at `at`, has expired; false if it found nothing to do.
+    /// `timer` has expired at `at`; returns false if nothing was due.
     pub fn fire(&mut self, timer: Timer, at: Time) -> bool {
         let gain = self.settings.gain;
         self.set(timer, at + self.interval(timer));
@@ -245,7 +247,7 @@ impl Dcqcn {
         true
     }
 
-    /// All timers that have expired by `now`.
+    /// Handles all timers that have expired by `now`.
     pub fn on_timeout(&mut self, now: Time) {
         while let Some((at, timer)) = self.next_timer().filter(|(at, _)| *at <= now) {
             self.fire(timer, at);
@@ -266,11 +268,11 @@ impl Dcqcn {
         self.set(Timer::Rise, now + self.settings.rise_interval);
     }
 
-    /// The next increase by time (0) or by volume (1).
+    /// Applies the next increase by time (0) or by volume (1).
     fn rise(&mut self, by: usize) {
         let (stages, steps) = (self.stages, self.settings.recovery_steps);
         let most = stages[0].max(stages[1]);
-        // Without a byte counter time alone leads to hyper increase.
+        // Without a byte counter, increases by time alone lead to hyper increase.
         let least = if self.settings.byte_counter.is_some() { stages[0].min(stages[1]) } else { most };
         if most >= steps {
             let step = if least > steps { self.settings.hyper } else { self.settings.additive };

@@ -1,9 +1,9 @@
-//! HPCC (Li et al., SIGCOMM 2019), in the form of its simulator: it sets a rate, and the window follows from that
-//! (docs/models/rdma.md names what differs from the paper).
+//! HPCC (Li et al., SIGCOMM 2019) in the form of its simulator: it sets a rate and derives the window from it
+//! (docs/models/rdma.md lists the differences from the paper).
 
 use pauseframe_units::Span;
 
-/// Hops that the telemetry of a packet holds.
+/// Maximum number of hops in a packet's telemetry.
 pub const MAX_HOPS: usize = 5;
 
 /// Telemetry of one switch port, as the packet carries it.
@@ -22,17 +22,17 @@ pub struct Hop {
 /// Time stamps have 24 bits, nanoseconds.
 pub const TIME_WRAP: u64 = 1 << 24;
 
-/// What telemetry counts in: 128 bytes sent and 80 bytes of queue, times the line rate over 25 Gb/s.
+/// Units of the telemetry: 128 bytes sent and 80 bytes of queue, times the line rate over 25 Gb/s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quantum(pub u64);
 
 impl Quantum {
-    /// Bytes sent wrap here: 20 bits of the unit.
+    /// Modulus of the bytes sent: 20 bits of the unit.
     pub fn bytes_wrap(self) -> u64 {
         (1 << 20) * 128 * self.0
     }
 
-    /// The telemetry of a port as a packet carries it.
+    /// The telemetry of a port in a packet.
     pub fn stamp(self, line: u64, queue: u64, sent: u64, now_ns: u64) -> Hop {
         let (sent_unit, queue_unit) = (128 * self.0, 80 * self.0);
         let queue = (queue / queue_unit).min((1 << 17) - 1) * queue_unit;
@@ -51,7 +51,7 @@ pub struct Telemetry {
 pub const TELEMETRY_BYTES: u32 = 42;
 
 impl Telemetry {
-    /// Adds a port; beyond the fifth nothing is added.
+    /// Adds a port, up to the fifth.
     pub fn push(&mut self, hop: Hop) {
         if let Some(place) = self.hops.get_mut(usize::from(self.count)) {
             *place = hop;
@@ -99,12 +99,12 @@ impl HpccSettings {
     }
 }
 
-/// How an acknowledgement has changed the rate.
+/// The effect of an acknowledgement on the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Update {
     /// The first one only stores the telemetry.
     First,
-    /// Once a round trip: the reference rate follows.
+    /// Once per round trip, the reference rate follows.
     Reference,
     /// In between.
     Fast,
@@ -120,7 +120,7 @@ pub struct Hpcc {
     utilisation: f64,
     stage: u32,
     hops: Option<([Hop; MAX_HOPS], usize)>,
-    /// The reference rate follows the first acknowledgement beyond this sequence number.
+    /// The reference rate follows at the first acknowledgement beyond this sequence number.
     update_beyond: u64,
 }
 
@@ -139,7 +139,8 @@ impl Hpcc {
         }
     }
 
-    /// The same in the middle of a flow: rates in bits per second, the utilisation estimate, and the telemetry of one hop.
+    /// A sender in the middle of a flow: rates in bits per second, the utilisation estimate, and the telemetry of one
+    /// hop.
     pub fn resume(&mut self, rates: [u64; 2], utilisation: f64, stage: u32, hop: Hop, update_beyond: u64) {
         [self.reference, self.rate] = rates;
         (self.utilisation, self.stage, self.update_beyond) = (utilisation, stage, update_beyond);
@@ -148,7 +149,7 @@ impl Hpcc {
         self.hops = Some((hops, 1));
     }
 
-    /// The next acknowledgement updates the reference rate, whatever it acknowledges.
+    /// Makes the next acknowledgement update the reference rate.
     pub fn resume_updates(&mut self) {
         self.update_beyond = 0;
     }
@@ -163,7 +164,7 @@ impl Hpcc {
         self.reference
     }
 
-    /// Bytes that may be under way.
+    /// Maximum number of bytes in flight.
     pub fn window(&self) -> u64 {
         (u128::from(self.settings.window) * u128::from(self.rate) / u128::from(self.line)) as u64
     }
@@ -223,7 +224,7 @@ impl Hpcc {
         let HpccSettings { utilisation: wanted, max_stage, additive, minimum_rate, .. } = self.settings;
         let excess = self.utilisation / wanted;
         let (rate, stage) = if excess >= 1.0 || self.stage >= max_stage {
-            // Where nothing was sent since the last telemetry, the excess is 0 and the quotient beyond all bounds.
+            // If nothing was sent since the last telemetry, the excess is 0 and the quotient is infinite.
             (((self.reference as f64 / excess) as u64).saturating_add(additive), 0)
         } else {
             (self.reference + additive, self.stage + 1)

@@ -1,4 +1,5 @@
-//! Congestion controls: each is a file with its constants and its reaction, and a variant of [`Control`] and [`Controller`].
+//! Congestion controls: each has a file with its constants and reaction, and a variant of [`Control`] and
+//! [`Controller`].
 
 pub mod dcqcn;
 pub mod hpcc;
@@ -12,31 +13,31 @@ use pauseframe_units::{Span, Time};
 use swift::{Swift, SwiftSettings};
 use timely::{Timely, TimelySettings};
 
-/// Which congestion control, with its constants.
+/// A congestion control with its constants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Control {
-    /// Line rate, whatever happens: PFC alone.
+    /// Constant line rate: PFC alone.
     None,
     /// DCQCN.
     Dcqcn(DcqcnSettings),
     /// TIMELY.
     Timely(TimelySettings),
-    /// Swift, on a path of so many hops.
+    /// Swift on a path with this number of hops.
     Swift(SwiftSettings, u32),
     /// HPCC.
     Hpcc(HpccSettings),
 }
 
-/// Which congestion control, before the line rate is known.
+/// A congestion control before the line rate is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ControlChoice {
-    /// These constants, whatever the line rate.
+    /// These constants for any line rate.
     Fixed(Control),
     /// DCQCN.
     Dcqcn(Preset),
     /// TIMELY.
     Timely,
-    /// Swift, on a path of so many hops.
+    /// Swift on a path with this number of hops.
     Swift(u32),
     /// HPCC.
     Hpcc {
@@ -53,7 +54,7 @@ impl ControlChoice {
         matches!(self, ControlChoice::Hpcc { .. } | ControlChoice::Fixed(Control::Hpcc(_)))
     }
 
-    /// Its constants for a host with a line rate in bits per second, in a network with this unit of telemetry.
+    /// The constants for a host with a line rate in bits per second, in a network with this unit of telemetry.
     pub fn resolve(self, line: u64, quantum: Quantum) -> Control {
         match self {
             ControlChoice::Fixed(control) => control,
@@ -75,7 +76,7 @@ pub(crate) struct Acknowledgement {
     /// Bytes up to here are acknowledged, and were sent.
     pub(crate) acked: u64,
     pub(crate) next: u64,
-    /// Round trip of the last packet.
+    /// Round-trip time of the last packet.
     pub(crate) rtt: Option<Span>,
     pub(crate) telemetry: Telemetry,
 }
@@ -85,7 +86,7 @@ pub(crate) enum Controller {
     None(u64),
     Dcqcn(Box<Dcqcn>),
     Hpcc(Box<Hpcc>),
-    /// With the end of the round trip that is measured, bytes.
+    /// With the end of the measured round trip, in bytes.
     Timely(Box<Timely>, u64),
     Swift {
         state: Box<Swift>,

@@ -1,26 +1,26 @@
-//! Swift (Kumar et al., SIGCOMM 2020, Algorithm 1) with the constants of htsim's `swift.cpp`, whose authors call them guesses.
-//! One window for the delay of the fabric; the paper's second window, for the delay of the host, is left out.
+//! Swift (Kumar et al., SIGCOMM 2020, Algorithm 1) with the constants of htsim's `swift.cpp`, whose authors call them
+//! guesses. It has one window for the delay of the fabric; the paper's second window, for host delay, is not modelled.
 
 use pauseframe_units::{Span, Time};
 
 /// Constants of Swift; windows in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SwiftSettings {
-    /// Additive increase a round trip.
+    /// Additive increase per round trip.
     pub additive: f64,
     /// Multiplicative decrease.
     pub beta: f64,
-    /// Largest share that a decrease takes.
+    /// Maximum fraction of a decrease.
     pub most_decrease: f64,
     /// Target delay without hops.
     pub base_target: Span,
-    /// Added to it for each hop.
+    /// Additional target delay per hop.
     pub per_hop: Span,
-    /// Most that flow scaling adds to the target.
+    /// Maximum additional target delay by flow scaling.
     pub scaling_range: Span,
-    /// Window at which flow scaling adds all of its range.
+    /// Window at which flow scaling adds its maximum.
     pub scaling_min: f64,
-    /// Window from which on it adds nothing.
+    /// Window from which flow scaling adds nothing.
     pub scaling_max: f64,
     /// Smallest window.
     pub min_window: f64,
@@ -57,7 +57,7 @@ pub struct Swift {
 }
 
 impl Swift {
-    /// A sender with an initial window in packets, on a path of so many hops.
+    /// A sender with an initial window in packets, on a path with this number of hops.
     pub fn new(settings: SwiftSettings, hops: u32, window: f64) -> Swift {
         let window = window.clamp(settings.min_window, settings.max_window);
         Swift { settings, hops, window, last_rtt: Span::ZERO, last_decrease: Time::ZERO }
@@ -68,12 +68,12 @@ impl Swift {
         self.window
     }
 
-    /// The last round trip that was measured.
+    /// The last measured round-trip time.
     pub fn rtt(&self) -> Span {
         self.last_rtt
     }
 
-    /// The delay that the sender aims at.
+    /// The target delay of the sender.
     pub fn target(&self) -> Span {
         let SwiftSettings { scaling_min, scaling_max, scaling_range, .. } = self.settings;
         let range = scaling_range.0 as f64;
@@ -98,7 +98,7 @@ impl Swift {
         self.window = self.window.clamp(min_window, max_window);
     }
 
-    /// A retransmission was necessary: at most one decrease a round trip.
+    /// A retransmission was necessary: at most one decrease per round trip.
     pub fn on_loss(&mut self, now: Time) {
         if now.0 >= self.last_decrease.0 + self.last_rtt.0 {
             self.window = (self.window * (1.0 - self.settings.most_decrease)).max(self.settings.min_window);

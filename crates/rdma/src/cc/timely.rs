@@ -1,13 +1,13 @@
-//! TIMELY (Mittal et al., SIGCOMM 2015, Algorithm 1), one reaction a round trip.
+//! TIMELY (Mittal et al., SIGCOMM 2015, Algorithm 1), with one reaction per round trip.
 
 /// Constants of TIMELY; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TimelySettings {
-    /// Below this round trip the rate rises whatever the gradient.
+    /// Below this round-trip time the rate rises for any gradient.
     pub low_ns: u64,
     /// Above this one it falls.
     pub high_ns: u64,
-    /// The gradient is per this time.
+    /// Unit of time of the gradient.
     pub minimum_rtt_ns: u64,
     /// Weight of the new difference between round trips.
     pub gain: f64,
@@ -24,7 +24,7 @@ pub struct TimelySettings {
 }
 
 impl TimelySettings {
-    /// The paper's constants, with the increase of 10 Mb/s at 10 Gb/s in proportion to the line rate.
+    /// The paper's constants, with the increase of 10 Mb/s at 10 Gb/s scaled by the line rate.
     pub fn for_line(line: u64) -> TimelySettings {
         TimelySettings {
             low_ns: 50_000,
@@ -72,7 +72,7 @@ impl Timely {
         self.rises
     }
 
-    /// A round trip was measured, nanoseconds.
+    /// Handles a measured round-trip time in nanoseconds.
     pub fn on_rtt(&mut self, rtt_ns: u64) {
         let TimelySettings { gain, beta, low_ns, high_ns, minimum_rtt_ns, .. } = self.settings;
         let Some(last) = self.last_ns.replace(rtt_ns) else { return };

@@ -1,4 +1,4 @@
-//! The queue pairs of a transport in the terms of the fabric.
+//! Converts a transport's RDMA keys into queue-pair settings of the fabric.
 
 use crate::spec::{EcnName, RdmaControlName, TransportKindName, TransportSpec};
 use pauseframe_fabric::RdmaSettings;
@@ -8,10 +8,10 @@ use pauseframe_rdma::cc::{Control, ControlChoice};
 use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
 use pauseframe_units::{Priority, Span};
 
-/// Requesters ask for an acknowledgement at least every so many packets (Linux `rxe_param.h`).
+/// A requester asks for an acknowledgement at least every 64 packets (Linux `rxe_param.h`).
 const ACK_REQUEST_EVERY: u32 = 64;
 
-/// `None` for TCP.
+/// Queue-pair settings of a transport; `None` for TCP.
 pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
     if spec.kind == TransportKindName::Tcp {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
         ack_request_every: ACK_REQUEST_EVERY,
         timeout: spec.rdma_timeout,
         retry_count: spec.rdma_retry_count,
-        // Simulated applications post receives in time, so the responder is always ready.
+        // Simulated applications post receives in time, so the responder is never unready (no RNR NAK).
         rnr_retry: 7,
         rnr_timer: 0,
         selective_repeat: spec.rdma_selective_repeat,
@@ -32,7 +32,7 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
             delay: spec.rdma_cnp_delay,
         }),
         telemetry_bytes: if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 },
-        // The host sets these three as it opens a queue pair.
+        // The host sets the next three fields when it opens a queue pair.
         link_overhead: 0,
         line: 1,
         control: Control::None,
@@ -43,7 +43,7 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
         RdmaControlName::DcqcnConnectx => ControlChoice::Dcqcn(Preset::ConnectX),
         RdmaControlName::DcqcnHpcc => ControlChoice::Dcqcn(Preset::Hpcc),
         RdmaControlName::Timely => ControlChoice::Timely,
-        // Path length and base round trip follow from the network: `set_longest_path`.
+        // `set_longest_path` fills in the path length and the base round-trip time of the network.
         RdmaControlName::Swift => ControlChoice::Swift(0),
         RdmaControlName::Hpcc => ControlChoice::Hpcc { max_stage: spec.hpcc_max_stage, base_rtt: Span::ZERO },
     };
@@ -55,7 +55,8 @@ pub(super) fn settings(spec: &TransportSpec) -> Option<RdmaSettings> {
     })
 }
 
-/// HPCC divides by the round trip of the longest path in the idle network; the target delay of Swift grows with its links.
+/// Sets the longest path: HPCC divides by its round-trip time in the idle network, and the target delay of
+/// Swift grows with its number of links.
 pub(super) fn set_longest_path(
     settings: &mut RdmaSettings,
     rtt: impl FnOnce() -> Span,

@@ -1,4 +1,4 @@
-//! Scheduler and classes of `[switch]` in the terms of the fabric.
+//! Converts the scheduler and the classes of `[switch]` into settings of the fabric.
 
 use crate::spec::{ClassSpec, Ets, SchedulerSpec};
 use pauseframe_fabric::{ClassSettings, EtsGroup, Scheduler};

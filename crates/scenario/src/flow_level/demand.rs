@@ -7,26 +7,26 @@ use pauseframe_units::NodeId;
 use std::fmt;
 use std::str::FromStr;
 
-/// Who sends to whom, all the time.
+/// A static demand: the pairs of hosts that send all the time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Demand {
-    /// Every host to one other, and from one other.
+    /// Every host sends to one other host, and receives from one other host.
     Permutation,
-    /// All hosts of a switch to those of one other switch.
+    /// All hosts of a switch send to the hosts of one other switch.
     RackPermutation,
-    /// Every host to every other.
+    /// Every host sends to every other host.
     AllToAll,
-    /// This many hosts to one.
+    /// The given number of hosts send to one host.
     NToOne(usize),
-    /// Every host to one other, drawn by Zipf's law with this exponent.
+    /// Every host sends to one other host, drawn by Zipf's law with the given exponent.
     Skewed(f64),
 }
 
 impl Demand {
-    /// Its pairs.
+    /// The sending and receiving hosts of the demand.
     ///
     /// # Errors
-    /// If there are too few hosts, or the exponent is out of its bounds.
+    /// If there are too few hosts, or the exponent is outside of its range.
     pub fn pairs(
         self,
         topology: &Topology,

@@ -1,12 +1,12 @@
-//! What a scenario says and flows do not have: refused where flows would end another way, named in a warning where
-//! only their times or the records differ.
+//! Keys of a scenario that the flow-level model does not implement. A key that decides which flows finish
+//! causes an error; a key that changes only times or records causes a warning.
 
 use crate::spec::{HostStack, Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
 use std::collections::BTreeSet;
 
 /// # Errors
-/// The keys that decide which flows finish and have no meaning here.
+/// If the scenario sets keys that decide which flows finish and that the flow level does not implement.
 pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
     let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
     if let Some(workload) = scenario.workload.iter().find(is_application) {
@@ -37,7 +37,8 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
 }
 
-/// A warning about what changes nothing at flow level, if there is any. A static demand has no workloads either.
+/// A warning about keys that have no effect at flow level, if the scenario sets any. A static demand also
+/// ignores the workloads.
 pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
     let record = &scenario.record;
     let priorities: BTreeSet<u8> = scenario.transport_specs().map(|spec| spec.priority).collect();

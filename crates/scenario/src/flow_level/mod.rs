@@ -1,12 +1,13 @@
-//! A scenario at flow level: its topology, routing and workloads without packets.
+//! A scenario at the flow level: its topology, routing and workloads without packets.
 //!
-//! Two questions. With the scenario's workloads: when does each flow end, if the links are shared max-min fairly
-//! at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand in their place: which rate has each
-//! pair ([`pauseframe_flowlevel::MaxMin`]), and what could any routing give
-//! ([`pauseframe_flowlevel::ConcurrentFlow`])? Left out, of the scenario: transports, queues, buffers, pauses,
-//! headers, delays; bytes are those of the application. Sources of datagrams send at their rate and before all others,
-//! and what finds no room is lost; slow receivers and slow readers are limits. Left out of routing: packet spraying. A
-//! scenario with failures, or with hosts that do not answer, is refused (`left_out.rs`).
+//! This module answers two questions. With the scenario's workloads: when does each flow end if all links are
+//! shared max-min fairly at every moment ([`pauseframe_flowlevel::simulate`])? With a static demand instead
+//! of the workloads: which rate does each pair get ([`pauseframe_flowlevel::MaxMin`]), and which rate could
+//! the best routing give ([`pauseframe_flowlevel::ConcurrentFlow`])? The model leaves out transports, queues,
+//! buffers, pauses, headers, delays and packet spraying, and counts application bytes. Datagram sources send
+//! at their configured rate before all other flows, and lose the excess over the link rate; slow receivers
+//! and slow readers limit the rates. `left_out.rs` refuses scenarios with failures or with hosts that do not
+//! answer.
 
 mod demand;
 mod left_out;
@@ -34,49 +35,49 @@ use source::Workloads;
 use std::path::Path;
 use std::time::Instant;
 
-/// By which ways flows go.
+/// The routing of the flows in a flow-level run.
 #[derive(Clone, Copy, Debug)]
 pub enum Ways<'a> {
-    /// Equal-cost multi-path, a shortest path by hash for each flow.
+    /// Equal-cost multi-path: a hash selects a shortest path for each flow.
     Ecmp,
-    /// The VLANs of forwarding tables.
+    /// Forwarding tables with VLANs.
     Tables {
-        /// The tables, made for the same topology.
+        /// The forwarding tables, planned for the same topology.
         tables: &'a Tables,
-        /// How each flow's VLAN is chosen.
+        /// The rule that chooses each flow's VLAN.
         choice: VlanChoice,
-        /// How many links a route may have more than the shortest of any VLAN.
+        /// Maximum number of links by which a route may exceed the shortest route of any VLAN.
         slack: usize,
     },
 }
 
-/// What to compute, and where the results go.
+/// Options of a flow-level run.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions<'a> {
-    /// The ways; without, those of the scenario.
+    /// The routing; `None` takes the routing of the scenario.
     pub ways: Option<Ways<'a>>,
-    /// A static demand in place of the workloads.
+    /// A static demand that replaces the workloads.
     pub demand: Option<Demand>,
-    /// For a static demand: bound what any routing could do to this relative gap.
+    /// For a static demand: the relative gap to which the bound over all routings is computed.
     pub bound: Option<f64>,
-    /// The folder, or none: the tables stay in memory.
+    /// The output folder; `None` keeps the tables in memory.
     pub out: Option<&'a Path>,
-    /// Replace results that are there.
+    /// Overwrite existing results.
     pub force: bool,
 }
 
-/// What came of it.
+/// Results of a flow-level run.
 #[derive(Clone, Debug)]
 pub struct FlowResults {
-    /// All in one object.
+    /// The summary of the run.
     pub summary: FlowSummary,
-    /// A row a flow.
+    /// The `flows` table, with one row for each flow.
     pub flows: RecordBatch,
-    /// A row a link and direction.
+    /// The `links` table, with one row for each link and direction.
     pub links: RecordBatch,
 }
 
-/// `manifest.json` of a flow-level results folder.
+/// The contents of `manifest.json` in a flow-level results folder.
 #[derive(Serialize)]
 struct FlowManifest<'a> {
     program: &'static str,
@@ -103,10 +104,10 @@ impl<'a> FlowManifest<'a> {
     }
 }
 
-/// Runs a scenario at flow level. `watch` may stop it; what has been simulated until then is kept.
+/// Runs a scenario at flow level. `watch` may stop the run; the results until then are kept.
 ///
 /// # Errors
-/// If the scenario asks for what flows cannot have (spraying), a pair has no route, or the results cannot be
+/// If the scenario needs packets (such as for spraying), a pair has no route, or the results cannot be
 /// written.
 pub fn run_flow_level(
     resolved: &Resolved,
@@ -142,7 +143,7 @@ pub fn run_flow_level(
     results.summary.warnings.extend(left_out::warning(scenario, options.demand.is_some()));
     if let Some(mut folder) = folder {
         let was_stopped = results.summary.status == RunStatus::Interrupted;
-        // Who has stopped the simulation wants what there is of it.
+        // After a stop of the simulation, the partial results are still written.
         let mut go_on = || was_stopped || watch.step("writing the results", 0, 1).is_ok();
         if scenario.record.flows {
             folder.write_table("flows.parquet", &results.flows, &mut go_on)?;
@@ -153,7 +154,8 @@ pub fn run_flow_level(
     Ok(results)
 }
 
-/// The ways of a scenario. A choice by demand is the best-informed one here, where all flows are known.
+/// The routing of a scenario. At flow level all flows are known in advance, so the choice by demand is the
+/// best-informed choice of VLANs.
 fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
     match &routing.vlans {
         Some(spec) if spec.use_of.per == Per::Packet => {

@@ -1,12 +1,13 @@
-//! The workloads of a scenario as flows of the fluid model.
+//! Converts the workloads of a scenario into flows of the fluid model.
 //!
-//! A flow with a reply is two in turn: the request, then the reply the other way. Starts are whole picoseconds,
-//! so what starts because something ended starts at most a picosecond later.
+//! A flow with a reply becomes two fluid flows: the request, then the reply in the opposite direction. Start
+//! times are rounded up to whole picoseconds, so a flow that waits for the end of another starts at most one
+//! picosecond late.
 
 use super::Ways;
 use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
-use pauseframe_fabric::{Datagrams, FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_fabric::{DatagramCounts, FlowRecord, FlowSpec, FlowStatus, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, Imported, PathError, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
@@ -20,20 +21,22 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// What stands for "without end": 2^53 bytes take 5 hours at 4 Tbps, and their bits are exact enough in a float.
+/// Size of a flow without end: 2^53 bytes take 5 hours at 4 Tbps, and an `f64` still represents their bits
+/// accurately enough.
 const ENDLESS: u64 = 1 << 53;
 
-/// Weight of a source of datagrams for each bit per second: it does not give way to a connection, whose weight is 1.
+/// Weight of a datagram source for each bit per second: a datagram source does not give way to a connection,
+/// whose weight is 1.
 const UNRESPONSIVE: f64 = 1e-3;
-/// IPv4 and UDP headers, bytes.
+/// Size of the IPv4 and UDP headers, in bytes.
 const DATAGRAM_HEADERS: u32 = 28;
 
-/// How the flows of a workload send.
+/// The way in which the flows of a workload send: as connections or as datagrams.
 #[derive(Clone, Copy, Debug)]
 enum Sender {
-    /// As fast as the network lets them, up to what the receiver reads.
+    /// A connection sends as fast as the network allows, up to the read rate of the receiver.
     Connection { read: Option<BitRate> },
-    /// At this rate of application bits, whatever becomes of them.
+    /// Datagrams are sent at this rate in application bits per second, even if they are lost.
     Datagrams { rate: BitRate },
 }
 
@@ -51,7 +54,8 @@ impl Sender {
         Sender::Connection { read: named.map_or(&scenario.transport, |(_, spec)| spec).read_rate }
     }
 
-    /// One way of a flow. Datagrams end when the last of them is sent, not when the network has carried as many bytes.
+    /// The fluid flow of one direction. A datagram flow ends when its last datagram is sent, not when the
+    /// network has delivered as many bytes.
     fn arrival(self, start: Time, size: u64, stop: Option<Time>) -> Arrival {
         let plain = Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
         match self {
@@ -65,7 +69,7 @@ impl Sender {
     }
 }
 
-/// Gives each flow its path.
+/// Chooses the path of each flow.
 #[derive(Debug)]
 pub(super) enum Router<'a> {
     Ecmp { topology: &'a Topology, hops: NextHops, seed: u64 },
@@ -74,7 +78,7 @@ pub(super) enum Router<'a> {
 
 impl<'a> Router<'a> {
     /// # Errors
-    /// If some hosts have no path.
+    /// If some pairs of hosts have no path.
     pub(super) fn new(topology: &'a Topology, ways: Ways<'a>, seed: u64) -> Result<Router<'a>, RunError> {
         match ways {
             Ways::Ecmp => {
@@ -89,12 +93,12 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Path and VLAN number of flow `flow`.
+    /// Chooses the path and the VLAN number of flow `flow`.
     fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, PathError> {
         match self {
             Router::Ecmp { topology, hops, seed } => {
-                // One draw a flow, whatever else happens.
-                let mut rng = pauseframe_engine::stream(*seed, "flow_level/ecmp", flow as u64);
+                // Each flow has its own random stream, so other flows never change a flow's draw.
+                let mut rng = pauseframe_engine::random_stream(*seed, "flow_level/ecmp", flow as u64);
                 hops.ecmp_path(topology, pair.from, pair.to, rng.next_u64(), |node| u64::from(node.0), path);
                 Ok(None)
             }
@@ -114,46 +118,46 @@ impl<'a> Router<'a> {
     }
 }
 
-/// A flow of a workload: one or two fluid flows.
+/// A flow of a workload, which is one or two fluid flows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) spec: FlowSpec,
     pub(super) status: FlowStatus,
-    /// Seconds; of a flow under way, when the run ended.
+    /// End of the flow in seconds; for an unfinished flow, the end of the run.
     pub(super) end: f64,
     pub(super) delivered: f64,
-    /// Alone in the network, seconds; 0 for what has none.
+    /// Ideal completion time in seconds, alone in the network; 0 for flows without one.
     pub(super) ideal: f64,
     pub(super) vlan: Option<u16>,
-    /// Links between switches, of the request or of the only way.
+    /// Number of links between switches on the path from source to destination.
     pub(super) hops: u32,
 }
 
-/// A fluid flow's place: its record, and whether it is the reply.
+/// The index of a fluid flow's record, and whether the fluid flow is the reply.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     record: u32,
     is_reply: bool,
 }
 
-/// All workloads of a scenario, pulled in the order of starts.
+/// All workloads of a scenario; yields their flows in the order of start times.
 #[derive(Debug)]
 pub(super) struct Workloads<'a> {
     topology: &'a Topology,
     router: Router<'a>,
     sources: Vec<Box<dyn Workload>>,
-    /// By workload.
+    /// The kind of sender of each workload.
     senders: Vec<Sender>,
     records: Vec<Record>,
     parts: Vec<Part>,
-    /// Replies due: (start, record).
+    /// Pending replies: (start, index of the record).
     replies: BinaryHeap<Reverse<(Time, u32)>>,
     failure: Option<PathError>,
 }
 
 impl<'a> Workloads<'a> {
     pub(super) fn new(scenario: &Scenario, topology: &'a Topology, router: Router<'a>) -> Workloads<'a> {
-        // Queries have no table at flow level, so nobody reads their ideal time.
+        // Queries have no table at flow level, so their ideal time is never read.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
         let query_numbers = QueryNumbers::default();
         let context = WorkloadContext {
@@ -182,10 +186,10 @@ impl<'a> Workloads<'a> {
         }
     }
 
-    /// All flows, those under way as they were when `outcome` ended.
+    /// Records of all flows; an unfinished flow has its state at the end of `outcome`.
     ///
     /// # Errors
-    /// If a flow had no route.
+    /// If a flow has no route.
     pub(super) fn finish(mut self, outcome: &Outcome) -> Result<Vec<Record>, RunError> {
         if let Some(failure) = self.failure {
             return Err(RunError::Build(failure.to_string()));
@@ -202,10 +206,10 @@ impl<'a> Workloads<'a> {
 
     fn next_workload(&self) -> Option<(Time, usize)> {
         let starts = self.sources.iter().enumerate();
-        starts.filter_map(|(index, workload)| Some((workload.next_start()?, index))).min()
+        starts.filter_map(|(index, workload)| Some((workload.next_start_time()?, index))).min()
     }
 
-    /// Seconds that `bytes` take alone on `path`.
+    /// Transmission time of `bytes` alone on `path`, in seconds.
     fn alone(&self, path: &[PortId], bytes: u64) -> f64 {
         let slowest = path.iter().map(|port| self.topology.channel(*port).rate.0).min();
         slowest.map_or(0.0, |rate| bytes as f64 * 8.0 / rate as f64)
@@ -236,16 +240,16 @@ impl<'a> Workloads<'a> {
             timeouts: 0,
             ce_packets: 0,
             loss_probes: 0,
-            of_reply: pauseframe_fabric::Repeats::default(),
+            of_reply: pauseframe_fabric::RetransmissionCounts::default(),
             undone: 0,
-            datagrams: Datagrams::default(),
+            datagrams: DatagramCounts::default(),
             rdma: pauseframe_fabric::RdmaCounts::default(),
             connected: None,
             failure: None,
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];
-        workload.on_finished(&flow, now);
-        // Drained, so that they do not pile up.
+        workload.on_flow_finished(&flow, now);
+        // The queries are drained, so that they do not accumulate in memory.
         workload.take_queries();
     }
 }
@@ -280,7 +284,7 @@ impl Source for Workloads<'_> {
         self.begin(Part { record, is_reply: false }, pair, path);
         let size = spec.size.min(ENDLESS);
         let sender = self.senders[workload];
-        // As in a run: what has no end of its own, or does not wait for anybody, has no ideal.
+        // As in a packet-level run, a flow without end and a datagram flow have no ideal time.
         let has_ideal = spec.size != u64::MAX && matches!(sender, Sender::Connection { .. });
         let ideal = if has_ideal { self.alone(path, size) } else { 0.0 };
         let entry = &mut self.records[record as usize];
@@ -303,12 +307,12 @@ impl Source for Workloads<'_> {
     }
 }
 
-/// The first picosecond not before `seconds`.
+/// Rounds `seconds` up to the next picosecond.
 fn time(seconds: f64) -> Time {
     Time((seconds * 1e12).ceil() as u64)
 }
 
-/// The name of a node, for tables.
+/// Name of a node for the tables.
 pub(super) fn name(topology: &Topology, node: NodeId) -> String {
     topology.nodes()[node].name.clone()
 }

@@ -1,4 +1,4 @@
-//! The rates of a static demand.
+//! Max-min fair rates of a static demand.
 
 use super::{Demand, Ways};
 use pauseframe_flowlevel::demand::Pair;
@@ -9,34 +9,34 @@ use pauseframe_topology::Topology;
 use pauseframe_topology::routing::{NextHops, SwitchGraph};
 use pauseframe_topology::watch::Watch;
 
-/// Rates of all pairs of a demand, and what bounds them.
+/// Rates of all pairs of a static demand, and the bound over all routings.
 #[derive(Clone, Debug, Default)]
 pub struct Steady {
-    /// The seed of demand and routes.
+    /// The seed for drawing demand and routes.
     pub seed: u64,
-    /// Who sends to whom.
+    /// The sending and receiving host of each pair.
     pub pairs: Vec<Pair>,
-    /// By which ports.
+    /// The ports on the path of each pair.
     pub paths: Paths,
-    /// The VLAN of each by position, with tables.
+    /// The VLAN of each pair by index, if forwarding tables are used.
     pub vlans: Option<Vec<u16>>,
-    /// The rates, and how full the links are.
+    /// The rates of the pairs, and the utilisation of the links.
     pub report: Report,
-    /// What any routing could give every pair at once, if asked for.
+    /// The largest rate that any routing could give every pair at once, if requested.
     pub bounds: Option<Bounds>,
 }
 
-/// What gives pairs their paths, made once for all seeds.
+/// Routing state that is computed once for all seeds.
 enum Router<'a> {
     Ecmp(Box<NextHops>),
     Tables(Imported<'a>, VlanChoice),
 }
 
-/// The rates for each of `seeds`, which draw demand and routes. With `bound`, what any routing could do to this
-/// relative gap.
+/// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also
+/// computes bounds on the rate of the best routing; `bound` is their relative gap.
 ///
 /// # Errors
-/// If routing or demand are not possible on this topology, or `watch` stops it.
+/// If the routing or the demand does not fit the topology, or `watch` stops the computation.
 pub fn steady(
     topology: &Topology,
     ways: Ways,

@@ -1,4 +1,4 @@
-//! A flow-level run in one object: what `--json` prints and the manifest keeps.
+//! The summary of a flow-level run, which `--json` prints and the manifest stores.
 
 use super::source::Record;
 use super::{Demand, Steady};
@@ -10,7 +10,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId};
 use serde::Serialize;
 
-/// Rates in bits per second; null without flows.
+/// Statistics of rates in bits per second; null without flows.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RateStatistics {
@@ -23,7 +23,7 @@ pub struct RateStatistics {
 }
 
 impl RateStatistics {
-    /// Of these rates.
+    /// Computes the statistics of the given rates.
     pub fn of(rates: &[f64]) -> RateStatistics {
         let mut sorted = rates.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -33,45 +33,45 @@ impl RateStatistics {
     }
 }
 
-/// How full the links between switches are, over both directions of each.
+/// Utilisation of the links between switches, over both directions of each link.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct LinkUse {
-    /// The mean.
+    /// Mean utilisation.
     pub mean: Option<f64>,
-    /// The fullest.
+    /// Utilisation of the fullest link.
     pub max: Option<f64>,
 }
 
-/// The bound of a static demand: what any routing could give every pair at once.
+/// Bounds on the rate that any routing could give every pair of a static demand at once.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct BoundSummary {
-    /// This is possible, bits per second.
+    /// A rate that some routing achieves, in bits per second.
     pub lower_bps: f64,
-    /// More is not.
+    /// A rate that no routing exceeds, in bits per second.
     pub upper_bps: f64,
-    /// Upper over lower, less one.
+    /// Upper bound divided by lower bound, minus 1.
     pub gap: f64,
-    /// The smallest rate here over the upper bound.
+    /// Smallest rate of this run divided by the upper bound.
     pub min_rate_over_upper: f64,
 }
 
-/// The summary; docs/reference/flow-level.md says what each field means.
+/// The summary of a flow-level run; docs/reference/flow-level.md defines each field.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/reference/flow-level.md")]
 pub struct FlowSummary {
     pub name: String,
     pub seed: u64,
     pub version: String,
-    /// "workloads", or the static demand.
+    /// "workloads", or the name of the static demand.
     pub demand: String,
     pub flows_total: u64,
     pub flows_finished: u64,
-    /// Bits per second delivered, over the number of hosts.
+    /// Delivered bits per second, divided by the number of hosts.
     pub throughput_bps: f64,
     pub rate_bps: RateStatistics,
     pub fct_us: CompletionTimes,
     pub slowdown: Slowdowns,
-    /// Links between switches of a path.
+    /// Mean number of links between switches on a path.
     pub hops_mean: Option<f64>,
     pub fabric_utilisation: LinkUse,
     pub bound: Option<BoundSummary>,
@@ -171,23 +171,23 @@ impl BoundSummary {
 }
 
 impl Record {
-    /// Seconds from its start.
+    /// Seconds since the start of the flow.
     pub(super) fn time(&self) -> f64 {
         (self.end - self.spec.start.as_secs_f64()).max(0.0)
     }
 
-    /// Completion time over that in the idle network.
+    /// Completion time divided by the completion time in the idle network.
     pub(super) fn slowdown(&self) -> Option<f64> {
         (self.ideal > 0.0 && self.status == FlowStatus::Finished).then(|| self.time() / self.ideal)
     }
 
-    /// Bits per second while it was under way.
+    /// Mean rate of the flow in bits per second, over its lifetime.
     pub(super) fn rate(&self) -> Option<f64> {
         (self.time() > 0.0).then(|| self.delivered * 8.0 / self.time())
     }
 }
 
-/// The part of the run in which each port was sending, by port.
+/// For each port, the share of the run in which the port was sending.
 pub(super) fn utilisation(topology: &Topology, outcome: &Outcome) -> Vec<f64> {
     let mut bits = vec![0.0; topology.port_count()];
     for (flow, path) in outcome.paths.iter().enumerate() {

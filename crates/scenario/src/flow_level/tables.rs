@@ -1,4 +1,4 @@
-//! The two tables of a flow-level run, column by column.
+//! The tables `flows` and `links` of a flow-level run, column by column.
 
 use super::Ways;
 use super::source::{Record, name};
@@ -13,7 +13,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::PortId;
 use std::sync::Arc;
 
-/// `flows` of a static demand.
+/// The `flows` table of a static demand.
 pub(super) fn flows_of_steady(steady: &Steady, topology: &Topology, ways: Ways) -> Columns {
     let id = |position: u16| match ways {
         Ways::Tables { tables, .. } => Some(tables.vlans()[usize::from(position)].id),
@@ -24,34 +24,34 @@ pub(super) fn flows_of_steady(steady: &Steady, topology: &Topology, ways: Ways) 
     columns! {
         /// Number
         flow = u32s(0..count as u32);
-        /// Who sends
+        /// Sending host
         src = dictionary(&steady.pairs, |pair| pair.from, |node| name(topology, node));
-        /// Who receives
+        /// Node that receives
         dst = dictionary(&steady.pairs, |pair| pair.to, |node| name(topology, node));
         /// Number of the VLAN, with `--tables`
         vlan or null = Arc::new((0..count).map(vlan).collect::<UInt16Array>());
-        /// Links between switches on the way there
+        /// Links between switches on the path
         hops = u32s(steady.paths.iter().map(|path| path.len().saturating_sub(2) as u32));
         /// The max-min fair rate
         rate_bps = f64s(steady.report.rates.iter().copied());
     }
 }
 
-/// `flows` of workloads.
+/// The `flows` table of a run with workloads.
 pub(super) fn flows_of_records(records: &[Record], names: &Names) -> Columns {
     let ended = |r: &Record| r.status != FlowStatus::Running;
     let finished = |r: &Record| r.status == FlowStatus::Finished;
     let asked = |r: &Record| (r.spec.size != u64::MAX).then_some(r.spec.size);
     columns! {
-        /// Number, in the order of starts
+        /// Number, in order of start
         flow = u32s(0..records.len() as u32);
         /// Name of the workload
         workload = dictionary(records, |r| r.spec.workload, |w| names.workloads[usize::from(w)].clone());
-        /// The query that it belongs to
+        /// Number of its query
         query or null = Arc::new(records.iter().map(|r| r.spec.query).collect::<UInt32Array>());
-        /// Who opens the connection
+        /// Host that opens the connection
         src = dictionary(records, |r| r.spec.source, |node| names.node(node));
-        /// Who accepts it
+        /// Host that accepts it
         dst = dictionary(records, |r| r.spec.destination, |node| names.node(node));
         /// Application bytes from src to dst; null for a long flow
         size_bytes or null = Arc::new(records.iter().map(asked).collect::<UInt64Array>());
@@ -63,24 +63,24 @@ pub(super) fn flows_of_records(records: &[Record], names: &Names) -> Columns {
         status = dictionary(records, |r| status_name(r.status), str::to_string);
         /// Number of the VLAN, with `--tables`
         vlan or null = Arc::new(records.iter().map(|r| r.vlan).collect::<UInt16Array>());
-        /// Links between switches on the way there
+        /// Links between switches on the path
         hops = u32s(records.iter().map(|r| r.hops));
-        /// When the source began
+        /// Start time
         start_us = f64s(records.iter().map(|r| r.spec.start.as_us_f64()));
-        /// When the last byte was there; null unless finished or stopped
+        /// When the last byte arrived; null unless finished or stopped
         finish_us or null = optional(records.iter().map(|r| ended(r).then_some(r.end * 1e6)));
         /// Completion time: finish - start, of finished flows
         fct_us or null = optional(records.iter().map(|r| finished(r).then_some(r.time() * 1e6)));
-        /// Request and reply at the rate of the slowest link of their paths; 0 for what has no end of its own and for datagrams
+        /// Time of request and reply at the rate of the slowest link of their paths; 0 for flows of unlimited size and datagrams
         ideal_fct_us = f64s(records.iter().map(|r| r.ideal * 1e6));
         /// fct / ideal, at least 1
         slowdown or null = optional(records.iter().map(Record::slowdown));
-        /// Delivered bits over the time under way
+        /// Delivered bits over the duration of the flow
         rate_bps or null = optional(records.iter().map(Record::rate));
     }
 }
 
-/// `links`: a row for every port that a flow uses.
+/// The `links` table, with one row for every port that a flow uses.
 pub(super) fn links(names: &Names, paths: &Paths, utilisation: &[f64]) -> Columns {
     let topology = names.topology;
     let mut flows = vec![0_u32; topology.port_count()];
@@ -91,22 +91,22 @@ pub(super) fn links(names: &Names, paths: &Paths, utilisation: &[f64]) -> Column
     columns! {
         /// "edge0:3": node, colon, port number at the node
         port = dictionary(&used, |port| *port, |port| topology.port_name(port));
-        /// Who transmits
+        /// Node that transmits
         node = dictionary(&used, |port| topology.owner(*port), |node| names.node(node));
-        /// Who receives
+        /// Node that receives
         peer = dictionary(&used, |port| topology.peer(*port), |node| names.node(node));
         /// "host", "switch-host", "switch-switch": what the port connects
         tier = dictionary(&used, |port| names.tier(*port), str::to_string);
-        /// Rate of the link, this way
+        /// Rate of the link in this direction
         rate_bps = u64s(used.iter().map(|port| topology.channel(*port).rate.0));
-        /// How many flows went there (requests and replies count each)
+        /// Number of flows (requests and replies count separately)
         flows = u32s(used.iter().map(|port| flows[port.0 as usize]));
-        /// Share of the rate in use: now (static) or over the run
+        /// Used share of the rate (static), or its mean over the run
         utilisation = f64s(used.iter().map(|port| utilisation[port.0 as usize]));
     }
 }
 
-/// The tables by what they are about, with their columns, for the reference.
+/// The columns of the flow-level tables for the reference.
 pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
     let topology = Topology::new();
     let names = Names { topology: &topology, workloads: &[], transports: &[] };

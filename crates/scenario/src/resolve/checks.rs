@@ -1,5 +1,5 @@
-//! What one table cannot judge alone: sizes against frames, thresholds against buffers, transports against
-//! switches, flows against the end of the run.
+//! Checks that involve several tables of a scenario: buffer and MTU sizes against frames, thresholds against
+//! buffers, transports against switches, workloads against topology.
 
 use crate::spec::lookup::all_ports;
 use crate::spec::{
@@ -15,22 +15,22 @@ use pauseframe_units::{BitRate, Bytes, PortId, Priority};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
 
-/// A transport that was read.
+/// A transport that the resolver has read.
 pub(crate) struct Named {
-    /// "default" for `[transport]`.
+    /// Name of the transport; "default" for `[transport]`.
     pub(crate) name: String,
-    /// "transport", "transports.NAME".
+    /// Path of the transport's table: "transport" or "transports.NAME".
     pub(crate) path: String,
     pub(crate) spec: TransportSpec,
-    /// The priority, if the file gives one.
+    /// The priority of the transport, if the file gives one.
     pub(crate) priority: Option<u8>,
-    /// Whether the file says what becomes of small segments.
+    /// True if the file sets how small segments are sent (Nagle's algorithm).
     pub(crate) keeps_small_segments: bool,
-    /// Whether a workload has it.
+    /// True if a workload uses the transport.
     pub(crate) is_used: bool,
 }
 
-/// Header and FCS, which buffers count.
+/// Size of the Ethernet header and FCS in bytes, which buffers count.
 const FRAME_OVERHEAD: u64 = 18;
 
 pub(crate) fn frame(host: &HostSpec) -> Bytes {
@@ -40,7 +40,7 @@ pub(crate) fn frame(host: &HostSpec) -> Bytes {
     }
 }
 
-/// `host.refusing` and `host.silent` name hosts.
+/// Checks that `host.refusing` and `host.silent` name existing hosts.
 pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Hosts>) {
     let Some(hosts) = hosts else { return };
     for (path, names) in [("host.refusing", &host.refusing), ("host.silent", &host.silent)] {
@@ -50,7 +50,7 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     }
 }
 
-/// There are workloads, each with its own name. Hosts with a kernel may run programs alone.
+/// Checks that the scenario has workloads, and that each workload has a unique name. Hosts with a kernel may run programs alone.
 pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostSpec) {
     if workloads.is_empty() && host.stack == HostStack::Simulated && !ledger.failed("workload") {
         let hint = "add one, as in [[workload]] with kind = \"permutation\" and size = \"1 MB\"";
@@ -64,7 +64,7 @@ pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostS
     }
 }
 
-/// The applications together have places for their ranks on the hosts of `topology`.
+/// Checks that the hosts of `topology` have enough places for the ranks of all applications together.
 pub(crate) fn places(ledger: &mut Ledger, topology: &Topology, workloads: &[Partial], seed: u64) {
     let applications = workloads.iter().map(|workload| match &workload.kind {
         Some(WorkloadKind::Application(spec)) => Some(spec),
@@ -87,7 +87,7 @@ pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
     }
 }
 
-/// Everything that must hold a frame holds one.
+/// Checks that every buffer and queue has room for at least one frame.
 pub(crate) fn room_for_frames(
     ledger: &mut Ledger,
     host: &HostSpec,
@@ -117,7 +117,7 @@ pub(crate) fn size(buffer: &BufferSpec) -> Bytes {
     }
 }
 
-/// Thresholds and reserved bytes fit in the buffer.
+/// Checks that thresholds and reserved bytes fit in the buffer.
 pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option<&Topology>) {
     let size = size(&switch.buffer);
     if let Some(PfcSpec { xoff, xon, headroom, .. }) = &switch.pfc {
@@ -166,7 +166,7 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
     }
 }
 
-/// What the transports in use expect of the switches.
+/// Checks that the switches meet the requirements of the transports in use.
 pub(crate) fn transports(
     ledger: &mut Ledger,
     switch: &SwitchSpec,
@@ -185,7 +185,7 @@ pub(crate) fn transports(
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
         let marker = switch.marker_of(spec.priority);
-        match (marker.begins(), spec.ecn) {
+        match (marker.marking_threshold_text(), spec.ecn) {
             (None, EcnName::Classic | EcnName::Dctcp) => ledger.warn(format!(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
@@ -205,7 +205,7 @@ pub(crate) fn transports(
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let Some((key, bytes)) = switch.marker.least()
+    if let Some((key, bytes)) = switch.marker.min_threshold()
         && bytes >= size(&switch.buffer)
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
@@ -213,12 +213,12 @@ pub(crate) fn transports(
     }
 }
 
-/// ECN of datagrams and markers fit each other.
+/// Checks that the ECN setting of datagrams fits the markers.
 pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workloads: &[Partial]) {
     for workload in workloads {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
         let marker = switch.marker_of(udp.priority);
-        match marker.begins() {
+        match marker.marking_threshold_text() {
             None if udp.ecn => ledger.warn(format!(
                 "workload {:?} has ecn = true, but nothing is marked: switch.marker is {:?}",
                 workload.name,
@@ -234,18 +234,20 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
     }
 }
 
-/// Every port of a switch has one value of each key of its markers, and every value has a port.
+/// Checks that every port of a switch has one value of each marker key, and that every value applies to some
+/// port.
 pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology) {
     let at_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
     let ports: Vec<(String, BitRate)> = all_ports(graph)
         .filter(at_switch)
         .map(|port| (graph.port_name(port), graph.channel(port).rate))
         .collect();
-    for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies()) {
-        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.at(port, *rate).err()) {
+    for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies_by_port()) {
+        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.for_port(port, *rate).err())
+        {
             ledger.problem(&format!("{path}.{key}"), message, "");
         }
-        for (key, selector) in marker.unused(&ports) {
+        for (key, selector) in marker.unmatched_selectors(&ports) {
             ledger.warn(format!("{path}.{key}: no port of a switch matches {selector:?}"));
         }
     }
@@ -258,12 +260,12 @@ fn udp_source(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
     }
 }
 
-/// IPv4, UDP, BTH, RETH and ICRC, bytes.
+/// Size of the IPv4, UDP, BTH, RETH and ICRC headers, in bytes.
 const RDMA_HEADERS: u64 = 60;
-/// IPv4 and UDP headers, bytes.
+/// Size of the IPv4 and UDP headers, in bytes.
 const DATAGRAM_HEADERS: u64 = 28;
 
-/// A datagram fits the MTU: there is no fragmentation.
+/// Checks that datagrams fit the MTU, because IP fragmentation is not simulated.
 pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Partial]) {
     for (index, workload) in workloads.iter().enumerate() {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
@@ -276,7 +278,7 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
     }
 }
 
-/// Packets of queue pairs fit the MTU.
+/// Checks that packets of queue pairs fit the MTU.
 pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) {
     for Named { path, spec, .. } in transports {
         let path = format!("{path}.rdma_mtu");
@@ -294,7 +296,7 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     }
 }
 
-/// Classes do not overlap, and say what their buffer has.
+/// Checks that no priority belongs to two classes, and that only classes of a shared buffer set buffer keys.
 pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     let shared = matches!(switch.buffer, BufferSpec::Shared(_));
     for (index, (name, class)) in switch.classes.iter().enumerate() {
@@ -315,7 +317,7 @@ pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     }
 }
 
-/// What QCN needs of hosts and switches.
+/// Checks that hosts and switches meet the requirements of QCN.
 pub(crate) fn qcn(
     ledger: &mut Ledger,
     qcn: Option<&QcnSpec>,

@@ -1,10 +1,11 @@
-//! From the text of a scenario to a [`Scenario`] with no options left open: with every mistake at once, the
-//! origin of every value, and the nearest key where one is misspelt.
+//! Reads the text of a scenario into a complete [`Scenario`], in which every key has a value. Reports all
+//! mistakes at once, the origin of every value, and the nearest valid key for a misspelt one.
 //!
-//! The keys of each table are declared in `spec` and `workload`; the reference of all keys comes from the same declarations
-//! ([`options`]). Here are the order of reading, which is that of dependence (what the switches must do follows from the
-//! transports in use, and which are in use from the workloads), and the checks across tables.
-//! Left out: `[sweep]`; it is an unknown key.
+//! The keys of each table are declared in `spec` and `workload`; the reference of all keys comes from the
+//! same declarations ([`options`]). This module sets the order of reading, which follows the dependences
+//! between tables: switches depend on the transports in use, and the transports in use on the workloads. The
+//! module also calls the checks that involve several tables. It does not read `[sweep]`, so a `[sweep]` table
+//! is an unknown key here.
 
 mod checks;
 mod explain;
@@ -44,10 +45,10 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The keys of scenarios.
+/// The scenario language: all keys, short forms, and the order of tables.
 pub(crate) static SCENARIO: Language = Language::new(read_all, SHORTS, ORDER);
 
-/// The tables in the order in which people read them.
+/// The tables in the order in which people expect to read them.
 const ORDER: &[&str] = &[
     "name",
     "seed",
@@ -68,7 +69,7 @@ const ORDER: &[&str] = &[
     "record",
 ];
 
-/// The short forms.
+/// Short forms of values.
 const SHORTS: &[(&str, Short)] = &[
     ("stop", Short::Key("time")),
     ("switch.buffer", Short::Key("size")),
@@ -93,26 +94,27 @@ fn is_size(text: &str) -> bool {
     text.parse::<Bytes>().is_ok()
 }
 
-/// For the reference: what the readers of all tables say of themselves.
+/// Calls the readers of all tables, so that the reference can list their keys.
 fn read_all(ledger: &mut Ledger) {
     scenario(ledger, Path::new("."), "the name of the file");
 }
 
-/// Every key: path, the choices under which it exists, type, default and meaning.
+/// Every key: path, condition under which it exists, type, default and description.
 pub fn options() -> &'static [OptionDoc] {
     SCENARIO.options()
 }
 
-/// Congestion controls were loaded: the reference, the schema and hints know their keys from now on.
+/// Updates the reference, the schema and the hints after a plug-in has added a congestion control with new
+/// keys.
 pub fn explore_again() {
     SCENARIO.explore_again();
 }
 
-/// Where the schema of scenario files is published.
+/// URL at which the schema of scenario files is published.
 pub const SCHEMA_URL: &str =
     "https://raw.githubusercontent.com/pauseframe/pauseframe/main/docs/reference/scenario.schema.json";
 
-/// A JSON Schema (draft 2020-12) of scenario files, for editors and other checkers.
+/// A JSON Schema (draft 2020-12) of scenario files, for editors and validators.
 pub fn schema() -> serde_json::Value {
     let mut schema = json::schema(&SCENARIO, SCHEMA_URL);
     let tables = [
@@ -125,34 +127,36 @@ pub fn schema() -> serde_json::Value {
     schema
 }
 
-/// Longest name of a scenario, bytes: with a seed behind it a file system takes it.
+/// Maximum length of a scenario's name in bytes, so that a file system accepts the name with a seed appended.
 const NAME_MAX: usize = 200;
 
-/// A complete scenario.
+/// A resolved scenario: every key has a value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
-    /// What is run.
+    /// The scenario to run.
     pub scenario: Scenario,
-    /// What should be looked at before the results are trusted.
+    /// Findings that the user should check before trusting the results.
     pub warnings: Vec<String>,
-    /// Why it is not run unless [`crate::RunOptions::force_large`] allows it: what it would record is too large.
+    /// Reason why the run needs [`crate::RunOptions::force_large`]: the scenario would record too much data.
     pub large: Option<Problem>,
     topology: Arc<Topology>,
     entries: Vec<Entry>,
 }
 
 impl Resolved {
-    /// The graph of its `[topology]`, built once, to be checked and to be run.
+    /// The graph of the `[topology]` table, built once for both the checks and the run.
     pub fn topology(&self) -> &Arc<Topology> {
         &self.topology
     }
 
-    /// The scenario as TOML with every key, grouped by table; it resolves to an equal scenario.
+    /// The scenario as TOML with every key, grouped by table. Resolving the TOML text again gives an equal
+    /// scenario.
     pub fn to_toml(&self) -> String {
         format!("#:schema {SCHEMA_URL}\n\n{}", text::to_toml(&self.entries))
     }
 
-    /// The same scenario with another seed, on the same graph: what [`resolve`] gives for it, without reading it again.
+    /// The same scenario with another seed on the same graph: equal to the result of [`resolve`], but without
+    /// reading the file again.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Resolved {
         let mut other = self.clone();
@@ -163,7 +167,7 @@ impl Resolved {
         other
     }
 
-    /// Every key with its value and where that came from, in the order of [`Resolved::to_toml`].
+    /// Every key with its value and the origin of the value, in the order of [`Resolved::to_toml`].
     pub fn explain(&self) -> &[Entry] {
         &self.entries
     }
@@ -172,7 +176,7 @@ impl Resolved {
 /// Reads a scenario and fills in every default.
 ///
 /// # Errors
-/// Everything that is wrong with it. Text that is not TOML hides the other mistakes.
+/// All mistakes in the scenario. A TOML syntax error hides the other mistakes.
 pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let refused = |problems| ScenarioError { problems };
     let (root, problems) = document::load(input, SHORTS).map_err(refused)?;
@@ -190,7 +194,8 @@ pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     Ok(Resolved { scenario, warnings, large, topology, entries })
 }
 
-/// A part is missing although no reader complained: a gap in the readers, but no reason to panic.
+/// The error for a part that is missing although no reader reported a mistake. A missing part without a
+/// reported mistake is a bug in the readers, but no reason to panic.
 fn incomplete(file_name: &str) -> Problem {
     Problem {
         path: String::new(),
@@ -202,10 +207,10 @@ fn incomplete(file_name: &str) -> Problem {
     }
 }
 
-/// A scenario with its graph; and why what is to be recorded is too large, if it is.
+/// A scenario, its graph, and the reason why its recordings are too large, if they are.
 type Read = (Scenario, Topology, Option<Problem>);
 
-/// Reads all tables. `None` only where a problem was recorded.
+/// Reads all tables. Returns `None` only if a mistake was recorded.
 fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<Read> {
     let mut root = Table::root(ledger);
     let t = &mut root;
@@ -331,9 +336,10 @@ fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> 
 const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
                       ideal: the smaller port goes first, and automatic jitter is zero";
 
-/// The scenario's name, which is a part of the name of its results folder and of nothing outside of it.
+/// The scenario's name, which becomes part of the results folder's name and must not point outside of the
+/// parent folder.
 fn name(t: &mut Table, default: &str) -> String {
-    let name: String = t.or("name", default.to_owned(), "Names the results: no path, at most 200 bytes");
+    let name: String = t.or("name", default.to_owned(), "Name of the results: not a path, at most 200 bytes");
     let of_file = if t.has("name") { "" } else { ", the name of the file," };
     if let Some(flaw) = wrong_name(&name) {
         let hint = "choose a plain name, as in name = \"incast\"; --out names the folder of the results";
@@ -342,7 +348,7 @@ fn name(t: &mut Table, default: &str) -> String {
     name
 }
 
-/// Why a name cannot be that of a folder, on any system.
+/// Reason why a name cannot name a folder on every operating system.
 fn wrong_name(name: &str) -> Option<String> {
     const FORBIDDEN: &str = "/\\:*?\"<>|";
     if name.trim().is_empty() {
@@ -363,13 +369,13 @@ fn wrong_name(name: &str) -> Option<String> {
     None
 }
 
-/// A name in quotes, without control characters and not too long for a message.
+/// A name in quotes for messages, without control characters and shortened if too long.
 fn shown(name: &str) -> String {
     let short: String = name.chars().take(60).collect();
     format!("{short:?}{}", if short.len() < name.len() { "..." } else { "" })
 }
 
-/// `[[workload]]`; marks the transports that they use.
+/// Reads `[[workload]]`, and marks the transports in use.
 fn read_workloads(
     t: &mut Table,
     base_dir: &Path,
@@ -392,7 +398,7 @@ fn read_workloads(
     workloads
 }
 
-/// The names that workloads have in the file.
+/// The names of workloads that the file sets.
 fn given_names(root: &Item) -> Vec<String> {
     let Some(Value::Array(workloads)) = root.get("workload").map(|item| &item.value) else {
         return Vec::new();

@@ -1,7 +1,9 @@
-//! Whether routes fit the switches: a lossless priority for each lane, a route for each pair, no deadlock.
+//! Checks that routes fit the switches: a lossless priority for each lane, a route for each pair, no
+//! deadlock.
 //!
-//! Routes that can deadlock are a warning: whether they do is what a run shows. Routes that owe their safety to lanes are
-//! refused where a pause stops whole links, and with them all lanes: nobody who plans lanes wants that.
+//! Routes that can deadlock cause a warning, because only a run shows whether a deadlock occurs. Routes that
+//! need lanes to be deadlock-free cause an error if a pause stops whole links and thus all lanes, because
+//! that defeats the purpose of lanes.
 
 use super::checks::Named;
 use crate::spec::engines::VLAN_MAX;
@@ -12,12 +14,12 @@ use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_topology::routing::{Dependencies, NextHops, SwitchGraph};
 
-/// Dependencies of ECMP are not sought where they would take longer than the eye notices.
+/// ECMP is not checked for deadlocks if the check would take noticeably long.
 const ECMP_TURNS_MAX: u64 = 50_000_000;
-/// So many dependencies of a circle are named.
+/// Maximum number of dependencies of a cycle that a message lists.
 const SHOWN_ARCS: usize = 8;
 
-/// What tables and switches must agree on, now that both are known.
+/// Checks the forwarding tables against the switches, after both have been read.
 pub(crate) fn judge(
     ledger: &mut Ledger,
     routing: &RoutingSpec,
@@ -41,7 +43,7 @@ pub(crate) fn judge(
         let message = format!("VLAN {} is above {VLAN_MAX}, the last of IEEE 802.1Q", vlan.id);
         ledger.problem("routing", message, "number the VLANs from 1");
     }
-    // Ports that a file names are named as there, others as results name them.
+    // Ports that a file names keep their names in messages; other ports have the names of the results.
     let options =
         Options { examples: 1, labels: Some(labels).filter(|l| l.name_ports()), ..Options::default() };
     match verify(graph, tables, &options) {
@@ -55,7 +57,8 @@ pub(crate) fn judge(
     }
 }
 
-/// Routes that cannot deadlock lane by lane must not do so when a pause stops all lanes of a link together.
+/// Checks that routes which are deadlock-free lane by lane stay so if a pause stops all lanes of a link at
+/// once.
 fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables, options: &Options<'_>) {
     if tables.lanes() < 2 || ledger.failed("switch.pfc.whole_link") {
         return;
@@ -101,7 +104,8 @@ fn report_on(ledger: &mut Ledger, report: &Report, lossless: bool) {
     }
 }
 
-/// A lossless priority for every lane, and all of them at the disposal of the routes.
+/// Checks that every lane has a lossless priority; warns if a lossless transport sets a priority, because the
+/// lane sets it.
 fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, transports: &[Named]) {
     let (lanes, Some(pfc)) = (routing.lanes(), &switch.pfc) else { return };
     let has = pfc.priorities.len();
@@ -119,7 +123,7 @@ fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, 
     }
 }
 
-/// Says if shortest paths can deadlock; silent on fabrics where it would take long to find out.
+/// Warns if shortest paths can deadlock; skips fabrics for which the check would take too long.
 fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
     let Ok(switches) = SwitchGraph::new(graph) else { return };
     let turns: u64 = (0..switches.len() as u32).map(|s| (switches.arcs(s).len() as u64).pow(2)).sum();

@@ -1,4 +1,5 @@
-//! `[transport]` and `[transports.NAME]`, and the priority of each, which follows from the switches.
+//! Reads `[transport]` and `[transports.NAME]`, and chooses the priority of each transport, which depends on
+//! the switches.
 
 use super::SCENARIO;
 use super::checks::Named;
@@ -9,7 +10,7 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::row::Row;
 use pauseframe_schema::value::Setting;
 
-/// `[transport]` first, then `[transports.NAME]` in the order of the file.
+/// Reads `[transport]` first, then `[transports.NAME]` in the order of the file.
 pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
     let transport = |t: &mut Table, name: &str| {
         let mut given = None;
@@ -32,7 +33,7 @@ pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
     transports
 }
 
-/// Chooses the priority of a transport that was read at `path`, now that the lossless priorities are known.
+/// Chooses the priority of a transport that was read at `path`, after the lossless priorities are known.
 pub(super) fn settle_priority(
     ledger: &mut Ledger,
     path: &str,
@@ -70,7 +71,7 @@ pub(super) fn settle_priority(
         }
         return;
     };
-    // What no workload uses may not fit.
+    // A transport that no workload uses may have an unsuitable priority.
     if is_used && spec.lossless != lossless.contains(&given) && !ledger.failed(&path) {
         let (is, hint) = if spec.lossless {
             (
@@ -87,8 +88,9 @@ pub(super) fn settle_priority(
     }
 }
 
-/// An application that passes messages sets `TCP_NODELAY`, as Open MPI, NCCL and gRPC do: else the end of a message waits for the
-/// delayed ACK of the one before. What the file says stays.
+/// Sets `TCP_NODELAY` for an application that passes messages, as Open MPI, NCCL and gRPC do. With Nagle's
+/// algorithm the end of a message would wait for the delayed ACK of the previous message. A value in the file
+/// takes precedence.
 pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
     let Named { path, spec, keeps_small_segments, .. } = transport;
     if !*keeps_small_segments && spec.small_segments == SmallSegmentsName::Nagle {
@@ -98,7 +100,7 @@ pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, 
     }
 }
 
-/// Every key of `[transport]` with the value that `preset` above `stack` gives it.
+/// Every key of `[transport]` with the value that `preset` above `stack` gives.
 pub(super) fn row(preset: &'static Row, stack: &'static str) -> Vec<Entry> {
     let mut root = Item::table(Place::Nowhere);
     root.insert("stack", parse_word(stack, Place::Nowhere));

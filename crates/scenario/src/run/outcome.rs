@@ -1,4 +1,4 @@
-//! From a network that has run to tables, a summary and files.
+//! Turns a network at the end of its run into tables, a summary and files.
 
 use super::suspicious::{needless_timeouts, starved_flows};
 use super::threads::ThreadChoice;
@@ -52,7 +52,7 @@ pub(super) fn tabulate(
         fingerprint: ending.fingerprint.value(),
         sim_time: ending.now,
         wall_s,
-        threads: built.network.partitions(),
+        threads: built.network.partition_count(),
         threads_reason: choice.reason,
         events: ending.events,
         packet_hops: built.network.packet_hops(),
@@ -74,11 +74,11 @@ pub(super) fn tabulate(
     let timelines = jobs::timelines(scenario, &built.network, ending.now);
     let timeline = tables_of_jobs::timeline(&timelines, &names).batch();
     let states = states::states(built.network.state_changes(), &names).batch();
-    let received = built.network.throughput();
+    let received = built.network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
-    let queries = built.network.queries();
-    // The tables are made without the network in memory.
-    let flows = built.network.into_records(ending.now);
+    let queries = built.network.query_records();
+    // The network is freed before the tables are made, to save memory.
+    let flows = built.network.into_flow_records(ending.now);
     let summary = Summary::new(facts, &flows, &queries, &ports);
     let flows = if record.flows { flows } else { FlowRecords::default() };
     let ports = if record.ports { &ports[..] } else { &[] };
@@ -89,7 +89,8 @@ pub(super) fn tabulate(
         queries: tables::queries(&queries, &names).batch(),
         ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
         series: series.into_columns(&names).batch(),
-        throughput: tables::throughput(received.every(), received.intervals(), &names, end).batch(),
+        throughput: tables::throughput(received.interval(), received.bytes_by_interval(), &names, end)
+            .batch(),
         pause_tree,
         states,
         deadlocks,

@@ -1,36 +1,37 @@
-//! Results that no real network is likely to give: timeouts without a loss, and long flows that got less than a tenth of what max-min fairness
-//! gives them.
+//! Warns of results that no real network is likely to give: timeouts without a loss, and long flows that got
+//! less than a tenth of their max-min fair share.
 //!
-//! Left out of shares: where a flow may get nothing for good reasons (failures, hosts that are slow or mute, queues that rank packets, a higher
-//! priority in use), and where no path is known (spraying, tables of VLANs).
+//! The check of shares skips flows that may starve for good reasons (failures, slow or silent hosts, queues
+//! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
+//! with VLANs).
 
 use crate::spec::{Clocks, JitterSpec, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
-use pauseframe_fabric::{FlowRecord, FlowStatus, IdealTime, Network, PortReport};
+use pauseframe_fabric::{FlowRecord, FlowStatus, IdealCompletionTime, Network, PortReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
 use pauseframe_units::{Span, Time};
 
-/// A flow is starved below this part of its max-min share,
+/// A flow is starved if it got less than this fraction of its max-min share.
 const PART: f64 = 0.1;
-/// over at least so many of its smallest RTOs,
+/// Minimum duration of a judged flow, as a multiple of its minimum RTO.
 const TIMEOUTS: u64 = 5;
-/// so many round trips,
+/// Minimum duration of a judged flow, in round-trip times.
 const ROUND_TRIPS: u64 = 100;
-/// and this long.
+/// Minimum duration of a judged flow.
 const LEAST: Span = Span::from_ms(10);
-/// Networks with more flows are not judged: the shares of all would take too long.
+/// Maximum number of flows in a checked run; the shares of more flows would take too long to compute.
 const FLOWS_MAX: usize = 20_000;
-/// Datagrams do not give way to connections, whose weight is 1.
+/// Weight of datagram flows, which do not give way to connections (weight 1).
 const UNRESPONSIVE: f64 = 1e5;
 
-/// A flow that is starved, and what it got of its share.
+/// A starved flow, and the part of its fair share that it got.
 struct Starved {
     flow: usize,
     part: f64,
     time: Span,
 }
 
-/// Timeouts in a run that has lost no packet: all of them were needless.
+/// Warns of timeouts in a run without any lost packet, because all of these timeouts were spurious.
 pub(super) fn needless_timeouts(
     scenario: &Scenario,
     network: &mut Network,
@@ -42,7 +43,7 @@ pub(super) fn needless_timeouts(
     if is_mute || losses > 0 {
         return None;
     }
-    let count: u64 = network.records(now).iter().map(|record| u64::from(record.timeouts)).sum();
+    let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
     (count > 0).then(|| {
         format!(
             "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
@@ -51,10 +52,10 @@ pub(super) fn needless_timeouts(
     })
 }
 
-/// Flows that are starved.
+/// Warns of starved flows.
 pub(super) fn starved_flows(
     scenario: &Scenario,
-    (network, ideal): (&mut Network, &IdealTime),
+    (network, ideal): (&mut Network, &IdealCompletionTime),
     names: &Names,
     ports: &[PortReport],
     now: Time,
@@ -67,7 +68,7 @@ pub(super) fn starved_flows(
         && host.slow_hosts().is_empty()
         && scenario.switch.queue == QueueDiscipline::Fifo
         && scenario.switch.classes.is_empty();
-    if !is_plain || network.records(now).len() > FLOWS_MAX {
+    if !is_plain || network.packed_flow_records(now).len() > FLOWS_MAX {
         return None;
     }
     let records = network.flow_records(now);
@@ -100,8 +101,8 @@ pub(super) fn starved_flows(
     ))
 }
 
-/// A long one-way flow that had always something to send, in the highest priority of the network.
-fn is_backlogged(scenario: &Scenario, ideal: &IdealTime, record: &FlowRecord) -> bool {
+/// True for a long one-way flow that always had data to send, in the highest priority of the network.
+fn is_backlogged(scenario: &Scenario, ideal: &IdealCompletionTime, record: &FlowRecord) -> bool {
     let workload = &scenario.workload[usize::from(record.spec.workload)];
     let is_open = matches!(record.status, FlowStatus::Running | FlowStatus::Stopped);
     let is_datagrams = matches!(workload.kind, WorkloadKind::Udp(_));
@@ -122,7 +123,8 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealTime, record: &FlowRecord) ->
     record.end.saturating_since(record.spec.start) >= long
 }
 
-/// The max-min share of each flow in bits per second, as if all flows of the run were there at the same time: no flow's is larger.
+/// The max-min share of each flow in bits per second, computed as if all flows of the run were active at the
+/// same time, which is a lower bound.
 fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[FlowRecord]) -> Option<Vec<f64>> {
     let (mut paths, mut weights, mut caps) = (Paths::new(), Vec::new(), Vec::new());
     for (flow, record) in records.iter().enumerate() {
@@ -147,7 +149,7 @@ fn transport_named<'a>(scenario: &'a Scenario, name: &str) -> &'a TransportSpec 
     named.map_or(&scenario.transport, |(_, spec)| spec)
 }
 
-/// The key to look at.
+/// The scenario key that the user should check first.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
     let steady = |jitter| match jitter {
         JitterSpec::Auto => scenario.clocks == Clocks::Ideal,

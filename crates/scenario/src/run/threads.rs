@@ -1,8 +1,8 @@
-//! How many threads a run takes, and why.
+//! Chooses the number of threads of a run, and gives the reason.
 //!
-//! Threads wait for each other after every window, so one that has to share its core with another program holds up all:
-//! on a machine with two cores and two other programs, two threads took 1.8 times as long as one. The default therefore
-//! takes no more threads than there are idle cores.
+//! Threads wait for each other after every window, so a thread that shares its core with another program
+//! delays all threads: on a machine with two cores and two other programs, two threads took 1.8 times as long
+//! as one. The default therefore uses at most one thread for each idle core.
 
 use pauseframe_fabric::Plan;
 use pauseframe_units::Span;
@@ -10,38 +10,39 @@ use std::fs;
 use std::thread::{available_parallelism, sleep};
 use std::time::Duration;
 
-/// Looks at what runs, and the time between two: other programs come and go within milliseconds.
+/// Number of samples of the machine's load, and the interval between two samples; other programs start and
+/// end within milliseconds.
 const LOOKS: usize = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(3);
 
-/// What the machine does besides.
+/// The load of the machine by other programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Load {
-    /// Cores of the machine, whether this process may use them or not.
+    /// Cores of the machine, including cores that this process may not use.
     pub(super) cores: usize,
-    /// Threads of other programs that run or wait for a core.
+    /// Runnable threads of other programs.
     pub(super) busy: usize,
 }
 
-/// Threads, and why so many.
+/// The number of threads of a run, and the reason for that number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ThreadChoice {
     pub(super) threads: usize,
     pub(super) reason: String,
-    /// A warning, if there are fewer than were asked for.
+    /// A warning if the run uses fewer threads than requested.
     pub(super) warning: Option<String>,
 }
 
-/// The one thread that takes turns with a kernel.
+/// The single thread of a run with a kernel.
 pub(super) fn one_kernel() -> ThreadChoice {
     ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
 }
 
-/// What a network makes of cores.
+/// The number of threads that a network can use well.
 pub(super) trait Network {
-    /// Threads that shorten a run on so many cores.
+    /// Number of threads that shorten a run on the given number of cores.
     fn paying(&self, cores: usize) -> usize;
-    /// The most that it can be divided among.
+    /// Maximum number of partitions of the network.
     fn most(&self) -> usize;
 }
 
@@ -50,16 +51,16 @@ impl Network for Plan {
         self.useful_partitions(cores)
     }
     fn most(&self) -> usize {
-        self.partitions_max()
+        self.max_partitions()
     }
 }
 
-/// Cores that this process may use: those of its affinity, within the quota of its control group.
+/// Number of cores that this process may use: its CPU affinity, limited by the quota of its control group.
 pub(super) fn usable_cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// The number of threads asked for, or fewer if more would not help.
+/// The requested number of threads, or fewer if more would not help.
 pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> ThreadChoice {
     let most = network.most();
     let threads = if divide { asked.min(most) } else { network.paying(asked) };
@@ -69,7 +70,7 @@ pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> Threa
     ThreadChoice { threads, reason, warning }
 }
 
-/// One thread for each idle core, or fewer if more would not help. Calls `load` only if several threads would help.
+/// One thread per idle core, or fewer if more would not help. Calls `load` only if several threads would help.
 pub(super) fn automatic(
     network: &impl Network,
     usable: usize,
@@ -94,7 +95,8 @@ pub(super) fn automatic(
     choice(paying, fewer(paying, network.most()))
 }
 
-/// One thread, for applications that answer completions within the window that threads run between two exchanges.
+/// A single thread, for applications that answer a completion sooner than the window between two exchanges of
+/// the threads.
 pub(super) fn reacting(asked: usize, lookahead: Span) -> ThreadChoice {
     if asked == 1 {
         return ThreadChoice { threads: 1, reason: "as asked for".to_owned(), warning: None };
@@ -122,8 +124,9 @@ fn fewer(threads: usize, most: usize) -> String {
     }
 }
 
-/// What the machine does besides, by proc(5): the median of a few looks. Not the load average, which remembers for a minute
-/// what has ended, such as our own last run. None where the system does not tell.
+/// The load by other programs, from proc(5): the median of a few samples. The load average is unsuitable
+/// because it includes programs that ended within the last minute, such as the previous run. `None` if the
+/// system does not report the load.
 pub(super) fn load() -> Option<Load> {
     let mut looks = Vec::new();
     for look in 0..LOOKS {
@@ -136,7 +139,7 @@ pub(super) fn load() -> Option<Load> {
     Some(looks[LOOKS / 2])
 }
 
-/// The cores and the runnable threads of /proc/stat, this one not counted.
+/// Parses the number of cores and of runnable threads from /proc/stat, without the calling thread.
 fn parse(stat: &str) -> Option<Load> {
     let is_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     let running = stat.lines().find_map(|line| line.strip_prefix("procs_running "))?;
@@ -148,7 +151,7 @@ fn parse(stat: &str) -> Option<Load> {
 mod tests {
     use super::*;
 
-    /// Pays off on up to `pays` cores, of `most` switches with hosts.
+    /// A test network that gains from up to `pays` cores and has `most` switches with hosts.
     struct Fabric {
         pays: usize,
         most: usize,
@@ -176,7 +179,8 @@ mod tests {
         assert_eq!(chosen(&LARGE, 8, 8, 0), (8, "auto: one for each of 8 cores".to_owned()));
     }
 
-    /// As in issue 36: two threads at k = 32 beside two other programs took 1.8 times as long as one.
+    /// The case of issue 36: beside two other programs, two threads at k = 32 took 1.8 times as long as one
+    /// thread.
     #[test]
     fn busy_cores_are_left_to_others() {
         assert_eq!(
@@ -190,7 +194,8 @@ mod tests {
         assert_eq!(chosen(&LARGE, 8, 8, 50).0, 1);
     }
 
-    /// A container with a quota of four cores on a machine of 64: other containers only matter where they leave fewer.
+    /// In a container with a quota of four cores on a machine with 64 cores, other containers matter only if
+    /// they leave fewer than four cores idle.
     #[test]
     fn a_quota_is_all_there_is() {
         assert_eq!(chosen(&LARGE, 4, 64, 0), (4, "auto: one for each of 4 cores".to_owned()));

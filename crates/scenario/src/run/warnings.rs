@@ -1,4 +1,4 @@
-//! What is said of a run that is over: what its results could be misread for, and what they do not hold.
+//! Warnings after a run: results that a reader could misinterpret, and data that the results lack.
 
 use crate::build::Built;
 use crate::jobs;
@@ -10,12 +10,12 @@ use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
 
-/// Links that are down to the end although flows have not finished: what stands still because of them is no deadlock, and
-/// looks like one in the tables.
+/// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
+/// that is down are not deadlocked, but look deadlocked in the tables.
 pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
     let down = network.links_down();
     let unfinished = |record: &FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
-    let waiting = network.records(now).iter().filter(unfinished).count();
+    let waiting = network.packed_flow_records(now).iter().filter(unfinished).count();
     if down.is_empty() || waiting == 0 {
         return None;
     }
@@ -33,7 +33,8 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
     ))
 }
 
-/// A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops what it cannot mark delays connections by a second.
+/// Warns of dropped SYNs. A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops packets which it
+/// cannot mark delays connections by a second.
 pub(super) fn dropped_syns(network: &Network) -> Option<String> {
     let count = network.syn_drops_not_ect();
     (count > 0).then(|| {
@@ -44,7 +45,7 @@ pub(super) fn dropped_syns(network: &Network) -> Option<String> {
     })
 }
 
-/// What `[record]` asks for and does not get.
+/// Warns of data that `[record]` requests but this run cannot record.
 pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut check = |key: &str, globs: &[String]| {
@@ -66,7 +67,7 @@ pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: b
     warnings
 }
 
-/// What the results do not hold whole: logs that were full, jobs that did not end.
+/// Warns of incomplete results: full logs, and jobs that did not finish.
 pub(super) fn cut_short(scenario: &Scenario, built: &Built, series: &Series) -> Vec<String> {
     let mut warnings = Vec::new();
     if built.network.unrecorded_pauses() > 0 {

@@ -23,7 +23,7 @@ kinds! {
 table! {
     /// Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless
     pub struct PerPort {
-        /// Bytes of each egress port for lossy, and of each ingress (port, priority) for lossless traffic
+        /// Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic
         #[source = "bolt §IV-A2: 225 KB a port"]
         size: Bytes = or_in(Bytes::kb(225), Bytes(1)..=BUFFER_MAX);
     }
@@ -33,15 +33,15 @@ table! {
 table! {
     /// One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free
     pub struct Shared {
-        /// Bytes of a switch, headroom and reserved bytes included
+        /// Bytes per switch, including headroom and reserved bytes
         #[source = "the packet buffer of bolt's switch, the G8264"]
         size: Bytes = or_in(Bytes::kb(9_000), Bytes(1)..=BUFFER_MAX);
-        /// A queue may hold alpha times what is free
+        /// Dynamic threshold: a queue may hold alpha times the free pool
         #[source = "Choudhury and Hahne 1998"]
         alpha: f64 = or_in(1.0, ALPHAS);
-        /// Bytes that each (port, priority) owns beyond the pool
+        /// Bytes reserved for each (port, priority) besides the pool
         reserved: Bytes = or_in(Bytes::ZERO, Bytes::ZERO..=BUFFER_MAX);
-        /// Bytes that lossy traffic alone uses; the rest is for lossless traffic
+        /// Bytes for lossy traffic only; the rest is for lossless traffic
         #[source = "SONiC: egress_lossy_pool"]
         egress_pool: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "none: one pool for all") => {
             let message = || format!("{} is not below size ({size})", egress_pool.unwrap_or_default());
@@ -54,7 +54,7 @@ table! {
 table! {
     /// N-fold speed-up: each ingress (port, priority) owns `size` bytes, an egress queue may hold what all of them hold
     pub struct IdealOutputQueued {
-        /// Bytes of each ingress (port, priority); an egress queue may hold what all of them hold
+        /// Bytes per ingress (port, priority); an egress queue may hold the sum of all
         #[source = "cee §III-B4, Table I: 100 KB a port"]
         size: Bytes = or_in(Bytes::kb(100), Bytes(1)..=BUFFER_MAX);
     }
@@ -62,8 +62,7 @@ table! {
 }
 
 pub(crate) fn buffer(t: &mut Table) -> BufferSpec {
-    let doc = "Who owns the bytes: each port its own, all one pool, or each input its own. A size alone is short for \
-               per_port";
+    let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
     let default = Some(("per_port", Origin::Default, "\"per_port\""));
     BufferSpec::read(t, "policy", default, doc)
         .unwrap_or(BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }))

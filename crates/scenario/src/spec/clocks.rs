@@ -1,9 +1,9 @@
-//! `clocks`: whether what happens at one instant in a simulator does so in the network.
+//! `clocks`: the order of simultaneous events.
 
 use pauseframe_schema::choices;
 
 choices! {
-    /// What parts events that ideal clocks would put at the same instant
+    /// How simultaneous events are ordered
     pub enum Clocks {
         /// Frames that compete for a place (docs/models/clocks.md) go in random order, and hosts have the jitter of host.wire_jitter and host.tx_jitter
         Real = "real",

@@ -1,5 +1,5 @@
-//! `transport.congestion_control` and the constants of each: names, keys, defaults, ranges and documentation all come
-//! from the registry of `pauseframe-transport` and its loaded plug-ins, so none of them needs anything here.
+//! `transport.congestion_control` and its constants: names, keys, defaults, ranges and documentation come from the
+//! registry of `pauseframe-transport` and its loaded plug-ins.
 
 use pauseframe_schema::bounds::Bounds;
 use pauseframe_schema::document::{Item, Value as Given};
@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, PartialEq)]
 struct Control(&'static str);
 
-/// What Linux has unless it is told otherwise.
+/// Linux's default.
 const DEFAULT: Control = Control("cubic");
 
-/// "MODULE:NAME": a plug-in, whether it is loaded or not.
+/// "MODULE:NAME": a plug-in, loaded or not.
 const PLUGIN: &str = "^[A-Za-z0-9_-]+:[A-Za-z][A-Za-z0-9_]*$";
 
 impl Setting for Control {
@@ -42,7 +42,7 @@ impl Setting for Control {
     }
 }
 
-/// How to load the plug-in that "mine:swift" names.
+/// How to load the plug-in "mine:swift".
 fn hint_to_load(name: &str) -> String {
     let module = name.split(':').next().unwrap_or_default();
     format!(
@@ -51,7 +51,7 @@ fn hint_to_load(name: &str) -> String {
     )
 }
 
-/// The constants of a plug-in that is not loaded are not mistakes of their own.
+/// The constants of an unloaded plug-in are not further mistakes.
 fn excuse_constants(t: &mut Table, key: &str) {
     let item = t.item.and_then(|item| item.get(key));
     if let Some(Item { value: Given::Text(name), .. }) = item
@@ -61,7 +61,7 @@ fn excuse_constants(t: &mut Table, key: &str) {
     }
 }
 
-/// Reads which one, and the constants of all: those of others may stand in a file that is run with several.
+/// Reads the congestion control and the constants of all, because a file may be run with several.
 pub(super) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
     let all = CongestionControlConfig::all();
     let docs: Vec<_> = all.iter().map(|(_, config)| config.doc()).collect();
@@ -89,7 +89,7 @@ pub(super) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> C
     chosen
 }
 
-/// The value of a constant: from the file, a preset, or its default. What nobody asks for is noted, not recorded.
+/// The value of a constant: from the file, a preset, or its default. Unused ones are noted, not recorded.
 fn constant(t: &mut Table, parameter: &Parameter, is_asked_for: bool) -> Value {
     match parameter.default {
         Value::Number(_) => typed::<f64>(t, parameter, is_asked_for),

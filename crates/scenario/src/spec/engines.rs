@@ -1,5 +1,5 @@
-//! The engines that plan forwarding tables, and tables from a file: which there are, and the keys of each. Keys that several engines
-//! have are declared once, a table each, and read in the engine's order.
+//! The engines that plan forwarding tables, and tables from files, with their keys. Keys of several engines are
+//! declared once, in tables that each engine reads in its order.
 
 use super::planned::{Fabric, Planned, known_switch, load_tables, planned};
 use super::source::{Source, source};
@@ -13,7 +13,7 @@ use pauseframe_topology::routing::{
 };
 use std::path::Path;
 
-/// Reads the keys of an engine and has it plan.
+/// Reads the keys of an engine and plans the tables.
 pub(super) type Engine = fn(&mut Table, &Fabric) -> Option<Planned>;
 
 /// The engines by their names.
@@ -35,7 +35,7 @@ const VLANS: std::ops::RangeInclusive<usize> = 1..=VLAN_MAX as usize;
 table! {
     /// How packets find their way
     pub struct LaneBudget as "Routing" {
-        /// Budget of virtual lanes: the most lossless priorities that the plan may use
+        /// Maximum number of virtual lanes (lossless priorities) of the plan
         lanes: usize = or_in(default, 1..=8);
     }
     pub fn read(t, default: usize);
@@ -44,7 +44,7 @@ table! {
 table! {
     /// How packets find their way
     pub struct VlanBudget as "Routing" {
-        /// VLAN budget: sets of routes, each an 802.1Q VLAN
+        /// Maximum number of VLANs (802.1Q), each a set of routes
         #[source = "IEEE 802.1Q"]
         vlans: usize = or_in(default, VLANS);
     }
@@ -54,7 +54,7 @@ table! {
 table! {
     /// How packets find their way
     pub struct Search as "Routing" {
-        /// How long to look for good orders of the switches
+        /// Search effort for good orders of the switches
         effort: EffortName = or(EffortName(Effort::Normal));
     }
     pub fn read(t);
@@ -63,7 +63,7 @@ table! {
 table! {
     /// How packets find their way
     pub struct Lots as "Routing" {
-        /// Draws the plan; it does not follow the seed of the scenario
+        /// Seed of the plan, independent of the scenario's seed
         seed: u64 = or(1);
     }
     pub fn read(t);
@@ -81,9 +81,9 @@ table! {
 table! {
     /// How packets find their way
     pub struct Trees as "Routing" {
-        /// The most trees (VLANs) of a virtual lane
-        trees_per_lane: Option<usize> = optional_in(VLANS, "automatic: as many as are found");
-        /// How edge-disjoint trees are found: Kruskal again and again, as many as there are, or as many and shallow
+        /// Maximum number of trees (VLANs) per virtual lane
+        trees_per_lane: Option<usize> = optional_in(VLANS, "automatic: all trees found");
+        /// How edge-disjoint trees are found: repeated Kruskal (random), the maximum number (exact), or the maximum number of shallow trees (hub_seeded)
         #[source = "Roskind and Tarjan 1985"]
         packing: TreePacking = or(TreePacking::Exact);
     }
@@ -93,9 +93,9 @@ table! {
 table! {
     /// How packets find their way
     pub struct Samples as "Routing" {
-        /// How many of the VLANs are on a random part of the links: longer routes, which cover failures
+        /// Number of VLANs on a random subset of the links: their longer routes cover failures
         sampled_vlans: usize = or(0);
-        /// That part of the links, per cent
+        /// Size of that subset, in per cent of the links
         sample_percent: u32 = or_in(60, 1..=100);
     }
     pub fn read(t);
@@ -113,16 +113,16 @@ table! {
 choices! {
     /// How edge-disjoint spanning trees are found
     pub enum TreePacking {
-        /// Kruskal on links in random order, on what is left
+        /// Kruskal on the remaining links in random order
         Random = "random",
-        /// As many as the graph has
+        /// The maximum number of trees
         Exact = "exact",
-        /// As many, shallow
+        /// The maximum number of shallow trees
         HubSeeded = "hub_seeded",
     }
 }
 
-/// A format as scenarios name it.
+/// A format by its name in scenarios.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct FormatName(TableFormat);
 
@@ -134,7 +134,7 @@ impl Choice for FormatName {
     ];
 }
 
-/// An effort as scenarios name it.
+/// An effort by its name in scenarios.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct EffortName(Effort);
 
@@ -143,7 +143,7 @@ impl Choice for EffortName {
         &[("fast", Self(Effort::Fast)), ("normal", Self(Effort::Normal)), ("best", Self(Effort::Best))];
 }
 
-/// By the graph: what the other kinds can do for it.
+/// Chooses one of the other kinds by the graph.
 fn auto(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let (LaneBudget { lanes }, VlanBudget { vlans }) = (LaneBudget::read(t, 2), VlanBudget::read(t, 16));
     let (Search { effort }, Lots { seed }) = (Search::read(t), Lots::read(t));
@@ -194,8 +194,8 @@ fn lash(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     planned(t, fabric, &Lash { lanes_max: lanes, seed })
 }
 
-/// Tables from a file, or from a folder with `tables.csv`, `tables.json`, `tables.parquet` or a file for each Linux bridge.
-/// What is no text (Parquet, bridges) is taken as CSV from here on.
+/// Tables from a file, or from a folder with `tables.csv`, `tables.json`, `tables.parquet` or a file per Linux bridge.
+/// Binary formats and bridges are converted to CSV.
 fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let doc = "Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder";
     let source = source(t, fabric.base_dir, doc, |path| load_tables(path, fabric));

@@ -1,9 +1,9 @@
-//! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: what breaks, when, which wires are bad, and who pauses others unasked.
+//! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: failures, bad links, and unsolicited pauses.
 
 use super::lookup::{all_ports, between, no_such_node, ports_matching, ports_of};
 use super::pfc::{ObeysName, PfcSpec};
 use super::stop::Stop;
-use pauseframe_fabric::Failed;
+use pauseframe_fabric::FailedElement;
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
@@ -11,7 +11,7 @@ use pauseframe_schema::table;
 use pauseframe_topology::Topology;
 use pauseframe_units::{PortId, Span};
 
-/// The latest failure: a day, as for workloads.
+/// Latest time of a failure: a day, as for workloads.
 const TIME_MAX: Span = Span::from_secs(86_400);
 
 table! {
@@ -23,9 +23,9 @@ table! {
         port: Option<String> = optional("one of link, port and node is required");
         /// The node that fails, with all its links
         node: Option<String> = optional("one of link, port and node is required");
-        /// When it goes down
+        /// Time of the failure
         down: Span = required_in(Span::ZERO..=TIME_MAX);
-        /// When it is back
+        /// Time of the repair
         up: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never") => {
             let given = [link.is_some(), port.is_some(), node.is_some()].iter().filter(|given| **given).count();
             let message = || format!("{given} of link, port and node; expected one");
@@ -39,30 +39,30 @@ table! {
 }
 
 impl FailureSpec {
-    /// What fails, in the terms of the graph: a node, or links. The error is a message and a hint.
-    pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<Failed>, (String, String)> {
+    /// The failing node or links of the graph. The error is a message and a hint.
+    pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<FailedElement>, (String, String)> {
         let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
         if let Some(name) = &self.node {
-            return Ok(vec![Failed::Node(node(name)?)]);
+            return Ok(vec![FailedElement::Node(node(name)?)]);
         }
         if let Some([a, b]) = &self.link {
             let links = between(graph, node(a)?, node(b)?);
             if links.is_empty() {
                 return Err((format!("there is no link between {a:?} and {b:?}"), String::new()));
             }
-            return Ok(links.into_iter().map(Failed::Link).collect());
+            return Ok(links.into_iter().map(FailedElement::Link).collect());
         }
         let name = self.port.as_deref().unwrap_or("");
         let found = all_ports(graph).find(|port| graph.port_name(*port) == name);
         let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
-        Ok(vec![Failed::Link(found.ok_or_else(complaint)?.link())])
+        Ok(vec![FailedElement::Link(found.ok_or_else(complaint)?.link())])
     }
 }
 
 table! {
     /// Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`
     pub struct CorruptionSpec {
-        /// Globs over port names ("leaf0:*"): what these send is damaged
+        /// Globs over port names ("leaf0:*") whose frames are damaged
         ports: Vec<String> = required();
         /// Bit error ratio
         ber: Option<f64> = optional_in(0.0..=1.0, "one of ber and fer is required");
@@ -72,7 +72,7 @@ table! {
             let message = || format!("{given} of ber and fer; expected one");
             t.check(given == 1 || t.is_documenting(), "", message, "");
         };
-        /// When they are good again
+        /// Time of the repair
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t);
@@ -81,22 +81,22 @@ table! {
 table! {
     /// Pause frames that hosts or ports send although nothing asks for them, as a broken NIC does
     pub struct PauseStormSpec {
-        /// Globs over names of nodes ("host1") or ports ("leaf0:3"): all their ports, or these, send
+        /// Globs over nodes ("host1": all ports) or ports ("leaf0:3") that send
         senders: Vec<String> = required();
-        /// The priorities, a frame each
+        /// Priorities, each with its own frames
         priorities: Option<Vec<u8>> = optional_in(Each(0..=7), "the lossless ones (switch.pfc.priorities)");
-        /// Pause frames a second of each priority
+        /// Pause frames per second and priority
         frames_per_second: Option<f64> =
-            optional_in(Above(0.0, 1e9, ""), "as many as keep the pause up: one each half of its pause time");
+            optional_in(Above(0.0, 1e9, ""), "one per half of the pause time, which keeps the pause up");
         /// Pause time of a frame in quanta of 512 bit times; 0 resumes (XON)
         #[source = "IEEE 802.1Qbb"]
         quanta: u16 = or_in(u16::MAX, 0..=u16::MAX) => {
             let message = || "0 (XON) says no rate by itself".to_owned();
             t.check(quanta > 0 || frames_per_second.is_some(), "quanta", message, "give frames_per_second");
         };
-        /// The first frame
+        /// Time of the first frame
         start: Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
-        /// No frame from here on
+        /// No frame is sent from this time on
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "the end of the run (stop.time)") => {
             let message = || format!("{} is not after start ({start})", stop.unwrap_or_default());
             t.check(stop.is_none_or(|stop| stop > start), "stop", message, "");
@@ -123,7 +123,7 @@ pub(crate) fn pause_storms(t: &mut Table) -> Vec<PauseStormSpec> {
     t.rows("pause_storm", "none", doc, PauseStormSpec::read).unwrap_or_default()
 }
 
-/// Storms have senders, an end, and somebody who obeys them; rules of ports have ports.
+/// Storms have senders, an end, and a receiver that obeys them; rules of ports match ports.
 pub(crate) fn check_pauses(
     ledger: &mut Ledger,
     graph: &Topology,
@@ -170,16 +170,16 @@ pub(crate) fn check_pauses(
 }
 
 pub(crate) fn failures(t: &mut Table) -> Vec<FailureSpec> {
-    let doc = "Links and nodes that fail: each with link, port or node, down and up";
+    let doc = "Failures: each with link, port or node, down and up";
     t.rows("failure", "none", doc, FailureSpec::read).unwrap_or_default()
 }
 
 pub(crate) fn corruption(t: &mut Table) -> Vec<CorruptionSpec> {
-    let doc = "Wires that damage frames: each with ports and ber or fer";
+    let doc = "Links that damage frames: each with ports and ber or fer";
     t.rows("corruption", "none", doc, CorruptionSpec::read).unwrap_or_default()
 }
 
-/// What is named exists, and fails within the run.
+/// Named things exist, and fail within the run.
 pub(crate) fn check(
     ledger: &mut Ledger,
     graph: &Topology,

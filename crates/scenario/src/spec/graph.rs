@@ -1,11 +1,11 @@
-//! From `[topology]` to the graph, with what is wrong with it.
+//! Builds the graph of `[topology]` and reports its mistakes.
 
 use super::topology::TopologySpec;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 
-/// The graph of `[topology]`; problems go to the ledger: parameters that make no fabric, links between nodes that do not
-/// exist, hosts without a link or with two, and graphs in several parts.
+/// The graph of `[topology]`. Problems are recorded: invalid parameters, links between unknown nodes, hosts without a
+/// link or with two, and disconnected graphs.
 pub(crate) fn checked(spec: &TopologySpec, ledger: &mut Ledger) -> Option<Topology> {
     match spec.kind.graph(spec.link, spec.fabric_link) {
         Ok(topology) => Some(topology),

@@ -9,7 +9,7 @@ use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
 
-/// The longest that a host is slow: a day, as for failures.
+/// Maximum time of a slow receiver: a day, as for failures.
 const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
 
@@ -32,30 +32,30 @@ table! {
         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
         /// Time that a segment spends in the stack before the NIC has it
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Up to this much more, at random for each segment, in order: keeps flows from locking in phase. "auto": 1 us for segments of lossless
-        /// classes that find others in the stack or the NIC, while at least two flows are under way
+        /// Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
+        /// segments of lossless classes behind others in the stack or NIC, while at least two flows are active
         tx_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
-        /// Up to this much later what a host has sent reaches its switch, at random, in order. "auto": 8 frame times of the mtu on the
-        /// host's link, 3 to 7 where 8 take more than 10 us, for frames of TCP and RoCE that leave right behind another, in lossy classes,
-        /// while at least two flows are under way
+        /// Maximum random delay between host and switch, in order. "auto": 8 frame times of the mtu on the host's link
+        /// (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at
+        /// least two flows are active
         wire_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "wire_jitter", wire_jitter); };
-        /// Links of hosts, both ways, are token buckets of so many bytes: a frame takes at least their time from
-        /// coming to leaving, and more only where it waits; 0: links store and forward
+        /// Size of the token bucket that models a host's link, in both directions; 0: store and forward
         #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
-        /// Hosts whose links are unsteady in another way than wire_jitter says
+        /// Hosts with other jitter than wire_jitter
         wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
-        /// Clocks of hosts tick (transport.rto_granularity) each at moments of their own, not all at once
+        /// Whether the clocks of hosts (transport.rto_granularity) tick at different times
         ticks_apart: bool = or(false);
         /// Time from the last bit at the NIC to TCP
         rx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Time from a completion (a flow, a message) to what the application starts in answer. Runs whose flows or messages depend on
-        /// completions use several threads only if this is at least the lookahead of the network (docs/models/applications.md)
+        /// Time from a completion (of a flow or message) until the application starts the next operation. Runs with
+        /// dependent flows or messages use several threads only if this is at least the lookahead of the network
+        /// (docs/models/applications.md)
         reaction: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Bytes that the stack and the NIC hold; sockets wait for room, nothing is dropped
+        /// Bytes that the stack and the NIC can hold; sockets wait for room instead of dropping
         #[source = "cee Table I: 512 KB a NIC"]
         nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
-        /// Queues of the NIC: a single one, or one for each destination, served in turn
+        /// Queues of the NIC: a single one, or one per destination with round-robin service
         nic_queue: NicQueue = by(nic_queue, qcn);
         /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
         #[source = "Linux: tcp_tso_autosize, tcp_tso_should_defer"]
@@ -63,36 +63,36 @@ table! {
         /// Data of the largest super-packet
         #[source = "Linux: gso_max_size less headers"]
         tso_size: Bytes = or_in(Bytes::kb(64), Bytes(1_000)..=Bytes(65_536));
-        /// Receive offload: in-order frames of a connection that come in one poll of the NIC are one segment for TCP
+        /// Receive offload: in-order frames of a connection in one poll of the NIC become one segment
         #[source = "Linux: tcp_gro_receive"]
         gro: bool = or(false);
-        /// How long a poll gathers frames from the first on, as the NIC's interrupt moderation does
+        /// How long a poll collects frames after the first, like interrupt moderation
         #[source = "Linux: gro_flush_timeout"]
         gro_timeout: Span = or_in(Span::from_us(10), Span::from_ns(1)..=Span::from_ms(10));
-        /// Header, FCS, preamble and gap of a frame, or none of them, as the papers' simulators have it
+        /// Whether frames have header, FCS, preamble and gap (ethernet), or none of them, as in the papers' simulators
         wire_overhead: WireOverhead = or(WireOverhead::Ethernet);
-        /// Hosts that take frames out of a receive buffer of their own at a rate of their own
+        /// Hosts that read their receive buffer at a limited rate
         slow_receivers: Vec<SlowReceiver> = by(of_hosts, hosts, SlowReceiver::read);
-        /// Hosts where nobody listens: they answer a SYN with RST
+        /// Hosts without a listener: they answer a SYN with RST
         #[source = "RFC 9293 §3.10.7.1"]
         refusing: Vec<String> = or(Vec::new());
-        /// Hosts that answer nothing, as if down
+        /// Hosts that never answer, as if down
         silent: Vec<String> = or(Vec::new());
     }
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
 }
 
 impl HostSpec {
-    /// The hosts that take frames at a rate of their own.
+    /// The hosts with a limited reading rate.
     pub fn slow_hosts(&self) -> &[SlowReceiver] {
         &self.slow_receivers
     }
 }
 
-/// How late what hosts send can be.
+/// Maximum delay by jitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JitterSpec {
-    /// As much as parts flows that contend, and nothing with ideal clocks (docs/models/clocks.md).
+    /// As much as separates contending flows, and none with ideal clocks (docs/models/clocks.md).
     Auto,
     /// Up to this much, always.
     UpTo(Span),
@@ -126,7 +126,7 @@ fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSpec) {
     }
 }
 
-/// One queue, as adapters and kernels have it; QCN asks for an adapter that limits each destination by itself.
+/// One queue, as adapters and kernels have; QCN needs an adapter that limits each destination separately.
 fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
     let (default, origin) = if qcn {
         (
@@ -140,29 +140,29 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
 }
 
 table! {
-    /// A host whose link is unsteady
+    /// A host with jitter on its link
     pub struct WireJitterSpec {
         /// Name of the host
         host: String = try_by(host_of_row, names, hosts);
-        /// Up to this much later what it sends reaches its switch, at random, in order
+        /// Maximum random delay from the host to its switch, in order
         to_switch: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Up to this much later what its switch sends reaches it
+        /// Maximum random delay from its switch to the host
         to_host: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
     }
     pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
 }
 
 table! {
-    /// A host that takes frames out of its receive buffer at a rate of its own
+    /// A host that reads its receive buffer at a limited rate
     pub struct SlowReceiver {
         /// Name of the host
         host: String = try_by(host_of_row, names, hosts);
-        /// Rate at which it takes frames out of the buffer
+        /// Rate at which the host reads the buffer
         rate: BitRate = required_in(BitRate(1000)..=BitRate::gbps(10_000));
-        /// The buffer: lossless classes pause the link before it is full, lossy ones are dropped
+        /// Size of the receive buffer: lossless classes pause the link before it is full, lossy classes drop
         #[source = "cee Table I: as much as a NIC holds on its way out"]
         buffer: Bytes = or_in(Bytes::kb(512), Bytes(576)..=Bytes(4_000_000_000));
-        /// When it begins to take them as fast as its link brings them
+        /// When the host starts to read as fast as its link delivers
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
@@ -200,13 +200,13 @@ choices! {
 
 type Row<R> = fn(&mut Table, &mut Vec<String>, Option<&Hosts>) -> Option<R>;
 
-/// Rows that are each about a host of their own.
+/// Rows about one host each.
 fn of_hosts<R>(t: &mut Table, key: &'static str, doc: &str, hosts: Option<&Hosts>, row: Row<R>) -> Vec<R> {
     let mut names: Vec<String> = Vec::new();
     t.rows_or_empty(key, doc, |t| row(t, &mut names, hosts))
 }
 
-/// The host that a row is about: one of the topology, in one row only.
+/// The host of a row: a host of the topology, in one row only.
 fn host_of_row(
     t: &mut Table,
     key: &'static str,

@@ -1,4 +1,4 @@
-//! Ports, links and nodes of a topology by what scenarios call them.
+//! Finds ports, links and nodes of a topology by their names in scenarios.
 
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::Topology;
@@ -10,12 +10,12 @@ pub(crate) fn between(graph: &Topology, a: NodeId, b: NodeId) -> Vec<LinkId> {
     ports.filter(|port| graph.peer(**port) == b).map(|port| port.link()).collect()
 }
 
-/// Every port there is.
+/// Every port.
 pub(crate) fn all_ports(graph: &Topology) -> impl Iterator<Item = PortId> {
     graph.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
 }
 
-/// The ports that globs name.
+/// The ports that match globs.
 pub(crate) fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
         let name = topology.port_name(*port);
@@ -24,7 +24,7 @@ pub(crate) fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortI
     all_ports(topology).filter(named).collect()
 }
 
-/// The ports that globs name, and all ports of the nodes that they name.
+/// The ports that match globs, and all ports of the nodes that match.
 pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
         let (port, node) = (topology.port_name(*port), &topology.nodes()[topology.owner(*port)].name);
@@ -33,12 +33,12 @@ pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     all_ports(topology).filter(named).collect()
 }
 
-/// Whether a glob with `*` (any text) and `?` (any one character) names all of `text`.
+/// Whether a glob with `*` (any text) and `?` (any one character) matches all of `text`.
 pub(crate) fn matches(glob: &str, text: &str) -> bool {
     wildmatch::WildMatch::new(glob).matches(text)
 }
 
-/// A node that is not there.
+/// The error about an unknown node.
 pub(crate) fn no_such_node(graph: &Topology, name: &str) -> (String, String) {
     let names = graph.nodes().iter().map(|node| node.name.as_str());
     (format!("there is no node {name:?}"), did_you_mean(name, names))

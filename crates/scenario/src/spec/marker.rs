@@ -1,15 +1,16 @@
-//! `[switch.marker]` and `[switch.classes.NAME.marker]`: the markers are the fabric's; which one where nothing says so is told here.
+//! `[switch.marker]` and `[switch.classes.NAME.marker]`: the fabric defines the markers; this module chooses the
+//! default.
 
 use pauseframe_fabric::Marker;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 
-/// Reads a marker; `why` there is one where the file does not say.
+/// Reads a marker; `why` explains the default if the file has none.
 pub(crate) fn marker(t: &mut Table, why: Option<&str>) -> Marker {
     const STEP_KEYS: [&str; 3] = ["k", "at", "not_ect"];
     let default = match why {
         Some(why) => ("step", Origin::Computed(format!("because {why}"))),
-        // A step that is written without its kind is still one.
+        // A step without its kind is still a step.
         None if STEP_KEYS.iter().any(|key| t.has(key)) => {
             ("step", Origin::Computed("because it has a threshold".to_owned()))
         }

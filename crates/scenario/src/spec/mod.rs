@@ -1,8 +1,8 @@
-//! A complete scenario: no options left open. Only [`crate::resolve`] makes one.
+//! A complete scenario. Only [`crate::resolve`] makes one.
 //!
-//! Each file here declares the keys of a table: name, type, default, range and meaning, once ([`pauseframe_schema::table!`]).
-//! The struct, its reader, the reference, the JSON Schema and the Python classes come from the declaration. Workloads
-//! declare theirs in `workload`.
+//! Each file here declares the keys of a table: name, type, default, range and meaning, once
+//! ([`pauseframe_schema::table!`]). The struct, its reader, the reference, the JSON Schema and the Python classes come
+//! from the declaration. Workloads declare theirs in `workload`.
 
 mod buffer;
 mod clocks;
@@ -32,7 +32,8 @@ pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
 pub use host::{HostSpec, HostStack, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
-    ByPort, MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
+    MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
+    ValueByPort,
 };
 pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{
@@ -61,7 +62,7 @@ pub use transport::{
     TransportSpec,
 };
 
-/// A run that can be repeated: the same scenario, seed and version give the same bytes.
+/// A repeatable run: the same scenario, seed and version give the same bytes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
     /// Names the results.
@@ -70,7 +71,7 @@ pub struct Scenario {
     pub seed: u64,
     /// Real or ideal clocks.
     pub clocks: Clocks,
-    /// When the run ends.
+    /// The end of the run.
     pub stop: Stop,
     /// The graph.
     pub topology: TopologySpec,
@@ -80,21 +81,21 @@ pub struct Scenario {
     pub host: HostSpec,
     /// Switches.
     pub switch: SwitchSpec,
-    /// Quantized congestion notification in switches and NICs; `None` where there is none.
+    /// Quantized congestion notification in switches and NICs, if enabled.
     pub qcn: Option<QcnSpec>,
-    /// `[transport]`: what workloads use that name no other.
+    /// `[transport]`, the default of workloads.
     pub transport: TransportSpec,
     /// `[transports.NAME]`: further ones, by name.
     pub transports: Vec<(String, TransportSpec)>,
     /// `[[workload]]`, in the order of the file.
     pub workload: Vec<WorkloadSpec>,
-    /// `[[failure]]`: what breaks, and when.
+    /// `[[failure]]`: failures with their times.
     pub failure: Vec<FailureSpec>,
-    /// `[[corruption]]`: wires that damage frames.
+    /// `[[corruption]]`: links that damage frames.
     pub corruption: Vec<CorruptionSpec>,
-    /// `[[pause_storm]]`: who pauses others unasked.
+    /// `[[pause_storm]]`: senders of unsolicited pauses.
     pub pause_storm: Vec<PauseStormSpec>,
-    /// What is written down.
+    /// The records.
     pub record: RecordSpec,
 }
 

@@ -12,19 +12,19 @@ table! {
     /// Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B); by ingress (port, priority)
     #[source = "IEEE 802.1Qbb"]
     pub struct PfcSpec {
-        /// The lossless priorities; the first is that of lane 0 of the routes, and so on
+        /// The lossless priorities; the i-th is that of lane i of the routes
         priorities: Vec<u8> =
             or_because_in(one_for_each(lanes, t), Each(0..=7), "[3]; one for each lane of the routes") => {
             check_priorities(t, &priorities);
         };
-        /// Pause whole links (PAUSE) instead of priorities: one ingress account a port, every priority
-        /// lossless; then priorities only says which one lossless transports have
+        /// Pause whole links (PAUSE) instead of priorities: one ingress account per port, every priority lossless;
+        /// priorities then only sets the priority of lossless transports
         #[source = "IEEE 802.3 Annex 31B"]
         whole_link: bool = or(false);
         /// Pause above this many ingress bytes
         xoff: Option<Bytes> = optional_in(
             Bytes::ZERO..=BUFFER_MAX,
-            "automatic: what the buffer leaves after the headroom, or the dynamic threshold",
+            "automatic: the buffer less the headroom, or the dynamic threshold",
         );
         /// Resume at or below this many ingress bytes
         xon: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: two frames of the MTU below xoff") => {
@@ -33,25 +33,25 @@ table! {
                 t.check(xon < xoff, "xon", message, "lower xon by a few frames, or leave it out");
             }
         };
-        /// Bytes of each ingress (port, priority) for what arrives after XOFF
+        /// Bytes per ingress (port, priority) for packets that arrive after XOFF
         #[source = "IEEE 802.1Qbb Annex O"]
         headroom: Option<Bytes> =
             optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: computed for each link (802.1Qbb Annex O)");
-        /// The headroom of all ingress (port, priority) of a switch comes from one pool, or false: each has its own
+        /// One headroom pool for all ingress (port, priority) of a switch, or false: separate headroom for each
         #[source = "SONiC: shared headroom pool"]
         headroom_pool: Option<HeadroomPoolSpec> =
             switchable(Absent::Off(Origin::Default), "false", HeadroomPoolSpec::read);
         // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
         // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
-        /// From the last bit of a pause frame to the stop; default: bound at 10 Gb/s
+        /// Time from the last bit of a pause frame until the sender stops; default: the bound at 10 Gb/s
         #[source = "IEEE 802.3 31B.3.7"]
         reaction: Span = or_in(Span::from_ns(3072), Span::ZERO..=Span::from_ms(1));
-        /// Pause time asked for, in quanta of 512 bit times
+        /// Pause time of a pause frame, in quanta of 512 bit times
         quanta: u16 = or_in(u16::MAX, 1..=u16::MAX);
-        /// Takes a queue of a switch that is paused for too long out of flow control (SONiC's pfcwd), or false
+        /// Watchdog that exempts a switch queue from flow control when it is paused for too long (SONiC's pfcwd), or false
         watchdog: Option<WatchdogSpec> =
             switchable(Absent::Off(Origin::Default), "false", WatchdogSpec::read);
-        /// Ports, of switches or hosts, that pause frames stop in other classes, or that send none
+        /// Ports of switches or hosts with other rules for sending or obeying pause frames
         #[source = "SONiC: pfc_asym"]
         ports: Vec<PfcPortsSpec> = rows("none", PfcPortsSpec::read);
     }
@@ -59,12 +59,13 @@ table! {
 }
 
 table! {
-    /// One pool of headroom a switch: (port, priority) take from it what arrives after XOFF, each at most its own headroom
+    /// A headroom pool per switch: each (port, priority) takes room for packets after XOFF from it, up to its own
+    /// headroom
     #[source = "SONiC: shared headroom pool"]
     pub struct HeadroomPoolSpec {
         /// Bytes of the pool of each switch
-        size: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "all headrooms over over_subscription");
-        /// How many times the headroom of all is more than the pool
+        size: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "total headroom divided by over_subscription");
+        /// Total headroom over the size of the pool
         #[source = "SONiC: over_subscribe_ratio"]
         over_subscription: f64 = or_in(2.0, 1.0..=1e6) => {
             let both = size.is_some() && t.has("over_subscription");
@@ -76,13 +77,13 @@ table! {
 }
 
 table! {
-    /// Ports with pause frames in one direction: a later row for a port goes before an earlier one
+    /// Ports with pause frames in one direction; later rows take precedence
     pub struct PfcPortsSpec {
         /// Globs over port names ("leaf0:*", "host3:0")
         ports: Vec<String> = required();
-        /// They send pause frames
+        /// Whether they send pause frames
         sends: bool = or(true);
-        /// In which priorities pause frames stop them
+        /// Priorities in which pause frames stop them
         obeys: ObeysName = or(ObeysName::Lossless);
     }
     pub fn try_read(t);
@@ -106,13 +107,13 @@ table! {
     #[source = "SONiC: pfcwd"]
     #[derive(Copy)]
     pub struct WatchdogSpec {
-        /// Paused for this long without a break, with packets waiting: a storm
+        /// A queue paused for this long without a break, with packets waiting, is in a storm
         detection: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
-        /// In a storm what the queue holds and gets is dropped, is sent in spite of pauses, or waits
+        /// What the queue does in a storm: drop its packets, send despite pauses, or wait
         action: WatchdogActionName = or(WatchdogActionName::Drop);
-        /// Without a pause frame for this long the storm is over
+        /// The storm ends after this long without a pause frame
         restoration: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
-        /// It looks at multiples of this alone; 0: at any time
+        /// Interval at which the watchdog looks; 0: continuously
         #[source = "SONiC: POLL_INTERVAL"]
         poll: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(60)) => {
             let (message, hint) = (|| format!("{poll} is longer than detection or restoration"), "shorten it");
@@ -135,7 +136,7 @@ choices! {
 }
 
 impl PfcSpec {
-    /// Whether a pause stops a whole link, with all its priorities.
+    /// Whether a pause stops a whole link with all its priorities.
     pub(crate) fn pauses_links(&self) -> bool {
         self.whole_link
     }
@@ -150,7 +151,7 @@ pub(crate) fn pfc_or_none(t: &mut Table, key: &'static str, doc: &str, demands: 
     t.switchable(key, absent, rule, doc, |t| PfcSpec::read(t, demands.lanes))
 }
 
-/// The default lossless priorities: 3 and then 4, as `SONiC` has them; 0 last, which everything else uses.
+/// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.
 const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
 
 fn one_for_each(lanes: usize, t: &Table) -> (Vec<u8>, Origin) {

@@ -1,5 +1,5 @@
-//! Forwarding tables of a scenario: planned by an engine while it is read, so that what cannot work is refused before
-//! anything runs: a budget of lanes or VLANs that does not suffice, parameters that the engine does not take.
+//! Forwarding tables of a scenario, planned by an engine during reading, so that mistakes (an insufficient budget of
+//! lanes or VLANs, invalid parameters) are errors before the run.
 
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::did_you_mean;
@@ -11,19 +11,19 @@ use pauseframe_topology::{NodeKind, Topology, files};
 use pauseframe_units::NodeId;
 use std::path::Path;
 
-/// What routes are for.
+/// Input of the planning.
 pub(crate) struct Fabric<'a> {
     /// `None` if the topology is wrong, so that nothing can be planned.
     pub(crate) graph: Option<&'a Topology>,
     pub(crate) labels: &'a Labels,
-    /// Where relative names of files begin.
+    /// The folder of relative file names.
     pub(crate) base_dir: &'a Path,
 }
 
-/// The tables that came of it.
+/// The planned tables.
 pub(super) type Planned = Tables;
 
-/// The first number that VLANs of our own plans get.
+/// The number of the first VLAN in planned tables.
 const FIRST_VLAN: u16 = 1;
 
 /// The name of a host of the topology.
@@ -38,7 +38,7 @@ pub(super) fn known_host(t: &mut Table, key: &'static str, doc: &str, fabric: &F
     Some(name)
 }
 
-/// The switch that a key names, if it names one.
+/// The switch of a key, if set.
 pub(super) fn known_switch(t: &mut Table, key: &str, name: Option<&str>, fabric: &Fabric) -> Option<NodeId> {
     let (name, graph) = (name?, fabric.graph?);
     let node = graph.find(name).filter(|node| graph.nodes()[*node].kind == NodeKind::Switch);
@@ -48,7 +48,7 @@ pub(super) fn known_switch(t: &mut Table, key: &str, name: Option<&str>, fabric:
     node
 }
 
-/// The tables of an engine; what it refuses is a problem at the key that is to blame.
+/// The tables of an engine; its errors become problems at the responsible key.
 pub(super) fn planned(t: &mut Table, fabric: &Fabric, engine: &dyn RoutingEngine) -> Option<Planned> {
     let graph = fabric.graph?;
     let plan = SwitchGraph::new(graph).and_then(|switches| engine.plan(graph, &switches));
@@ -67,7 +67,7 @@ pub(super) fn planned(t: &mut Table, fabric: &Fabric, engine: &dyn RoutingEngine
     }
 }
 
-/// The key that an error of an engine is about, and what would do.
+/// The key and the remedy of an engine's error.
 fn blame(error: &RoutingError) -> (&'static str, &'static str) {
     match error {
         RoutingError::Lanes { .. } => {
@@ -84,7 +84,7 @@ fn blame(error: &RoutingError) -> (&'static str, &'static str) {
     }
 }
 
-/// The text of tables: of a file, or of a folder of them; what is no text is written as CSV.
+/// The text of tables from a file or a folder; binary formats are converted to CSV.
 pub(super) fn load_tables(path: &Path, fabric: &Fabric) -> Result<String, String> {
     let read = |path: &Path| files::read_text(path).map_err(|e| format!("{}: {e}", path.display()));
     if !path.is_dir() && TableFormat::of(path) != Some(TableFormat::Parquet) {

@@ -1,7 +1,7 @@
-//! `[plugins]`: the files of the congestion controls that the scenario needs beyond the built-in ones.
+//! `[plugins]`: files of congestion controls that are not built in.
 //!
-//! Reading a scenario loads nothing: a plug-in is a program, so only the command line (or the caller in Python) loads it. The
-//! table says what must have been loaded, and which version.
+//! Reading a scenario loads nothing: a plug-in is a program, so only the command line (or the caller in Python) loads
+//! it. The table lists the plug-ins that must be loaded, and their versions.
 
 use super::{Scenario, TransportSpec};
 use pauseframe_results::PluginRecord;
@@ -9,7 +9,7 @@ use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded};
+use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded_plugins};
 use std::path::Path;
 
 /// Plug-ins that a scenario needs.
@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct PluginsSpec {
     /// Their files.
     pub files: Vec<String>,
-    /// SHA-256 of each, or nothing.
+    /// SHA-256 of each, or empty.
     pub sha256: Vec<String>,
 }
 
@@ -31,18 +31,18 @@ impl PluginsSpec {
         let files = "Python files or shared libraries with congestion controls; the command line must load them: --plugin \
                      FILE, or --allow-plugins for all of these";
         let files = t.source::<Vec<String>>("files", "none", files).unwrap_or_default();
-        let sha256 = "SHA-256 of each of files: another content is refused";
+        let sha256 = "SHA-256 of each of files; other content is an error";
         let sha256 = t.source::<Vec<String>>("sha256", "not checked", sha256).unwrap_or_default();
         PluginsSpec { files, sha256 }
     }
 
-    /// Checks that all are loaded as they were, and records those that `transports` use.
+    /// Checks that all are loaded with the right content, and records those that `transports` use.
     pub(crate) fn settle<'s>(
         &self,
         ledger: &mut Ledger,
         transports: impl Iterator<Item = &'s TransportSpec>,
     ) {
-        let known = loaded();
+        let known = loaded_plugins();
         if !self.sha256.is_empty() && self.sha256.len() != self.files.len() {
             let message = format!("has {} values for {} files", self.sha256.len(), self.files.len());
             ledger.problem("plugins.sha256", message, "leave it out, or give one for each of plugins.files");
@@ -54,7 +54,7 @@ impl PluginsSpec {
                 Some(code) => check_digest(ledger, file, code, self.sha256.get(index)),
             }
         }
-        // One whose constants are given must be loaded to read the scenario, even if another one is chosen.
+        // A plug-in whose constants are given must be loaded to read the scenario, even if another one is chosen.
         let is_read = |code: &&PluginCode| code.parameters.iter().any(|one| ledger.has_key(one.key));
         let read: Vec<_> = known.iter().copied().filter(is_read).collect();
         let used = transports.filter_map(plugin_of);
@@ -87,7 +87,7 @@ fn plugin_of(spec: &TransportSpec) -> Option<&'static PluginCode> {
 }
 
 impl Scenario {
-    /// The congestion controls in use that were loaded.
+    /// The loaded congestion controls in use.
     pub fn plugins(&self) -> Vec<PluginRecord> {
         let mut all: Vec<PluginRecord> = Vec::new();
         for code in self.transport_specs().filter_map(plugin_of) {
@@ -123,7 +123,7 @@ fn check_digest(ledger: &mut Ledger, file: &str, code: &PluginCode, expected: Op
     }
 }
 
-/// By their names: results are read in other folders than they were written from.
+/// By name, because results are read in other folders than they were written from.
 fn is_same_file(loaded: &str, named: &str) -> bool {
     file_name(loaded) == file_name(named)
 }

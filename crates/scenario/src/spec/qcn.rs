@@ -13,20 +13,20 @@ const RATES: RangeInclusive<BitRate> = BitRate(1000)..=BitRate::gbps(10_000);
 const SIZES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1_000_000_000);
 
 table! {
-    /// Quantized congestion notification (IEEE 802.1Qau): a preset's row with what the file changes in it
+    /// Quantized congestion notification (IEEE 802.1Qau): a preset's values with the changes of the file
     #[source = "IEEE 802.1Qau"]
     pub struct QcnSpec {
-        /// Where the defaults of this table come from: IEEE 802.1Q (standard), or cee Table I with Q_eq 20 KB (qcn20) or
-        /// 66 KB (qcn66)
+        /// Source of this table's defaults: IEEE 802.1Q (standard), or cee Table I with Q_eq 20 KB (qcn20) or 66 KB
+        /// (qcn66)
         preset: String = or_row(QCN_PRESETS, "standard");
-        /// Priorities whose egress queues are watched
+        /// Priorities whose egress queues are congestion points
         priorities: Option<Vec<u8>> = optional_in(Each(0..=7), "all but cnm_priority");
         /// Priority of the CNMs
         cnm_priority: u8 = or_in(7, 0..=7) => {
             let itself = priorities.as_ref().is_some_and(|list: &Vec<u8>| list.contains(&cnm_priority));
             t.check(!itself, "priorities", || format!("{cnm_priority} is that of the CNMs"), "CNMs are not sampled");
         };
-        /// The queue that a congestion point aims at
+        /// Set point of the queue at a congestion point
         q_eq: Bytes = or_in(Bytes::kb(26), SIZES);
         /// Weight of the queue's growth in the feedback
         w: f64 = or_in(2.0, 0.0..=64.0);
@@ -34,23 +34,23 @@ table! {
         sample: Bytes = or_in(Bytes::kb(150), SIZES);
         /// Intervals and cycles are uniform within this share of their mean
         jitter: f64 = or_in(0.15, 0.0..=0.9);
-        /// Share of its rate that a limiter gives up for each step of the six-bit feedback
+        /// Decrease of a limiter's rate per step of the six-bit feedback, as a fraction
         g_d: f64 = or_in(1.0 / 128.0, 0.0..=1.0);
-        /// Least factor of one cut
+        /// Smallest factor of one rate decrease
         min_decrease: f64 = or_in(0.5, 0.0..=1.0);
         /// Cycles of fast recovery
         fast_recovery: u32 = or_in(5, 1..=1000);
-        /// Growth of the target rate a cycle after fast recovery
+        /// Growth of the target rate per cycle after fast recovery
         active_increase: BitRate = or_in(BitRate(5_000_000), RATES);
-        /// The same when byte counter and timer are both beyond it, for each cycle beyond
+        /// Growth of the target rate when byte counter and timer are both past fast recovery, per cycle beyond
         hyper_active_increase: BitRate = or_in(BitRate(50_000_000), RATES);
-        /// Bytes of a cycle of the byte counter
+        /// Bytes per cycle of the byte counter
         byte_counter: Bytes = or_in(Bytes::kb(150), SIZES);
-        /// Cycle of the timer
+        /// Duration of a cycle of the timer
         timer: Span = or_in(Span::from_ms(15), Span::from_ns(1)..=Span::from_secs(10));
-        /// A target rate beyond ten times the current one falls to an eighth after the first cycle
+        /// Divide a target rate above ten times the current rate by eight after the first cycle
         extra_fast_recovery: bool = or(true);
-        /// Least rate of a limiter
+        /// Minimum rate of a limiter
         min_rate: BitRate = or_in(BitRate(5_000_000), RATES);
     }
     pub fn read(t);
@@ -65,7 +65,7 @@ impl QcnSpec {
 
 /// `[qcn]`, or none.
 pub(crate) fn qcn_or_none(t: &mut Table) -> Option<QcnSpec> {
-    let doc = "Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone is short \
-               for its preset";
+    let doc = "Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone names the \
+               preset";
     t.switchable("qcn", Absent::Off(Origin::Default), "false", doc, QcnSpec::read)
 }

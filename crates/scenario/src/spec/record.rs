@@ -1,4 +1,4 @@
-//! `[record]`: what is written down.
+//! `[record]`: the records.
 
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
@@ -10,19 +10,19 @@ const INTERVALS: RangeInclusive<Span> = Span::from_ns(1)..=Span::from_secs(3600)
 const OFF: Absent = Absent::Off(Origin::Default);
 
 table! {
-    /// What is written down
+    /// The records
     pub struct RecordSpec {
-        /// A row for each flow
+        /// Write one row per flow
         flows: bool = or(true);
-        /// A row for each port and priority
+        /// Write one row per port and priority
         ports: bool = or(true);
-        /// Time lines, or false
+        /// Time series of ports and flows, or false
         series: Option<SeriesSpec> = switchable(OFF, "false", SeriesSpec::read);
-        /// A pcapng file, or false
+        /// Packet capture (pcapng), or false
         packets: Option<PacketsSpec> = switchable(OFF, "false", PacketsSpec::read);
-        /// Who pauses whom and because of what, or false
+        /// Table of pauses with their causes, or false
         pause_tree: Option<PauseTreeSpec> = switchable(OFF, "false", PauseTreeSpec::read);
-        /// What `pauseframe view` plays back, or false
+        /// Log for `pauseframe view`, or false
         states: Option<StatesSpec> = switchable(OFF, "false", StatesSpec::read);
         /// Look for deadlocks when a class has been paused for this long
         deadlock_after: Span = or_in(Span::from_ms(1), INTERVALS);
@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// Time lines: globs over port names and over names of workloads
+    /// Time series: globs over port names and over names of workloads
     pub struct SeriesSpec {
         /// Interval of the samples
         every: Span = or_in(Span::from_us(10), INTERVALS);
@@ -44,36 +44,36 @@ table! {
 }
 
 table! {
-    /// A pcapng file of what passes these ports, each packet once unless `every_hop`
+    /// A pcapng file of the packets at these ports, each packet once unless `every_hop`
     pub struct PacketsSpec {
         /// Globs over port names; both directions of their links are captured
         ports: Vec<String> = or(everything());
-        /// Write a packet at every such port that it crosses, not at the first only: a reader takes its copies for
-        /// retransmissions, unless it filters by interface
+        /// Capture a packet at every matching port that it crosses, not only at the first. Filter by interface, or
+        /// Wireshark takes the copies for retransmissions
         every_hop: bool = or(false);
-        /// Stop capturing after so many packets
+        /// Maximum number of captured packets
         limit: u64 = or_in(1_000_000, 1..=u64::from(u32::MAX));
     }
     pub fn read(t);
 }
 
 table! {
-    /// Every pause with what caused it, up to `limit` of them
+    /// Pauses with their causes, up to `limit` of them
     #[derive(Copy)]
     pub struct PauseTreeSpec {
-        /// Stop recording after so many pauses
+        /// Maximum number of recorded pauses
         limit: u64 = or_in(1_000_000, 1..=u64::from(u32::MAX - 1));
     }
     pub fn read(t);
 }
 
 table! {
-    /// What `pauseframe view` plays back: queues and links once in `every`, pauses exactly; up to `limit` changes
+    /// The log for `pauseframe view`: queues and links every `every`, pauses exactly; up to `limit` changes
     #[derive(Copy)]
     pub struct StatesSpec {
-        /// Interval in which queues and links are looked at; pauses have their exact times
+        /// Sampling interval of queues and links; pauses are exact
         every: Span = or_in(Span::from_us(50), INTERVALS);
-        /// Stop recording after so many changes
+        /// Maximum number of recorded changes
         limit: u64 = or_in(2_000_000, 1..=u64::from(u32::MAX - 1));
     }
     pub fn read(t);

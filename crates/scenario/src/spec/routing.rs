@@ -1,4 +1,4 @@
-//! `[routing]`: next hops on the spot (ecmp, spray), or forwarding tables from an engine or a file.
+//! `[routing]`: shortest paths (ecmp, spray), or forwarding tables from an engine or a file.
 
 use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// `[routing]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RoutingSpec {
-    /// Next hops on the spot, or VLANs by forwarding tables.
+    /// Shortest paths, or VLANs with forwarding tables.
     pub kind: RoutingKind,
-    /// From a failure or a repair to new shortest paths everywhere; tables of VLANs stay as they are.
+    /// Time from a failure or repair to new shortest paths; tables of VLANs do not change.
     pub convergence: Span,
-    /// What the kinds with forwarding tables have; `None` for the others.
+    /// Settings of the kinds with forwarding tables; `None` for the others.
     pub vlans: Option<VlanRoutingSpec>,
 }
 
@@ -25,7 +25,7 @@ pub struct RoutingSpec {
 pub enum RoutingKind {
     /// Among the shortest by a hash of the flow, salted per switch.
     Ecmp,
-    /// Among the shortest for every packet anew, uniformly at random.
+    /// Among the shortest at random for every packet.
     Spray,
     /// By the VLAN of the packet and forwarding tables.
     Vlans,
@@ -34,7 +34,7 @@ pub enum RoutingKind {
 /// Forwarding tables, and how hosts choose among their VLANs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VlanRoutingSpec {
-    /// How hosts use them.
+    /// How hosts choose among the VLANs.
     pub use_of: UseOfTables,
     /// The tables.
     pub tables: PlannedTables,
@@ -47,7 +47,7 @@ pub struct PlannedTables(pub Arc<Tables>);
 table! {
     /// How packets find their way
     pub struct OnTheSpot as "Routing" {
-        /// From a failure or a repair to new routes in all switches
+        /// Time from a failure or repair until all switches have new routes
         convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
     }
     pub fn read(t);
@@ -56,18 +56,18 @@ table! {
 table! {
     /// How packets find their way
     pub struct UseOfTables as "Routing" {
-        /// How a sender picks one of the VLANs with the shortest routes: at random, the less loaded of two random ones, the
-        /// least loaded of all (load: open flows), or as planned for the demand
+        /// How a sender picks among the VLANs with the shortest routes: at random, the less loaded of two random ones,
+        /// the least loaded (by open flows), or as planned for the demand
         choice: ChoiceName = or(ChoiceName::Random);
-        /// How often it picks
+        /// Whether a sender picks a VLAN per flow or per packet
         per: Per = or(Per::Flow) => {
             let message = || "only a random choice can be made for every packet: load is counted in flows".to_owned();
             let able = per == Per::Flow || choice == ChoiceName::Random;
             t.check(able, "per", message, "set choice = \"random\"");
         };
-        /// How many links longer than the shortest a route may be; worth it only if the choice looks at load
+        /// Maximum number of links by which a route may exceed the shortest; useful only if the choice depends on load
         slack: u16 = or_in(0, 0..=16);
-        /// What hosts send each other: src, dst, rate
+        /// Expected traffic: src, dst, rate
         demand: Vec<DemandEntry> = rows("[]", |t| DemandEntry::read(t, fabric)) => {
             let used = choice == ChoiceName::Demand;
             let message = || "is required for choice = \"demand\"".to_owned();
@@ -80,13 +80,13 @@ table! {
 }
 
 table! {
-    /// What one host sends another on average
+    /// The mean rate between two hosts
     pub struct DemandEntry as "Demand" {
         /// Sending host
         src: String = try_by(known_host, fabric);
         /// Receiving host
         dst: String = try_by(known_host, fabric);
-        /// On average
+        /// Mean rate
         rate: BitRate = required_in(BitRate(1)..=BitRate(u64::MAX)) => {
             t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
         };
@@ -113,13 +113,13 @@ choices! {
     pub enum Per {
         /// Once
         Flow = "flow",
-        /// For every packet anew
+        /// For every packet
         Packet = "packet",
     }
 }
 
 impl RoutingSpec {
-    /// The key because of which packets of a flow overtake each other, if they do.
+    /// The key that causes packets of a flow to overtake each other, if any.
     pub fn reorders(&self) -> Option<&'static str> {
         let per_packet = self.vlans.as_ref().is_some_and(|vlans| vlans.use_of.per == Per::Packet);
         match self.kind {
@@ -128,7 +128,7 @@ impl RoutingSpec {
         }
     }
 
-    /// Virtual lanes that the tables use, each a lossless priority; 0 without tables.
+    /// Virtual lanes of the tables, each a lossless priority; 0 without tables.
     pub fn lanes(&self) -> usize {
         self.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes())
     }
@@ -140,7 +140,7 @@ enum Kind {
     Tables(Engine),
 }
 
-/// The kinds: next hops on the spot, and engines, each with the keys that it reads.
+/// The kinds: shortest paths, and engines, each with its keys.
 fn kinds() -> Vec<(&'static str, Kind)> {
     let on_the_spot = [("ecmp", RoutingKind::Ecmp), ("spray", RoutingKind::Spray)];
     let on_the_spot = on_the_spot.into_iter().map(|(name, kind)| (name, Kind::OnTheSpot(kind)));
@@ -149,8 +149,8 @@ fn kinds() -> Vec<(&'static str, Kind)> {
 
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     t.about("Routing", "How packets find their way");
-    let doc = "Next hop among the shortest by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs by \
-               forwarding tables, which an engine plans or a file holds (plan)";
+    let doc = "Shortest paths, chosen by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs with \
+               forwarding tables from an engine or a file (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
         Some(Kind::OnTheSpot(kind)) => {

@@ -24,7 +24,7 @@ table! {
     /// Enhanced transmission selection (IEEE 802.1Qaz): the groups share what the priorities in no group leave
     #[source = "IEEE 802.1Qaz"]
     pub struct Ets {
-        /// Bandwidth groups; the priorities of none of them are strict, above all groups
+        /// Bandwidth groups; priorities in no group are strict and precede all groups
         groups: Vec<EtsGroup> = rows("required", EtsGroup::read) => { check_groups(t, &groups); };
     }
     pub fn read(t);
@@ -34,9 +34,9 @@ table! {
     /// A bandwidth group: priorities and their share in percent
     #[source = "IEEE 802.1Qaz"]
     pub struct EtsGroup {
-        /// The priorities that share this part
+        /// The priorities of the group
         priorities: Vec<u8> = try_by(priorities);
-        /// Percent of what the strict priorities leave; all groups have 100 together
+        /// Percentage of what the strict priorities leave; all groups add up to 100
         share: u8 = required_in(1..=100);
     }
     pub fn try_read(t);

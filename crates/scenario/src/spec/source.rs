@@ -1,5 +1,5 @@
-//! Files that become part of a scenario: found beside it, told by their digest, and put into the resolved scenario whole,
-//! so that it can be run where they are not (a sweep sends it to other machines).
+//! Files that become part of a scenario: relative to it, identified by their digest, and contained in the resolved
+//! scenario, which can then run elsewhere (a sweep sends it to other machines).
 
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -7,18 +7,18 @@ use pauseframe_schema::value::Setting;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-/// Larger texts stay where they are: a scenario may have 16 MiB.
+/// Larger texts stay in their files: a scenario may have 16 MiB.
 const EMBEDDED_MAX: usize = 8 << 20;
 
 /// A file that was read.
 pub(crate) struct Source {
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) digest: String,
 }
 
-/// Reads the file that `path` names, or takes `text`. `load` reads a path, which may be a folder.
+/// Reads the file at `path`, or uses `text`. `load` reads a path, which may be a folder.
 pub(crate) fn source(
     t: &mut Table,
     base_dir: &Path,
@@ -59,7 +59,7 @@ pub(crate) fn source(
     Some(Source { name, text, digest })
 }
 
-/// The digest, which must be that of the text if the file gives one.
+/// The digest of the text, which must equal that of the file's key, if given.
 fn digest(t: &mut Table, text: &str) -> Option<String> {
     let mut found = "sha256:".to_owned();
     for byte in Sha256::digest(text.as_bytes()) {
@@ -68,7 +68,7 @@ fn digest(t: &mut Table, text: &str) -> Option<String> {
         );
     }
     let origin = Origin::Computed("of the text".to_owned());
-    let doc = "SHA-256 of the text; if given, another text is refused";
+    let doc = "SHA-256 of the text; other text is an error";
     let wanted = t.or_because("digest", found.clone(), origin, "computed", doc);
     let message = || format!("the text has the digest {found}: it is not the one that was meant");
     t.check(wanted == found || t.is_documenting(), "digest", message, "restore the file, or remove digest");

@@ -1,4 +1,4 @@
-//! `[switch]`: forwarding latency, buffer, classes; marker, scheduler and flow control have files of their own.
+//! `[switch]`: forwarding latency, buffer, classes; other files have marker, scheduler and flow control.
 
 use super::buffer::{ALPHAS, BufferSpec};
 use super::marker::marker;
@@ -12,13 +12,13 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span};
 
-/// What the transports in use need of the switches: the reason, if they do.
+/// Switch settings that the transports in use need, each with its reason.
 pub(crate) struct Demands {
     /// Marking: "transport.ecn = dctcp".
     pub(crate) ecn: Option<String>,
     /// Lossless priorities: "transport.lossless = true".
     pub(crate) lossless: Option<String>,
-    /// Lanes of the routes, each a lossless priority; 0 where routes have none.
+    /// Number of lanes of the routes, each a lossless priority; 0 without lanes.
     pub(crate) lanes: usize,
 }
 
@@ -35,36 +35,36 @@ table! {
         marker: Marker = section(|t| marker(t, demands.ecn.as_deref()));
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSpec> = by(pfc_or_none, demands);
-        /// Order of service within a priority, and which packet is dropped where there is no room
+        /// Order of service within a priority, and which packet a full queue drops
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
-        /// Packets that a lossy queue holds at most, however short
+        /// Maximum number of packets in a lossy queue, whatever their size
         #[source = "Linux: pfifo limit"]
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
         /// Which priority is served next
         scheduler: SchedulerSpec = section(scheduler);
-        /// The priority that hosts and switches give packets of a DSCP, as in [[10, 1], [46, 5]]
+        /// Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]
         #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
-        /// What holds for some priorities instead
+        /// Other settings for some priorities
         classes: Vec<(String, ClassSpec)> = by(classes);
     }
     pub fn read(t, demands: &Demands);
 }
 
 table! {
-    /// What holds for some priorities instead: their queue, marker, and part of a shared buffer
+    /// Settings for some priorities: their queue, marker, and part of a shared buffer
     pub struct ClassSpec as "SwitchClass" {
-        /// The priorities that it is about
+        /// The priorities of the class
         priorities: Vec<u8> = by(some_priorities);
-        // Without a table of its own it is marked like the others.
+        // Without its own table it has the common marker.
         /// ECN marking
         marker: Option<Marker> = by(own_marker);
-        /// Order of service within a priority, and which packet is dropped where there is no room
+        /// Order of service within a priority, and which packet a full queue drops
         queue: Option<QueueDiscipline> = optional("as for all priorities");
-        /// A queue may hold alpha times what is free
+        /// Dynamic threshold: a queue may hold alpha times the free pool
         #[source = "Choudhury and Hahne 1998"]
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
-        /// Bytes that each (port, priority) owns beyond the pool
+        /// Bytes reserved for each (port, priority) besides the pool
         reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");
     }
     pub fn read(t);
@@ -88,7 +88,7 @@ fn some_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<u8> {
     priorities(t, key, doc).unwrap_or_default()
 }
 
-/// A list of priorities that must be there.
+/// A required list of priorities.
 pub(crate) fn priorities(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<u8>> {
     let priorities: Vec<u8> = t.required_in(key, Each(0..=7), doc)?;
     t.check(!priorities.is_empty(), key, || "[] names no priority".to_owned(), "name one, as in [3]");
@@ -107,7 +107,7 @@ fn check_pairs(t: &mut Table, pairs: &[[u8; 2]]) {
 }
 
 impl SwitchSpec {
-    /// The class that a priority belongs to.
+    /// The class of a priority.
     pub(crate) fn class_of(&self, priority: u8) -> Option<&ClassSpec> {
         self.classes.iter().map(|(_, class)| class).find(|class| class.priorities.contains(&priority))
     }
@@ -119,7 +119,7 @@ impl SwitchSpec {
         std::iter::once(("switch.marker".to_owned(), &self.marker)).chain(of_classes)
     }
 
-    /// How packets of a priority are marked.
+    /// The marker of a priority.
     pub(crate) fn marker_of(&self, priority: u8) -> &Marker {
         self.class_of(priority).and_then(|class| class.marker.as_ref()).unwrap_or(&self.marker)
     }

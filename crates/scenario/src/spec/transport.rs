@@ -1,4 +1,5 @@
-//! `[transport]` and `[transports.NAME]`: a stack's row, a preset's row above it, and what the file changes in them.
+//! `[transport]` and `[transports.NAME]`: the values of a stack, those of a preset above it, and the changes of the
+//! file.
 
 use super::congestion_control::congestion_control;
 use crate::presets::PRESETS;
@@ -13,30 +14,30 @@ use pauseframe_transport::CongestionControlConfig;
 use pauseframe_units::{BitRate, Bytes, Span};
 use std::ops::RangeInclusive;
 
-/// Timers are shorter than this: an hour.
+/// Upper limit of timers: an hour.
 const TIME_MAX: Span = Span::from_secs(3600);
-/// Timers that may be off.
+/// Range of timers that may be off.
 const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
-/// Timers that are on.
+/// Range of timers that are always on.
 const POSITIVE: RangeInclusive<Span> = Span(1)..=TIME_MAX;
-/// Just below the largest that a shift of 14 can announce (RFC 7323 §2.3).
+/// Just below the largest window that a shift of 14 can announce (RFC 7323 §2.3).
 const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
 
 table! {
-    /// TCP: a preset's row above a stack's (`pauseframe presets`), with what is changed in it; keys that neither sets
-    /// have the defaults below
+    /// TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
+    /// keys have the defaults below
     pub struct TransportSpec {
-        /// Row of values below the file's own
+        /// Named set of values; keys in the file override them
         preset: String = or_row(PRESETS, PRESETS[0].name);
-        /// Values of an operating system, below the preset's; none for preset pfabric unless the file says otherwise
+        /// Values of an operating system; preset and file override them. Preset pfabric uses none by default
         stack: String = or_row_below(STACKS, STACKS[0].name);
-        /// Congestion control, with its constants as keys of their own
+        /// Congestion control; its constants are separate keys
         congestion_control: CongestionControlConfig = by(congestion_control);
         /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
         #[source = "RFC 6928"]
         initial_window: InitialWindow = or(InitialWindow::Segments(10));
-        /// ECN: none, one halving a window, or the exact echo of CE
+        /// ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp)
         #[source = "RFC 3168, RFC 8257"]
         ecn: EcnName = or(EcnName::Off);
         /// ECT on SYN and SYN-ACK too
@@ -47,13 +48,13 @@ table! {
         ect_on_ack: bool = by(all_ect, &congestion_control, &stack) => {
             warn_of_coarse_echo(t, &congestion_control, ecn);
         };
-        /// Send in a lossless priority, the first of switch.pfc.priorities
+        /// Send in the first lossless priority of switch.pfc.priorities
         #[source = "IEEE 802.1Qbb"]
         lossless: bool = or(false);
         /// 802.1p priority of all packets of this transport
         #[source = "IEEE 802.1Q"]
         priority: u8 = by(priority_if_given, given);
-        /// Differentiated services code point of its packets; switch.priority_of_dscp can give it a priority
+        /// Differentiated services code point of its packets; switch.priority_of_dscp can map it to a priority
         #[source = "RFC 2474"]
         dscp: u8 = or_in(0, 0..=63);
         /// Selective acknowledgements
@@ -62,52 +63,52 @@ table! {
         /// Fast retransmit and fast recovery
         #[source = "RFC 5681 §3.2"]
         fast_retransmit: bool = by(unless_reordered, reorders);
-        /// Duplicate ACKs that trigger it
+        /// Duplicate ACKs that trigger fast retransmit
         #[source = "RFC 5681 §3.2"]
         dup_thresh: u32 = or_in(3, 1..=1000);
         /// Limited transmit
         #[source = "RFC 3042"]
         limited_transmit: bool = or(true);
-        /// Losses found by time; with sack and fast_retransmit only
+        /// RACK: detect losses by time; needs sack and fast_retransmit
         #[source = "RFC 8985"]
         rack: bool = by(if_able, sack && fast_retransmit, "sack and fast_retransmit");
-        /// Tail loss probe; with sack only
+        /// Tail loss probe; needs sack
         #[source = "RFC 8985 §7"]
         tlp: bool = by(if_able, sack, "sack");
         /// Added to RACK's reordering timer and to the probe timeout
         #[source = "Linux: two jiffies"]
         recovery_slack: Span = or_in(Span::from_ms(2), TIMES);
-        /// Windows and what is in flight count segments, however short; off: bytes
+        /// Count windows and data in flight in segments of any size instead of bytes
         #[source = "Linux"]
         count_packets: bool = or(false);
-        /// Proportional rate reduction, after ECE too; off: the window is cut at once
+        /// Proportional rate reduction, also after ECE; off: the window is cut at once
         #[source = "RFC 9937"]
         prr: bool = or(false);
-        /// Take a reduction back when D-SACK shows that its retransmissions were needless; with sack only
+        /// Undo a window reduction if D-SACK shows that its retransmissions were unnecessary; needs sack
         #[source = "RFC 3708"]
         undo: bool = or(false);
-        /// Find spurious timeouts and take them back: F-RTO (RFC 5682)
+        /// F-RTO: detect spurious timeouts and undo them
         #[source = "RFC 5682"]
         frto: bool = or(false);
-        /// Duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged; without sack only
+        /// Ignore duplicate ACKs until the window that ECE reduced is acknowledged; only without sack
         #[source = "FreeBSD 9"]
         ecn_hides_loss: bool = or(false);
-        /// A window that is not filled does not grow; off: it grows up to the peer's window
+        /// Do not grow an unused window; off: it grows up to the peer's window
         #[source = "RFC 7661 §4.1; off: FreeBSD 9"]
         window_validation: bool = or(true);
-        /// Slow start after a timeout, an ACK: a segment at most, or what it newly delivers
+        /// Growth per ACK in slow start after a timeout: at most a segment, or what the ACK newly delivers
         #[source = "RFC 3465 §2.3; Linux"]
         rto_growth: RtoGrowthName = or(RtoGrowthName::Segment);
-        /// Window after an idle RTO: kept, at most the initial one, or halved for each RTO
+        /// Window after being idle for an RTO: kept, at most the initial window, or halved per RTO
         #[source = "RFC 5681 §4.1; Linux"]
         idle_restart: IdleRestartName = or(IdleRestartName::Off);
-        /// Spread segments over the round trip
+        /// Pacing: spread segments over the round trip
         #[source = "Linux: TCP pacing in the socket"]
         pacing: bool = by(pacing_of, &congestion_control);
         /// Pacing rate in percent of cwnd / srtt below half of ssthresh
         #[source = "Linux: tcp_pacing_ss_ratio"]
         pacing_slow_start: u32 = or_in(200, 1..=100_000);
-        /// The same above
+        /// Pacing rate in percent of cwnd / srtt above half of ssthresh
         #[source = "Linux: tcp_pacing_ca_ratio"]
         pacing_avoidance: u32 = or_in(120, 1..=100_000);
         /// Segments that leave back to back
@@ -131,30 +132,30 @@ table! {
         /// Clock granularity: deadlines are rounded up to a multiple of it
         #[source = "RFC 6298 §2; Linux: HZ 1000"]
         rto_granularity: Span = or_in(Span::from_ms(1), POSITIVE);
-        /// How rto_min enters: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd srtt + 4 rttvar +
-        /// slop
+        /// Formula of the RTO: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd
+        /// max(rto_min, srtt + 4 rttvar + slop)
         #[source = "RFC 6298 §2; Linux; FreeBSD"]
         rto_form: RtoFormName = or(RtoFormName::Linux);
-        /// Constant added in the freebsd form
+        /// Constant added in the formula freebsd
         #[source = "cee Table I"]
         rto_slop: Span = or_in(Span::from_ms(20), TIMES);
-        /// Timers expire as on Linux's timer wheel: one to two ticks late, of 63 ticks and more up to an eighth
+        /// Use Linux's timer wheel: timers expire one to two ticks late, and up to an eighth late from 63 ticks on
         #[source = "Linux: kernel/time/timer.c"]
         timer_wheel: bool = or(false);
-        /// Constant timeout (fixed), or adaptive from delayed_ack_timeout on, with quick ACKs and ACKs of pushed data (linux)
+        /// Delayed ACKs with a constant timeout (fixed), or adaptive, with quick ACKs and ACKs of pushed data (linux)
         #[source = "RFC 5681 §4.2; Linux"]
         delayed_ack_form: DelayedAckFormName = or(DelayedAckFormName::Fixed);
-        /// ACKs sent at once at the start and after a pause, in the linux form
+        /// Immediate ACKs at the start and after a pause, with delayed_ack_form = "linux"
         #[source = "Linux: TCP_MAX_QUICKACKS"]
         quick_acks: u32 = or_in(16, 0..=1_000_000);
-        /// Hold back SACKs beyond the third for a gap up to 5 % of the RTT, in the linux form
+        /// Delay SACKs beyond the third for a gap by up to 5 % of the RTT, with delayed_ack_form = "linux"
         #[source = "Linux: tcp_comp_sack_delay_ns"]
         sack_compression: bool = or(true);
         // RFC 9293 §3.8.6.3: at least every second full segment. Linux: at the latest after 40 ms (HZ/25).
-        /// ACK at the latest after so many full segments
+        /// Full segments after which an ACK is sent at the latest
         #[source = "RFC 9293 §3.8.6.3"]
         delayed_ack_segments: u32 = or_in(2, 1..=1000);
-        /// ... or after this time
+        /// Time after which an ACK is sent at the latest
         #[source = "Linux: HZ/25"]
         delayed_ack_timeout: Span = or_in(Span::from_ms(40), TIMES) => {
             let least = if rto_form == RtoFormName::Freebsd { rto_min.max(rto_slop) } else { rto_min };
@@ -162,18 +163,18 @@ table! {
                 warn_of_held_acks(t, delayed_ack_timeout, least);
             }
         };
-        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it limits nothing unasked.
-        /// Receive window where it is fixed
+        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it does not limit by default.
+        /// Receive window with receive_buffer = "fixed"
         #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
         receive_window: Bytes = or_in(Bytes::kb(4000), WINDOWS);
-        /// The window: receive_window (fixed), half of a buffer that follows what is read (linux), or a buffer that grows in
-        /// steps (freebsd, needs timestamps)
+        /// Receive window: constant (fixed), half of a buffer that grows with the data read (linux), or a buffer that
+        /// grows in steps (freebsd, needs timestamps)
         #[source = "Linux: tcp_rcv_space_adjust; FreeBSD"]
         receive_buffer: ReceiveBufferName = or(ReceiveBufferName::Fixed);
-        /// First buffer of linux and freebsd
+        /// Initial receive buffer of linux and freebsd
         #[source = "Linux: tcp_rmem[1]; FreeBSD: recvspace"]
         receive_buffer_initial: Bytes = or_in(Bytes(131_072), WINDOWS);
-        /// Largest buffer of linux (the first size for no autotuning) and freebsd
+        /// Maximum receive buffer of linux and freebsd; the initial size disables linux autotuning
         #[source = "Linux: tcp_rmem[2]; FreeBSD: recvbuf_max"]
         receive_buffer_max: Bytes = or_in(Bytes(6_291_456), WINDOWS) => {
             let able = receive_buffer == ReceiveBufferName::Fixed || receive_buffer_max >= receive_buffer_initial;
@@ -181,13 +182,13 @@ table! {
                 || format!("{receive_buffer_max} is below receive_buffer_initial ({receive_buffer_initial})");
             t.check(able, "receive_buffer_max", message, "");
         };
-        /// Step of freebsd
+        /// Growth step of the freebsd receive buffer
         #[source = "FreeBSD: recvbuf_inc"]
         receive_buffer_step: Bytes = or_in(Bytes(16_384), WINDOWS);
-        /// Full segments that may wait above a gap, 0 for no limit
+        /// Maximum number of full segments above a gap; 0: no limit
         #[source = "cee Table I: 200"]
         reassembly_limit: u32 = or_in(0, 0..=1_000_000);
-        /// Report data that came twice; needs sack
+        /// D-SACK: report duplicate data; needs sack
         #[source = "RFC 2883"]
         dsack: bool = or(false);
         /// Rate at which the application reads
@@ -195,26 +196,26 @@ table! {
             let positive = read_rate.is_none_or(|rate: BitRate| rate.0 >= 1000);
             t.check(positive, "read_rate", || "is below 1 kbps".to_owned(), "leave it out to read at once");
         };
-        /// Where data wait until they are acknowledged: without limit, or in a buffer that grows with the window (linux); what
-        /// fills it is pushed
+        /// Send buffer: unlimited, or one that grows with the window (linux), where the segment that fills it carries
+        /// PSH
         #[source = "Linux: tcp_sndbuf_expand"]
         send_buffer: SendBufferName = or(SendBufferName::Unlimited);
-        /// First send buffer of linux
+        /// Initial send buffer of linux
         #[source = "Linux: tcp_wmem[1]"]
         send_buffer_initial: Bytes = or_in(Bytes(16_384), SEND_BUFFERS);
-        /// Largest send buffer of linux
+        /// Maximum send buffer of linux
         #[source = "Linux: tcp_wmem[2]"]
         send_buffer_max: Bytes = or_in(Bytes(4_194_304), SEND_BUFFERS) => {
             let able = send_buffer == SendBufferName::Unlimited || send_buffer_max >= send_buffer_initial;
             let message = || format!("{send_buffer_max} is below send_buffer_initial ({send_buffer_initial})");
             t.check(able, "send_buffer_max", message, "raise it, or lower send_buffer_initial");
         };
-        /// A last segment that is not full: sent (at_once, TCP_NODELAY), held while another small one is not acknowledged
-        /// (nagle), or until more comes or the probe timer expires (cork, TCP_CORK); at_once for workloads of kind
-        /// application unless the file says otherwise
+        /// When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is
+        /// unacknowledged (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of
+        /// kind application use at_once by default
         #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
         small_segments: SmallSegmentsName = or(SmallSegmentsName::AtOnce);
-        /// A socket keeps no more in the queues of its host than it sends in about a millisecond: TCP small queues
+        /// TCP small queues: a socket keeps at most about a millisecond of data in its host's queues
         #[source = "Linux: tcp_small_queue_check"]
         small_queues: bool = or(false);
         /// Timestamps option: 12 bytes on every segment
@@ -223,15 +224,15 @@ table! {
         /// Three-way handshake for every flow
         #[source = "RFC 9293 §3.5"]
         handshake: bool = or(true);
-        /// End connections with FIN and its ACK; else they vanish
+        /// End connections with FIN and its ACK; off: they disappear
         #[source = "RFC 9293 §3.6"]
         fin: bool = or(false);
         /// What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also the
         /// congestion window (cee)
         #[source = "RFC 9040; Linux: tcp_metrics.c"]
         cache: CacheName = or(CacheName::None);
-        /// TCP connections, or queue pairs of RoCEv2, to which the keys from rdma_control on apply and those of TCP above do not,
-        /// but for ecn, lossless, priority and dscp
+        /// TCP connections or RoCEv2 queue pairs. Queue pairs use the keys from rdma_control on and, of those above,
+        /// only ecn, lossless, priority and dscp
         kind: TransportKindName = or(TransportKindName::Tcp);
         /// Congestion control of queue pairs
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020"]
@@ -244,9 +245,9 @@ table! {
         rdma_mtu: Bytes = or_in(Bytes(1024), Bytes(256)..=Bytes(4096)) => {
             t.check(rdma_mtu.0.is_power_of_two(), "rdma_mtu", || format!("{rdma_mtu} is not a path MTU"), "256, 512, 1024, 2048 or 4096 B");
         };
-        /// Messages are SENDs, which take a posted receive; off: WRITEs
+        /// Send messages as SENDs, which consume a posted receive; off: WRITEs
         rdma_send: bool = or(false);
-        /// In-order packets for one acknowledgement; the last packet of a message is acknowledged at once
+        /// In-order packets per acknowledgement; the last packet of a message is acknowledged at once
         rdma_ack_every: u32 = or_in(1, 1..=1024);
         /// Retransmission timeout of a queue pair
         #[source = "InfiniBand Architecture Specification: 4.096 us times 2^14"]
@@ -254,13 +255,13 @@ table! {
         /// Timeouts in a row before a queue pair fails
         #[source = "InfiniBand Architecture Specification: three bits"]
         rdma_retry_count: u32 = or_in(7, 0..=7);
-        /// Send lost packets alone again (IRN); off: go-back-N
+        /// Retransmit only lost packets (IRN); off: go-back-N
         #[source = "Mittal et al., SIGCOMM 2018"]
         rdma_selective_repeat: bool = or(false);
-        /// Answer marked packets with CNPs, at most one for a queue pair in this time
+        /// Minimum time between two CNPs of a queue pair
         #[source = "Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: 4 us"]
         rdma_cnp_interval: Span = or_in(Span::from_us(50), TIMES);
-        /// From a marked packet to its CNP
+        /// Time from a marked packet to its CNP
         rdma_cnp_delay: Span = or_in(Span::ZERO, TIMES);
         /// 802.1p priority of CNPs
         #[source = "NVIDIA: mlxconfig CNP_802P_PRIO"]
@@ -323,7 +324,7 @@ choices! {
 choices! {
     /// Slow start after a timeout
     pub enum RtoGrowthName {
-        /// A segment an ACK at most (RFC 3465)
+        /// At most a segment per ACK (RFC 3465)
         Segment = "segment",
         /// What the ACK newly delivers (Linux)
         Delivered = "delivered",
@@ -331,7 +332,7 @@ choices! {
 }
 
 choices! {
-    /// What becomes of a window that was not used
+    /// The window after idle time
     pub enum IdleRestartName {
         /// It stays
         Off = "off",
@@ -377,9 +378,9 @@ choices! {
 }
 
 choices! {
-    /// Where the application's data wait
+    /// The send buffer
     pub enum SendBufferName {
-        /// Whatever it takes
+        /// Unlimited
         Unlimited = "unlimited",
         /// Grows with the window
         Linux = "linux",
@@ -387,11 +388,11 @@ choices! {
 }
 
 choices! {
-    /// What becomes of a last segment that is not full
+    /// When a last, not full segment is sent
     pub enum SmallSegmentsName {
         /// `TCP_NODELAY`
         AtOnce = "at_once",
-        /// While another is not acknowledged it waits
+        /// When no other small segment is unacknowledged
         Nagle = "nagle",
         /// `TCP_CORK`
         Cork = "cork",
@@ -409,7 +410,7 @@ choices! {
         LinuxSsthresh = "linux_ssthresh",
         /// RTT, its deviation and ssthresh, averaged
         Freebsd = "freebsd",
-        /// The congestion window too
+        /// Also the congestion window
         Cee = "cee",
     }
 }
@@ -497,9 +498,9 @@ fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: Ec
     }
 }
 
-/// A congestion control that sets a pacing rate is of no use without pacing.
+/// A congestion control that sets a pacing rate needs pacing.
 fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionControlConfig) -> bool {
-    let (paces, name) = (control.paces(), control.name());
+    let (paces, name) = (control.sets_pacing_rate(), control.name());
     let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
     let rule = "false; true for a plug-in that sets a pacing rate";
     let on = t.or_because(key, paces, origin, rule, doc);
@@ -510,15 +511,14 @@ fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionCo
     on
 }
 
-/// The priority if the file gives one; else it follows from the switches and is settled later.
+/// The priority in the file; otherwise it follows from the switches later.
 fn priority_if_given(t: &mut Table, key: &'static str, doc: &str, given: &mut Option<u8>) -> u8 {
-    let rule = "what switch.priority_of_dscp says, else the first of switch.pfc.priorities if lossless, else the lowest that \
-         is not one of them";
+    let rule = "by switch.priority_of_dscp, else the first of switch.pfc.priorities if lossless, else the lowest other one";
     *given = t.optional_in(key, 0..=7, rule, doc);
     given.unwrap_or(0)
 }
 
-/// bolt §IV-A2 turns fast retransmit off where packets of a flow overtake each other.
+/// bolt §IV-A2 disables fast retransmit if packets of a flow overtake each other.
 fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Option<&str>) -> bool {
     let (fast, origin) = match reorders {
         None => (true, Origin::Default),
@@ -528,7 +528,7 @@ fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Optio
     t.or_because(key, fast, origin, rule, doc)
 }
 
-/// A mechanism that works together with others only: off without them if a stack has it, a warning if the file has it.
+/// A mechanism that needs others: without them it is off if a stack enables it, and a warning if the file does.
 fn if_able(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
     let on = t.or(key, false, doc);
     let path = t.at(key);

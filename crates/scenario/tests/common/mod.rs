@@ -1,9 +1,9 @@
-//! What several test files need.
+//! Functions that several test files use.
 
 use pauseframe_scenario::{Input, Resolved, resolve};
 use std::path::Path;
 
-/// Resolves a text with overrides; the errors as they are printed.
+/// Resolves a text with overrides; returns errors as the program prints them.
 pub(crate) fn read(text: &str, overrides: &[(&str, &str)]) -> Result<Resolved, String> {
     let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let input =

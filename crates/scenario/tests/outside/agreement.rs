@@ -1,18 +1,19 @@
-//! A run and the flow level say the same of the same scenario, or the flow level says that it cannot.
+//! The packet level and the flow level agree on a scenario, or the flow level refuses the scenario.
 
 use crate::{counts, fluid, packets, read, texts};
 use pauseframe_scenario::{FlowOptions, run_flow_level};
 use pauseframe_topology::watch::Unwatched;
 
 const STAR: &str = "topology = { kind = \"star\", hosts = 4 }\n";
-/// Application bytes of a datagram.
+/// Application bytes of one datagram.
 const DATAGRAM: f64 = 1472.0;
 
 fn udp(keys: &str, stop: &str) -> String {
     format!("stop = {stop}\n{STAR}[[workload]]\nkind = \"udp\"\n{keys}\n")
 }
 
-/// Datagrams arrive at the rate of their source: the bytes of every flow are the same up to those under way.
+/// Datagrams arrive at the rate of their source: both levels deliver the same bytes for every flow, except
+/// for datagrams in flight at the end.
 #[test]
 fn sources_of_datagrams_deliver_the_same_bytes() {
     let burst =
@@ -41,7 +42,7 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
             assert!(apart.abs() <= 3.0 * DATAGRAM, "{there} bytes in a run, {here} at flow level\n{text}");
         }
         assert!(there.iter().sum::<u64>() > 5000, "{text}");
-        // A source that goes on to the end of the run has datagrams under way there.
+        // A source that sends until the end of the run still has datagrams in flight.
         let is_over = |table| texts(table, "status").iter().all(|status| status == "stopped");
         assert!(
             is_over(&flows)
@@ -52,7 +53,8 @@ fn sources_of_datagrams_deliver_the_same_bytes() {
     }
 }
 
-/// What does not fit is lost: sources do not send longer because the link is full, and connections get what is left.
+/// Datagrams beyond the link's capacity are lost: sources do not send longer because the link is full, and
+/// connections get only the remaining capacity.
 #[test]
 fn sources_of_datagrams_do_not_give_way() {
     let text = udp(
@@ -62,7 +64,8 @@ fn sources_of_datagrams_do_not_give_way() {
     let (run, flows) = (packets(&text), fluid(&text).flows);
     let [there, here] =
         [&run.flows.batch(), &flows].map(|table| counts(table, "delivered_bytes").iter().sum::<u64>() as f64);
-    // 12 Gb/s meet a link of 10: 5 MB of 6 arrive. With packets, headers take 4 % of that link.
+    // A load of 12 Gb/s meets a link of 10 Gb/s, so 5 MB of 6 MB arrive. At packet level headers take 4 % of
+    // the link.
     assert!(here < 5.3e6 && there / here > 0.93 && there / here < 1.01, "{there} and {here} bytes");
     let both = format!(
         "{}[[workload]]\nkind = \"long_flows\"\nflows = [{{ src = \"host3\", dst = \"host0\" }}]\n",
@@ -70,7 +73,7 @@ fn sources_of_datagrams_do_not_give_way() {
     );
     let delivered = counts(&fluid(&both).flows, "delivered_bytes");
     let long = *delivered.iter().min().unwrap() as f64 * 8.0 / 10e-3;
-    // 8 Gb/s on the wire are 7.66 Gb/s of application bytes.
+    // A rate of 8 Gb/s on the wire equals 7.66 Gb/s of application bytes.
     assert!((long - 2.343e9).abs() < 1e7, "{long} b/s");
 }
 
@@ -97,7 +100,7 @@ fn the_end_of_the_run_is_the_same() {
     assert_eq!((unrecorded.flows.num_rows(), unrecorded.summary.flows_finished), (0, 4));
 }
 
-/// Nothing is ignored in silence.
+/// The flow level ignores no key without a warning.
 #[test]
 fn what_flows_do_not_have_is_named() {
     let text = |tables: &str| {

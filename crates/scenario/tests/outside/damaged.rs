@@ -1,11 +1,11 @@
-//! Files that are damaged, endless, or something else: an error, never a panic, and never for ever.
+//! Damaged, endless and foreign files cause an error, but never a panic and never an endless loop.
 
 use crate::read_in;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use pauseframe_engine::{Rng, stream};
+use pauseframe_engine::{Rng, random_stream};
 use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::results::read_table;
 use pauseframe_topology::generate;
@@ -50,13 +50,14 @@ fn csv() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Bytes flipped, cut out, doubled or set to what lengths and signs like least.
+/// Changes bytes at random: flips, removes or doubles some, or sets them to extreme values of lengths and
+/// signs.
 fn mutated(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    for _ in 0..=rng.below(4) {
-        let at = rng.below(bytes.len().max(1) as u64) as usize;
-        let end = (at + 1 + rng.below(8) as usize).min(bytes.len());
-        match rng.below(6) {
+    for _ in 0..=rng.uniform_below(4) {
+        let at = rng.uniform_below(bytes.len().max(1) as u64) as usize;
+        let end = (at + 1 + rng.uniform_below(8) as usize).min(bytes.len());
+        match rng.uniform_below(6) {
             0 => bytes.truncate(at),
             1 => drop(bytes.drain(at..end)),
             2 => {
@@ -65,7 +66,7 @@ fn mutated(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
             }
             3 => bytes[at..end].fill(0xff),
             4 => bytes[at..end].fill(0),
-            _ => bytes[at..end].iter_mut().for_each(|byte| *byte ^= 1 << rng.below(8)),
+            _ => bytes[at..end].iter_mut().for_each(|byte| *byte ^= 1 << rng.uniform_below(8)),
         }
         if bytes.is_empty() {
             break;
@@ -74,12 +75,12 @@ fn mutated(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// `count` damaged forms of `good` under the name `name`, each read by `read`.
+/// Reads `count` damaged copies of `good`, stored under the name `name`, with `read`.
 fn batter(good: &[u8], name: &str, count: u64, read: impl Fn(&Path)) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(name);
     for number in 0..count {
-        let mut rng = stream(SEED, name, number);
+        let mut rng = random_stream(SEED, name, number);
         std::fs::write(&path, mutated(good, &mut rng)).unwrap();
         if let Err(panic) = caught(|| read(&path)) {
             panic!("{name}, number {number} of seed {SEED}: {panic}");
@@ -90,7 +91,7 @@ fn batter(good: &[u8], name: &str, count: u64, read: impl Fn(&Path)) {
 fn with_workload(path: &Path, workload: &str) {
     let text =
         format!("stop = \"1 ms\"\ntopology = {{ kind = \"star\", hosts = 3 }}\n[[workload]]\n{workload}\n");
-    // Some damage does no harm; what is refused is refused with a reason.
+    // Some damage is harmless; an error always names a reason.
     if let Err(error) = read_in(path.parent().unwrap(), &text) {
         assert!(!error.problems.is_empty());
     }
@@ -144,7 +145,7 @@ fn damaged_fabrics_and_plans_are_errors() {
     });
 }
 
-/// Every key that names a file.
+/// Tests every key that names a file.
 #[test]
 #[cfg(unix)]
 fn devices_and_pipes_are_refused() {
@@ -187,12 +188,12 @@ fn files_have_a_largest_size() {
     std::fs::write(&path, [0xff, 0xfe]).unwrap();
     assert!(read_text(&path).unwrap_err().to_string().contains("UTF-8"));
     assert!(read_text(home.path()).unwrap_err().to_string().contains("a folder"));
-    // Sparse: it takes no room on the disk.
+    // The file is sparse, so it needs no disk space.
     std::fs::File::create(&path).unwrap().set_len(FILE_MAX + 1).unwrap();
     assert!(read_text(&path).unwrap_err().to_string().contains("up to 1024 MiB"));
 }
 
-/// All mistakes of a flow list at once, by the lines of its file.
+/// A flow list reports all its mistakes at once, each with the line of the file.
 #[test]
 fn every_bad_line_of_a_flow_list_is_named() {
     let home = tempfile::tempdir().unwrap();

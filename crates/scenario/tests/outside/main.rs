@@ -1,5 +1,5 @@
-//! What was found from outside: files that are hostile or damaged, names that lead elsewhere, records without bounds, and
-//! figures that cannot be.
+//! Tests of faults that users found: hostile or damaged files, names that point outside of a folder,
+//! recordings without a limit, and impossible figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod agreement;
@@ -14,7 +14,7 @@ use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::{
-    Control, FlowOptions, FlowResults, RunOptions, RunResults, ScenarioError, run, run_flow_level,
+    FlowOptions, FlowResults, RunControl, RunOptions, RunResults, ScenarioError, run, run_flow_level,
 };
 use pauseframe_topology::watch::Unwatched;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn read(text: &str) -> Resolved {
 }
 
 fn packets(text: &str) -> RunResults {
-    run(&read(text), RunOptions::default(), |_| Control::Continue).unwrap()
+    run(&read(text), RunOptions::default(), |_| RunControl::Continue).unwrap()
 }
 
 fn fluid(text: &str) -> FlowResults {

@@ -1,4 +1,4 @@
-//! A scenario's name is a part of the name of a folder, and leads nowhere else.
+//! A scenario's name becomes part of a folder's name, and must not point to another folder.
 
 use crate::{packets, read, texts};
 use pauseframe_scenario::resolve::{Input, resolve};
@@ -57,7 +57,7 @@ fn a_name_from_a_file_is_judged_too() {
         );
     }
     assert_eq!(refusal(&text, "some/where/incast.toml"), None);
-    // With a name of its own the file may be called anything.
+    // If the scenario sets a name, the file may have any name.
     assert_eq!(refusal(&format!("name = \"x\"\n{text}"), "-x.toml"), None);
 }
 
@@ -73,7 +73,8 @@ fn a_node_of_a_custom_topology_has_a_plain_name() {
     }
 }
 
-/// Two workloads of one kind and others that have queries: a number is one query of the run.
+/// Several workloads have queries, two of them of the same kind; a query number identifies one query of the
+/// run.
 #[test]
 fn a_query_has_a_number_of_its_own() {
     let text = format!(
@@ -90,7 +91,7 @@ fn a_query_has_a_number_of_its_own() {
     assert_eq!(of.len(), results.queries.num_rows(), "a number stands for two queries");
     assert_eq!(of.values().collect::<BTreeSet<_>>().len(), 4, "every workload has queries");
     assert_eq!(of.keys().copied().collect::<Vec<_>>(), (0..of.len() as u32).collect::<Vec<_>>());
-    // The join by the number alone finds the flows of the same workload.
+    // A join by the query number alone finds flows of the same workload only.
     let flows = crate::numbers(&results.flows.batch(), "query")
         .into_iter()
         .zip(texts(&results.flows.batch(), "workload"));

@@ -1,11 +1,11 @@
-//! Nothing is faster than in the idle network: slowdowns are at least 1, for flows and queries of every workload, with
-//! packets and without.
+//! No flow is faster than in the idle network: the slowdowns of flows and queries of every workload are at
+//! least 1, at packet level and at flow level.
 
 use crate::{floats, fluid, packets};
 use arrow_array::RecordBatch;
 use proptest::prelude::*;
 
-/// A workload of every kind; `size` bytes, `n` of something, and a switch.
+/// One workload of every kind, with placeholders for `size` in bytes, a count `n`, and a switch.
 const KINDS: [&str; 10] = [
     "kind = \"flows\"\nflows = [{ src = \"host0\", dst = \"host1\", size = SIZE }, \
      { src = \"host2\", dst = \"host1\", size = SIZE, start = \"N us\" }]",
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// Rounds after the first have no handshake, and neither has their ideal.
+/// Rounds after the first have no handshake, and their ideal time has none either.
 #[test]
 fn a_round_on_kept_connections_is_not_faster_than_possible() {
     let text = "stop = \"10 ms\"\n[topology]\nkind = \"star\"\nhosts = 3\nlink = { rate = \"10 Gbps\", delay = \"10 us\" }\n\

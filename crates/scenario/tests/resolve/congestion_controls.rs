@@ -1,9 +1,9 @@
-//! Every congestion control of the registry through a scenario, with its constants: none of them is named here, nor
-//! anywhere in this crate but in presets.
+//! Resolves every congestion control of the registry with its constants. No test names a congestion control,
+//! and this crate names them only in presets.
 
 use crate::resolve_as;
 use pauseframe_scenario::resolve::options;
-use pauseframe_scenario::{Control, Resolved, RunOptions, run};
+use pauseframe_scenario::{Resolved, RunControl, RunOptions, run};
 use pauseframe_transport::{CongestionControlConfig, Value};
 use std::fmt::Write;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn resolved(text: &str) -> Resolved {
     resolve_as("s.toml", text, &[], None).expect("a good scenario")
 }
 
-/// A value other than the default, as TOML.
+/// Returns a value other than the default, as TOML.
 fn other(default: Value, range: Option<(Value, Value)>) -> (Value, String) {
     let value = match (default, range) {
         (Value::Flag(on), _) => Value::Flag(!on),
@@ -58,7 +58,7 @@ fn every_one_runs_with_every_constant_set() {
         assert!(set.warnings.iter().all(|warning| !warning.contains("uses it")));
         assert_eq!(resolved(&set.to_toml()).scenario, set.scenario);
         for scenario in [&plain, &set] {
-            let results = run(scenario, RunOptions::default(), |_| Control::Continue).unwrap();
+            let results = run(scenario, RunOptions::default(), |_| RunControl::Continue).unwrap();
             assert!(results.flows.num_rows() > 0, "{name}");
         }
     }
@@ -83,7 +83,8 @@ fn a_constant_of_another_is_warned_of() {
     assert!(resolved.warnings.iter().any(|found| found == warning), "{:?}", resolved.warnings);
 }
 
-/// The worked example is the file, and its line the line.
+/// The worked example in the documentation equals the source file, and its registry line equals the line in
+/// the source.
 #[test]
 fn the_how_to_shows_what_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

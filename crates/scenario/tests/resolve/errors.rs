@@ -1,9 +1,9 @@
-//! What a mistake is answered with, word for word.
+//! The exact error message for each mistake.
 
 use crate::{GOOD, resolve_as};
 use std::fmt::Write;
 
-/// The errors of GOOD with `addition` behind it and these overrides.
+/// The errors of the scenario GOOD with the text `addition` appended and with the given overrides.
 fn errors(addition: &str, overrides: &[(&str, &str)]) -> String {
     errors_of(&format!("{GOOD}{addition}"), overrides)
 }
@@ -165,7 +165,7 @@ size = "1 MB"
     );
 }
 
-/// Each name of a list has a path of its own: one that is wrong hides no other.
+/// Each name in a list has its own path, so that one wrong name hides no other.
 #[test]
 fn every_wrong_name_of_a_list_is_reported() {
     let text = "[[workload]]\nkind = \"requests\"\nclient = \"host0\"\n\
@@ -388,7 +388,8 @@ fn problems_have_their_parts() {
     );
 }
 
-/// Jobs share no place: each alone would fit, both together do not, and the run would say so only when it is built.
+/// Jobs share no places: each of the two jobs would fit alone, but together they do not. The resolver must
+/// report that before the network is built.
 #[test]
 fn applications_need_places_for_all_their_ranks() {
     let text = r#"[topology]

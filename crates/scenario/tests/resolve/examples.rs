@@ -1,11 +1,11 @@
-//! Good scenarios: what they resolve to, where each value came from, and that they survive being written down.
+//! Valid scenarios: their resolved values, the origin of each value, and the round trip through TOML.
 
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
-    BufferSpec, ByPort, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec,
-    Threshold, WorkloadKind,
+    BufferSpec, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec, Threshold,
+    ValueByPort, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_units::{BitRate, Bytes, Span};
@@ -19,7 +19,7 @@ fn good(name: &str) -> Resolved {
     example(name, &[]).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// "value (origin)" of a key.
+/// The text "value (origin)" of a key.
 fn explained(resolved: &Resolved, path: &str) -> String {
     let entry = resolved.explain().iter().find(|entry| entry.path == path);
     entry.map_or_else(|| format!("{path} is missing"), |entry| format!("{} ({})", entry.value, entry.origin))
@@ -49,7 +49,7 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
     let step = Marker::Step(Step {
-        k: ByPort::All(Threshold::Bytes(Bytes(22_500))),
+        k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Drop,
     });
@@ -264,7 +264,7 @@ fn the_reference_lists_the_keys_of_every_kind() {
     assert_eq!(mtu.doc, "Largest IP packet (576 B to 9216 B)");
 }
 
-/// Each key of a resolved scenario is in the reference: the two come from the same calls.
+/// The reference contains each key of a resolved scenario, because both come from the same declarations.
 #[test]
 fn the_reference_knows_every_key_that_is_resolved() {
     for (name, _) in EXAMPLES {

@@ -1,4 +1,5 @@
-//! Random good scenarios: each is accepted, and what it resolves to survives being written down.
+//! Random valid scenarios: the resolver accepts each, and the resolved scenario survives the round trip
+//! through TOML.
 
 use crate::resolve_as;
 use proptest::prelude::*;
@@ -116,7 +117,7 @@ proptest! {
             workloads.concat()
         );
         let resolved = match resolve_as("g.toml", &text, &[], None) {
-            // A drawn link may need more headroom than the drawn buffer has.
+            // A random link may need more headroom than the random buffer holds.
             Err(error) if error.to_string().contains("nothing is left to share") => return Ok(()),
             resolved => resolved.unwrap_or_else(|error| panic!("{error}\n{text}")),
         };
@@ -125,7 +126,7 @@ proptest! {
         let again = resolve_as("g.toml", &written, &[], None).unwrap_or_else(|error| panic!("{error}\n{written}"));
         prop_assert_eq!(&again.scenario, &resolved.scenario);
         prop_assert_eq!(again.to_toml(), written);
-        // Warnings are about the scenario, not about how it was written.
+        // Warnings depend on the scenario, not on the form of its text.
         prop_assert_eq!(again.warnings, resolved.warnings);
     }
 }

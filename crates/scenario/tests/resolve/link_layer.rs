@@ -1,4 +1,5 @@
-//! QCN, PAUSE of whole links, slow receivers and datagram sources: what their keys become, and what is refused.
+//! QCN, PAUSE of whole links, slow receivers and datagram sources: the settings that their keys give, and the
+//! values that are refused.
 
 use crate::resolve_as;
 use pauseframe_scenario::Resolved;
@@ -43,7 +44,7 @@ fn qcn_presets_are_those_of_cee() {
     assert_eq!((qcn.w, qcn.sample, qcn.byte_counter), (2.0, Bytes(150_000), Bytes(150_000)));
     assert_eq!((qcn.timer, qcn.fast_recovery, qcn.min_decrease), (Span::from_ms(15), 5, 0.5));
     assert_eq!((qcn.active_increase, qcn.hyper_active_increase), (BitRate(5_000_000), BitRate(50_000_000)));
-    // The largest cut is a half.
+    // The largest rate cut is one half.
     assert!(qcn.g_d * 63.0 < 0.5 && qcn.g_d * 64.0 >= 0.5 && qcn.extra_fast_recovery);
     let qcn = good("[qcn]\npreset = \"qcn20\"\ntimer = \"5 ms\"\n").scenario.qcn.unwrap();
     assert_eq!((qcn.q_eq, qcn.timer, qcn.preset.as_str()), (Bytes(20_000), Span::from_ms(5), "qcn20"));

@@ -1,4 +1,4 @@
-//! The resolver from outside: good scenarios, generated ones, mistakes, and mutations of either.
+//! Tests of the resolver: valid scenarios, generated scenarios, mistakes, and mutations.
 
 mod congestion_controls;
 mod errors;
@@ -13,7 +13,7 @@ mod switches;
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use std::path::{Path, PathBuf};
 
-/// The example scenarios: name and text.
+/// Name and text of each example scenario.
 pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("incast.toml", include_str!("../scenarios/incast.toml")),
     ("coexistence.toml", include_str!("../scenarios/coexistence.toml")),
@@ -25,7 +25,7 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
     ("classes.toml", include_str!("../scenarios/classes.toml")),
 ];
 
-/// A good scenario, of which tests change something.
+/// A valid scenario that tests modify.
 pub(crate) const GOOD: &str = r#"stop = "10 ms"
 
 [topology]
@@ -37,12 +37,12 @@ kind = "permutation"
 size = "1 MB"
 "#;
 
-/// Where the examples lie.
+/// Folder of the example scenarios.
 pub(crate) fn base_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
 }
 
-/// Resolves `text` as the file `file_name` with these overrides.
+/// Resolves `text` as the file `file_name` with the given overrides.
 pub(crate) fn resolve_as(
     file_name: &str,
     text: &str,

@@ -1,10 +1,10 @@
-//! No text makes the resolver panic: good scenarios are cut, flipped, renamed and mixed. What is still accepted
-//! survives being written down.
+//! No text makes the resolver panic: the tests cut, flip, rename and mix valid scenarios. A mutation that is
+//! accepted survives the round trip through TOML.
 
 use crate::{EXAMPLES, resolve_as};
 use proptest::prelude::*;
 
-/// Values that are right somewhere and wrong elsewhere.
+/// Values that are valid for some keys and invalid for others.
 const VALUES: [&str; 24] = [
     "0",
     "-1",
@@ -32,7 +32,7 @@ const VALUES: [&str; 24] = [
     "1979-05-27",
 ];
 
-/// Keys of the reference, to set at random.
+/// All keys of the reference; tests set them at random.
 fn paths() -> Vec<String> {
     let options = pauseframe_scenario::resolve::options();
     options.iter().map(|option| option.path.replace("[]", ".0")).collect()
@@ -46,7 +46,7 @@ fn survives(text: &str, overrides: &[(&str, &str)]) {
     assert_eq!(second.scenario, first.scenario, "{written}");
 }
 
-/// Right, but a plan for 65,536 switches takes its time: such routes are computed as a scenario is resolved.
+/// True for a valid but slow case: the resolver plans routes, which takes long for 65,536 switches.
 fn plans_for_long(example: usize, key: &str, value: &str) -> bool {
     let key = key.trim().trim_start_matches("topology.");
     EXAMPLES[example].0 == "jellyfish_plan.toml" && (key, value) == ("switches", "65536")
@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-/// Every key with every value, on the richest example.
+/// Sets every key to every value, in the example with the most tables.
 #[test]
 fn every_key_with_every_value() {
     for path in paths() {

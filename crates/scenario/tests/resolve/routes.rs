@@ -1,4 +1,5 @@
-//! Topologies and forwarding tables: from files and engines into the scenario, and what is refused at load.
+//! Topologies and forwarding tables from files and engines, and the errors that the resolver reports for
+//! them.
 
 use crate::resolve_as;
 use pauseframe_scenario::spec::File;
@@ -21,7 +22,7 @@ fn refused(text: &str, overrides: &[(&str, &str)]) -> String {
     }
 }
 
-/// GOOD with a ring instead of a triangle, and these routes.
+/// The scenario GOOD with a ring topology and the given routes.
 fn ring(routing: &str, switch: &str) -> String {
     format!(
         "[topology]\nkind = \"ring\"\nswitches = 6\nhosts_per_switch = 2\n[routing]\n{routing}\n[switch]\n{switch}\n\
@@ -35,7 +36,7 @@ fn files_become_part_of_the_scenario() {
     let TopologyKind::Given(GivenKind::File(file)) = &resolved.scenario.topology.kind else { panic!() };
     let File { path, digest, .. } = file;
     assert_eq!(path, "triangle.json");
-    // What sha256sum of coreutils says.
+    // The digest that `sha256sum` of coreutils prints.
     assert_eq!(*digest, "sha256:6574b653e62561ff3265487708446bc83ab75915e84464ca1e122547e7878a0a");
     let topology = resolved.topology();
     assert_eq!((topology.hosts().count(), topology.links().len()), (3, 6));
@@ -44,7 +45,7 @@ fn files_become_part_of_the_scenario() {
     assert_eq!((resolved.scenario.routing.kind, resolved.scenario.routing.lanes()), (RoutingKind::Vlans, 2));
     assert_eq!(resolved.scenario.switch.pfc.as_ref().unwrap().priorities, [3, 4]);
     assert!(!resolved.scenario.transport.fast_retransmit, "packets that choose a VLAN each overtake");
-    // It stands alone: it resolves where the files are not.
+    // The resolved scenario is self-contained: it resolves without the files.
     let alone = resolved.to_toml();
     let elsewhere = resolve(&Input {
         text: &alone,
@@ -172,7 +173,7 @@ fn a_plan_in_parquet_is_that_plan() {
         .unwrap();
     let read = resolve(&input(&text)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read.scenario.routing.vlans.as_ref().unwrap().tables.0, *tables);
-    // The tables are in the resolved scenario, which needs no file any more.
+    // The resolved scenario holds the tables and needs no other file.
     std::fs::remove_file(base.join("planned.parquet")).unwrap();
     let alone = resolve(&input(&read.to_toml())).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(alone.scenario.routing, read.scenario.routing);

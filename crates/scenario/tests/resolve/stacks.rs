@@ -1,4 +1,4 @@
-//! Stacks: every row resolves, and the order is file, preset, stack, default.
+//! Tests of stacks: every row resolves, and precedence is file, preset, stack, default.
 
 use pauseframe_scenario::presets::PRESETS;
 use pauseframe_scenario::resolve::explained;
@@ -34,7 +34,7 @@ fn file_above_preset_above_stack_above_default() {
     );
 }
 
-/// Without a word about it a host is Linux with CUBIC.
+/// A host without any setting is Linux with CUBIC.
 #[test]
 fn the_default_is_cubic_on_linux() {
     let of = |key| origin("", key);
@@ -48,7 +48,8 @@ fn the_default_is_cubic_on_linux() {
     assert_eq!(origin("preset = \"pfabric\"\nstack = \"linux\"", "tlp").0, "true");
 }
 
-/// What a stack has and cannot use is off, as the resolved scenario says; what a file has is a warning.
+/// The resolved scenario turns off a feature of the stack that the transport cannot use; if the file sets
+/// such a feature, a warning appears.
 #[test]
 fn recovery_of_the_stack_needs_sack() {
     let off = |needs: &str| ("false".to_owned(), format!("computed: it needs {needs}"));
@@ -58,7 +59,7 @@ fn recovery_of_the_stack_needs_sack() {
     assert_eq!(origin("sack = false\ntlp = true", "tlp"), ("true".into(), "file".into()));
 }
 
-/// Applications that pass messages switch Nagle's algorithm off; a file that asks for it has it.
+/// Applications that pass messages disable Nagle's algorithm, unless the file enables it.
 #[test]
 fn applications_set_tcp_nodelay() {
     let small_segments = |rest: &str| {
@@ -86,7 +87,7 @@ fn applications_set_tcp_nodelay() {
     assert_eq!(plain, ("\"at_once\"".into(), "default".into()));
 }
 
-/// Linux: `tcp_ecn_send_syn` and `tcp_ecn_send_synack` send both as ECT(0) for a DCTCP socket.
+/// Linux: `tcp_ecn_send_syn` and `tcp_ecn_send_synack` send both packets as ECT(0) for a DCTCP socket.
 #[test]
 fn syns_of_dctcp_are_ecn_capable_on_linux() {
     let syn = |transport: &str| origin(transport, "ect_on_syn");
@@ -103,7 +104,7 @@ fn syns_of_dctcp_are_ecn_capable_on_linux() {
     }
 }
 
-/// DCTCP+ is DCTCP on Linux; on other stacks it names what they lack.
+/// DCTCP+ is DCTCP on Linux; on another stack the preset names the features that the stack lacks.
 #[test]
 fn dctcp_plus_is_for_any_stack() {
     let values = |preset: &str, stack: &str| {
@@ -122,7 +123,7 @@ fn dctcp_plus_is_for_any_stack() {
     }
 }
 
-/// What a stack or preset sets is what the key reads, and each value names its document.
+/// The resolved key has the value that the stack or preset sets, and each value names its source document.
 #[test]
 fn every_row_is_read_and_explained() {
     for preset in PRESETS {
@@ -130,7 +131,7 @@ fn every_row_is_read_and_explained() {
             let rows = explained(preset, stack.name).expect("a stack that there is");
             for value in stack.row {
                 let row = rows.iter().find(|row| row.key == value.key);
-                // A constant of a congestion control is a key where that is in use.
+                // A constant of a congestion control is a key only if that congestion control is in use.
                 if row.is_none() && value.key.starts_with("dctcp_") {
                     assert!(
                         rows.iter().all(|row| row.value != "\"dctcp\"" || row.key != "congestion_control")
@@ -138,7 +139,7 @@ fn every_row_is_read_and_explained() {
                     continue;
                 }
                 let row = row.unwrap_or_else(|| panic!("{}: {} is no key", stack.name, value.key));
-                // pFabric without fast retransmit has no use for RACK.
+                // pFabric has no fast retransmit, so pFabric cannot use RACK.
                 if row.origin.starts_with("computed: it needs ") {
                     assert_eq!((preset.name, row.value.as_str()), ("pfabric", "false"));
                     continue;

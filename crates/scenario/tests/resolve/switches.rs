@@ -1,8 +1,9 @@
-//! Models, schedulers, markers and classes of switches: what a file says, where defaults come from, what is refused.
+//! Models, schedulers, markers and classes of switches: values from the file, origins of defaults, and
+//! refused values.
 
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
-use pauseframe_scenario::spec::{BufferSpec, ByPort, Marker, QueueDiscipline, SchedulerSpec, Threshold};
+use pauseframe_scenario::spec::{BufferSpec, Marker, QueueDiscipline, SchedulerSpec, Threshold, ValueByPort};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::Bytes;
 
@@ -18,7 +19,7 @@ fn errors(addition: &str) -> String {
     }
 }
 
-/// Value and origin of a key.
+/// The value and the origin of a key.
 fn explained(resolved: &Resolved, path: &str) -> (String, String) {
     let entry = resolved.explain().iter().find(|entry| entry.path == path);
     let entry = entry.unwrap_or_else(|| panic!("{path} is not there:\n{}", resolved.to_toml()));
@@ -32,7 +33,8 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     assert_eq!(explained(&resolved, "switch.buffer.policy"), preset("\"shared\""));
     assert_eq!(explained(&resolved, "switch.buffer.size"), preset("\"9 MB\""));
     assert_eq!(explained(&resolved, "switch.buffer.alpha").1, "default");
-    // The file goes before it, and a policy of its own leaves the model's sizes behind.
+    // The file's value takes precedence over the model's; if the file sets a buffer policy, the sizes of the
+    // model do not apply.
     let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.size = \"5 MB\"\n", &[]);
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"5 MB\"".into(), "file".into()));
     assert!(matches!(
@@ -43,7 +45,7 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"225 KB\"".into(), "default".into()));
 }
 
-/// Every model can be run: its row names keys that there are, with values that they take.
+/// Every switch model is runnable: its row sets existing keys to valid values.
 #[test]
 fn all_models_are_sound() {
     for model in pauseframe_scenario::switch_models::MODELS {
@@ -72,9 +74,9 @@ fn schedulers_markers_and_classes_are_read() {
         (groups[0].priorities.as_slice(), groups[0].share, groups[1].share),
         ([0, 1].as_slice(), 30, 70)
     );
-    // cee Table I.
+    // The parameters of cee Table I.
     let Marker::Red(Red { min, max, w_q, p_max, .. }) = &switch.marker else { panic!("{:?}", switch.marker) };
-    assert_eq!((min, max), (&ByPort::All(Bytes(25_600)), &ByPort::All(Bytes(76_800))));
+    assert_eq!((min, max), (&ValueByPort::All(Bytes(25_600)), &ValueByPort::All(Bytes(76_800))));
     assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
     let (name, class) = &switch.classes[0];
     assert_eq!(
@@ -82,9 +84,9 @@ fn schedulers_markers_and_classes_are_read() {
         ("rdma", [3].as_slice(), Some(QueueDiscipline::Fifo))
     );
     let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
-    assert_eq!(*k, ByPort::All(Threshold::Packets(20)));
+    assert_eq!(*k, ValueByPort::All(Threshold::Packets(20)));
     assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
-    // A class can be swept like anything else, and made by an override alone.
+    // A sweep can set keys of a class like any other key, and an override alone can create a class.
     let resolved =
         good("", &[("switch.classes.bulk.priorities", "[1]"), ("switch.classes.bulk.marker.k", "9 KB")]);
     assert_eq!(explained(&resolved, "switch.classes.bulk.marker.k"), ("\"9 KB\"".into(), "--set".into()));
@@ -97,13 +99,13 @@ fn a_dscp_gives_the_priority() {
     let why = ("5".to_owned(), "computed: switch.priority_of_dscp for DSCP 10".to_owned());
     assert_eq!(explained(&resolved, "transport.priority"), why);
     assert_eq!(resolved.scenario.transport.priority, 5);
-    // Another DSCP is as before.
+    // A packet with another DSCP keeps its previous priority.
     assert_eq!(good(text, &[("transport.dscp", "11")]).scenario.transport.priority, 0);
     assert_eq!(
         errors(&format!("{text}priority = 2\n")),
         "s.toml:14: transport.priority: 2, but switch.priority_of_dscp gives DSCP 10 priority 5; leave one of them out"
     );
-    // A lossy transport in a lossless priority by way of its DSCP.
+    // A lossy transport that its DSCP puts into a lossless priority.
     let lossless = errors("[switch]\npriority_of_dscp = [[0, 3]]\npfc = { priorities = [3] }\n");
     assert!(
         lossless.contains("transport.priority: 3 is a lossless priority, but the transport is lossy"),
@@ -111,7 +113,7 @@ fn a_dscp_gives_the_priority() {
     );
 }
 
-/// judd's answer: TCP without ECN is dropped by the marker of the DCTCP class only if it is in that class.
+/// judd's remedy: the marker of the DCTCP class drops TCP without ECN only if TCP is in that class.
 #[test]
 fn warnings_are_about_the_marker_of_the_transports_own_class() {
     let shared = "[switch]\nmarker.k = \"20 KB\"\n";
@@ -120,7 +122,8 @@ fn warnings_are_about_the_marker_of_the_transports_own_class() {
     assert_eq!(good(own, &[]).warnings, [""; 0]);
 }
 
-/// A packet without ECN is dropped by a marker only as it comes, only if the marker does not queue it, and only if it is lossy.
+/// A marker drops a packet without ECN only on arrival, only if the marker does not queue the packet, and
+/// only if the packet is lossy.
 #[test]
 fn a_marker_that_drops_nothing_is_not_said_to_drop() {
     let told = |addition: &[(&str, &str)]| {

@@ -1,9 +1,9 @@
 //! The dragonfly (Kim, Dally, Scott, Abts, ISCA 2008): groups of fully meshed switches, each pair of groups
 //! joined by global links.
 //!
-//! The global links of a group are dealt out to the other groups in the order of their distance round the
-//! circle of groups, so that both ends agree. With fewer groups than possible each pair gets as many links as
-//! all pairs can have, and the remaining global ports stay unused.
+//! The generator assigns the global links of a group to the other groups in the order of their distance on
+//! the circle of groups, so that both ends agree. With fewer groups than possible, each pair of groups gets
+//! the same number of links, and the remaining global ports stay unused.
 
 use super::{Family, GenerateError, add_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -22,7 +22,7 @@ table! {
         a: u32 = required();
         /// Links of each switch to other groups
         h: u32 = required();
-        /// Groups: 2 to a h + 1
+        /// Number of groups: 2 to a h + 1
         g: u32 = required();
     }
     pub fn try_read(t);
@@ -34,7 +34,8 @@ impl Family for Dragonfly {
     }
 }
 
-/// A dragonfly. Names: `s{group}_{i}`; `host0`.. in the order of their switches.
+/// Generates a dragonfly. Names: `s{group}_{i}` for switches; `host0`.. for hosts, in the order of their
+/// switches.
 ///
 /// # Errors
 /// If a number is zero, there are fewer than two groups or more than a h + 1, or the fabric is too large.

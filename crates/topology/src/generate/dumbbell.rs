@@ -1,4 +1,4 @@
-//! The dumbbell: two switches and the one link between them that all traffic shares.
+//! The dumbbell: two switches and one link between them, which all traffic from one side to the other shares.
 
 use super::{Family, GenerateError, add_hosts, at_least_one, bound_links};
 use crate::{Channel, NodeKind, Topology};
@@ -23,8 +23,8 @@ impl Family for Dumbbell {
     }
 }
 
-/// `left` hosts (`l0`..) at the switch `left` and `right` hosts (`r0`..) at the switch `right`, joined by one
-/// `fabric_link`.
+/// Generates `left` hosts (`l0`..) at the switch `left` and `right` hosts (`r0`..) at the switch `right`; one
+/// `fabric_link` joins the switches.
 ///
 /// # Errors
 /// If a side is empty or the fabric too large.

@@ -11,7 +11,7 @@ const FAMILY: &str = "fat_tree";
 table! {
     /// Three-tier fat tree of `k`-port switches: k^3/4 hosts
     pub struct FatTree {
-        /// Ports a switch, even; there are k^3/4 hosts
+        /// Ports per switch, an even number; the fabric has k^3/4 hosts
         k: u32 = required();
     }
     pub fn try_read(t);
@@ -23,7 +23,7 @@ impl Family for FatTree {
     }
 }
 
-/// A fat tree of `k`-port switches with k^3/4 hosts and 5k^2/4 switches.
+/// Generates a fat tree of `k`-port switches with k^3/4 hosts and 5k^2/4 switches.
 ///
 /// Names: `host0`.., `edge{pod}_{i}`, `agg{pod}_{i}`, `core{i}`; levels 0 to 3. Aggregation switch i of every
 /// pod is linked to the core switches i k/2 to (i+1) k/2 - 1.
@@ -63,7 +63,7 @@ pub fn fat_tree(k: u32, host_link: Channel, fabric_link: Channel) -> Result<Topo
     Ok(topology)
 }
 
-/// k/2 switches in each of k pods.
+/// Adds k/2 switches in each of k pods.
 fn add_pods(topology: &mut Topology, prefix: &str, k: u32, level: u8) -> Vec<NodeId> {
     let places = (0..k).flat_map(|pod| (0..k / 2).map(move |i| (pod, i)));
     places

@@ -1,9 +1,10 @@
 //! Jellyfish: switches joined as a random regular graph (Singla, Hong, Popa, Godfrey, NSDI 2012, section 3).
 //!
-//! Construction as in the paper: join random pairs of switches that have a free port and no link yet; when
-//! none is left, open a random link and put the free ports into it. Growth is the same link swap: a new
-//! switch takes the place of random links. Beyond the paper, a graph that came out in parts is joined by
-//! crossing two links. With an odd number of ports in all, one port stays free.
+//! The construction follows the paper: join random pairs of switches that have a free port and no link to
+//! each other; when no such pair is left, remove a random link and connect its ends to free ports. Growth
+//! uses the same link swap: each new switch is inserted into random links. Beyond the paper, crossing two
+//! links joins the parts of a graph that is not connected. If the total number of ports is odd, one port
+//! stays free.
 
 use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -39,21 +40,22 @@ impl Family for JellyfishSpec {
     }
 }
 
-/// How often a random step is tried before it is taken for impossible.
+/// Number of attempts at a random step before the generator considers the step impossible.
 const TRIES: usize = 1000;
 
-/// The size of a Jellyfish, or of what is added to one.
+/// The size of a Jellyfish, or of an extension to one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jellyfish {
-    /// Switches.
+    /// Number of switches.
     pub switches: u32,
     /// Ports of each switch that lead to other switches.
     pub network_ports: u32,
-    /// Hosts at each switch.
+    /// Number of hosts at each switch.
     pub hosts_per_switch: u32,
 }
 
-/// A connected random regular graph. Names: `s0`.., `host0`.. in the order of their switches.
+/// Generates a connected random regular graph. Names: `s0`.. for switches; `host0`.. for hosts, in the order
+/// of their switches.
 ///
 /// # Errors
 /// If a number is zero, the switches cannot have so many neighbours, or the fabric is too large.
@@ -85,15 +87,15 @@ pub fn jellyfish(
     Ok(topology)
 }
 
-/// A Jellyfish grown by `added.switches` switches: each takes random links between other switches out and puts
-/// itself in between, two ports a link (an odd port stays free).
+/// Returns a Jellyfish grown by `added.switches` switches. Each new switch is inserted into random links
+/// between other switches: a link takes two of its ports, and an odd port stays free.
 ///
-/// Nodes keep their ids and new ones follow them, named on from the highest number; links that were taken out
-/// leave no gap, so links are numbered anew.
+/// Old nodes keep their ids; new nodes follow, with names that count on from the highest number. Removed
+/// links leave no gap in the link ids, so all links get new ids.
 ///
 /// # Errors
-/// If a number is zero, a new switch finds too few links to open, two switches have parallel links, a name is
-/// taken, or the fabric gets too large.
+/// If a number is zero, a new switch finds too few links to insert itself into, two switches have parallel
+/// links, a name is in use, or the fabric gets too large.
 pub fn expand_jellyfish(
     topology: &Topology,
     added: Jellyfish,
@@ -143,13 +145,13 @@ pub fn expand_jellyfish(
     Ok(grown)
 }
 
-/// The links between switches of a fabric that is to grow.
+/// The links between switches of a fabric before its growth.
 struct Fabric {
     graph: RandomGraph,
     channels: BTreeMap<[NodeId; 2], [Channel; 2]>,
 }
 
-/// Copies the links at hosts to `grown` and returns those between switches.
+/// Copies the links between hosts and switches to `grown`; returns the links between switches.
 fn copy_host_links(topology: &Topology, grown: &mut Topology) -> Result<Fabric, GenerateError> {
     let mut number = IndexVec::filled(u32::MAX, topology.nodes().len());
     let mut count = 0;
@@ -174,7 +176,8 @@ fn copy_host_links(topology: &Topology, grown: &mut Topology) -> Result<Fabric, 
     Ok(fabric)
 }
 
-/// Adds new switches with their hosts, named on from the numbers of the old ones; returns the switches.
+/// Adds new switches with their hosts, with names that continue the existing numbers; returns the new
+/// switches.
 fn add_named_on(
     grown: &mut Topology,
     old: &Topology,
@@ -202,9 +205,9 @@ fn add_named_on(
     Ok(new)
 }
 
-/// A simple graph in the making.
+/// A simple graph under construction.
 struct RandomGraph {
-    /// Ports without a link, for each switch.
+    /// For each switch, its number of ports without a link.
     free: Vec<u32>,
     neighbours: Vec<Vec<u32>>,
     edges: Vec<[u32; 2]>,
@@ -216,7 +219,8 @@ impl RandomGraph {
         RandomGraph { free: vec![ports; count], neighbours: vec![Vec::new(); count], edges: Vec::new() }
     }
 
-    /// A connected graph in which every switch has `ports` neighbours, but for one port if their number is odd.
+    /// Generates a connected graph in which every switch has `ports` neighbours; if the total number of ports
+    /// is odd, one switch has one neighbour less.
     fn regular(switches: u32, ports: u32, rng: &mut Pcg64) -> Option<RandomGraph> {
         let mut graph = RandomGraph::unlinked(switches, ports);
         graph.join_free_ports(rng);
@@ -252,7 +256,7 @@ impl RandomGraph {
         [a, b]
     }
 
-    /// Joins random pairs of free ports until no pair of switches without a link has one.
+    /// Joins random pairs of switches until no two switches that have free ports lack a link to each other.
     fn join_free_ports(&mut self, rng: &mut Pcg64) {
         let mut open: Vec<u32> = (0..self.free.len() as u32).filter(|s| self.free[*s as usize] > 0).collect();
         while open.len() > 1 {
@@ -262,7 +266,7 @@ impl RandomGraph {
         }
     }
 
-    /// A random pair among `open` without a link.
+    /// Draws a random pair of switches from `open` that have no link to each other.
     fn pair_to_join(&self, open: &[u32], rng: &mut Pcg64) -> Option<[u32; 2]> {
         for _ in 0..32 {
             let pair = [0; 2].map(|_: u32| open[rng.random_range(0..open.len())]);
@@ -280,7 +284,7 @@ impl RandomGraph {
         Some([ports.next()?, ports.next()?])
     }
 
-    /// Replaces a random link x-y by p-x and q-y; false if none was found that fits.
+    /// Replaces a random link x-y by the links p-x and q-y; returns false if no suitable link was found.
     fn open_link(&mut self, p: u32, q: u32, rng: &mut Pcg64) -> bool {
         for _ in 0..TRIES {
             if self.edges.is_empty() {
@@ -298,7 +302,8 @@ impl RandomGraph {
         false
     }
 
-    /// Joins the parts of the graph by crossing links: a-b, c-d becomes a-c, b-d. False if it did not succeed.
+    /// Joins the connected parts of the graph by crossing links: a-b and c-d become a-c and b-d; returns
+    /// false if the graph stays disconnected.
     fn connect(&mut self, rng: &mut Pcg64) -> bool {
         let mut parts = self.parts();
         for _ in 0..TRIES {
@@ -329,7 +334,7 @@ impl RandomGraph {
         parts.0 == 1
     }
 
-    /// How many connected parts there are, and the part of each switch.
+    /// Returns the number of connected parts, and the part of each switch.
     fn parts(&self) -> (u32, Vec<u32>) {
         let mut part = vec![u32::MAX; self.free.len()];
         let mut count = 0;

@@ -25,7 +25,8 @@ impl Family for LeafSpine {
     }
 }
 
-/// `leaves` leaf switches with `hosts_per_leaf` hosts each, all linked to all `spines` spine switches.
+/// Generates `leaves` leaf switches with `hosts_per_leaf` hosts each, all linked to all `spines` spine
+/// switches.
 ///
 /// Names: `host{n}`, `leaf{i}`, `spine{j}`; levels 0, 1, 2.
 ///

@@ -23,7 +23,8 @@ impl Family for Line {
     }
 }
 
-/// `switches` switches (`s0`..) in a row with `hosts_per_switch` hosts at each: `host0`.. at `s0`, and so on.
+/// Generates `switches` switches (`s0`..) in a row with `hosts_per_switch` hosts at each: `host0`.. at `s0`,
+/// and so on.
 ///
 /// # Errors
 /// If a number is zero or the fabric too large.

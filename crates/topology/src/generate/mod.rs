@@ -1,8 +1,9 @@
-//! The usual families of fabrics: a file each, with keys and graph, and a line of the registry
-//! (`docs/how-to/add-a-topology-family.md`). Scenarios have them, and texts such as `fat_tree:k=6` (`named.rs`).
+//! Generators of common topology families. Each family has a file with its keys and its graph, and a line in
+//! the registry (`docs/how-to/add-a-topology-family.md`). Scenarios and short texts such as `fat_tree:k=6`
+//! (`named.rs`) can use every family.
 //!
-//! Hosts come first and get the smallest node ids, in the order of their names; then the switches, level by
-//! level. Every parameter is checked before anything is built.
+//! Hosts get the smallest node ids, in the order of their names; the switches follow, level by level. A
+//! generator checks every parameter before it builds anything.
 
 mod named;
 
@@ -25,7 +26,7 @@ use pauseframe_units::NodeId;
 use thiserror::Error;
 
 registry! {
-    /// The families
+    /// The topology families
     pub enum FamilyKind {
         "fat_tree" => fat_tree::FatTree(FatTree);
         "xgft" => xgft::Xgft(Xgft);
@@ -43,39 +44,40 @@ registry! {
     impl Family;
 }
 
-/// What a family has to do.
+/// A topology family that can generate its graph.
 pub trait Family {
-    /// The graph, with these links at hosts and between switches.
+    /// Generates the graph with `host` channels between hosts and switches and `fabric` channels between
+    /// switches.
     ///
     /// # Errors
-    /// What is wrong with the parameters.
+    /// If a parameter is out of bounds.
     fn generate(&self, host: Channel, fabric: Channel) -> Result<Topology, GenerateError>;
 }
 
-/// The most links that a generator builds; more is taken for a slip of the pen.
+/// The most links that a generator builds; a larger number is most likely a typing error.
 pub const LINKS_MAX: u64 = 4_000_000;
 
-/// Why a generator refused its parameters.
+/// Reasons why a generator rejects its parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum GenerateError {
-    /// A parameter is out of its bounds.
+    /// A parameter is out of bounds.
     #[error("{family}: {parameter} = {value} is not possible: {allowed}")]
     Parameter {
-        /// The family of fabrics.
+        /// The topology family.
         family: &'static str,
         /// The name of the parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// What is allowed.
+        /// The values that are allowed.
         allowed: &'static str,
     },
     /// The fabric would have more than [`LINKS_MAX`] links.
     #[error("{family}: this fabric would have {links} links; at most {LINKS_MAX} are allowed")]
     TooLarge {
-        /// The family of fabrics.
+        /// The topology family.
         family: &'static str,
-        /// How many links it would have (saturating).
+        /// Number of links that the fabric would have (saturating).
         links: u64,
     },
 }
@@ -93,19 +95,20 @@ fn at_least_one(family: &'static str, parameter: &'static str, value: u32) -> Re
     if value == 0 { refuse(family, parameter, value.to_string(), "it must be at least 1") } else { Ok(()) }
 }
 
-/// Refuses fabrics whose links, the sum of `terms`, are more than [`LINKS_MAX`]. A term is a product.
+/// Rejects fabrics with more than [`LINKS_MAX`] links. The number of links is the sum of `terms`; each term
+/// is a product of numbers.
 fn bound_links(family: &'static str, terms: &[&[u64]]) -> Result<(), GenerateError> {
     let product = |term: &&[u64]| term.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor));
     let links = terms.iter().map(product).fold(0, u64::saturating_add);
     if links > LINKS_MAX { Err(GenerateError::TooLarge { family, links }) } else { Ok(()) }
 }
 
-/// Adds `count` hosts called `{prefix}0`, `{prefix}1` ...
+/// Adds `count` hosts with the names `{prefix}0`, `{prefix}1` ...
 fn add_hosts(topology: &mut Topology, prefix: &str, count: u32) -> Vec<NodeId> {
     (0..count).map(|i| topology.add_node(format!("{prefix}{i}"), NodeKind::Host, Some(0))).collect()
 }
 
-/// Adds `count` switches called `{prefix}0`, `{prefix}1` ...
+/// Adds `count` switches with the names `{prefix}0`, `{prefix}1` ...
 fn add_switches(topology: &mut Topology, prefix: &str, count: u32, level: Option<u8>) -> Vec<NodeId> {
     (0..count).map(|i| topology.add_node(format!("{prefix}{i}"), NodeKind::Switch, level)).collect()
 }

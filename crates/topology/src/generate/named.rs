@@ -1,9 +1,10 @@
-//! Families by a short text, as on a command line: `fat_tree:k=6`, `jellyfish:switches=225,network_ports=32,
-//! hosts_per_switch=32,seed=7`.
+//! Generates a topology from a short text, as on a command line: `fat_tree:k=6`,
+//! `jellyfish:switches=225,network_ports=32,hosts_per_switch=32,seed=7`.
 //!
-//! The keys are those that the families declare. Every family also takes `rate`, `delay` (links at hosts; 10 Gbps and
-//! 1 us without), `fabric_rate` and `fabric_delay` (links between switches; as those at hosts without). Lists are written
-//! `8x2`. A jellyfish can have `ports`, of all kinds, in place of `network_ports`.
+//! Each family declares its keys. Every family also accepts `rate` and `delay` for links at hosts (defaults:
+//! 10 Gbps and 1 us), and `fabric_rate` and `fabric_delay` for links between switches (defaults: the values
+//! of the links at hosts). Lists are written `8x2`. For a Jellyfish, `ports` (all ports of a switch) can
+//! replace `network_ports`.
 
 use super::{FamilyKind, GenerateError};
 use crate::interchange::{did_you_mean, hint};
@@ -19,18 +20,18 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Why a text is no family with its parameters.
+/// Reasons why a text does not describe a topology.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum NamedError {
-    /// The text does not say what is needed.
+    /// The text is malformed, or a parameter is unknown or missing.
     #[error("{0}")]
     Text(String),
-    /// The generator refused.
+    /// The generator rejected the parameters.
     #[error(transparent)]
     Generate(#[from] GenerateError),
 }
 
-/// What the links are, in a text.
+/// The keys that set rates and delays of links in a text.
 const LINKS: [&str; 4] = ["rate", "delay", "fabric_rate", "fabric_delay"];
 
 static LANGUAGE: Language = Language::new(|ledger| drop(read(ledger)), &[], &[]);
@@ -42,13 +43,13 @@ fn read(ledger: &mut Ledger) -> Option<FamilyKind> {
     family
 }
 
-/// The keys of a family.
+/// Returns the keys of a family.
 fn keys(family: &str) -> impl Iterator<Item = &'static OptionDoc> {
     let when = format!("kind = {family}");
     LANGUAGE.options().iter().filter(move |option| option.when == when)
 }
 
-/// The names of the families, each with its parameters, for help texts.
+/// Returns the names of the families, each with its parameters, for help texts.
 pub fn families() -> impl Iterator<Item = (&'static str, String)> {
     FamilyKind::NAMES.iter().map(|&(name, _)| (name, parameters(name)))
 }
@@ -63,10 +64,11 @@ fn parameters(family: &str) -> String {
     keys(family).map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// Builds the family that `text` names.
+/// Builds the topology that `text` describes.
 ///
 /// # Errors
-/// If the family or a parameter is not known, is missing or does not parse, or the generator refuses.
+/// If the family or a parameter is unknown, a parameter is missing or cannot be parsed, or the generator
+/// rejects the parameters.
 pub fn named(text: &str) -> Result<Topology, NamedError> {
     let (family, rest) = text.split_once(':').unwrap_or((text, ""));
     let family = family.trim();
@@ -98,7 +100,7 @@ fn build(family: &str, rest: &str) -> Result<Topology, NamedError> {
     Ok(declared(family, &given)?.generate(host, fabric)?)
 }
 
-/// The family as its declaration reads it.
+/// Reads the keys with the reader that the family declares.
 fn declared(family: &str, given: &BTreeMap<&str, String>) -> Result<FamilyKind, NamedError> {
     let mut root = Item::table(Place::Set);
     root.insert("kind", Item { value: Value::Text(family.to_owned()), place: Place::Set });
@@ -124,7 +126,7 @@ fn declared(family: &str, given: &BTreeMap<&str, String>) -> Result<FamilyKind, 
     }
 }
 
-/// A value as a document would have it.
+/// Converts a value to the TOML item that a scenario would contain.
 fn item(key: &OptionDoc, text: &str) -> Result<Item, NamedError> {
     if !matches!(key.shape, Shape::List(_)) {
         return Ok(parse_word(text, Place::Set));
@@ -136,7 +138,7 @@ fn item(key: &OptionDoc, text: &str) -> Result<Item, NamedError> {
     }
 }
 
-/// What stands after the colon.
+/// Parses the `key=value` pairs after the colon.
 fn pairs(text: &str) -> Result<BTreeMap<&str, String>, NamedError> {
     let mut found = BTreeMap::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -166,7 +168,8 @@ where
     value.parse().map_err(|why| NamedError::Text(format!("{key} = {value:?}: {why}")))
 }
 
-/// `ports` are those of a switch in all; what the hosts leave is for the network.
+/// Replaces `ports`, the number of all ports of a switch, by `network_ports`: the ports that the hosts leave
+/// free.
 fn count_network_ports(given: &mut BTreeMap<&str, String>) -> Result<(), NamedError> {
     let Some(ports) = given.remove("ports") else { return Ok(()) };
     if given.contains_key("network_ports") {

@@ -8,11 +8,11 @@ use pauseframe_schema::table;
 table! {
     /// PGFT(h; m_1..m_h; w_1..w_h; p_1..p_h), Zahavi 2012: an XGFT with parallel links
     pub struct Pgft {
-        /// Children of a node of each level above the hosts, m_1 to m_h
+        /// Number of children of a node on each level above the hosts, m_1 to m_h
         m: Vec<u32> = required();
-        /// Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1
+        /// Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1
         w: Vec<u32> = required();
-        /// Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1
+        /// Number of parallel links from a node on each level to each of its parents, p_1 to p_h; p_1 is 1
         p: Vec<u32> = required();
     }
     pub fn try_read(t);
@@ -24,10 +24,11 @@ impl Family for Pgft {
     }
 }
 
-/// PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its parents.
+/// Generates PGFT(h; m; w; p): an XGFT with `p[i]` parallel links between a node of level i and each of its
+/// parents.
 ///
 /// # Errors
-/// As [`xgft`](super::xgft()); `p[0]` must be 1 too.
+/// The errors of [`xgft`](super::xgft()); also if `p[0]` is not 1.
 pub fn pgft(
     m: &[u32],
     w: &[u32],

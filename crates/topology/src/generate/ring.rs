@@ -1,4 +1,4 @@
-//! The ring: the smallest fabric whose shortest paths can deadlock under pause.
+//! The ring: the smallest fabric in which shortest-path routes can deadlock under pause.
 
 use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, Topology};
@@ -23,7 +23,8 @@ impl Family for Ring {
     }
 }
 
-/// `switches` switches (`s0`..) in a ring with `hosts_per_switch` hosts at each: `host0`.. at `s0`, and so on.
+/// Generates `switches` switches (`s0`..) in a ring with `hosts_per_switch` hosts at each: `host0`.. at `s0`,
+/// and so on.
 ///
 /// # Errors
 /// If there are fewer than three switches, no hosts, or the fabric is too large.

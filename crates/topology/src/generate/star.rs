@@ -9,7 +9,7 @@ const FAMILY: &str = "star";
 table! {
     /// One switch
     pub struct Star {
-        /// Hosts at the one switch
+        /// Hosts at the switch
         hosts: u32 = required();
     }
     pub fn try_read(t);
@@ -21,10 +21,10 @@ impl Family for Star {
     }
 }
 
-/// `hosts` hosts (`host0`..) at one switch, `switch`.
+/// Generates `hosts` hosts (`host0`..) at one switch, `switch`.
 ///
 /// # Errors
-/// If there is no host or the fabric is too large.
+/// Without hosts, or if the fabric is too large.
 pub fn star(hosts: u32, host_link: Channel) -> Result<Topology, GenerateError> {
     at_least_one(FAMILY, "hosts", hosts)?;
     bound_links(FAMILY, &[&[u64::from(hosts)]])?;

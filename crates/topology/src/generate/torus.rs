@@ -1,5 +1,5 @@
-//! The torus (k-ary n-cube with its own length in each dimension; Dally, "Performance analysis of k-ary n-cube
-//! interconnection networks", IEEE Trans. Computers 1990).
+//! The torus (k-ary n-cube with its own length in each dimension; Dally, "Performance analysis of k-ary
+//! n-cube interconnection networks", IEEE Transactions on Computers 1990).
 
 use super::{Family, GenerateError, add_hosts, at_least_one, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -8,7 +8,7 @@ use pauseframe_schema::table;
 const FAMILY: &str = "torus";
 
 table! {
-    /// Switches on a grid that closes on itself, `lengths[i]` along dimension i
+    /// Switches on a periodic grid, `lengths[i]` along dimension i
     pub struct Torus {
         /// Switches along each dimension
         lengths: Vec<u32> = required();
@@ -24,10 +24,11 @@ impl Family for Torus {
     }
 }
 
-/// A torus with `lengths[i]` switches along dimension i and `hosts_per_switch` hosts at each switch.
+/// Generates a torus with `lengths[i]` switches along dimension i and `hosts_per_switch` hosts at each
+/// switch.
 ///
-/// Switches are called by their place (`s0_2_1`), the last dimension varying fastest; hosts are `host0`.. in
-/// the order of their switches. A dimension of length 2 has one link, not two.
+/// The name of a switch contains its coordinates (`s0_2_1`), and the last dimension varies fastest; hosts are
+/// named `host0`.. in the order of their switches. A dimension of length 2 has one link, not two.
 ///
 /// # Errors
 /// If there is no dimension, a length is below 2, there are no hosts, or the fabric is too large.

@@ -1,8 +1,8 @@
 //! Extended generalised fat trees: XGFT (Öhring, Ibel, Das, Kumar, IPPS 1995).
 //!
-//! A node of level l is a word of h digits; digit i counts to `w_i` for i <= l and to `m_i` above. Nodes of
-//! the levels l and l + 1 are linked if their words agree in all digits but digit l + 1. Left out: hosts with
-//! more than one link (`w_1` > 1), because a host of this simulator has one port.
+//! The label of a node of level l has h digits; digit i is below `w_i` for i <= l and below `m_i` for i > l.
+//! Nodes of the levels l and l + 1 are linked if their labels agree in all digits except digit l + 1. Not
+//! supported: hosts with more than one link (`w_1` > 1), because a host of this simulator has one port.
 
 use super::{Family, GenerateError, bound_links, refuse};
 use crate::{Channel, NodeKind, Topology};
@@ -12,11 +12,12 @@ use pauseframe_units::NodeId;
 table! {
     /// XGFT(h; m_1..m_h; w_1..w_h), Öhring 1995: children and parents of a node at each level, from the hosts up
     pub struct Xgft {
-        /// Children of a node of each level above the hosts, m_1 to m_h
+        /// Number of children of a node on each level above the hosts, m_1 to m_h
         m: Vec<u32> = required();
-        /// Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1
+        /// Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1
         w: Vec<u32> = required();
-        /// Further hosts (ext0, ext1, ...) at each switch of the highest level, as cee Fig. 2 has its query sources
+        /// Number of further hosts (ext0, ext1, ...) at each switch of the highest level, like the query
+        /// sources in cee Fig. 2
         external: u32 = or_in(0, 0..=1_000_000);
     }
     pub fn try_read(t);
@@ -28,14 +29,15 @@ impl Family for Xgft {
     }
 }
 
-/// XGFT(h; m; w): `m[i]` children for a node of level i + 1, `w[i]` parents for a node of level i; level 0 =
-/// hosts.
+/// Generates XGFT(h; m; w): a node of level i + 1 has `m[i]` children and a node of level i has `w[i]`
+/// parents; level 0 holds the hosts.
 ///
 /// XGFT(2; 16,4; 1,2) has 64 hosts, 4 leaves and 2 spines. Names: `host{i}` and `s{level}_{i}`; hosts of the
-/// same subtree are neighbours in the numbering. `host_link` joins levels 0 and 1, `fabric_link` all above.
+/// same subtree have consecutive numbers. Links between the levels 0 and 1 are like `host_link`, all others
+/// like `fabric_link`.
 ///
 /// # Errors
-/// If the lists are empty, of different length or hold a zero, `w[0]` is not 1, or the fabric is too large.
+/// If the lists are empty, differ in length or contain a zero, `w[0]` is not 1, or the fabric is too large.
 pub fn xgft(
     m: &[u32],
     w: &[u32],
@@ -45,13 +47,15 @@ pub fn xgft(
     build("xgft", m, w, &vec![1; m.len()], host_link, fabric_link)
 }
 
-/// An XGFT with `external` further hosts at each switch of the highest level: what comes from outside of the fabric (the
-/// query sources of Crisan et al., "Short and fat: TCP performance in CEE datacenter networks", HOTI 2011, Fig. 2).
+/// Generates an XGFT with `external` further hosts at each switch of the highest level; these hosts model
+/// traffic from outside of the fabric (the query sources of Crisan et al., "Short and fat: TCP performance in
+/// CEE datacenter networks", HOTI 2011, Fig. 2).
 ///
-/// They are named `ext{i}`, switch by switch, come after all other nodes, have no level, and hang on links like `host_link`.
+/// External hosts are named `ext{i}`, switch by switch, follow all other nodes, have no level, and have links
+/// like `host_link`.
 ///
 /// # Errors
-/// As [`xgft`].
+/// The errors of [`xgft`].
 pub fn xgft_with_external(
     m: &[u32],
     w: &[u32],
@@ -74,7 +78,7 @@ pub fn xgft_with_external(
     Ok(topology)
 }
 
-/// An XGFT with `p[i]` parallel links between a node of level i and each of its parents.
+/// Generates an XGFT with `p[i]` parallel links between a node of level i and each of its parents.
 pub(super) fn build(
     family: &'static str,
     m: &[u32],
@@ -89,7 +93,7 @@ pub(super) fn build(
     for level in 0..m.len() {
         let above = add_level(&mut topology, level + 1, level_size(m, w, level + 1));
         let channel = if level == 0 { host_link } else { fabric_link };
-        // The digits below this one are the `w` of lower levels and vary fastest.
+        // The digits below digit `level` are the `w` of lower levels and vary fastest.
         let stride: usize = w[..level].iter().map(|digit| *digit as usize).product();
         let (children, parents) = (m[level] as usize, w[level] as usize);
         for (i, child) in below.iter().enumerate() {

@@ -1,9 +1,11 @@
-//! Graphs whose nodes and edges carry named texts (GraphML, node-link JSON), and our names for those texts.
+//! Reads and writes graphs whose nodes and edges carry named attributes (GraphML, node-link JSON), and
+//! defines the names of these attributes.
 //!
-//! Node: `kind` ("host" or "switch"), `level`. Edge: `rate` ("10 Gbps") and `delay` ("1 us"); `rate_back` and
-//! `delay_back` where the other direction differs; `source_port` and `target_port`; `link`, the position among
-//! all links, because `NetworkX` reorders edges; `from`, because it turns them round. Understood as well: `type`
-//! for the kind, `LinkSpeedRaw` (bits per second, Topology Zoo) for the rate.
+//! Attributes of a node: `kind` ("host" or "switch") and `level`. Attributes of an edge: `rate` ("10 Gbps")
+//! and `delay` ("1 us"); `rate_back` and `delay_back` if the other direction differs; `source_port` and
+//! `target_port`; `link`, the index of the link, because `NetworkX` reorders edges; `from`, because
+//! `NetworkX` swaps the ends of edges. The reader also accepts `type` for the kind and `LinkSpeedRaw` (bits
+//! per second, Topology Zoo) for the rate.
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import, Labels};
@@ -11,10 +13,10 @@ use crate::{Link, Node, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, PortId, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Named texts.
+/// Values of attributes by their names.
 pub(super) type Attributes = BTreeMap<String, String>;
 
-/// A node as a file has it.
+/// A node as read from a file.
 #[derive(Debug)]
 pub(super) struct RawNode {
     pub(super) place: String,
@@ -22,7 +24,7 @@ pub(super) struct RawNode {
     pub(super) attributes: Attributes,
 }
 
-/// An edge as a file has it.
+/// An edge as read from a file.
 #[derive(Debug)]
 pub(super) struct RawEdge {
     pub(super) place: String,
@@ -30,7 +32,7 @@ pub(super) struct RawEdge {
     pub(super) attributes: Attributes,
 }
 
-/// A graph as a file has it.
+/// A graph as read from a file.
 #[derive(Debug, Default)]
 pub(super) struct RawGraph {
     pub(super) directed: bool,
@@ -70,7 +72,7 @@ impl RawGraph {
         Ok(draft.finish())
     }
 
-    /// Back to the order of links, if every edge still has its position.
+    /// Restores the original order of links, if every edge still has its `link` attribute.
     fn restore_order(&mut self) {
         let position = |edge: &RawEdge| edge.attributes.get("link").and_then(|link| link.parse::<u32>().ok());
         if self.edges.iter().all(|edge| position(edge).is_some()) {
@@ -79,7 +81,7 @@ impl RawGraph {
     }
 }
 
-/// Whether no edge has one back: editors such as yEd call every graph directed.
+/// True if no edge has an edge in the opposite direction; editors such as yEd mark every graph as directed.
 fn is_one_way(edges: &[RawEdge]) -> bool {
     let arcs: BTreeSet<&[String; 2]> = edges.iter().map(|edge| &edge.ends).collect();
     edges.iter().all(|edge| {
@@ -88,7 +90,7 @@ fn is_one_way(edges: &[RawEdge]) -> bool {
     })
 }
 
-/// What an attribute of the arc back is called at the link.
+/// Attributes of the reverse arc, and the names that the link uses for them.
 const BACK: [(&str, &str); 4] = [
     ("rate", "rate_back"),
     ("delay", "delay_back"),
@@ -96,7 +98,7 @@ const BACK: [(&str, &str); 4] = [
     ("source_port", "target_port"),
 ];
 
-/// Joins the arcs of a directed graph to links: the n-th arc from a to b with the n-th arc back.
+/// Joins the arcs of a directed graph to links: the n-th arc from a to b pairs with the n-th arc from b to a.
 fn pair_arcs(arcs: Vec<RawEdge>) -> Result<Vec<RawEdge>, Flaw> {
     let mut edges: Vec<RawEdge> = Vec::new();
     let mut waiting: BTreeMap<[String; 2], VecDeque<usize>> = BTreeMap::new();
@@ -107,7 +109,8 @@ fn pair_arcs(arcs: Vec<RawEdge>) -> Result<Vec<RawEdge>, Flaw> {
             edges.push(arc);
             continue;
         };
-        // Arcs that NetworkX made of one edge of ours are alike, and each describes both directions.
+        // NetworkX makes two arcs with the same attributes from one undirected edge, and each arc describes
+        // both directions.
         if arc.attributes.contains_key("from") {
             continue;
         }
@@ -159,7 +162,7 @@ fn kind(attributes: &Attributes) -> Result<Option<NodeKind>, String> {
     }
 }
 
-/// Both directions of a link.
+/// Reads rate and delay of both directions of a link.
 pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> {
     let rate = |key: &str| attributes.get(key).map(|text| text.parse::<BitRate>()).transpose();
     let delay = |key: &str| attributes.get(key).map(|text| text.parse::<Span>()).transpose();
@@ -183,13 +186,13 @@ pub(super) fn kind_name(kind: NodeKind) -> &'static str {
     }
 }
 
-/// Our attributes of a node.
+/// Returns the attributes that describe a node.
 pub(super) fn of_node(node: &Node) -> Vec<(&'static str, String)> {
     let level = node.level.map(|level| ("level", level.to_string()));
     [("kind", kind_name(node.kind).to_owned())].into_iter().chain(level).collect()
 }
 
-/// The rates and delays of a link.
+/// Returns the attributes for the rates and delays of a link.
 pub(super) fn of_channels(link: &Link) -> Vec<(&'static str, String)> {
     let [forth, back] = link.channels;
     let mut attributes = vec![("rate", forth.rate.to_string()), ("delay", forth.delay.to_string())];
@@ -202,7 +205,7 @@ pub(super) fn of_channels(link: &Link) -> Vec<(&'static str, String)> {
     attributes
 }
 
-/// All our attributes of a link.
+/// Returns all attributes that describe a link.
 pub(super) fn of_link(topology: &Topology, labels: &Labels, id: LinkId) -> Vec<(&'static str, String)> {
     let link = &topology.links()[id];
     let mut attributes = of_channels(link);

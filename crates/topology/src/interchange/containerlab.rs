@@ -1,10 +1,12 @@
-//! containerlab's `*.clab.yml` (topology definition file), and the `topology-data.json` that it writes into the folder of
-//! a lab, with the same nodes and the links that it made (containerlab `core/export_templates/auto.tmpl`).
+//! containerlab's `*.clab.yml` (topology definition file) and `topology-data.json`. containerlab writes
+//! `topology-data.json` into the folder of a lab, with the same nodes and the links that it created
+//! (containerlab `core/export_templates/auto.tmpl`).
 //!
-//! Read: nodes with their kind (own, of the group, of the defaults), links in the brief and the extended veth
-//! form; interface names and MAC addresses become [`Labels`]. A node of kind `linux` with one link is a host,
-//! everything else a switch, unless our label `pauseframe-kind` says so. Rates and delays are labels of a link
-//! (`rate`, `delay`); files of others have none. Left out: links to the machine that runs the lab, with a note.
+//! The reader accepts nodes with their kind (from the node, its group or the defaults) and links in the brief
+//! and the extended veth form; interface names and MAC addresses become [`Labels`]. A node of kind `linux`
+//! with one link becomes a host and any other node a switch, unless the label `pauseframe-kind` says
+//! otherwise. Labels of a link contain rates and delays (`rate`, `delay`); files of other tools have none.
+//! The reader skips links to the machine that runs the lab, with a note.
 
 use super::attributes::{Attributes, channels, kind_name, of_channels};
 use super::draft::{Draft, number};
@@ -17,7 +19,7 @@ use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Ends of links that are not nodes of the lab.
+/// Link ends that are not nodes of the lab.
 const OUTSIDE: [&str; 6] = ["host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"];
 const KIND_LABEL: &str = "pauseframe-kind";
 const LEVEL_LABEL: &str = "pauseframe-level";
@@ -40,7 +42,7 @@ struct LinkEntry {
 pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     bound(text)?;
     let mut loader = YamlLoader::<Yaml<'_>>::default();
-    // Scalars stay texts: a node may be called 7 or no.
+    // The loader keeps scalars as text, because a node may have the name 7 or no.
     loader.early_parse(false);
     let loaded = Parser::new_from_str(text).load(&mut loader, false);
     if let Err(error) = loaded.and_then(|()| loader.error().cloned().map_or(Ok(()), Err)) {
@@ -49,7 +51,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     let documents = loader.into_documents();
     let missing = || Flaw::of_file("there is no topology with nodes: is this a containerlab file?");
     let document = documents.first().ok_or_else(missing)?;
-    // An export has nodes and links at its top, and "type": "clab".
+    // An exported file has nodes and links at its top level, and "type": "clab".
     let topology = get(document, "topology").unwrap_or(document);
     let nodes = get(topology, "nodes").map(entries).ok_or_else(missing)?;
     let mut left_out = 0;
@@ -71,17 +73,18 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     Ok(draft.finish())
 }
 
-/// The most nodes of a document with every alias written out.
+/// Maximum number of nodes of a YAML document in which every alias is expanded.
 const NODES_MAX: usize = 10_000_000;
 
-/// Refuses what would exhaust the stack (the loader calls itself for every level) or, by aliases of aliases, the memory.
+/// Rejects documents that would exhaust the stack (the loader recurses at every level) or, by aliases of
+/// aliases, the memory.
 fn bound(text: &str) -> Result<(), Flaw> {
-    // The anchor of every open collection and how many nodes came before it.
+    // The anchor of every open collection, and the number of nodes before that collection.
     let mut open: Vec<(usize, usize)> = Vec::new();
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
     let mut count = 0_usize;
     for event in Parser::new_from_str(text) {
-        // What is wrong with the syntax the loader says.
+        // The YAML loader reports syntax errors later.
         let Ok((event, span)) = event else { return Ok(()) };
         match event {
             Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) => open.push((anchor, count)),
@@ -148,14 +151,14 @@ fn texts(yaml: Option<&Yaml<'_>>) -> Attributes {
     pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value)?.to_owned()))).collect()
 }
 
-/// A link of the lab; none if it leads out.
+/// Reads a link of the lab; returns none if the link leads out of the lab.
 fn read_link(link: &Yaml<'_>) -> Result<Option<LinkEntry>, Flaw> {
     let outside = |name: &str| OUTSIDE.contains(&name);
     if get(link, "type").and_then(text).is_some_and(outside) {
         return Ok(None);
     }
     let line = line(link);
-    // Exports write {"a": ..., "z": ...}, before containerlab 0.73 without "endpoints" around it.
+    // Exported files contain {"a": ..., "z": ...}, since containerlab 0.73 inside of "endpoints".
     let endpoints = get(link, "endpoints");
     let sides = endpoints.unwrap_or(link);
     let is_export = get(sides, "a").is_some();

@@ -1,4 +1,5 @@
-//! A topology while a file is read: names are looked up, gaps are filled with the defaults and counted.
+//! A topology under construction while a file is read. The draft looks names up, fills gaps with the defaults
+//! and counts the defaults used.
 
 use super::guard::check_name;
 use super::{Defaults, Flaw, Import, Labels};
@@ -6,14 +7,14 @@ use crate::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use std::collections::BTreeMap;
 
-/// What a file says about one direction of a link.
+/// Rate and delay of one direction of a link, as far as the file contains both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Partial {
     pub(super) rate: Option<BitRate>,
     pub(super) delay: Option<Span>,
 }
 
-/// The graph so far.
+/// The graph built from the lines read up to now.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) topology: Topology,
@@ -38,7 +39,7 @@ impl Draft {
         }
     }
 
-    /// Adds a node; the message if the name is empty, taken or no name at all.
+    /// Adds a node; returns a message if the name is empty, in use or not allowed.
     pub(super) fn node(&mut self, name: &str, kind: NodeKind, level: Option<u8>) -> Result<NodeId, String> {
         if name.is_empty() {
             return Err("a node has no name".to_owned());
@@ -52,13 +53,13 @@ impl Draft {
         Ok(node)
     }
 
-    /// The node with this name, or a message with the nearest one.
+    /// Finds the node with this name, or returns a message that suggests the most similar name.
     pub(super) fn find(&self, name: &str) -> Result<NodeId, String> {
         let missing = || format!("there is no node {name:?}{}", did_you_mean(name, self.names.keys()));
         self.names.get(name).copied().ok_or_else(missing)
     }
 
-    /// Adds a link; `channels[0]` is from `ends[0]` to `ends[1]`.
+    /// Adds a link; `channels[0]` describes the direction from `ends[0]` to `ends[1]`.
     pub(super) fn link(&mut self, ends: [NodeId; 2], channels: [Partial; 2]) -> LinkId {
         self.without_rate += usize::from(channels.iter().any(|channel| channel.rate.is_none()));
         self.without_delay += usize::from(channels.iter().any(|channel| channel.delay.is_none()));
@@ -67,14 +68,14 @@ impl Draft {
         self.topology.add_asymmetric_link(ends[0], ends[1], channels.map(full))
     }
 
-    /// Calls a port as the file does; the message if that is no name.
+    /// Gives a port the name that it has in the file; returns a message if that name is not allowed.
     pub(super) fn name_port(&mut self, port: PortId, name: &str) -> Result<(), String> {
         check_name(name)?;
         self.labels.name_port(port, name);
         Ok(())
     }
 
-    /// The result, with a note on every default that was used.
+    /// Returns the topology, with a note on every default that was used.
     pub(super) fn finish(mut self) -> Import {
         let Channel { rate, delay } = self.defaults.channel;
         let links = self.topology.links().len();
@@ -89,26 +90,26 @@ impl Draft {
     }
 }
 
-/// "; did you mean \"leaf1\"?", if one of `known` is near.
+/// Returns `; did you mean "leaf1"?` if `known` contains a similar name.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
     let near = known.map(|k| (strsim::jaro_winkler(name, k), k)).filter(|(likeness, _)| *likeness > 0.8);
     let best = near.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
     best.map_or(String::new(), |(_, known)| format!("; did you mean {known:?}?"))
 }
 
-/// What may have been meant, and what there is.
+/// Suggests the similar names, and lists all names.
 pub(crate) fn hint(near: &str, all: &[String]) -> String {
     let all = all.join(", ");
     if near.is_empty() { format!("; there are {all}") } else { format!("{near} There are {all}") }
 }
 
-/// A whole number, or a message that says what it is for.
+/// Parses an integer; `what` names the quantity in the error message.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is not {what}: write a whole number"))
 }
 
 impl Flaw {
-    /// Turns a message into a flaw in a line.
+    /// Attaches a line number to an error message.
     pub(super) fn on(line: usize) -> impl Fn(String) -> Flaw {
         move |message| Flaw::line(line, message)
     }

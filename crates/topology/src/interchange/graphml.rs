@@ -1,8 +1,8 @@
 //! GraphML (<http://graphml.graphdrawing.org>, as `NetworkX`, yEd and the Topology Zoo write it).
 //!
-//! Read: nodes, edges, `data` of declared keys with their defaults, `sourceport` and `targetport`; a node is
-//! called by its `label` (or its yEd label) if all nodes have different ones, else by its id. Left out:
-//! hyperedges; a nested graph counts as part of the outer one.
+//! The reader accepts nodes, edges, `data` of declared keys with their defaults, `sourceport` and
+//! `targetport`. Nodes are named by their `label` (or their yEd label) if all nodes have different labels,
+//! else by their id. Not supported: hyperedges; a nested graph counts as part of the outer graph.
 
 use super::attributes::{Attributes, RawEdge, RawGraph, RawNode, of_link, of_node};
 use super::{Defaults, Flaw, Import, Labels};
@@ -13,7 +13,7 @@ use quick_xml::events::{BytesDecl, BytesRef, BytesStart, BytesText, Event};
 use quick_xml::{Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A declared key: the name of its attribute and the default.
+/// A declared key: the name of its attribute and its default value.
 #[derive(Clone, Debug)]
 struct Key {
     name: Option<String>,
@@ -21,7 +21,7 @@ struct Key {
     default: Option<String>,
 }
 
-/// Where the texts that come belong.
+/// The XML element to which following text belongs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Within {
     Other,
@@ -32,7 +32,7 @@ enum Within {
 struct State<'a> {
     text: &'a str,
     reader: Reader<&'a [u8]>,
-    /// A place in the text and its line, so that lines are counted once.
+    /// The last counted position and its line number, so that each line is counted once.
     counted: (usize, usize),
     keys: BTreeMap<String, Key>,
     key: Option<String>,
@@ -84,12 +84,12 @@ impl State<'_> {
         line + self.text.as_bytes().get(counted..position).map_or(0, newlines)
     }
 
-    /// The line of the end of the last event.
+    /// Line number at the end of the last XML event.
     fn here(&self) -> usize {
         self.line(self.reader.buffer_position())
     }
 
-    /// Remembers that line.
+    /// Counts lines up to the end of the last XML event.
     fn count_lines(&mut self) {
         self.counted = (self.reader.buffer_position() as usize, self.here());
     }
@@ -159,7 +159,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// The text of a `data` element with a named key; others are looked into by the main loop.
+    /// Reads the text of a `data` element with a named key; the main loop reads the contents of other
+    /// elements.
     fn data(&mut self, found: &mut Attributes) -> Result<(), Flaw> {
         let id = self.needed(found, "data", "key")?;
         let Some(key) = self.keys.get(&id) else {
@@ -173,8 +174,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// The text of the element that was opened last: its own, plain or as CDATA, without that of elements within, which
-    /// yEd lays into its labels.
+    /// The text of the element that was opened last, plain or as CDATA, without the text of nested elements,
+    /// which yEd puts into its labels.
     fn content(&mut self) -> Result<String, Flaw> {
         let (mut text, mut depth) = (String::new(), 0_usize);
         loop {
@@ -192,7 +193,7 @@ impl State<'_> {
         }
     }
 
-    /// What a reference such as `&amp;` or `&#229;` stands for.
+    /// Resolves a reference such as `&amp;` or `&#229;`.
     fn resolved(&self, reference: &BytesRef<'_>) -> Result<String, Flaw> {
         let character = reference.resolve_char_ref().map_err(|error| self.not_xml(&error))?;
         let known = || resolve_predefined_entity(reference).map(str::to_owned);
@@ -245,7 +246,7 @@ fn newlines(text: &[u8]) -> usize {
     text.split(|byte| *byte == b'\n').count() - 1
 }
 
-/// Calls nodes by their labels, if all have one and no two are alike.
+/// Names nodes by their labels, if all nodes have labels and no two labels are equal.
 fn use_labels(graph: &mut RawGraph) {
     let label = |node: &RawNode| node.attributes.get("label").filter(|label| !label.is_empty()).cloned();
     let labels: Option<Vec<_>> = graph.nodes.iter().map(label).collect();
@@ -261,7 +262,7 @@ fn use_labels(graph: &mut RawGraph) {
     }
 }
 
-/// Our keys: the element they are for, the name, the type.
+/// Keys that the writer declares: the element, the name and the type.
 const KEYS: [(&str, &str, &str); 10] = [
     ("node", "kind", "string"),
     ("node", "level", "int"),

@@ -1,20 +1,21 @@
-//! What files of strangers may not do: be endless, nest without end, or name things so that they mislead a terminal
-//! or a path.
+//! Limits on files from untrusted sources: their size, their nesting depth, and names that would mislead a
+//! terminal or a path.
 
 use super::{Flaw, InterchangeError};
 use crate::files;
 use std::path::Path;
 
-/// How deep elements may lie in each other. Labs nest five deep, GraphML of yEd a dozen.
+/// Maximum nesting depth of elements. Labs nest five deep, GraphML files of yEd about twelve.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// The most characters of a name: file names and interface names end at 255.
+/// Maximum number of characters of a name: file names and interface names have at most 255.
 const NAME_MAX: usize = 255;
 
-/// The text of a regular file of at most [`files::FILE_MAX`] bytes.
+/// Reads the text of a regular file of at most [`files::FILE_MAX`] bytes.
 ///
 /// # Errors
-/// If there is no such file, it is something else (a folder, a device, a pipe), too large, or not UTF-8.
+/// If the file does not exist, is not a regular file (a folder, a device, a pipe), is too large, or is not
+/// UTF-8.
 pub fn read_text(path: &Path) -> Result<String, InterchangeError> {
     let flaw = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Flaw::of_file("there is no such file"),
@@ -23,11 +24,12 @@ pub fn read_text(path: &Path) -> Result<String, InterchangeError> {
     files::read_text(path).map_err(|error| flaw(error).in_file(&path.display().to_string()))
 }
 
-/// A message if `name` may not be the name of a node or a port: names are printed on terminals, written into other
-/// formats and become parts of paths.
+/// Returns a message if `name` is not allowed for a node or a port: names are printed on terminals, written
+/// into other formats and become parts of paths.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let hidden = |c: char| {
-        // Besides control characters those that reorder or hide text (Unicode TR 36, section 2.5).
+        // Besides control characters, names must not contain characters that reorder or hide text (Unicode TR
+        // 36, section 2.5).
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
@@ -43,7 +45,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A name for a message: everything unusual escaped, not endless.
+/// Formats a name for a message: escapes unusual characters and limits the length.
 pub(super) fn shown(name: &str) -> String {
     let start: String = name.chars().take(40).collect();
     let more = if start.len() < name.len() { "..." } else { "" };

@@ -1,9 +1,9 @@
 //! The `topology.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its many descendants on ns-3.
 //!
-//! `nodes switches links`, the ids of the switches, then a line `a b rate delay error_rate` for each link. The
-//! simulator stops reading there, so we put names and levels into comments behind the last link. A node without such
-//! a comment is called by its id, as in the flow files of the same simulator ("0", "320"). Left out: packet error
-//! rates, with a note.
+//! The file contains `nodes switches links`, the ids of the switches, then a line `a b rate delay error_rate`
+//! for each link. The HPCC simulator stops reading there, so this writer puts names and levels into comments
+//! after the last link. A node without such a comment is named by its id, as in the flow files of the same
+//! simulator ("0", "320"). The reader skips packet error rates, with a note.
 
 use super::attributes::{Attributes, channels};
 use super::draft::{Draft, number};
@@ -12,10 +12,11 @@ use crate::{Link, NodeKind, Topology};
 use pauseframe_units::{BitRate, NodeId, Span};
 use std::fmt::Write;
 
-/// Comments behind the last link begin with this: `# node 3 level 1 "leaf0"`, the level left out where unknown.
+/// Comments after the last link begin with this text: `# node 3 level 1 "leaf0"`; an unknown level is
+/// omitted.
 const NODE_MARK: &str = "# node ";
 
-/// The words of a file with their lines; comment lines are kept apart.
+/// The words of a file with their line numbers; comment lines are kept separately.
 struct Words<'a> {
     words: Vec<(usize, &'a str)>,
     next: usize,
@@ -36,7 +37,7 @@ impl<'a> Words<'a> {
 }
 
 struct Naming {
-    /// Of the comment, if there is one.
+    /// Line of the comment that names the node, if there is one.
     line: Option<usize>,
     name: String,
     level: Option<u8>,
@@ -72,7 +73,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     for _ in 0..links {
         lossy += usize::from(read_link(&mut words, nodes, &mut draft)?);
     }
-    // The simulator never looks at what follows.
+    // The HPCC simulator never reads what follows.
     if let Some((line, _)) = words.words.get(words.next) {
         draft
             .notes
@@ -88,7 +89,7 @@ fn out_of_range(line: usize, id: usize, nodes: usize) -> Flaw {
     Flaw::line(line, format!("there is no node {id}: the first line says {nodes} nodes, counted from 0"))
 }
 
-/// Adds the next link; whether it has an error rate.
+/// Adds the next link; returns true if the link has an error rate.
 fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<bool, Flaw> {
     let mut end = || -> Result<(usize, NodeId), Flaw> {
         let (line, id) = words.number::<usize>("the id of a node")?;
@@ -107,7 +108,7 @@ fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<b
     Ok(error > 0.0)
 }
 
-/// The names in our comments; the id without.
+/// Returns the name of each node: the name in our comment, else the node's id.
 fn namings<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     kinds: &[NodeKind],
@@ -162,14 +163,14 @@ fn symmetric(topology: &Topology, link: &Link) -> Result<crate::Channel, Flaw> {
     )))
 }
 
-/// ns-3's `DataRate`: no space, no Tbps.
+/// Formats a rate as ns-3's `DataRate`: without a space and without the unit Tbps.
 fn ns3_rate(BitRate(rate): BitRate) -> String {
     let steps = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "Kbps")];
     let step = steps.into_iter().find(|(scale, _)| rate >= *scale && rate % scale == 0);
     step.map_or(format!("{rate}bps"), |(scale, unit)| format!("{}{unit}", rate / scale))
 }
 
-/// ns-3's `Time`: whole nanoseconds wherever that is exact (its resolution).
+/// Formats a time as ns-3's `Time`: in whole nanoseconds (ns-3's resolution) if that is exact.
 fn ns3_time(Span(delay): Span) -> String {
     if delay.is_multiple_of(1000) { format!("{}ns", delay / 1000) } else { format!("{delay}ps") }
 }

@@ -1,9 +1,10 @@
-//! htsim's `.topo` (Handley et al., SIGCOMM 2017, and the Ultra Ethernet fork): fat trees by their tiers.
+//! htsim's `.topo` (Handley et al., SIGCOMM 2017, and the Ultra Ethernet fork), which describes a fat tree by
+//! its tiers.
 //!
-//! Tier 0 are the switches with hosts; `Downlink_*` is about the links below a tier, `Bundle` counts parallel
-//! links. With three tiers the pods are alike, and core switch c is joined to aggregation switch
-//! c mod (aggregation switches of a pod) of every pod. Left out: queue sizes, switch latency (a switch of ours
-//! forwards at once), with a note.
+//! Tier 0 holds the switches with hosts; the keys `Downlink_*` describe the links below a tier, and `Bundle`
+//! is the number of parallel links. With three tiers all pods are equal, and core switch c is linked to
+//! aggregation switch c mod (aggregation switches per pod) of every pod. The reader skips queue sizes and
+//! switch latency (a switch of this simulator forwards without latency), with a note.
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import};
@@ -11,7 +12,7 @@ use crate::NodeKind;
 use crate::generate::LINKS_MAX;
 use pauseframe_units::{BitRate, NodeId, Span};
 
-/// What a file says about a tier.
+/// The values of one tier in the file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tier {
     seen: bool,
@@ -95,7 +96,7 @@ fn parse(text: &str) -> Result<Parameters, Flaw> {
     Ok(parameters)
 }
 
-/// Sets a value of a tier; what the simulator leaves out comes back as a note.
+/// Sets a value of a tier; returns a note if this simulator ignores the value.
 fn set(tier: &mut Tier, key: &str, value: u64) -> Result<Option<String>, String> {
     let scaled = |scale: u64| value.checked_mul(scale).ok_or(format!("{value} is too large"));
     match key {
@@ -119,7 +120,7 @@ fn set(tier: &mut Tier, key: &str, value: u64) -> Result<Option<String>, String>
     Ok(None)
 }
 
-/// How many of everything.
+/// Number of switches, hosts and links of each kind.
 #[derive(Debug)]
 struct Fabric {
     pods: u64,
@@ -129,7 +130,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// The counts, or what does not fit.
+    /// Computes the counts; returns a message for inconsistent parameters.
     fn of(parameters: &Parameters) -> Result<Fabric, String> {
         let Parameters { nodes, tiers, pod_size, tier: [tor, agg, core], .. } = parameters;
         if *nodes == 0 || !(2..=3).contains(tiers) || *pod_size == 0 {

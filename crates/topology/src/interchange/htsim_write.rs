@@ -1,9 +1,10 @@
-//! Writes htsim's `.topo`: recognises fat trees of two or three tiers by their links alone, whatever the nodes
-//! are called.
+//! Writes htsim's `.topo`: recognises fat trees of two or three tiers by their links, whatever the names of
+//! the nodes are.
 //!
-//! The check is complete: pods are alike, every edge switch is joined to all aggregation switches of its pod
-//! and to no other, every core switch to one aggregation switch of each pod, in the same groups. So the file
-//! stands for the same graph up to the numbering. The file cannot say rates below 1 Gbps or delays below 1 ns.
+//! The check is complete: all pods are equal, every edge switch is linked to all aggregation switches of its
+//! pod and to no other switch, and every core switch is linked to one aggregation switch of each pod, with
+//! the same groups in all pods. So the file describes the same graph except for the numbering. The file
+//! format has no rates below 1 Gbps and no delays below 1 ns.
 
 use super::Flaw;
 use crate::{Channel, NodeKind, Topology};
@@ -12,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The links below a tier.
 struct Below {
-    /// Links down from each of its switches.
+    /// Number of downward links of each switch of the tier.
     radix_down: usize,
-    /// Parallel links to each neighbour.
+    /// Number of parallel links to each neighbour.
     bundle: usize,
     channel: Channel,
 }
@@ -80,7 +81,8 @@ fn section(tier: usize, below: &Below, up: Option<usize>) -> Result<String, Stri
     ))
 }
 
-/// 0 for hosts, 1 for switches with hosts, 2 for their other neighbours, 3 for the rest.
+/// Returns the tier of each node: 0 for hosts, 1 for switches with hosts, 2 for other neighbours of tier 1, 3
+/// for all other switches.
 fn tiers(topology: &Topology) -> Result<IndexVec<NodeId, usize>, String> {
     let mut tier: IndexVec<NodeId, usize> = IndexVec::filled(3, topology.nodes().len());
     for host in topology.hosts() {
@@ -107,7 +109,7 @@ fn tiers(topology: &Topology) -> Result<IndexVec<NodeId, usize>, String> {
     }
 }
 
-/// The neighbours of `node` in a tier, with how many links lead to each.
+/// The neighbours of `node` in a tier, with the number of links to each neighbour.
 fn neighbours(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,
@@ -124,7 +126,8 @@ fn neighbours(
     found
 }
 
-/// The links below the switches of a tier, which must be alike; none if there are no switches.
+/// The links below the switches of a tier, which must be equal for all switches; none if the tier has no
+/// switches.
 fn links_below(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,
@@ -155,7 +158,7 @@ fn links_below(
     Ok(common)
 }
 
-/// The aggregation switches of each pod; an error if a pod is not complete or not like the others.
+/// The aggregation switches of each pod; an error if a pod is incomplete or differs from the other pods.
 fn pods(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,
@@ -175,7 +178,7 @@ fn pods(
     Ok(pods.into_keys().collect())
 }
 
-/// Checks that all pods divide the core switches in the same way.
+/// Checks that all pods divide the core switches into the same groups.
 fn core_groups(
     topology: &Topology,
     tier: &IndexVec<NodeId, usize>,

@@ -1,13 +1,15 @@
-//! The text that `ibnetdiscover` prints (infiniband-diags): switches, then channel adapters, each with a line a
-//! port.
+//! The text that `ibnetdiscover` prints (infiniband-diags): switches, then channel adapters, with a line for
+//! each port.
 //!
-//! A node is called by its description if no other has the same, else by its GUID ("S-0000000000000011").
-//! Port numbers become labels, LIDs and GUIDs addresses ("lid 17", "guid 0x0000000000000011"; with an LMC, one
-//! for each LID). Rates come from width and speed ("4xEDR"), data rate without line coding.
+//! A node is named by its description if no other node has the same description, else by its GUID
+//! ("S-0000000000000011"). Port numbers become labels; LIDs and GUIDs become addresses ("lid 17", "guid
+//! 0x0000000000000011"; with an LMC, one address for each LID). Width and speed ("4xEDR") determine the rate:
+//! the data rate without line coding.
 //!
-//! Blocks begin with `Switch`, `Ca` or `Rt`; the files of ibsim, which have no GUIDs, write `Hca` for `Ca`. A router forwards,
-//! so it becomes a switch. An adapter with several linked ports becomes a host for each ("node1.1", "node1.2"): a host
-//! of ours has one port and forwards nothing, and so does a port of an adapter.
+//! Blocks begin with `Switch`, `Ca` or `Rt`; the files of ibsim, which contain no GUIDs, use `Hca` for `Ca`.
+//! A router becomes a switch, because it forwards. An adapter with several linked ports becomes one host per
+//! port ("node1.1", "node1.2"): in this simulator a host has one port and forwards nothing, and the ports of
+//! an adapter do not forward either.
 
 use super::draft::{Draft, Partial, number};
 use super::guard::shown;
@@ -29,10 +31,10 @@ const LANE_MBPS: [(&str, u64); 9] = [
     ("XDR", 200_000),
 ];
 
-/// A node with its ports.
+/// A node with its ports, as read from the file.
 struct Block<'a> {
     line: usize,
-    /// One of [`KINDS`].
+    /// The first word of the block; one of [`KINDS`].
     word: &'static str,
     kind: NodeKind,
     id: &'a str,
@@ -41,14 +43,14 @@ struct Block<'a> {
     ports: Vec<PortLine<'a>>,
 }
 
-/// `[1](1001) "S-0000000000000011"[5] # lid 1 lmc 0 "leaf" lid 17 4xEDR`
+/// A line such as `[1](1001) "S-0000000000000011"[5] # lid 1 lmc 0 "leaf" lid 17 4xEDR`.
 struct PortLine<'a> {
     line: usize,
     number: u16,
     guid: Option<&'a str>,
     peer: &'a str,
     peer_number: u16,
-    /// The LID of this port and its LMC, printed for channel adapters.
+    /// The LID of this port and its LMC; `ibnetdiscover` prints them for channel adapters.
     lid: Option<(u16, u8)>,
     rate: Option<BitRate>,
 }
@@ -88,7 +90,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     Ok(draft.finish())
 }
 
-/// What begins a block, and what it is in our graph.
+/// The first word of a block, and the kind of node that the block describes.
 const KINDS: [(&str, NodeKind); 4] =
     [("Switch", NodeKind::Switch), ("Ca", NodeKind::Host), ("Hca", NodeKind::Host), ("Rt", NodeKind::Switch)];
 
@@ -126,17 +128,19 @@ fn blocks(text: &str) -> Result<Vec<Block<'_>>, Flaw> {
     Ok(blocks)
 }
 
-/// Lines that say nothing of the graph: comments, `vendid=0x2c9`, and the headings of `ibnetdiscover -g`.
+/// True for lines without information on the graph: comments, `vendid=0x2c9`, and the headings of
+/// `ibnetdiscover -g`.
 fn is_extra(text: &str) -> bool {
     let first = text.split_whitespace().next().unwrap_or("#");
     let is_key = first.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase()));
     first.starts_with('#') || is_key || first == "Chassis" || text == "Non-Chassis Nodes"
 }
 
-/// The node of each linked port: one for all of a block, but for adapters with several of them.
+/// The node of each linked port: the same node for all ports of a block, except for adapters with several
+/// linked ports.
 type Nodes<'a> = BTreeMap<(&'a str, u16), NodeId>;
 
-/// The linked ports of each block. A link may be printed at one end only.
+/// The linked ports of each block. The file may contain a link at only one of its ends.
 fn linked_ports<'a>(blocks: &[Block<'a>]) -> BTreeMap<&'a str, BTreeSet<u16>> {
     let mut linked: BTreeMap<&str, BTreeSet<u16>> =
         blocks.iter().map(|block| (block.id, BTreeSet::new())).collect();
@@ -149,7 +153,7 @@ fn linked_ports<'a>(blocks: &[Block<'a>]) -> BTreeMap<&'a str, BTreeSet<u16>> {
     linked
 }
 
-/// Adds the nodes of a block; whether it is an adapter that became several hosts.
+/// Adds the nodes of a block; returns true if the block is an adapter that became several hosts.
 fn add_nodes<'a>(
     draft: &mut Draft,
     block: &Block<'a>,
@@ -174,14 +178,14 @@ fn add_nodes<'a>(
     Ok(true)
 }
 
-/// The word behind `key`.
+/// Returns the word after `key`.
 fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == key)?;
     words.next()
 }
 
-/// The text between the first `open` and the next `close`, and what follows.
+/// Returns the text between the first `open` and the next `close`, and the text after it.
 fn bracketed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     text.split_once(open)?.1.split_once(close)
 }
@@ -196,7 +200,7 @@ fn port_line(line: usize, text: &str) -> Result<PortLine<'_>, Flaw> {
     let (peer, rest) = bracketed(rest, '"', '"').ok_or_else(flaw)?;
     let (peer_number, rest) = bracketed(rest, '[', ']').ok_or_else(flaw)?;
     let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
-    // Only channel adapters print their own LID, before the description of the other side.
+    // Only channel adapters print their own LID, before the description of the neighbour.
     let own_part = comment.split('"').next().unwrap_or("");
     let lmc = after(own_part, "lmc").and_then(|lmc| lmc.parse().ok()).unwrap_or(0);
     let lid = after(own_part, "lid").and_then(|lid| lid.parse().ok()).map(|lid| (lid, lmc));
@@ -204,7 +208,7 @@ fn port_line(line: usize, text: &str) -> Result<PortLine<'_>, Flaw> {
     Ok(PortLine { line, number: port(own)?, guid, peer, peer_number: port(peer_number)?, lid, rate })
 }
 
-/// "4xEDR" is 100 Gbps.
+/// Parses width and speed: "4xEDR" is 100 Gbps.
 fn rate(text: &str) -> Option<BitRate> {
     let (width, speed) = text.split_once('x')?;
     let (_, mbps) = LANE_MBPS.into_iter().find(|(name, _)| *name == speed)?;
@@ -227,7 +231,8 @@ fn add_addresses(draft: &mut Draft, block: &Block<'_>, ports: &[&PortLine<'_>], 
     }
 }
 
-/// Every link is printed at both its ends; the first counts, the second must agree.
+/// Adds the links. Every link is printed at both of its ends; the first line adds the link, the second line
+/// must agree.
 fn add_links<'a>(draft: &mut Draft, blocks: &[Block<'a>], nodes: &Nodes<'a>) -> Result<(), Flaw> {
     let mut outside: Vec<&PortLine<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, u16), (&str, u16)> = BTreeMap::new();

@@ -1,7 +1,8 @@
-//! What other tools call ports and nodes: interface names, InfiniBand port numbers, LIDs, GUIDs, MAC addresses.
+//! Names that other tools give to ports and nodes: interface names, InfiniBand port numbers, LIDs, GUIDs, MAC
+//! addresses.
 //!
-//! A [`Topology`] knows ports by position only. Tables of real switches name them as the switch does, so an
-//! import keeps those names beside the graph.
+//! A [`Topology`] identifies ports by number only. Forwarding tables of real switches use the switches' own
+//! port names, so an import keeps those names beside the graph.
 
 use crate::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -14,41 +15,41 @@ pub struct Labels {
     addresses: BTreeMap<String, Address>,
 }
 
-/// What an address stands for.
+/// The node that an address belongs to, and the path that the address selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// The node.
+    /// The node with this address.
     pub node: NodeId,
-    /// Which of several addresses of the same port: with an InfiniBand LMC above 0 a host has 2^LMC LIDs, and
-    /// the sender chooses the route by choosing among them. 0 otherwise.
+    /// Index among several addresses of the same port: with an InfiniBand LMC above 0 a host has 2^LMC LIDs,
+    /// and the sender selects the route by selecting a LID. 0 if the port has one address.
     pub path: u16,
 }
 
 impl Labels {
-    /// Calls a port `name` at its node.
+    /// Gives a port the name `name` at its node.
     pub fn name_port(&mut self, port: PortId, name: impl Into<String>) {
         self.ports.insert(port, name.into());
     }
 
-    /// The name that was given to a port.
+    /// The name of a port, if it was given one.
     pub fn port(&self, port: PortId) -> Option<&str> {
         self.ports.get(&port).map(String::as_str)
     }
 
-    /// Whether any port was given a name.
+    /// True if any port was given a name.
     pub fn name_ports(&self) -> bool {
         !self.ports.is_empty()
     }
 
-    /// The name of a port at its node: the one it was given, or `eth{n}` with n its position counted from 1
-    /// (as containerlab does, where `eth0` is the management port).
+    /// The name of a port at its node: the given name, or `eth{n}`, where n is the port number counted from 1
+    /// (as in containerlab, where `eth0` is the management port).
     pub fn port_or_default(&self, topology: &Topology, port: PortId) -> String {
         let position = || topology.nodes()[topology.owner(port)].ports.iter().position(|p| *p == port);
         self.port(port).map_or_else(|| format!("eth{}", position().unwrap_or(0) + 1), str::to_owned)
     }
 
-    /// The full name of a port, as tables and reports have it: its node, a colon, its name at the node. Where only some
-    /// ports of a node have names, the others are called by position, from 0.
+    /// The full name of a port in tables and reports: its node, a colon, the port's name at the node. If only
+    /// some ports of a node have names, the other ports are named by their number, from 0.
     pub fn port_name(&self, topology: &Topology, port: PortId) -> String {
         let node = &topology.nodes()[topology.owner(port)];
         let nameless = self.port(port).is_none();
@@ -58,8 +59,8 @@ impl Labels {
         format!("{}:{}", node.name, self.port_or_default(topology, port))
     }
 
-    /// `topology` without some links, and its labels. Where a node loses a link, the ports that stay keep the names they
-    /// had, given or by position.
+    /// Returns `topology` without the failed links, and its labels. If a node loses a link, its other ports
+    /// keep their names, including default names.
     pub fn without_links(&self, topology: &Topology, failed: &[LinkId]) -> (Topology, Labels) {
         let (mut graph, mut labels) = (Topology::new(), Labels::default());
         labels.addresses.clone_from(&self.addresses);
@@ -82,13 +83,13 @@ impl Labels {
         (graph, labels)
     }
 
-    /// The same graph with every port of a host that has several as a host of its own, and how many hosts that were. The
-    /// first port keeps the name, so that flows which name the host find it; further ones are called "h1.eth2". A host
-    /// does not forward, so to the fabric its ports are as many hosts; what joins them (a bond, a second address) is
-    /// left out.
+    /// Splits every host with several ports into one host per port; returns the graph, its labels and the
+    /// number of hosts that were split. The first port keeps the name of the host, so that flows which name
+    /// the host still find it; further hosts are named "h1.eth2". A host does not forward, so its ports act
+    /// as separate hosts. Bonds and second addresses are not modelled.
     pub fn split_hosts(&self, topology: &Topology) -> (Topology, Labels, usize) {
         let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
-        // The node of each port: the first for switches.
+        // The node of each port; all ports of a switch belong to one node.
         let mut nodes: Vec<Vec<NodeId>> = Vec::new();
         for node in topology.nodes() {
             let several = node.kind == NodeKind::Host && node.ports.len() > 1;
@@ -124,23 +125,23 @@ impl Labels {
         (graph, labels, split)
     }
 
-    /// Gives `node` a further address. Letter case does not count.
+    /// Gives `node` a further address. Addresses are case-insensitive.
     pub fn add_address(&mut self, address: &str, node: NodeId, path: u16) {
         self.addresses.insert(address.to_ascii_lowercase(), Address { node, path });
     }
 
-    /// What an address stands for.
+    /// Looks up an address.
     pub fn address(&self, address: &str) -> Option<Address> {
         self.addresses.get(&address.to_ascii_lowercase()).copied()
     }
 
-    /// All addresses.
+    /// All addresses with their nodes.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, Address)> {
         self.addresses.iter().map(|(text, address)| (text.as_str(), *address))
     }
 
-    /// Every way to name the ports of `node`: the given names; where the node has none, `eth1`, `eth2` ... and
-    /// positions from 0; the full name "leaf0:3" always.
+    /// All names that a table may use for the ports of `node`: the given names; if the node has none, `eth1`,
+    /// `eth2` ... and port numbers from 0; always the full name "leaf0:3".
     pub fn ports_by_name(&self, topology: &Topology, node: NodeId) -> BTreeMap<String, PortId> {
         let ports = &topology.nodes()[node].ports;
         let mut names = BTreeMap::new();

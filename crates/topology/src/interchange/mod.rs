@@ -1,4 +1,4 @@
-//! Topologies from and to the files of other tools.
+//! Reads and writes topologies in the file formats of other tools.
 //!
 //! | format | tool | both ways | what it cannot hold |
 //! |---|---|---|---|
@@ -9,9 +9,10 @@
 //! | [`Format::Htsim`] | htsim `.topo` | fat trees and leaf-spines | names, port order |
 //! | [`Format::IbNetDiscover`] | infiniband-diags `ibnetdiscover` | import | delays |
 //!
-//! What a format has no place for, we put where its own tool does not look: attributes, labels, comments after
-//! the end. So names, kinds, rates, delays and the order of ports survive a round trip, and files written by
-//! others get the caller's [`Defaults`], with a note. Nothing here judges a graph: that is [`crate::check()`].
+//! Data that a format cannot hold is written where the format's own tool ignores it: into attributes, labels
+//! or comments after the end. So names, kinds, rates, delays and the order of ports survive a round trip.
+//! Files of other tools get the caller's [`Defaults`], with a note. The readers do not check the graph;
+//! [`crate::check()`] does.
 
 mod attributes;
 mod containerlab;
@@ -63,12 +64,13 @@ const FORMATS: [(Format, &str, &[&str]); 6] = [
 ];
 
 impl Format {
-    /// The format of a file, by its extension; `.txt` and `.json`, which several tools write, by their text.
+    /// Recognises the format of a file by its extension; `.txt` and `.json` files, which several tools write,
+    /// by their content.
     pub fn of(path: &Path, text: &str) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let found = FORMATS.iter().find(|(_, _, extensions)| extensions.contains(&extension.as_str()));
         let fabric = ["switchguid=", "vendid=", "Topology file:"].iter().any(|mark| text.contains(mark));
-        // An export of containerlab says "type": "clab".
+        // An exported file of containerlab contains "type": "clab".
         let is_lab = |rest: &str| rest.trim_start_matches([':', ' ', '\n']).starts_with("\"clab\"");
         let lab = text.split("\"type\"").skip(1).any(is_lab);
         found.map(|(format, ..)| match format {
@@ -78,7 +80,7 @@ impl Format {
         })
     }
 
-    /// Whether [`write()`] can write this format.
+    /// True if [`write()`] supports this format.
     pub fn is_writable(self) -> bool {
         self != Format::IbNetDiscover
     }
@@ -102,19 +104,20 @@ impl FromStr for Format {
     }
 }
 
-/// Why a file is not a topology, or not the tables of one, or why one cannot be written.
+/// Reasons why a file cannot be read as a topology or as forwarding tables, or why a topology cannot be
+/// written.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{file}{}: {message}", place.as_ref().map_or(String::new(), |place| format!(", {place}")))]
 pub struct InterchangeError {
-    /// The file, or the format where there is no file.
+    /// The name of the file; for a text without a file, the name of the format.
     pub file: String,
-    /// "line 7", `edges[3]`.
+    /// The line or element, such as "line 7" or `edges[3]`.
     pub place: Option<String>,
-    /// What is wrong and what would do.
+    /// The mistake and a possible remedy.
     pub message: String,
 }
 
-/// What is wrong and where, before the file is known.
+/// A mistake and its place, before the file name is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Flaw {
     place: Option<String>,
@@ -122,17 +125,17 @@ pub(crate) struct Flaw {
 }
 
 impl Flaw {
-    /// A flaw in line `line`, counted from 1.
+    /// A mistake in line `line`, counted from 1.
     pub(crate) fn line(line: usize, message: impl Into<String>) -> Flaw {
         Flaw::at(format!("line {line}"), message)
     }
 
-    /// A flaw of an element.
+    /// A mistake in an element.
     pub(crate) fn at(place: impl Into<String>, message: impl Into<String>) -> Flaw {
         Flaw { place: Some(place.into()), message: message.into() }
     }
 
-    /// A flaw of the whole file.
+    /// A mistake that concerns the whole file.
     pub(crate) fn of_file(message: impl Into<String>) -> Flaw {
         Flaw { place: None, message: message.into() }
     }
@@ -142,28 +145,28 @@ impl Flaw {
     }
 }
 
-/// What is taken where a file does not say.
+/// Default values for properties that a file does not contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Defaults {
     /// Rate and delay of a link.
     pub channel: Channel,
 }
 
-/// What a file says.
+/// The result of reading a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
-    /// The graph, not yet judged by [`crate::check()`].
+    /// The graph, before the checks of [`crate::check()`].
     pub topology: Topology,
-    /// What the file calls ports, and the further addresses of nodes.
+    /// Port names in the file, and further addresses of nodes.
     pub labels: Labels,
-    /// What was assumed or left out, one sentence each.
+    /// Assumptions and omissions, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// Reads a topology from `text`.
 ///
 /// # Errors
-/// If the text is not of this format or is at odds with itself; with line or element.
+/// If the text is not in this format or contradicts itself; the error contains the line or the element.
 pub fn read(text: &str, format: Format, defaults: Defaults) -> Result<Import, InterchangeError> {
     read_named(&format.to_string(), text, format, defaults)
 }
@@ -189,10 +192,10 @@ fn read_named(
     reader(text, defaults).map_err(|flaw| flaw.in_file(file))
 }
 
-/// Reads a topology from the file `path`; without `format` by its extension.
+/// Reads a topology from the file `path`; without `format`, the file name's extension determines the format.
 ///
 /// # Errors
-/// As [`read`], and if the file cannot be read or its extension is not known.
+/// The errors of [`read`]; also if the file cannot be read or its extension is unknown.
 pub fn read_file(
     path: &Path,
     format: Option<Format>,
@@ -209,18 +212,18 @@ pub fn read_file(
     read_named(&file, &text, format, defaults)
 }
 
-/// Writes a topology; ports are called `eth1`, `eth2` ... where the format wants names.
+/// Writes a topology; where the format requires port names, the ports are named `eth1`, `eth2` ...
 ///
 /// # Errors
-/// If the format cannot hold this topology, or is import only.
+/// If the format cannot represent this topology or cannot be written.
 pub fn write(topology: &Topology, format: Format) -> Result<String, InterchangeError> {
     write_labelled(topology, &Labels::default(), format)
 }
 
-/// The same with the names of ports and the addresses that an import gave.
+/// Writes a topology with the port names and addresses of an import.
 ///
 /// # Errors
-/// As [`write()`].
+/// The errors of [`write()`].
 pub fn write_labelled(
     topology: &Topology,
     labels: &Labels,
@@ -237,7 +240,7 @@ pub fn write_labelled(
     written.map_err(|flaw| flaw.in_file(&format.to_string()))
 }
 
-/// Names tell nodes apart in every format; what no reader takes is not written.
+/// Rejects names that no reader accepts; every format identifies nodes by their names.
 fn writable_names(topology: &Topology) -> Result<(), Flaw> {
     let mut names = std::collections::BTreeSet::new();
     for node in topology.nodes() {

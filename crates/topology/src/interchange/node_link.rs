@@ -1,7 +1,9 @@
-//! Node-link JSON: the shape of `NetworkX`'s `node_link_data` (and of D3), so that Python can hand over graphs.
+//! Node-link JSON in the shape of `NetworkX`'s `node_link_data` (and of D3), so that Python programs can pass
+//! graphs.
 //!
-//! Read: `edges` or `links` (its name before `NetworkX` 3.4), directed or not, ids that are texts, numbers or
-//! tuples. Written: a multigraph with `edges`. Left out: other names for `source`, `target` and `id`.
+//! The reader accepts `edges` or `links` (the name before `NetworkX` 3.4), directed and undirected graphs,
+//! and ids that are texts, numbers or tuples. The writer produces a multigraph with `edges`. Not supported:
+//! other names for `source`, `target` and `id`.
 
 use super::attributes::{Attributes, RawEdge, RawGraph, RawNode, of_link, of_node};
 use super::{Defaults, Flaw, Import, Labels};
@@ -42,7 +44,7 @@ fn take_id(element: &mut Map<String, Value>, key: &str) -> Result<String, String
     id(&value).ok_or_else(|| format!("{key:?} is {value}: write a text, a number or a list of them"))
 }
 
-/// A tuple such as (0, 1), which JSON turns into a list, becomes `0_1`.
+/// Converts an id to text; a tuple such as (0, 1), which JSON represents as a list, becomes `0_1`.
 fn id(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

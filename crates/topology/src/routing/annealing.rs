@@ -1,14 +1,17 @@
-//! Good orders of the switches: simulated annealing on the lengths of the routes that they allow.
+//! Searches for good orders of the switches: simulated annealing on the lengths of the routes that the orders
+//! allow.
 //!
-//! The cost of some orders, one a lane, is what the shortest tree route of each pair in any lane has in links beyond a
-//! shortest path, summed over pairs. Routes are those of the trees that [`super::ordered_trees`] grows. A move puts one
-//! switch between two of its neighbours in one order; a worse result is kept with the probability of Metropolis et al.
+//! Each lane has one order of the switches. The cost of the orders is the number of links on the shortest
+//! route in any lane beyond the shortest path, summed over all pairs of switches with hosts. Routes follow
+//! the trees that [`super::ordered_trees`] grows. A move changes the position of one switch relative to its
+//! neighbours in one order. The search accepts a worse result with the probability of Metropolis et al.
 //! (1953), at a temperature that falls to zero (Kirkpatrick, Gelatt, Vecchi, Science 1983).
 //!
-//! Where nothing is left to shorten, as much work goes into even loads ([`even`]).
+//! When no route can become shorter, the search spends the same work on balancing link loads ([`even`]).
 //!
-//! Trees grow level by level in bits ([`super::reach`]), and a move is dropped at the level where its cost is too high.
-//! Work is counted in words, and by these in steps of the budget ([`super::budget`]), so a seed gives the same orders everywhere.
+//! Trees grow level by level in bit sets ([`super::reach`]), and a move is rejected at the level where its
+//! cost exceeds the limit. Work is counted in 64-bit words and converted to steps of the budget
+//! ([`super::budget`]), so a seed gives the same orders on every machine.
 
 mod even;
 
@@ -21,15 +24,15 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::str::FromStr;
 
-/// How long to search, as far as the budget goes.
+/// Duration of the search, within the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Effort {
-    /// A tenth of a second or so.
+    /// About a tenth of a second.
     Fast,
-    /// Seconds.
+    /// Some seconds.
     #[default]
     Normal,
-    /// Ten times that, and a larger budget.
+    /// Ten times as long as `Normal`, with a larger budget.
     Best,
 }
 
@@ -46,8 +49,9 @@ impl FromStr for Effort {
 }
 
 impl Effort {
-    /// Words that may be looked at: in proportion to the switches, and more for each in graphs of less than 500. A move costs
-    /// words in proportion to the pairs, so up to 150 switches, where that still is seconds, `Normal` follows these.
+    /// Maximum number of words that the search reads: proportional to the number of switches, and more per
+    /// switch in graphs of fewer than 500. A move reads words in proportion to the pairs of switches, so
+    /// `Normal` scales with the pairs up to 150 switches, where the search still takes seconds.
     pub(crate) fn work(self, switches: usize) -> u64 {
         let switches = switches as u64;
         let scale = switches.max((8 * switches).min(500));
@@ -60,27 +64,28 @@ impl Effort {
     }
 }
 
-/// The most destinations that are looked at at once; others come in with each new sample.
+/// Maximum number of destinations in a sample; each new sample contains other destinations.
 const SAMPLE: usize = 256;
-/// That many where the graph is so deep that the levels of a lane would take more bytes than [`LEVELS_MAX`].
+/// Number of destinations in a sample if the graph is so deep that the levels of a lane would need more than
+/// [`LEVELS_MAX`] bytes.
 const SAMPLE_OF_DEEP: usize = 64;
 const LEVELS_MAX: usize = 1 << 24;
-/// Up to this many switches the words of a graph are near the processor.
+/// Maximum number of switches for which the bit sets fit into a near cache.
 const NEAR: usize = 256;
-/// How often the sample is drawn anew.
+/// Number of times that the search draws a new sample.
 const SAMPLES: u64 = 8;
-/// The temperature at the start, as a part of the mean distance over all pairs of the sample.
+/// Initial temperature, as a fraction of the sum of distances over all pairs of the sample.
 const HEAT: f64 = 0.002;
-/// The least distance of two keys that a third goes between.
+/// Smallest difference of two keys between which a third key is placed.
 const GAP_MIN: f64 = 1e-6;
-/// The cost of a pair without a route, in switches of the graph.
+/// Cost of a pair without a route, as a multiple of the number of switches.
 const UNSERVED: u64 = 2;
 
-/// Orders under improvement, as one key for each lane and switch: the higher key is the higher rank.
+/// The orders that the search improves: one key for each lane and switch. A higher key means a higher rank.
 pub(crate) struct Search<'a> {
     graph: &'a SwitchGraph,
     keys: Vec<Vec<f64>>,
-    /// How many lanes from the first on stay as they are.
+    /// Number of lanes, counted from the first, whose orders stay unchanged.
     fixed: usize,
     rng: Pcg64,
     sample: Sample,
@@ -89,17 +94,17 @@ pub(crate) struct Search<'a> {
     cost: u64,
 }
 
-/// Destinations, one a bit.
+/// A sample of destinations, one bit each.
 struct Sample {
     destinations: Vec<u32>,
     words: usize,
-    /// How many pairs are further apart than each number of links.
+    /// For each number of links, the number of switch pairs with a larger distance.
     beyond: Vec<u64>,
     sources: Vec<u32>,
 }
 
 impl<'a> Search<'a> {
-    /// A search from `ranks`, one a lane, that leaves the first `fixed` lanes alone.
+    /// Starts a search from `ranks`, one list per lane, that keeps the orders of the first `fixed` lanes.
     pub(crate) fn new(graph: &'a SwitchGraph, ranks: &[Vec<u32>], fixed: usize, seed: u64) -> Search<'a> {
         let mut rng = Pcg64::seed_from_u64(seed ^ 0x616e_6e65);
         let sample = Sample::draw(graph, &mut rng);
@@ -111,18 +116,19 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// The cost over the pairs of the sample.
+    /// The cost of the orders, summed over all pairs of the sample.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// The mean detour, as a part of the mean distance; a pair without a route counts as far as the longest one.
+    /// Mean detour as a fraction of the mean distance; a pair without a route counts with the length of the
+    /// longest route.
     pub(crate) fn stretch(&self) -> f64 {
         let detours = self.cost - self.missing() * self.penalty();
         detours as f64 / self.sample.distance().max(1) as f64
     }
 
-    /// The part of the pairs that no lane has a route for.
+    /// Fraction of the pairs that have no route in any lane.
     pub(crate) fn unserved(&self) -> f64 {
         self.missing() as f64 / (self.sample.sources.len() * self.sample.destinations.len()).max(1) as f64
     }
@@ -132,17 +138,17 @@ impl<'a> Search<'a> {
         self.sample.missing(self.graph, &self.lanes[0], self.lanes[1..].iter(), deepest)
     }
 
-    /// What a pair without a route costs.
+    /// Cost of a pair without a route.
     fn penalty(&self) -> u64 {
         UNSERVED * self.graph.len() as u64
     }
 
-    /// The ranks of every lane.
+    /// Returns the rank of every switch in every lane.
     pub(crate) fn ranks(&self) -> Vec<Vec<u32>> {
         self.keys.iter().map(|keys| ranks_of(keys)).collect()
     }
 
-    /// Words, and the steps of the budget that so many take.
+    /// Words read per step of the budget, as a fraction.
     fn words_in_steps(&self) -> (u64, u64) {
         if self.graph.len() > NEAR { (2, 3) } else { (2, 1) }
     }
@@ -157,7 +163,7 @@ impl<'a> Search<'a> {
         (steps / so_many).saturating_mul(words)
     }
 
-    /// The steps that it took to look at all lanes once.
+    /// Number of steps that one evaluation of all lanes takes.
     pub(crate) fn steps_of_a_look(&self) -> u64 {
         let levels: usize = self.lanes.iter().map(Reach::levels).sum();
         let links = self.graph.edges().len() * 2;
@@ -165,7 +171,7 @@ impl<'a> Search<'a> {
         self.steps((levels * links * (self.sample.words + 2) + measured) as u64)
     }
 
-    /// Improves until nothing is left to win, the work is done or the budget is at `end`.
+    /// Improves the orders until the cost is zero, the work is done or the budget reaches `end`.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -205,10 +211,10 @@ impl<'a> Search<'a> {
         self.even_out(effort, ledger, end)
     }
 
-    /// Tries one move; the words looked at.
+    /// Tries one move; returns the number of words read.
     fn step(&mut self, temperature: f64) -> u64 {
         let (lane, switch, old) = self.shift();
-        // The draw first, so that the trees need not be grown beyond the cost that it allows.
+        // Draw the allowance before growing trees, so that growth stops as soon as the cost exceeds it.
         let limit = self.cost as f64 + self.allowance(temperature);
         let mut scratch = std::mem::take(&mut self.scratch);
         let (cost, work) = self.grow(lane, &mut scratch, limit);
@@ -223,7 +229,7 @@ impl<'a> Search<'a> {
         work + 64
     }
 
-    /// Puts some switch elsewhere in the order of some lane; which, and its key before.
+    /// Moves a random switch in the order of a random lane; returns lane, switch and previous key.
     fn shift(&mut self) -> (usize, u32, f64) {
         let lane = self.rng.random_range(self.fixed..self.keys.len());
         let switch = self.rng.random_range(0..self.graph.len() as u32);
@@ -231,17 +237,17 @@ impl<'a> Search<'a> {
         (lane, switch, std::mem::replace(&mut self.keys[lane][switch as usize], key))
     }
 
-    /// By how much a move may raise a cost (Metropolis).
+    /// Largest increase of the cost that a move may cause (Metropolis).
     fn allowance(&mut self, temperature: f64) -> f64 {
         let draw: f64 = self.rng.random_range(f64::MIN_POSITIVE..1.0);
         -temperature * draw.ln()
     }
 
-    /// A key for `switch` in another gap between its neighbours.
+    /// Proposes a key for `switch` that changes its position among its neighbours.
     fn propose(&mut self, lane: usize, switch: u32) -> f64 {
         let (low, high) = loop {
             let gap = self.gap(lane, switch);
-            // Two equal keys would allow turns in both directions.
+            // Two switches with equal keys would allow turns in both directions.
             if gap.1 - gap.0 > GAP_MIN {
                 break gap;
             }
@@ -250,7 +256,8 @@ impl<'a> Search<'a> {
         low + (high - low) * self.rng.random_range(0.01..0.99)
     }
 
-    /// The bounds of a random gap between the keys of the neighbours, other than that of `switch` itself.
+    /// Returns the bounds of a random gap between the keys of the neighbours, other than the gap that
+    /// contains `switch`.
     fn gap(&mut self, lane: usize, switch: u32) -> (f64, f64) {
         let keys = &self.keys[lane];
         let own = keys[switch as usize];
@@ -265,7 +272,7 @@ impl<'a> Search<'a> {
         (low, around.get(gap).copied().unwrap_or(ends.1))
     }
 
-    /// All lanes and the cost from the start.
+    /// Evaluates all lanes and the cost from scratch.
     fn look_again(&mut self) {
         for lane in 0..self.keys.len() {
             let mut reach = std::mem::take(&mut self.lanes[lane]);
@@ -279,11 +286,11 @@ impl<'a> Search<'a> {
         self.cost = cost.unwrap_or(u64::MAX);
     }
 
-    /// Grows the trees of one lane into `reach` beside those of the other lanes; the cost of all, unless it is above
-    /// `limit`, and the words looked at.
+    /// Grows the trees of one lane into `reach`, with the other lanes unchanged; returns the total cost,
+    /// unless it exceeds `limit`, and the number of words read.
     fn grow(&self, lane: usize, reach: &mut Reach, limit: f64) -> (Option<u64>, u64) {
         let Search { graph, sample, .. } = self;
-        // A visit of a link costs as much as two words.
+        // A visit of a link costs as much time as reading two words.
         let words_a_level = (graph.edges().len() * 2 * (sample.words + 2)) as u64;
         reach.start(graph, &sample.destinations, sample.words);
         let others =
@@ -302,7 +309,7 @@ impl<'a> Search<'a> {
                 return (None, work);
             }
             if done || missing == 0 {
-                // What this lane reaches later counts once another lane changes.
+                // Levels that this lane reaches later matter when another lane changes.
                 while growing && self.lanes.len() > 1 {
                     growing = reach.advance(graph, &self.keys[lane], sample.words);
                 }
@@ -337,7 +344,7 @@ impl Sample {
         self.destinations.len() == graph.attachments().len()
     }
 
-    /// How many pairs are further apart than 0, 1, 2 ... links.
+    /// For each number of links 0, 1, 2 ..., counts the pairs with a larger distance.
     fn measure(&mut self, graph: &SwitchGraph) {
         let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
         for to in &self.destinations {
@@ -353,12 +360,12 @@ impl Sample {
         }
     }
 
-    /// The sum of the distances.
+    /// Sum of the distances of all pairs.
     fn distance(&self) -> u64 {
         self.beyond.iter().sum()
     }
 
-    /// Pairs that no lane has reached at this level.
+    /// Number of pairs that no lane has reached at this level.
     fn missing<'r>(
         &self,
         graph: &SwitchGraph,
@@ -382,8 +389,8 @@ impl Sample {
     }
 }
 
-/// What orders, one a lane, are worth over all pairs: those without a route, and the links of all routes beyond shortest
-/// paths.
+/// Evaluates orders, one per lane, over all pairs: returns the number of pairs without a route, and the
+/// number of links of all routes beyond the shortest paths.
 pub(crate) fn detours(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> (u64, u64) {
     let (rows, switches) = (graph.attachments().len(), graph.len());
     let mut shortest = vec![u16::MAX; rows * switches];
@@ -436,7 +443,7 @@ mod tests {
         jellyfish(Jellyfish { switches, network_ports, hosts_per_switch: 1 }, 3, link, link).unwrap()
     }
 
-    /// The cost by growing every tree and walking it.
+    /// Computes the cost independently: grows every tree and follows each route.
     fn walked(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> u64 {
         let (mut cost, mut distance) = (0, vec![0; graph.len()]);
         for to in graph.attachments() {

@@ -1,8 +1,10 @@
-//! The engine that looks at the graph first.
+//! The engine `auto`, which chooses the routing method for the graph.
 //!
-//! Clos networks and trees are planned in one lane by their levels. Elsewhere two orders are improved; if they give every
-//! pair a shortest route, that is the plan, since it has several routes a pair and backups. If not, LASH is tried, which
-//! needs no orders but has one route a pair; where the lanes do not suffice for it, or the graph is too large for it, the orders stay.
+//! Clos networks and trees get a plan in one lane, based on their levels. For other graphs the engine
+//! improves two orders of the switches. If these orders give every pair a shortest route, the engine uses
+//! them, because they offer several routes per pair and backups. Otherwise the engine tries LASH, which needs
+//! no orders but has one route per pair. If LASH needs too many lanes, or the graph is too large for LASH,
+//! the engine keeps the orders.
 
 use super::budget::Ledger;
 use super::levels::rank_by_level;
@@ -10,13 +12,14 @@ use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError, Swit
 use crate::Topology;
 use crate::watch::Watch;
 
-/// Switches times directed links up to which LASH is tried: at 700 switches of 32 links each it takes seconds.
+/// Largest product of switches and directed links for which the engine tries LASH: 700 switches with 32 links
+/// each take seconds.
 const LASH_MAX: usize = 1 << 24;
 
-/// Order pairs, or LASH where orders cost detours and its lanes suffice.
+/// Order pairs; LASH instead if the orders cause detours and LASH fits into the lanes.
 #[derive(Clone, Debug, Default)]
 pub struct Auto {
-    /// Lanes, VLANs, backups, effort, seed.
+    /// Settings of the orders: lanes, VLANs, backups, effort and seed.
     pub orders: OrderPair,
 }
 
@@ -98,7 +101,8 @@ impl Auto {
     }
 }
 
-/// The mean over pairs of what the shortest route is longer than a shortest path, as a part of the latter.
+/// Mean detour over all pairs: the number of links of the shortest route beyond the shortest path, as a
+/// fraction of the shortest path.
 fn detour(plan: &ForwardingTables) -> f64 {
     let graph = plan.graph();
     let (lengths, rows) = (plan.lengths(), graph.attachments().len());

@@ -1,11 +1,13 @@
-//! Backup VLANs: no single failure shall cost a pair of hosts its last route.
+//! Plans backup VLANs, so that no single failure removes the last route of a pair of hosts.
 //!
-//! Balanced shortest trees do not see to that: two neighbours use the link between them in every VLAN. So after the
-//! other VLANs are planned, each destination has a list of cuts, those failures that all routes of some switch have in
-//! common. A backup VLAN grows its tree to that destination without a random half of what is cut there; what it has
-//! mended leaves the list, and the next backup VLAN goes on with the rest. All of it under the rules of the lanes, so
-//! that nothing has to be proven anew. For what the rules forbid, the last VLANs get single routes whose turns close no cycle
-//! with those in use ([`super::used_turns`]). Only bridges of the graph and what fits in no lane stay on the list.
+//! Balanced shortest trees alone do not protect all pairs: two neighbours use the link between them in every
+//! VLAN. So after the other VLANs are planned, each destination has a list of cuts: the failures that all
+//! routes from some switch to the destination share. A backup VLAN grows its tree to the destination without
+//! a random half of the links on this list. Cuts that the tree repairs leave the list, and the next backup
+//! VLAN continues with the rest. The trees obey the turn rules of the lanes, so the deadlock proof stays
+//! valid. For cuts that the turn rules leave, the last VLANs hold single routes whose turns close no cycle
+//! with the turns in use ([`super::used_turns`]). Only bridges of the graph, and routes that fit into no
+//! lane, stay on the list.
 
 use super::budget::Ledger;
 use super::used_turns::UsedTurns;
@@ -17,17 +19,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What may fail, one at a time, without costing a pair its last route.
+/// The failures that must not remove the last route of a pair; one failure at a time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Protect {
     /// Any link between switches.
     #[default]
     Link,
-    /// Any link, and any switch on the way.
+    /// Any link between switches, and any switch on the route.
     Switch,
-    /// Any link, and any of these groups of links that share a fate (a conduit, a line card).
+    /// Any link between switches, and any of these groups of links with a common risk (a conduit, a line
+    /// card).
     Groups(Vec<Vec<LinkId>>),
-    /// Any two links.
+    /// Any two links between switches.
     TwoLinks,
 }
 
@@ -43,30 +46,33 @@ impl FromStr for Protect {
     }
 }
 
-/// One failure, or two at once.
+/// One failure, or two simultaneous failures.
 type Cut = [u32; 2];
 const NONE: u32 = u32::MAX;
 
-/// What still cuts pairs off: destination row, then source row.
+/// The failures that disconnect pairs, by destination and then by source; both are indices of switches with
+/// hosts.
 pub(crate) struct Cuts {
-    /// The failures that take a directed link: its own link, the switch it leads to, its groups.
+    /// For each directed link, the failures that interrupt it: its own link, the switch at its end, its
+    /// groups.
     units: Vec<Vec<u32>>,
-    /// The directed links that a failure takes.
+    /// For each failure, the directed links that it interrupts.
     taken: Vec<Vec<PortId>>,
-    /// The first number of a switch.
+    /// The failure of switch 0; the failures of other switches follow.
     first_switch: u32,
     by_row: Vec<BTreeMap<u32, Vec<Cut>>>,
-    /// How many destinations were looked at, from the first on.
+    /// Number of destinations that were examined, counted from the first.
     known: usize,
 }
 
-/// Cuts that are kept at most: where every route is long and alone, such as on a large ring, there is no end of them.
+/// Maximum number of stored cuts: on a large ring, where routes are long and have no alternative, the number
+/// of cuts explodes.
 const CUTS_MAX: usize = 1 << 23;
-/// Steps that a failure on a route takes.
+/// Number of budget steps per failure on a route.
 const STEPS_A_FAILURE: u64 = 5;
 
 impl Cuts {
-    /// The cuts of the first `vlans` of `tables`, as far as the steps go.
+    /// Finds the cuts of the first `vlans` VLANs of `tables`, until the budget reaches `end`.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -112,7 +118,7 @@ impl Cuts {
         Ok(cuts)
     }
 
-    /// The failures that all routes of a pair have in common.
+    /// The failures that interrupt all routes of a pair.
     fn of_one(
         &self,
         tables: &ForwardingTables,
@@ -140,7 +146,7 @@ impl Cuts {
         common.unwrap_or_default().into_iter().map(|unit| [unit, NONE]).collect()
     }
 
-    /// The failures, and pairs of failures, that take all routes of a pair.
+    /// The failures, and pairs of failures, that interrupt all routes of a pair.
     fn of_two(
         &self,
         tables: &ForwardingTables,
@@ -160,29 +166,30 @@ impl Cuts {
         pairs_of_failures(&routes)
     }
 
-    /// How many destinations were not looked at.
+    /// Number of destinations that were not examined.
     pub(crate) fn unknown(&self) -> usize {
         self.by_row.len() - self.known
     }
 
-    /// Whether no failure cuts any pair off.
+    /// True if no failure disconnects a pair.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_row.iter().all(BTreeMap::is_empty)
     }
 
-    /// The source rows that something cuts off from a destination, each with what does.
+    /// The sources that a failure disconnects from a destination, each with the failures.
     pub(crate) fn at(&self, row: u32) -> impl Iterator<Item = (u32, BTreeSet<u32>)> {
         let units = |cuts: &Vec<Cut>| cuts.iter().flatten().copied().filter(|unit| *unit != NONE).collect();
         self.by_row[row as usize].iter().map(move |(from, cuts)| (*from, units(cuts)))
     }
 
-    /// Whether a directed link is hit by one of these failures.
+    /// True if one of these failures interrupts a directed link.
     pub(crate) fn hits(&self, units: &BTreeSet<u32>, port: PortId, to: u32) -> bool {
         self.units[port.0 as usize].iter().any(|unit| *unit != self.first_switch + to && units.contains(unit))
     }
 
-    /// What the next tree to a destination does without, by port: all that is cut there, or a random half of it if more
-    /// than half of the destination's own links are, or if `half` is asked for.
+    /// Marks the ports that the next tree to a destination avoids: the ports that the cuts interrupt. Of the
+    /// failures in the cuts, a random half counts if `half` is set or if the cuts contain more than half of
+    /// the destination's own links.
     pub(crate) fn avoid(
         &self,
         graph: &SwitchGraph,
@@ -207,7 +214,7 @@ impl Cuts {
         for port in chosen.iter().flat_map(|unit| &self.taken[*unit as usize]) {
             avoided[port.0 as usize] = true;
         }
-        // The destination is not on the way to itself.
+        // A route to the destination switch cannot avoid the failure of that switch.
         let to = graph.attachments()[row as usize];
         let is_chosen = |unit: u32| chosen.binary_search(&unit).is_ok();
         if is_chosen(self.first_switch + to) {
@@ -217,12 +224,12 @@ impl Cuts {
         }
     }
 
-    /// Whether anything cuts pairs off from this destination.
+    /// True if a failure disconnects a pair with this destination.
     pub(crate) fn any(&self, row: u32) -> bool {
         !self.by_row[row as usize].is_empty()
     }
 
-    /// Strikes out what the tree of `vlan` to `row` has mended.
+    /// Removes the cuts that the tree of `vlan` to edge switch `row` repairs.
     pub(crate) fn mend(&mut self, tables: &ForwardingTables, vlan: usize, row: u32) {
         let mut route = Vec::new();
         let mut cuts = std::mem::take(&mut self.by_row[row as usize]);
@@ -235,7 +242,8 @@ impl Cuts {
         self.by_row[row as usize] = cuts;
     }
 
-    /// The failures that take the route between two rows, if there is a route.
+    /// Collects the failures that interrupt the route between two switches; returns false if there is no
+    /// route.
     fn follow(
         &self,
         tables: &ForwardingTables,
@@ -263,11 +271,11 @@ impl Cuts {
     }
 }
 
-/// Fills empty VLANs with single routes for the pairs that are still cut off, as far as they close no cycle with the
-/// turns that are in use in the lane.
+/// Fills empty VLANs with single routes for the pairs that a failure still disconnects. A route is added only
+/// if it closes no cycle with the turns in use in the lane.
 ///
 /// # Errors
-/// [`RoutingError::Stopped`], or if there are too many turns to keep.
+/// [`RoutingError::Stopped`], or if there are too many turns to store.
 pub(crate) fn add_detours(
     tables: &mut ForwardingTables,
     cuts: &mut Cuts,
@@ -304,11 +312,11 @@ pub(crate) fn add_detours(
     Ok(())
 }
 
-/// Adds routes for these pairs (source row, destination row), which the rules of the lanes leave without one, to `vlans` as
-/// far as their turns close no cycle with those in use.
+/// Adds routes to `vlans` for these pairs (source, destination) of edge switches, for which the turn rules
+/// allow no route. A route is added only if its turns close no cycle with the turns in use.
 ///
 /// # Errors
-/// If there are too many turns to keep.
+/// If there are too many turns to store.
 pub(crate) fn add_missing(
     tables: &mut ForwardingTables,
     pairs: &[(u32, u32)],
@@ -332,7 +340,7 @@ pub(crate) fn add_missing(
     Ok(())
 }
 
-/// The turns that the routes of each lane take; none for a lane whose turns hold a cycle.
+/// The turns that the routes of each lane take; none for a lane whose turns contain a cycle.
 pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
     let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
     dependencies.add_tables(tables);
@@ -368,7 +376,7 @@ fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {
     units
 }
 
-/// Which numbers a list holds.
+/// A set of numbers for fast membership tests.
 struct Marks {
     of: Vec<u32>,
     list: u32,
@@ -379,7 +387,7 @@ impl Marks {
         Marks { of: vec![0; numbers], list: 0 }
     }
 
-    /// From now on those of this list.
+    /// Replaces the set by the numbers of this list.
     fn renew(&mut self, list: &[u32]) {
         self.list = self.list.checked_add(1).unwrap_or_else(|| {
             self.of.fill(0);
@@ -395,7 +403,7 @@ impl Marks {
     }
 }
 
-/// What all routes have in common, and the pairs of failures that take them all.
+/// The failures that all routes share, and the pairs of failures that together interrupt all routes.
 fn pairs_of_failures(routes: &[Vec<u32>]) -> Vec<Cut> {
     let Some((first, rest)) = routes.split_first() else { return Vec::new() };
     let mut found = Vec::new();
@@ -412,7 +420,7 @@ fn pairs_of_failures(routes: &[Vec<u32>]) -> Vec<Cut> {
     found
 }
 
-/// Checks that groups name links of the graph.
+/// Checks that every group names only links of the graph.
 pub(crate) fn check(protect: &Protect, graph: &SwitchGraph) -> Result<(), RoutingError> {
     let Protect::Groups(groups) = protect else { return Ok(()) };
     let links = graph.port_count() / 2;

@@ -1,12 +1,12 @@
-//! How much work a plan may take.
+//! The budget of work for a plan.
 //!
-//! Work is counted in steps, not in seconds, so the same settings give the same plan on every machine. A step is about a
-//! nanosecond of one core. What a plan cannot do without (trees, their proof) is set aside first; orders, detours and further
-//! engines share the rest.
+//! Work is counted in steps instead of seconds, so the same settings give the same plan on every machine. A
+//! step takes about a nanosecond on one core. Work that every plan needs (trees and their proof) is reserved
+//! first; the search for orders, detours and further engines share the rest.
 
 use crate::watch::{Stopped, Watch};
 
-/// Steps in a second, about.
+/// Approximate number of steps per second.
 pub const STEPS_A_SECOND: f64 = 1e9;
 
 /// Counts the steps of a plan.
@@ -14,9 +14,9 @@ pub(crate) struct Ledger<'w> {
     watch: &'w mut dyn Watch,
     budget: u64,
     done: u64,
-    /// From this many steps on nothing is begun that can be left out.
+    /// Number of steps after which no optional work starts.
     cut: u64,
-    /// The least mean detour so far.
+    /// Smallest mean detour found up to now.
     best: f64,
 }
 
@@ -25,7 +25,7 @@ impl<'w> Ledger<'w> {
         Ledger { watch, budget, done: 0, cut: cut.unwrap_or(u64::MAX), best: f64::INFINITY }
     }
 
-    /// All the time in the world.
+    /// A ledger without a limit.
     pub(crate) fn unlimited(watch: &'w mut dyn Watch) -> Ledger<'w> {
         Ledger::new(u64::MAX >> 8, None, watch)
     }
@@ -34,39 +34,41 @@ impl<'w> Ledger<'w> {
         self.done += steps;
     }
 
-    /// Where a part of the budget ends that begins here: one of `parts`.
+    /// The number of steps at which a share of `1 / parts` of the budget ends, if it begins now.
     pub(crate) fn part(&self, parts: u64) -> u64 {
         self.done + self.budget / parts
     }
 
-    /// Where work that can be left out ends if `needed` steps come after it, a third of the budget for backups and other
-    /// engines beside them; it gets a tenth in any case.
+    /// The number of steps at which optional work must end: `needed` steps follow it, and a third of the
+    /// budget stays free for backups and other engines. Optional work gets at least a tenth of the budget.
     pub(crate) fn before(&self, needed: u64) -> u64 {
         let rest = self.budget.saturating_sub(needed + self.budget / 3);
         rest.max(self.done + self.budget / 10)
     }
 
-    /// Where work ends that leaves `needed` steps, and one of so many parts of the budget.
+    /// The number of steps at which work must end to leave `needed` steps and a share of `1 / parts` of the
+    /// budget.
     pub(crate) fn leaving(&self, needed: u64, parts: u64) -> u64 {
         self.budget.saturating_sub(needed + self.budget / parts)
     }
 
-    /// The steps so far, those after a cut included.
+    /// Number of steps up to now, including steps after a cut.
     pub(crate) fn spent(&self) -> u64 {
         self.done
     }
 
-    /// Where the first of so many equal rounds up to `end` ends.
+    /// The number of steps at which the first of `rounds` equal rounds up to `end` ends.
     pub(crate) fn round(&self, rounds: usize, end: u64) -> u64 {
         self.done + end.saturating_sub(self.done) / rounds as u64
     }
 
-    /// Steps until `end`. A cut is none of it: how a search cools must not depend on where it is cut short.
+    /// Number of steps left until `end`. A cut does not change this number: the cooling of a search must not
+    /// depend on when the search is cut short.
     pub(crate) fn left(&self, end: u64) -> u64 {
         end.saturating_sub(self.done)
     }
 
-    /// Whether what can be left out may go on, up to `end`. Whoever looks on may say that it is enough.
+    /// True if optional work may continue up to `end`. The observer can end optional work early.
     pub(crate) fn goes_on(&mut self, end: u64) -> bool {
         if self.watch.enough() {
             self.cut = self.cut.min(self.done);
@@ -74,17 +76,17 @@ impl<'w> Ledger<'w> {
         self.done < end.min(self.cut)
     }
 
-    /// Whether what would better not be left out may go on, up to `end`.
+    /// True if important work may continue up to `end`.
     pub(crate) fn may(&self, end: u64) -> bool {
         self.done < end
     }
 
-    /// The steps so far; where the work was cut short, those at the cut.
+    /// Number of steps up to now, or up to the cut if the work was cut short.
     pub(crate) fn steps(&self) -> u64 {
         self.done.min(self.cut)
     }
 
-    /// Whether the work was cut short.
+    /// True if the work was cut short.
     pub(crate) fn was_cut(&self) -> bool {
         self.cut < self.done
     }
@@ -93,12 +95,12 @@ impl<'w> Ledger<'w> {
         self.budget
     }
 
-    /// Tells how far a stage is.
+    /// Reports the progress of a stage.
     pub(crate) fn step(&mut self, stage: &'static str, done: u64, of: u64) -> Result<(), Stopped> {
         self.watch.step(stage, done, of)
     }
 
-    /// Tells the mean detour of the best orders so far.
+    /// Reports the mean detour of the best orders found up to now.
     pub(crate) fn best(&mut self, detour: f64) {
         if detour < self.best {
             self.best = detour;

@@ -1,12 +1,12 @@
-//! Channel dependency graph: may the routes of a plan deadlock?
+//! Channel dependency graph: proves that the routes of a plan cannot deadlock, or shows a cycle.
 //!
-//! A packet that waits in a buffer of a lossless network waits for the buffer that it goes to next. With
-//! pause, a buffer stands for (directed link, lane): "channel". If no cycle of such dependencies exists, no
-//! deadlock can (Dally and Seitz, IEEE Trans. Computers 1987); a cycle is necessary for a deadlock, not
-//! sufficient (Hu et al., 2016). Only what senders can really send counts, so every dependency has a route as
-//! its witness.
+//! A packet in a buffer of a lossless network waits for the next buffer on its route. With pause, a buffer
+//! corresponds to a channel: (directed link, lane). If these dependencies form no cycle, no deadlock is
+//! possible (Dally and Seitz, IEEE Transactions on Computers 1987); a cycle is necessary for a deadlock, not
+//! sufficient (Hu et al., 2016). The graph contains only dependencies that senders can cause, so every
+//! dependency has a route as its witness.
 //!
-//! Channels to and from hosts are left out: a host does not forward, so no cycle goes through it.
+//! The graph omits channels to and from hosts: a host does not forward, so no cycle contains such a channel.
 
 use super::{ForwardingTables, NextHops, RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
@@ -14,7 +14,7 @@ use crate::interchange::Labels;
 use pauseframe_units::{NodeId, PortId};
 use std::collections::VecDeque;
 
-/// The buffer that `port` transmits into, in one lane.
+/// The buffer that receives from `port`, in one lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferChannel {
     /// The transmitting port.
@@ -23,30 +23,31 @@ pub struct BufferChannel {
     pub lane: u8,
 }
 
-/// A route that makes a dependency.
+/// A route that causes a dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Witness {
     /// The sending host.
     pub from: NodeId,
     /// The receiving host.
     pub to: NodeId,
-    /// The VLAN, where the routes have one.
+    /// The VLAN of the route, if it has one.
     pub vlan: Option<u16>,
 }
 
 /// Packets held in channel `from` wait for room in channel `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dependency {
-    /// The channel that is held.
+    /// The channel whose buffer the packets occupy.
     pub from: BufferChannel,
-    /// The channel that is waited for.
+    /// The channel for whose buffer the packets wait.
     pub to: BufferChannel,
-    /// One of the routes that go through both.
+    /// One of the routes that use both channels.
     pub witness: Witness,
 }
 
 impl Dependency {
-    /// "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1"; with the names that `labels` have for ports.
+    /// Describes the dependency: "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1"; ports have their names
+    /// in `labels`.
     pub fn describe(&self, topology: &Topology, labels: &Labels) -> String {
         let name = |channel: BufferChannel| {
             if labels.name_ports() {
@@ -62,12 +63,12 @@ impl Dependency {
     }
 }
 
-/// Numbers for the turns at switches: one for each pair of the arcs of a switch (in, out).
+/// Numbers the turns at switches: one number for each pair (incoming arc, outgoing arc) of a switch.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
-    /// The place of a port among the arcs of its switch.
+    /// For each port, its index among the arcs of its switch.
     place: Vec<u32>,
-    /// The first number of each switch, and that behind the last.
+    /// The first turn number of each switch, and the total at the end.
     first: Vec<usize>,
 }
 
@@ -89,29 +90,29 @@ impl Turns {
         self.first[self.first.len() - 1]
     }
 
-    /// What arrives at `switch` over `held` goes out through `wanted`.
+    /// The number of the turn at `switch` from the link `held` into the link `wanted`.
     pub(super) fn number(&self, graph: &SwitchGraph, switch: u32, held: PortId, wanted: PortId) -> usize {
         let [incoming, outgoing] = [held.reverse(), wanted].map(|port| self.place[port.0 as usize] as usize);
         self.first[switch as usize] + incoming * graph.arcs(switch).len() + outgoing
     }
 }
 
-/// Collects the dependencies of one or more plans over the same switches.
+/// Collects the dependencies of one or more plans for the same switches.
 #[derive(Clone, Debug)]
 pub struct Dependencies<'a> {
     graph: &'a SwitchGraph,
     ports: usize,
     turns: Turns,
-    /// Whether the dependency of a turn in a lane is known already, one bit each.
+    /// One bit for each turn and lane: true if the dependency is known.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
 
 impl<'a> Dependencies<'a> {
-    /// No dependencies yet, over the links of `graph` with up to `lanes` lanes.
+    /// Makes an empty set of dependencies over the links of `graph` with up to `lanes` lanes.
     ///
     /// # Errors
-    /// If there are too many pairs of channels to keep.
+    /// If there are too many pairs of channels to store.
     pub fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<Dependencies<'a>, RoutingError> {
         let (ports, turns) = (graph.port_count(), Turns::of(graph));
         bound_rows(&[turns.count(), lanes.div_ceil(8)])?;
@@ -119,11 +120,11 @@ impl<'a> Dependencies<'a> {
         Ok(Dependencies { graph, ports, turns, known, found: Vec::new() })
     }
 
-    /// Adds one dependency: what arrives over `held` goes out through `wanted`, both in `lane`. The witness
-    /// is asked for only if the dependency is new.
+    /// Adds one dependency: packets that arrive over `held` leave through `wanted`, both in `lane`. The
+    /// method calls `witness` only if the dependency is new.
     ///
     /// # Panics
-    /// If `wanted` is a link that the graph given to [`Dependencies::new`] does not have.
+    /// If `wanted` is a link that the graph passed to [`Dependencies::new`] does not contain.
     pub fn add(&mut self, lane: u8, held: PortId, wanted: PortId, witness: impl FnOnce() -> Witness) {
         let Some(switch) = self.graph.head(held) else { return };
         let slot =
@@ -136,7 +137,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds all that `tables` let senders do.
+    /// Adds all dependencies that senders can cause with `tables`.
     pub fn add_tables(&mut self, tables: &ForwardingTables) {
         let rows = tables.graph().attachments().len() as u32;
         let mut seen = vec![u64::MAX; self.graph.len()];
@@ -150,7 +151,8 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Follows one route until it joins another one that is known; `seen[switch] == stamp` marks those.
+    /// Follows one route until it joins a route that was followed before; `seen[switch] == stamp` marks the
+    /// switches of such routes.
     fn add_walk(
         &mut self,
         tables: &ForwardingTables,
@@ -178,11 +180,12 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// Adds all shortest paths, in one lane: what per-flow or per-packet spreading over them does.
+    /// Adds the dependencies of all shortest paths in one lane, as per-flow or per-packet spreading over
+    /// these paths causes them.
     pub fn add_next_hops(&mut self, hops: &NextHops, lane: u8) {
         let rows = hops.graph().attachments();
         for (to, target) in rows.iter().enumerate() {
-            // The source row of a route that comes through each switch.
+            // For each switch, the source of a route that crosses it, as an index of an edge switch.
             let mut origin = vec![u32::MAX; self.graph.len()];
             let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
             for (from, switch) in rows.iter().enumerate() {
@@ -204,7 +207,7 @@ impl<'a> Dependencies<'a> {
         }
     }
 
-    /// The graph of all dependencies added.
+    /// Returns the graph of all dependencies added.
     pub fn finish(self) -> DependencyGraph {
         DependencyGraph::new(self.ports, self.found)
     }
@@ -221,7 +224,7 @@ impl Witness {
 #[derive(Clone, Debug)]
 pub struct DependencyGraph {
     ports: usize,
-    /// Channel (lane x ports + port) has the dependencies `first[channel]..first[channel + 1]`.
+    /// The dependencies of channel (lane x ports + port) are `first[channel]..first[channel + 1]`.
     first: Vec<u32>,
     dependencies: Vec<Dependency>,
 }
@@ -241,32 +244,32 @@ impl DependencyGraph {
         DependencyGraph { ports, first, dependencies }
     }
 
-    /// The dependencies of a plan.
+    /// Computes the dependencies of a plan.
     ///
     /// # Errors
-    /// If there are too many pairs of channels to keep.
+    /// If there are too many pairs of channels to store.
     pub fn of_tables(tables: &ForwardingTables) -> Result<DependencyGraph, RoutingError> {
         let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
         dependencies.add_tables(tables);
         Ok(dependencies.finish())
     }
 
-    /// The dependencies of all shortest paths in one lane.
+    /// Computes the dependencies of all shortest paths in one lane.
     ///
     /// # Errors
-    /// If there are too many pairs of channels to keep.
+    /// If there are too many pairs of channels to store.
     pub fn of_next_hops(hops: &NextHops) -> Result<DependencyGraph, RoutingError> {
         let mut dependencies = Dependencies::new(hops.graph(), 1)?;
         dependencies.add_next_hops(hops, 0);
         Ok(dependencies.finish())
     }
 
-    /// How many dependencies there are.
+    /// Number of dependencies.
     pub fn len(&self) -> usize {
         self.dependencies.len()
     }
 
-    /// Whether there are none.
+    /// True if the graph has no dependency.
     pub fn is_empty(&self) -> bool {
         self.dependencies.is_empty()
     }
@@ -292,12 +295,12 @@ impl DependencyGraph {
         self.dependencies.get(self.first[channel] as usize..self.first[channel + 1] as usize).unwrap_or(&[])
     }
 
-    /// Whether there is no cycle: the plan cannot deadlock.
+    /// True if the graph has no cycle, so the plan cannot deadlock.
     pub fn is_acyclic(&self) -> bool {
         self.cyclic_components().is_empty()
     }
 
-    /// The strongly connected components that hold a cycle.
+    /// The strongly connected components that contain a cycle.
     pub fn cyclic_components(&self) -> Vec<Vec<BufferChannel>> {
         let component = self.components();
         let mut members: Vec<Vec<BufferChannel>> = vec![Vec::new(); self.channels()];
@@ -309,7 +312,7 @@ impl DependencyGraph {
         members
     }
 
-    /// The component of every channel (Tarjan, SIAM J. Computing 1972, with a stack of its own).
+    /// The component of every channel (Tarjan, SIAM Journal on Computing 1972, without recursion).
     fn components(&self) -> Vec<u32> {
         const UNSEEN: u32 = u32::MAX;
         let count = self.channels();
@@ -354,7 +357,7 @@ impl DependencyGraph {
         component
     }
 
-    /// A cycle with the fewest channels, each dependency with its witness; none if there is no cycle.
+    /// A cycle with the fewest channels, with a witness for each dependency; none if the graph has no cycle.
     pub fn shortest_cycle(&self) -> Option<Vec<Dependency>> {
         let component = self.components();
         let mut best: Option<Vec<Dependency>> = None;
@@ -374,7 +377,7 @@ impl DependencyGraph {
         best
     }
 
-    /// The dependencies on every channel.
+    /// For each channel, the dependencies that wait for it.
     fn by_target(&self) -> Vec<Vec<u32>> {
         let mut by_target = vec![Vec::new(); self.channels()];
         for (place, dependency) in self.dependencies.iter().enumerate() {
@@ -384,21 +387,21 @@ impl DependencyGraph {
     }
 }
 
-/// The search for short cycles; the lists of all channels are reused from start to start.
+/// The search for short cycles; all searches reuse the lists of all channels.
 struct Search<'a> {
     graph: &'a DependencyGraph,
     component: &'a [u32],
-    /// The dependencies on every channel.
+    /// For each channel, the dependencies that wait for it.
     last: Vec<Vec<u32>>,
-    /// The dependency of a channel on the start; all `None` between searches.
+    /// For each channel, its dependency on the start channel; all `None` between searches.
     closing: Vec<Option<u32>>,
-    /// The dependency by which a channel was reached; all `None` between searches.
+    /// For each channel, the dependency through which the search reached it; all `None` between searches.
     reached_by: Vec<Option<u32>>,
 }
 
 impl Search<'_> {
-    /// A shortest cycle through `start` with fewer than `limit` channels: breadth-first until a channel that
-    /// depends on `start`, which saves the last and widest step.
+    /// Finds a shortest cycle through `start` with fewer than `limit` channels. The breadth-first search ends
+    /// at a channel that depends on `start`, which saves the last and widest level.
     fn cycle_through(&mut self, start: usize, limit: usize) -> Option<Vec<Dependency>> {
         let graph = self.graph;
         for place in &self.last[start] {

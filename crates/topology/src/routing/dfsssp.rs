@@ -1,8 +1,8 @@
 //! DFSSSP: deadlock-free single-source shortest-path routing (Domke, Hoefler, Nagel, IPDPS 2011).
 //!
-//! All routes begin in one layer. As long as the layer has a cycle of dependencies, the routes through the
-//! dependency of the cycle that the fewest routes use move to the next layer; then that one is treated alike.
-//! Left out: spreading the routes over lanes that remain unused at the end.
+//! All routes begin in one layer. While the layer has a cycle of dependencies, DFSSSP moves the routes
+//! through the least used dependency of the cycle to the next layer. Then DFSSSP treats the next layer in the
+//! same way. Not implemented: spreading the routes over lanes that remain unused at the end.
 
 use super::layers::{Pair, ShortestTrees};
 use super::{
@@ -11,12 +11,12 @@ use super::{
 use crate::Topology;
 use crate::watch::Watch;
 
-/// DFSSSP, with as many lanes as it needs.
+/// The DFSSSP engine, which uses as many lanes as it needs.
 #[derive(Clone, Debug)]
 pub struct Dfsssp {
-    /// The most lanes, 1 to 256; a plan that needs more is an error.
+    /// Maximum number of lanes, 1 to 256; a plan that needs more is an error.
     pub lanes_max: usize,
-    /// Draws the order of destinations.
+    /// Seed for the order of destinations.
     pub seed: u64,
 }
 
@@ -45,12 +45,12 @@ impl RoutingEngine for Dfsssp {
     }
 }
 
-/// A dependency between two channels and the routes that make it.
+/// A dependency between two channels, and the routes that cause it.
 #[derive(Debug)]
 struct Use {
     to: u32,
     routes: Vec<u32>,
-    /// How many of the routes are still in the layer.
+    /// Number of routes with this dependency that are still in the layer.
     live: u32,
 }
 
@@ -59,15 +59,16 @@ struct Use {
 struct Layer {
     pairs: Vec<Pair>,
     moved: Vec<bool>,
-    /// The uses that begin at channel c are `uses[first[c]..first[c + 1]]`.
+    /// The dependencies of channel c are `uses[first[c]..first[c + 1]]`.
     first: Vec<u32>,
     uses: Vec<Use>,
-    /// The uses that route r makes are `used_by[first_of_route[r]..first_of_route[r + 1]]`.
+    /// The dependencies that route r causes are `used_by[first_of_route[r]..first_of_route[r + 1]]`.
     first_of_route: Vec<u32>,
     used_by: Vec<u32>,
 }
 
-/// A step of the depth-first search: a channel, the use that led to it, and the use to look at next.
+/// A step of the depth-first search: a channel, the dependency that led to the channel, and the dependency to
+/// follow next.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     channel: u32,
@@ -118,9 +119,9 @@ impl Layer {
         Layer { moved: vec![false; pairs.len()], pairs, first, uses, first_of_route, used_by }
     }
 
-    /// Moves routes until no cycle is left. One depth-first search does: to move routes only removes
-    /// dependencies, so channels that it is done with stay free of cycles, and it goes on from where its path
-    /// is still whole.
+    /// Moves routes to the next layer until no cycle is left. One depth-first search is enough: moving routes
+    /// only removes dependencies, so finished channels stay free of cycles, and the search continues from the
+    /// intact part of its path.
     fn break_cycles(&mut self) {
         let mut state = vec![State::Unseen; self.first.len() - 1];
         let mut path: Vec<Step> = Vec::new();
@@ -157,7 +158,8 @@ impl Layer {
         }
     }
 
-    /// Moves the routes of the weakest use of the cycle that `closing` closes at channel `to` of the path.
+    /// Moves the routes of the least used dependency of a cycle; `closing` closes this cycle at channel `to`
+    /// of the path.
     fn move_weakest(&mut self, path: &[Step], closing: u32, to: u32) {
         let cycle = path.iter().rev().take_while(|step| step.channel != to).filter_map(|step| step.came_by);
         let weakest = cycle.chain([closing]).min_by_key(|number| (self.uses[*number as usize].live, *number));
@@ -172,7 +174,7 @@ impl Layer {
         }
     }
 
-    /// Cuts the path before the first use that is gone.
+    /// Cuts the search path before the first dependency that no longer exists.
     fn shorten(&self, path: &mut Vec<Step>, state: &mut [State]) {
         let gone = |step: &Step| step.came_by.is_some_and(|number| self.uses[number as usize].live == 0);
         if let Some(end) = path.iter().position(gone) {
@@ -182,7 +184,7 @@ impl Layer {
         }
     }
 
-    /// The routes that stay and those that were moved.
+    /// Returns the routes that stay and the routes that were moved.
     fn split(self) -> (Vec<Pair>, Vec<Pair>) {
         let (moved, kept): (Vec<_>, Vec<_>) =
             self.pairs.into_iter().zip(self.moved).partition(|(_, moved)| *moved);

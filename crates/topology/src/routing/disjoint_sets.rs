@@ -1,4 +1,4 @@
-//! Disjoint sets with union by size and path halving (Tarjan and van Leeuwen, J. ACM 1984).
+//! Disjoint sets with union by size and path halving (Tarjan and van Leeuwen, Journal of the ACM 1984).
 
 #[derive(Clone, Debug)]
 pub(crate) struct DisjointSets {
@@ -20,13 +20,13 @@ impl DisjointSets {
         at
     }
 
-    /// How many members the set of `at` has.
+    /// Number of members of the set that contains `at`.
     pub(crate) fn size(&mut self, at: u32) -> u32 {
         let root = self.find(at);
         self.size[root as usize]
     }
 
-    /// Joins two sets; false if they are the same already.
+    /// Joins two sets; returns false if both members are in the same set already.
     pub(crate) fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         if a == b {

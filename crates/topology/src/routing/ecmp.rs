@@ -1,27 +1,28 @@
-//! All shortest paths, and the choice among them by a hash of the flow (equal-cost multi-path, RFC 2992).
+//! All shortest paths, and the selection of one path by a hash of the flow (equal-cost multi-path, RFC 2992).
 //!
-//! Distance is the number of links. Rates and delays do not count; parallel links are paths of their own.
-//! Rows are kept once for each switch that hosts are attached to, not once a host: 1024 hosts at 128 edge
-//! switches need 128. Left out: weighted choice, resilient hashing.
+//! The distance is the number of links; rates and delays do not count, and parallel links form different
+//! paths. The tables have one row per edge switch (switch with hosts), not per host: 1024 hosts at 128 edge
+//! switches need 128 rows. Not implemented: weighted ECMP, resilient hashing.
 
 use super::{RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId};
 
-/// For every node and every destination host, the ports that begin a shortest path.
+/// For every node and every destination host, the ports on which a shortest path begins.
 #[derive(Clone, Debug)]
 pub struct NextHops {
     graph: SwitchGraph,
-    /// The port from its switch to a host.
+    /// For each host, the port from its switch to the host.
     downlink: Vec<PortId>,
-    /// Row (attachment row x switches + switch) is `ports[first[row]..first[row + 1]]`.
+    /// The ports of switch s towards edge switch e are `ports[first[row]..first[row + 1]]` with row = e x
+    /// switches + s.
     first: Vec<u32>,
     ports: Vec<PortId>,
     distance: Vec<u32>,
 }
 
 impl NextHops {
-    /// The next hops over all links.
+    /// Computes the next hops over all links.
     ///
     /// # Errors
     /// If a pair of hosts has no path, a host has not exactly one link, or the tables do not fit.
@@ -29,10 +30,10 @@ impl NextHops {
         NextHops::shortest_without(topology, &[])
     }
 
-    /// The next hops that avoid the links in `failed`.
+    /// Computes the next hops that avoid the links in `failed`.
     ///
     /// # Errors
-    /// As [`NextHops::shortest`].
+    /// The errors of [`NextHops::shortest`].
     pub fn shortest_without(topology: &Topology, failed: &[LinkId]) -> Result<NextHops, RoutingError> {
         let graph = SwitchGraph::without(topology, failed)?;
         bound_rows(&[graph.attachments().len(), graph.len()])?;
@@ -47,8 +48,9 @@ impl NextHops {
         Ok(hops)
     }
 
-    /// The next hops that avoid the links in `failed`, none of which is a host's; where no path is left, those of
-    /// `intact`, which lead to a failed link. `intact` is [`NextHops::shortest`] of the same topology.
+    /// Computes the next hops that avoid the links in `failed`, none of which is a link of a host. Where no
+    /// path is left, the next hops of `intact` remain, which lead to a failed link. `intact` is
+    /// [`NextHops::shortest`] of the same topology.
     ///
     /// # Panics
     /// If a link of a host is in `failed`, or `intact` is of another topology.
@@ -88,7 +90,7 @@ impl NextHops {
         let mut distance = vec![0; self.graph.len()];
         let mut queue = Vec::new();
         for (done, to) in self.graph.attachments().iter().enumerate() {
-            // What is found so far tells how many rows there will be.
+            // The paths found up to now allow an estimate of the table size.
             if done % 64 == 1 {
                 bound_rows(&[self.ports.len() / done, self.graph.attachments().len()])?;
             }
@@ -108,13 +110,14 @@ impl NextHops {
         Ok(())
     }
 
-    /// The graph that the paths were sought in.
+    /// The graph of the paths.
     pub fn graph(&self) -> &SwitchGraph {
         &self.graph
     }
 
-    /// The ports of node `at` that begin a shortest path to the host `to`, ascending. At the switch of `to`
-    /// it is the port to the host; at another host it is that host's own port; at `to` itself there is none.
+    /// The ports of node `at` on which a shortest path to the host `to` begins, ascending. At the switch of
+    /// `to` this is the port to the host; at another host it is that host's own port; at `to` itself the list
+    /// is empty.
     ///
     /// # Panics
     /// If `to` is not a host.
@@ -136,14 +139,14 @@ impl NextHops {
         }
     }
 
-    /// The same between switches by their dense numbers: from switch `at` to attachment row `row`.
+    /// The ports of switch `at` on which a shortest path to edge switch `row` begins; `at` is a dense number.
     #[inline]
     pub(crate) fn fabric_ports(&self, at: u32, row: u32) -> &[PortId] {
         let row = row as usize * self.graph.len() + at as usize;
         &self.ports[self.first[row] as usize..self.first[row + 1] as usize]
     }
 
-    /// How many links a shortest path between two hosts has; 0 from a host to itself.
+    /// Number of links on a shortest path between two hosts; 0 from a host to itself.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.
@@ -160,8 +163,9 @@ impl NextHops {
         self.distance[row * self.graph.len() + near as usize] + 2
     }
 
-    /// Puts into `out` the egress ports of the path that a flow takes from host `from` to host `to`: the
-    /// host's own port, then one of each switch, chosen by [`ecmp_index`]. Empty if the hosts are the same.
+    /// Writes the egress ports of the path that a flow takes from host `from` to host `to` into `out`: the
+    /// host's own port, then one port of each switch, selected by [`ecmp_index`]; the path is empty if both
+    /// hosts are the same.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.
@@ -194,8 +198,9 @@ fn downlinks(graph: &SwitchGraph, topology: &Topology) -> Vec<PortId> {
     topology.nodes().ids().map(downlink).collect()
 }
 
-/// Which of `count` equal next hops a flow takes at a switch with this salt: a 64-bit mix of both, reduced by a
-/// multiplication instead of a remainder, so that no next hop is favoured (Lemire 2019).
+/// Selects one of `count` equal next hops for a flow at a switch with this salt. A 64-bit mix of hash and
+/// salt is reduced by a multiplication instead of a remainder, so that all next hops are equally likely
+/// (Lemire 2019).
 ///
 /// # Panics
 /// If `count` is zero.

@@ -1,4 +1,5 @@
-//! Engines by name with the settings of a command line or a scenario, and whether a plan fits the switches.
+//! Routing engines by name, with the settings of a command line or a scenario; and the check whether a plan
+//! fits into the switches' tables.
 
 use super::verify::Tables;
 use super::{
@@ -9,7 +10,7 @@ use crate::Topology;
 use crate::interchange::{did_you_mean, hint};
 use pauseframe_units::NodeId;
 
-/// The engines by name, with a line of help.
+/// The names of the engines, each with a line of help.
 pub const ENGINES: [(&str, &str); 9] = [
     (
         "auto",
@@ -25,40 +26,40 @@ pub const ENGINES: [(&str, &str); 9] = [
     ("shortest_path", "one lane, balanced shortest routes; can deadlock"),
 ];
 
-/// The engines that search until their budget ends, and have a plan before.
+/// The engines that find a first plan early and improve it until their budget ends.
 pub const GET_BETTER: [&str; 2] = ["auto", "order_pair"];
 
-/// What may be set for an engine; what is not set has the engine's default.
+/// Settings of an engine; a missing setting has the engine's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineSettings {
-    /// Lanes; for `dfsssp` and `lash` the most.
+    /// Number of lanes; for `dfsssp` and `lash` the maximum.
     pub lanes: Option<usize>,
-    /// VLANs over all lanes; for spanning trees the most, a multiple of the lanes.
+    /// Number of VLANs over all lanes; for spanning trees the maximum, a multiple of the lanes.
     pub vlans: Option<usize>,
-    /// `order_pair`: VLANs on a random part of the links, for longer routes and failures.
+    /// `order_pair`: number of VLANs that use a random part of the links, for longer routes and failures.
     pub sampled_vlans: Option<usize>,
-    /// `order_pair`: that part, in percent.
+    /// `order_pair`: the part of the links that such a VLAN uses, in percent.
     pub sample_percent: Option<u32>,
-    /// `order_pair`, `auto`: VLANs for failures.
+    /// `order_pair`, `auto`: number of VLANs for failures.
     pub backup_vlans: Option<usize>,
-    /// `order_pair`, `auto`: the failures that cost no pair its last route.
+    /// `order_pair`, `auto`: the failures that must not remove the last route of a pair.
     pub protect: Option<Protect>,
-    /// `order_pair`, `auto`: how long to look for good orders.
+    /// `order_pair`, `auto`: duration of the search for good orders.
     pub effort: Option<Effort>,
-    /// `order_pair`, `auto`: how long the plan may take in all, in seconds of one core.
+    /// `order_pair`, `auto`: maximum duration of the whole plan, in seconds of one core.
     pub budget: Option<f64>,
-    /// `order_pair`, `auto`: the steps after which the search ends.
+    /// `order_pair`, `auto`: the number of steps after which the search ends.
     pub stop_at: Option<u64>,
-    /// `up_down`: the root.
+    /// `up_down`: the root switch.
     pub root: Option<NodeId>,
-    /// Draws orders, trees and ties.
+    /// Seed for random orders, trees and ties.
     pub seed: u64,
 }
 
-/// The engine with this name.
+/// Makes the engine with this name.
 ///
 /// # Errors
-/// If there is none, or a setting is given that it does not have.
+/// If no engine has this name, or the engine lacks a setting that was given.
 pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
     let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed, .. } = *settings;
     let ordered = GET_BETTER.contains(&name);
@@ -132,22 +133,22 @@ fn spanning_trees(
     Ok(Box::new(SpanningTrees { lanes, trees_per_lane, packing, seed }))
 }
 
-/// How many rows the switches need.
+/// Size of the forwarding tables that the switches need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableUse {
-    /// The switch with the most rows.
+    /// The switch with the largest table.
     pub switch: NodeId,
-    /// Its rows with one for each (VLAN, host).
+    /// Number of rows in that switch's table, with one row for each (VLAN, host).
     pub rows: u64,
-    /// Its rows with one for each (VLAN, switch that hosts are at): what is needed if the hosts at a switch have
-    /// neighbouring addresses and the table matches prefixes.
+    /// Number of rows in that switch's table, with one row for each (VLAN, switch with hosts); such a table
+    /// is enough if the hosts at a switch have neighbouring addresses and the table matches prefixes.
     pub rows_by_switch: u64,
-    /// VLANs.
+    /// Number of VLANs.
     pub vlans: usize,
 }
 
 impl TableUse {
-    /// Counts the rows of `tables`; none without switches.
+    /// Counts the rows of the forwarding tables; none if there are no switches.
     pub fn of(tables: &Tables) -> Option<TableUse> {
         let (rows, by_switch) = (tables.rows(), tables.rows_by_tree());
         let largest = (0..rows.len()).rev().max_by_key(|switch| rows[*switch])?;
@@ -159,10 +160,11 @@ impl TableUse {
         })
     }
 
-    /// Whether a switch with room for `budget` rows can hold them, one a host or one a switch.
+    /// Checks that a forwarding table with `budget` rows is large enough for every switch, with one row per
+    /// host or, with `by_switch`, one row per switch.
     ///
     /// # Errors
-    /// [`RoutingError::Rows`], with what would do.
+    /// [`RoutingError::Rows`], which suggests a remedy.
     pub fn fit(&self, topology: &Topology, budget: u64, by_switch: bool) -> Result<(), RoutingError> {
         let needed = if by_switch { self.rows_by_switch } else { self.rows };
         if needed <= budget {

@@ -1,17 +1,17 @@
-//! A graph without cycles that grows edge by edge and keeps a topological order (Pearce and Kelly, "A dynamic
-//! topological sort algorithm for directed acyclic graphs", ACM JEA 2007).
+//! A graph without cycles that grows edge by edge and maintains a topological order (Pearce and Kelly, "A
+//! dynamic topological sort algorithm for directed acyclic graphs", ACM JEA 2007).
 
-/// The graph and its order.
+/// An acyclic graph with its topological order.
 #[derive(Debug)]
 pub(crate) struct GrowingOrder {
-    /// The place of each node; every edge leads to a higher one.
+    /// The position of each node in the order; every edge leads to a higher position.
     place: Vec<u32>,
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
     added: Vec<[u32; 2]>,
     patience: usize,
     seen: Vec<bool>,
-    /// How many nodes were looked at.
+    /// Number of nodes that searches visited.
     looked: u64,
 }
 
@@ -28,7 +28,8 @@ impl GrowingOrder {
         }
     }
 
-    /// Without edges, ordered by `place`; equal ones by number. The better the places, the less has to be moved later.
+    /// Makes a graph without edges, ordered by `place`, then by number. The better the places, the fewer
+    /// nodes move later.
     pub(crate) fn placed(place: &[u32]) -> GrowingOrder {
         let mut order = GrowingOrder::new(place.len());
         let mut sorted: Vec<u32> = (0..place.len() as u32).collect();
@@ -39,13 +40,13 @@ impl GrowingOrder {
         order
     }
 
-    /// Gives an edge up if more nodes than this would have to be looked at to find out whether it closes a cycle.
+    /// Makes [`Self::add`] reject an edge if the search for a cycle would visit more nodes than this.
     pub(crate) fn with_patience(mut self, nodes: usize) -> GrowingOrder {
         self.patience = nodes;
         self
     }
 
-    /// With these edges from the start, each named once; none if they hold a cycle (Kahn, CACM 1962).
+    /// Makes a graph with these edges, each listed once; none if the edges contain a cycle (Kahn, CACM 1962).
     pub(crate) fn of(nodes: usize, edges: Vec<[u32; 2]>) -> Option<GrowingOrder> {
         let mut order = GrowingOrder::new(nodes);
         for [from, to] in &edges {
@@ -69,22 +70,23 @@ impl GrowingOrder {
         (sorted.len() == nodes).then_some(order)
     }
 
-    /// Whether an edge fits without a change of the order.
+    /// True if the edge agrees with the current order.
     pub(crate) fn rises(&self, from: u32, to: u32) -> bool {
         self.place[from as usize] < self.place[to as usize]
     }
 
-    /// How many nodes were looked at since the last call.
+    /// Number of nodes visited since the last call.
     pub(crate) fn take_looked(&mut self) -> u64 {
         std::mem::take(&mut self.looked)
     }
 
-    /// How many different edges there are.
+    /// Number of different edges.
     pub(crate) fn edges(&self) -> usize {
         self.added.len()
     }
 
-    /// Adds an edge; false, and nothing is added, if it closes a cycle or patience ends.
+    /// Adds an edge; returns false and adds nothing if the edge closes a cycle or the search visits too many
+    /// nodes.
     pub(crate) fn add(&mut self, from: u32, to: u32) -> bool {
         if self.out[from as usize].contains(&to) {
             return true;
@@ -98,7 +100,8 @@ impl GrowingOrder {
         true
     }
 
-    /// Removes the edges added last until `edges` are left. The order stays right for those.
+    /// Removes the edges that were added last until `edges` are left. The order stays valid for the remaining
+    /// edges.
     pub(crate) fn take_back(&mut self, edges: usize) {
         for [from, to] in self.added.drain(edges..).rev() {
             self.out[from as usize].pop();
@@ -106,8 +109,9 @@ impl GrowingOrder {
         }
     }
 
-    /// Makes room for an edge against the order: what `to` reaches moves behind what reaches `from`, within
-    /// the places that these nodes hold together. False if `to` reaches `from`, or finding out took too long.
+    /// Changes the order for an edge that contradicts it: the nodes that `to` reaches move behind the nodes
+    /// that reach `from`, within the positions that these nodes occupy together; returns false if `to`
+    /// reaches `from`, or if the search visits too many nodes.
     fn reorder(&mut self, from: u32, to: u32) -> bool {
         let (lowest, highest) = (self.place[to as usize], self.place[from as usize]);
         let within = |place: u32| (lowest..=highest).contains(&place);
@@ -133,7 +137,7 @@ impl GrowingOrder {
         true
     }
 
-    /// All nodes that `start` leads to over `edges` through places that are `within`.
+    /// All nodes that `start` reaches over `edges` through positions for which `within` is true.
     fn reach(
         edges: &[Vec<u32>],
         place: &[u32],
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whether `from` leads to `to`, by plain search.
+    /// True if `from` reaches `to`, by a plain search.
     fn leads(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
         let mut reached = vec![from];
         let mut head = 0;

@@ -1,9 +1,10 @@
 //! LASH: layered shortest-path routing (Skeie, Lysne, Theiss, IPDPS 2002).
 //!
-//! The pairs of switches, in random order, each go into the first layer where their route closes no cycle of
-//! dependencies with the routes before it. A layer only grows, so a dependency that it has refused once is not tried again.
-//! Whether one closes a cycle is looked for among at most a thousand channels or so; beyond that the layer counts as full for
-//! this route, which only large graphs feel: 1,000 switches with 32 links each take some 50 s of processor time.
+//! The pairs of switches are processed in random order. Each pair goes into the first layer where its route
+//! closes no cycle of dependencies with earlier routes. A layer only grows, so a dependency that closed a
+//! cycle once is not tried again. The search for a cycle visits at most about a thousand channels; beyond
+//! that limit the layer counts as full for the route. Only large graphs reach the limit: 1,000 switches with
+//! 32 links each take about 50 s of processor time.
 
 use super::budget::Ledger;
 use super::growing_order::GrowingOrder;
@@ -20,27 +21,28 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use std::collections::HashSet;
 
-/// Channels that are looked at for one dependency.
+/// Maximum number of channels visited for one dependency.
 const PATIENCE: usize = 1024;
 
-/// Steps that a node of the order takes, and a turn of a route.
+/// Number of budget steps per visited node, or per turn of a route.
 const STEPS_A_NODE: u64 = 12;
 const STEPS_A_TURN: u64 = 60;
 
-/// LASH, with as many lanes as it needs.
+/// The LASH engine, which uses as many lanes as it needs.
 #[derive(Clone, Debug)]
 pub struct Lash {
-    /// The most lanes, 1 to 256; a plan that needs more is an error.
+    /// Maximum number of lanes, 1 to 256; a plan that needs more is an error.
     pub lanes_max: usize,
-    /// Draws the order of destinations and pairs.
+    /// Seed for the order of destinations and pairs.
     pub seed: u64,
 }
 
-/// A lane: the dependencies of the routes in it, and those pairs.
+/// A lane: the pairs of switches in it, and the dependencies of their routes.
 struct Layer {
     order: GrowingOrder,
     pairs: Vec<Pair>,
-    /// Dependencies that close a cycle with those of the layer: they do so for good, since a layer only grows.
+    /// Dependencies that close a cycle with the dependencies of the layer. Such dependencies never fit later,
+    /// because a layer only grows.
     refused: HashSet<[PortId; 2]>,
 }
 
@@ -58,7 +60,8 @@ impl RoutingEngine for Lash {
 }
 
 impl Lash {
-    /// Gives up as soon as more lanes than `most` are needed. None if the steps end before.
+    /// Plans routes; fails as soon as the plan needs more than `most` lanes, and returns none if the budget
+    /// ends first.
     pub(crate) fn plan_within(
         &self,
         topology: &Topology,
@@ -100,7 +103,8 @@ impl Lash {
         trees.tables(topology, &layers, self.lanes_max).map(Some)
     }
 
-    /// Where the channels of a layer stand at first: by an order of the switches, in every second layer by its reverse.
+    /// The initial positions of a layer's channels: they follow an order of the switches, which is reversed
+    /// in every second layer.
     fn places(&self, graph: &SwitchGraph, layer: usize) -> Vec<u32> {
         let mut rank: Vec<u32> = (0..graph.len() as u32).collect();
         rank.shuffle(&mut Pcg64::seed_from_u64(self.seed ^ (layer as u64 / 2)));
@@ -119,7 +123,7 @@ impl Layer {
         Layer { order, pairs: Vec::new(), refused: HashSet::new() }
     }
 
-    /// Adds the dependencies of a route unless one closes a cycle; then none is added.
+    /// Adds the dependencies of a route; adds none of them if one closes a cycle.
     fn take(&mut self, route: &[PortId]) -> bool {
         let turns = || route.array_windows::<2>();
         if turns().any(|turn| self.refused.contains(turn)) {
@@ -128,7 +132,8 @@ impl Layer {
         let before = self.order.edges();
         for turn in turns() {
             if !self.order.add(turn[0].0, turn[1].0) {
-                // Not if the cycle may be one with the route's own dependencies, which go again.
+                // A dependency is not stored if its cycle contains dependencies of the same route, because
+                // these are removed again.
                 if self.order.edges() == before {
                     self.refused.insert(*turn);
                 }

@@ -1,5 +1,6 @@
-//! What layered routing engines (DFSSSP, LASH) share: balanced shortest trees, one for each destination, and
-//! tables in which each pair of switches sends in one layer only. A layer is a lane with one VLAN.
+//! Common parts of the layered routing engines (DFSSSP, LASH): balanced shortest trees, one for each
+//! destination, and tables in which each pair of switches sends in one layer only. A layer is a lane with one
+//! VLAN.
 
 use super::{ForwardingTables, RoutingError, SwitchGraph, host_name};
 use crate::Topology;
@@ -8,21 +9,21 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 
-/// The trees and the routes along them.
+/// A shortest-path tree to each destination, and the routes along these trees.
 #[derive(Debug)]
 pub(crate) struct ShortestTrees<'a> {
     pub(crate) graph: &'a SwitchGraph,
-    /// Destination row x switches + switch.
+    /// The next hop of switch s towards edge switch e, at index e x switches + s.
     next: Vec<PortId>,
 }
 
-/// A pair of attachment rows: source, destination.
+/// A pair of edge switches (switches with hosts), by their indices: source, destination.
 pub(crate) type Pair = (u32, u32);
 
 impl<'a> ShortestTrees<'a> {
-    /// Trees in random order of destinations. Of all shortest routes to a destination each switch takes one
-    /// whose links carry the fewest routes of earlier trees in sum (SSSP: Hoefler, Schneider, Lumsdaine
-    /// 2009).
+    /// Computes trees to the destinations in random order. Of all shortest routes to a destination each
+    /// switch takes a route whose links carry the fewest routes of earlier trees in total (SSSP: Hoefler,
+    /// Schneider, Lumsdaine 2009).
     pub(crate) fn balanced(graph: &'a SwitchGraph, seed: u64) -> ShortestTrees<'a> {
         let switches = graph.len();
         let mut next = vec![PortId::NONE; graph.attachments().len() * switches];
@@ -49,12 +50,12 @@ impl<'a> ShortestTrees<'a> {
         ShortestTrees { graph, next }
     }
 
-    /// The port of every switch towards attachment row `row`.
+    /// The port of every switch towards edge switch `row`.
     pub(crate) fn tree(&self, row: u32) -> &[PortId] {
         &self.next[row as usize * self.graph.len()..][..self.graph.len()]
     }
 
-    /// The ports of the route between two attachment rows, into `out`.
+    /// Writes the ports of the route between two edge switches into `out`.
     pub(crate) fn route(&self, (from, to): Pair, out: &mut Vec<PortId>) {
         let [mut at, target] = [from, to].map(|row| self.graph.attachments()[row as usize]);
         out.clear();
@@ -66,7 +67,7 @@ impl<'a> ShortestTrees<'a> {
         }
     }
 
-    /// All pairs of different rows.
+    /// Returns all ordered pairs of different switches with hosts.
     pub(crate) fn pairs(&self) -> Vec<Pair> {
         let rows = self.graph.attachments().len() as u32;
         (0..rows)
@@ -75,7 +76,7 @@ impl<'a> ShortestTrees<'a> {
             .collect()
     }
 
-    /// Tables in which the pairs of `layers[i]` send in VLAN i and lane i.
+    /// Makes tables in which the pairs of `layers[i]` send in VLAN i and lane i.
     pub(crate) fn tables(
         &self,
         topology: &Topology,
@@ -108,7 +109,8 @@ impl<'a> ShortestTrees<'a> {
     }
 }
 
-/// Adds the pairs of hosts whose route uses a port; `order` is by distance.
+/// Adds to each port's load the number of host pairs whose route uses the port; `order` is sorted by
+/// distance.
 fn count_routes(graph: &SwitchGraph, to: u32, order: &[u32], tree: &[PortId], load: &mut [u64]) {
     let mut routes: Vec<u64> =
         (0..graph.len() as u32).map(|switch| graph.hosts(switch).len() as u64).collect();

@@ -1,24 +1,25 @@
-//! The levels of a tree-like fabric: as the topology names them, or as the distance to the nearest host says.
+//! The levels of a tree-like fabric, from the topology or from the distance to the nearest host.
 //!
-//! Files of other tools carry no levels, yet most fabrics are Clos networks. In one, every link between switches joins
-//! two neighbouring levels, and the distance of a switch to the nearest host is its level; both stays so when links
-//! fail, as long as every switch keeps one way down.
+//! Files of other tools contain no levels, yet most fabrics are Clos networks. In a Clos network every link
+//! between switches joins two neighbouring levels, and the level of a switch is its distance to the nearest
+//! host. These properties of levels remain true when links fail, as long as every switch has a path down.
 
 use super::SwitchGraph;
 use crate::Topology;
 
-/// The level of every switch, by its number in the graph: those of the topology if every switch has one and no link
-/// joins two of the same, else those by distance, if every link joins neighbouring levels. None for other graphs, and
-/// where all switches have hosts.
+/// Returns the level of every switch, by its number in the graph. The function uses the levels of the
+/// topology if every switch has a level and no link joins two switches of the same level; otherwise the
+/// levels by distance, if every link joins neighbouring levels; none for other graphs, and if all switches
+/// have hosts.
 pub(crate) fn levels(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
     named(topology, graph).or_else(|| by_distance(graph))
 }
 
-/// The level of every node, hosts at 0, as far as the graph shows levels; for drawings.
+/// Returns the level of every node for drawings, with hosts at 0; none if the graph has no levels.
 pub fn levels_of_nodes(topology: &Topology) -> Option<Vec<u32>> {
     let graph = SwitchGraph::new(topology).ok()?;
     let levels = levels(topology, &graph)?;
-    // Named levels count from the hosts already.
+    // Levels in the topology count from the hosts.
     let lowest = levels.iter().min().copied()?;
     let level = |node| graph.number(node).map_or(0, |switch| levels[switch as usize] + 1 - lowest.min(1));
     Some(topology.nodes().ids().map(level).collect())
@@ -32,7 +33,7 @@ fn named(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
     apart.then_some(levels)
 }
 
-/// Links between switches on the way to the nearest one with hosts.
+/// Number of links between each switch and the nearest switch with hosts.
 fn by_distance(graph: &SwitchGraph) -> Option<Vec<u32>> {
     let mut level = vec![u32::MAX; graph.len()];
     let mut queue: Vec<u32> = graph.attachments().to_vec();
@@ -56,7 +57,7 @@ fn by_distance(graph: &SwitchGraph) -> Option<Vec<u32>> {
     (graph.edges().iter().all(neighbours) && !graph.edges().is_empty()).then_some(level)
 }
 
-/// Ranks by level; within a level by number, which no route of a Clos network meets.
+/// Ranks switches by level, and within a level by number, which affects no route of a Clos network.
 pub(crate) fn rank_by_level(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
     let levels = levels(topology, graph)?;
     let mut order: Vec<u32> = (0..graph.len() as u32).collect();

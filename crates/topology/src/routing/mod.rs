@@ -1,8 +1,8 @@
-//! Routing: from a graph to next hops.
+//! Routing: computes next hops and forwarding tables for a graph.
 //!
-//! [`SwitchGraph`] is the view that every algorithm works on: the switches numbered densely, the hosts folded
-//! into the switch they are attached to, and failed links left out. [`NextHops`] holds all shortest paths;
-//! [`ForwardingTables`] hold a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan cannot
+//! All algorithms work on [`SwitchGraph`], in which the switches have dense numbers, hosts belong to the
+//! switch they are attached to, and failed links are absent. [`NextHops`] contains all shortest paths;
+//! [`ForwardingTables`] contain a plan of VLANs and lanes, and [`DependencyGraph`] proves that a plan cannot
 //! deadlock.
 
 mod annealing;
@@ -58,20 +58,21 @@ use crate::watch::{Stopped, Unwatched, Watch};
 use std::fmt::Debug;
 use thiserror::Error;
 
-/// A way to make deadlock-free forwarding tables.
+/// A method that computes deadlock-free forwarding tables.
 pub trait RoutingEngine: Debug {
-    /// Tables that serve every pair of hosts over the links of `graph`, a view of `topology`.
+    /// Computes tables that serve every pair of hosts over the links of `graph`, a view of `topology`.
     ///
     /// # Errors
-    /// If a pair has no path, a setting is out of its bounds, the lanes do not suffice or the tables do not fit.
+    /// If a pair has no path, a setting is out of bounds, there are too few lanes or the tables do not fit.
     fn plan(&self, topology: &Topology, graph: &SwitchGraph) -> Result<ForwardingTables, RoutingError> {
         self.plan_watched(topology, graph, &mut Unwatched)
     }
 
-    /// The same with somebody who looks on, and may stop it.
+    /// Computes tables like [`RoutingEngine::plan`]; reports the progress to `watch`, which can stop the
+    /// computation.
     ///
     /// # Errors
-    /// As [`RoutingEngine::plan`], and [`RoutingError::Stopped`].
+    /// The errors of [`RoutingEngine::plan`], and [`RoutingError::Stopped`].
     fn plan_watched(
         &self,
         topology: &Topology,
@@ -80,7 +81,7 @@ pub trait RoutingEngine: Debug {
     ) -> Result<ForwardingTables, RoutingError>;
 }
 
-/// Why routes cannot be given.
+/// Reasons why routes cannot be computed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RoutingError {
     /// There is no path between two nodes with hosts.
@@ -93,7 +94,7 @@ pub enum RoutingError {
         /// The name of the destination.
         to: String,
     },
-    /// A host does not have exactly one link that works.
+    /// A host has no working link, or more than one.
     #[error("host {host:?} has {count} working links; routing needs exactly one: {}", if *count == 0 {
         "connect the host, or take it out"
     } else {
@@ -102,36 +103,36 @@ pub enum RoutingError {
     HostLinks {
         /// The name of the host.
         host: String,
-        /// How many links it has.
+        /// Number of links of the host.
         count: usize,
     },
-    /// There is nothing to plan for.
+    /// The topology contains nothing to plan.
     #[error("there is nothing to plan: {0}")]
     Nothing(&'static str),
-    /// The graph is not one that packets can be sent over.
+    /// The graph cannot carry packets.
     #[error("the topology cannot be planned for: {0}")]
     Graph(String),
-    /// A plan needs more lanes than there are.
+    /// A plan needs more lanes than allowed.
     #[error("{needed} lanes are needed; only {allowed} are allowed{}", first_left_over(pair.as_ref()))]
     Lanes {
-        /// Lanes that would do.
+        /// Number of lanes that would be enough.
         needed: usize,
-        /// Lanes allowed.
+        /// Number of lanes allowed.
         allowed: usize,
-        /// Two hosts whose route fits in none of the lanes allowed.
+        /// Two hosts whose route fits into none of the lanes.
         pair: Option<(String, String)>,
     },
-    /// A setting of a routing engine is out of its bounds.
+    /// A setting of a routing engine is out of bounds.
     #[error("{parameter} = {value} is not possible: {allowed}")]
     Parameter {
         /// The name of the setting.
         parameter: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: usize,
-        /// What is allowed.
+        /// The values that are allowed.
         allowed: &'static str,
     },
-    /// The tables would not fit.
+    /// The tables would not fit into memory.
     #[error(
         "the tables would have about {rows} rows, {:.1} GiB of memory at four bytes each; there is room for {most}, {:.1} GiB: \
          use fewer VLANs or switches, or a machine with more free memory",
@@ -139,17 +140,17 @@ pub enum RoutingError {
         *most as f64 / f64::from(1 << 28)
     )]
     TooLarge {
-        /// Rows wanted.
+        /// Number of rows in the forwarding tables.
         rows: u64,
-        /// Rows allowed.
+        /// Maximum number of rows in forwarding tables.
         most: u64,
     },
-    /// There is no such engine.
+    /// There is no engine with this name.
     #[error("there is no routing engine {name:?}{hint}")]
     Engine {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// The nearest name, and all names.
+        /// The most similar name, and all names.
         hint: String,
     },
     /// An engine does not have a setting that was given.
@@ -160,19 +161,19 @@ pub enum RoutingError {
         /// The setting.
         setting: &'static str,
     },
-    /// A switch cannot hold its rows.
+    /// The forwarding table of a switch is too small.
     #[error("switch {switch:?} needs {needed} rows and can hold {budget}: what would do is {advice}")]
     Rows {
-        /// The switch with the most rows.
+        /// The switch that needs the most rows.
         switch: String,
-        /// Its rows.
+        /// Number of rows that the switch needs.
         needed: u64,
-        /// How many it can hold.
+        /// Number of rows that the switch can hold.
         budget: u64,
-        /// What would do.
+        /// A remedy.
         advice: String,
     },
-    /// Whoever looks on stopped it.
+    /// The observer stopped the computation.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -187,19 +188,19 @@ fn first_left_over(pair: Option<&(String, String)>) -> String {
     pair.map_or(String::new(), text)
 }
 
-/// The most rows that tables may have: eight gigabytes of next hops at four bytes each.
+/// Maximum number of rows in all forwarding tables: eight gigabytes of next hops at four bytes each.
 pub(crate) const ROWS_MAX: u64 = 1 << 31;
 
-/// Refuses tables that are too large, or larger than half the memory that this machine has free: some are held twice.
+/// Rejects tables that are too large, or larger than half of the free memory: some tables are stored twice.
 pub(crate) fn bound_rows(factors: &[usize]) -> Result<(), RoutingError> {
     let rows = factors.iter().fold(1_u64, |all, factor| all.saturating_mul(*factor as u64));
-    // Small tables need no look at the memory.
+    // Small tables always fit, so free memory is not queried.
     let free = if rows < 1 << 24 { None } else { free_memory() };
     let most = free.map_or(ROWS_MAX, |bytes| ROWS_MAX.min(bytes / 8));
     if rows > most { Err(RoutingError::TooLarge { rows, most }) } else { Ok(()) }
 }
 
-/// Bytes that programs can have without swapping, where the system tells (Linux, proc(5)).
+/// Bytes of memory that are available without swapping, if the system reports it (Linux, proc(5)).
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -216,21 +217,22 @@ fn bound_parameter(
     if range.contains(&value) { Ok(()) } else { Err(RoutingError::Parameter { parameter, value, allowed }) }
 }
 
-/// The name of the first host of an attachment row.
+/// The name of the first host at an edge switch.
 fn host_name(topology: &Topology, graph: &SwitchGraph, row: u32) -> String {
     topology.nodes()[graph.hosts(graph.attachments()[row as usize])[0]].name.clone()
 }
 
-/// The error for two attachment rows without a path.
+/// The error for two edge switches without a path between them.
 fn unreachable(topology: &Topology, graph: &SwitchGraph, from: u32, to: u32) -> RoutingError {
     let host = |row| host_name(topology, graph, row);
     RoutingError::Unreachable { from: host(from), to: host(to) }
 }
 
-/// Refuses a graph that no plan can be for: no hosts, no switches, a link from a node to itself, two nodes of one name.
+/// Rejects a graph for which no plan is possible: no hosts, no switches, a link from a node to itself, two
+/// nodes with one name.
 ///
 /// # Errors
-/// With what would do.
+/// A description of the mistake, with a remedy.
 pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     if topology.hosts().next().is_none() {
         return Err(RoutingError::Nothing(
@@ -247,7 +249,7 @@ pub fn plannable(topology: &Topology) -> Result<(), RoutingError> {
     fatal.map_or(Ok(()), |problem| Err(RoutingError::Graph(problem.to_string())))
 }
 
-/// The switches that the hosts can reach, by number; an error if not all hosts can reach each other.
+/// The switches that the hosts can reach, by number; an error if two hosts cannot reach each other.
 fn reachable_switches(topology: &Topology, graph: &SwitchGraph) -> Result<Vec<bool>, RoutingError> {
     let Some(start) = graph.attachments().first() else { return Ok(vec![false; graph.len()]) };
     let mut distance = vec![0; graph.len()];

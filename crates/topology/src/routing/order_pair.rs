@@ -1,18 +1,20 @@
-//! Order pairs: short routes without deadlock in two lanes.
+//! Order pairs: short, deadlock-free routes in two lanes.
 //!
-//! A lane has an order of the switches, and with it the rule of [`super::turn_order`]. With an order in one lane and its
-//! reverse in another, every route of at most two links is legal in one of the two, since a switch cannot be ranked below
-//! both its neighbours in both: all shortest routes of a graph of diameter two. Where routes are longer the two orders
-//! part and are improved by [`super::annealing`]. Clos networks, whose levels the graph itself shows, and trees need one
-//! lane. Further lanes are used only while pairs are left without a shortest route.
+//! Each lane has an order of the switches, which defines the turn rule of the lane ([`super::turn_order`]).
+//! With an order in one lane and its reverse in another, every route of at most two links is legal in one of
+//! the lanes, because no switch is ranked below both of its neighbours in both orders. So two lanes allow all
+//! shortest routes of a graph of diameter two. If routes are longer, [`super::annealing`] improves the two
+//! orders independently. Trees, and Clos networks, whose levels follow from the graph, need one lane. Further
+//! lanes are used only while some pairs have no shortest route.
 //!
-//! Each VLAN holds, for every destination, a tree of next hops that is legal in the lane of the VLAN and
-//! balanced against all trees before it; the last VLANs are for failures ([`super::backup`]). As VLANs these trees hold
-//! loops, so learning and flooding must be off.
+//! Each VLAN contains a tree of next hops for every destination. The tree is legal in the lane of the VLAN
+//! and balanced against all earlier trees. The last VLANs are for failures ([`super::backup`]). Together, the
+//! trees of a VLAN contain loops, so MAC learning and flooding must be disabled.
 //!
-//! New tables inside the same [`Orders`] never deadlock together with the old ones, in whatever mixture: both obey the
-//! same static rule. That alone makes no update safe: a half-updated VLAN can still circle or lose packets, so rows change
-//! in VLANs that nobody sends in. This scheme is our own; it has no paper.
+//! New tables under the same [`Orders`] never deadlock together with old tables, in any mixture: both obey
+//! the same static rule. The common rule alone does not make an update safe: a half-updated VLAN can still
+//! loop or lose packets, so table rows change only in VLANs without senders. The scheme of order pairs is our
+//! own; no paper describes it.
 
 use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
@@ -30,41 +32,44 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// How many random orders are compared to begin with.
+/// Number of random orders that the planner compares at the start.
 const CANDIDATES: usize = 4;
 
-/// The mean detour up to which the levels of a Clos network with failed links do in one lane, and the part of the pairs
-/// that may have no way up and then down any more.
+/// Maximum mean detour at which one lane, ordered by levels, is enough for a Clos network with failed links;
+/// also the maximum fraction of pairs without an up-then-down path.
 const DETOUR_MAX: f64 = 0.02;
 
 /// The order-pair planner.
 #[derive(Clone, Debug)]
 pub struct OrderPair {
-    /// The most lanes to use, up to 8. Fewer are used where fewer give every pair a
-    /// shortest route.
+    /// Maximum number of lanes, up to 8. The planner uses fewer lanes if they give every pair a shortest
+    /// route.
     pub lanes: usize,
-    /// VLANs: at least the number of lanes, at most 4094.
+    /// Number of VLANs: at least the number of lanes, at most 4094.
     pub vlans: usize,
-    /// How many of the VLANs use a random part of the links only. They hold longer routes and cover failures.
+    /// Number of VLANs that use only a random part of the links. Such VLANs contain longer routes and cover
+    /// failures.
     pub sampled_vlans: usize,
     /// The part of the links that such a VLAN uses, in percent.
     pub sample_percent: u32,
-    /// How many of the VLANs, the last ones, are backups; without, every fourth of eight and more.
+    /// Number of backup VLANs, which are the last VLANs; by default a quarter of the VLANs if there are at
+    /// least eight.
     pub backup_vlans: Option<usize>,
-    /// What they are for.
+    /// The failures that the backup VLANs cover.
     pub protect: Protect,
-    /// How long to look for good orders.
+    /// Duration of the search for good orders.
     pub effort: Effort,
-    /// How long the plan may take in all, in seconds of one core by the count of [`STEPS_A_SECOND`]; without, as the effort says.
+    /// Maximum duration of the whole plan in seconds of one core, counted by [`STEPS_A_SECOND`]; the default
+    /// depends on the effort.
     pub budget: Option<f64>,
-    /// After this many steps the search ends with what it has, wherever it is.
+    /// Number of steps after which the search ends with its current result.
     pub stop_at: Option<u64>,
-    /// Draws orders, samples and ties.
+    /// Seed for orders, samples and ties.
     pub seed: u64,
 }
 
 impl Default for OrderPair {
-    /// Two lanes and sixteen VLANs, four of them backups.
+    /// Two lanes and sixteen VLANs, of which four are backups.
     fn default() -> OrderPair {
         OrderPair {
             lanes: 2,
@@ -86,13 +91,13 @@ impl Default for OrderPair {
 pub struct Orders {
     /// For each lane, the rank of each switch by its number.
     ranks: Vec<Vec<u32>>,
-    /// Whether VLAN 0 prefers ways down, so that it serves every pair if all but one switch have a higher
-    /// neighbour.
+    /// True if VLAN 0 prefers downward routes; VLAN 0 then serves every pair if every switch except one has a
+    /// neighbour of higher rank.
     down_first: bool,
 }
 
 impl Orders {
-    /// How many lanes there are.
+    /// Number of lanes.
     pub fn lanes(&self) -> usize {
         self.ranks.len()
     }
@@ -117,7 +122,7 @@ impl RoutingEngine for OrderPair {
     }
 }
 
-/// The budget in seconds, where none is given.
+/// The default budget in seconds.
 fn usual_budget(effort: Effort) -> f64 {
     match effort {
         Effort::Fast | Effort::Normal => 10.0,
@@ -125,29 +130,31 @@ fn usual_budget(effort: Effort) -> f64 {
     }
 }
 
-/// Steps that it takes to grow a tree, by directed link between switches, and to prove a tree, by switch.
+/// Number of budget steps to grow a tree, per directed link between switches; also to prove a tree, per
+/// switch.
 const STEPS_TO_GROW: u64 = 10;
 const STEPS_TO_PROVE: u64 = 15;
-/// Steps that it takes to find out which links a backup does without, and what it has mended, by directed link.
+/// Number of budget steps to find the links that a backup avoids and the cuts that it repairs, per directed
+/// link.
 const STEPS_TO_AVOID: u64 = 12;
 
 impl OrderPair {
-    /// Draws orders that fit `graph`.
+    /// Searches for orders that fit `graph`.
     ///
     /// # Errors
-    /// If a setting is out of its bounds or a pair of hosts has no path.
+    /// If a setting is out of bounds or a pair of hosts has no path.
     pub fn orders(&self, topology: &Topology, graph: &SwitchGraph) -> Result<Orders, RoutingError> {
         self.draw_orders(self.effort, topology, graph, &mut self.ledger(&mut Unwatched), None)
             .map(|(orders, _)| orders)
     }
 
-    /// What the plan may take.
+    /// Makes the ledger with the budget of the plan.
     pub(super) fn ledger<'w>(&self, watch: &'w mut dyn Watch) -> Ledger<'w> {
         let seconds = self.budget.unwrap_or(usual_budget(self.effort));
         Ledger::new((seconds * STEPS_A_SECOND) as u64, self.stop_at, watch)
     }
 
-    /// Says on the plan what it took.
+    /// Adds notes on the steps that the plan took.
     pub(super) fn sign(&self, plan: &mut ForwardingTables, ledger: &Ledger) {
         plan.set_steps(ledger.steps(), ledger.was_cut());
         if ledger.was_cut() {
@@ -166,19 +173,19 @@ impl OrderPair {
         }
     }
 
-    /// The steps of the trees and their proof.
+    /// Number of budget steps for the trees and their proof.
     fn needed(&self, graph: &SwitchGraph) -> u64 {
         let trees = (self.vlans * graph.attachments().len()) as u64;
         trees * directed_links(graph) * STEPS_TO_GROW + self.to_prove(graph)
     }
 
-    /// The steps of the proof.
+    /// Number of budget steps for the proof.
     fn to_prove(&self, graph: &SwitchGraph) -> u64 {
         (self.vlans * graph.attachments().len() * graph.len()) as u64 * STEPS_TO_PROVE
     }
 
-    /// A plan, its steps counted. More effort never makes routes longer: what the longer search finds competes with the plan
-    /// of [`Effort::Fast`], both with their backups.
+    /// Makes a plan and counts its steps. More effort never makes routes longer: the result of the longer
+    /// search competes with the plan of [`Effort::Fast`], both with their backups.
     pub(super) fn plan_counted(
         &self,
         topology: &Topology,
@@ -201,7 +208,7 @@ impl OrderPair {
         }
         let before = ledger.spent();
         let plan = self.plan_or_rooted(topology, graph, &fast, ledger)?;
-        // The other plan takes as long as this one, and a proof.
+        // The second plan takes as long as the first plan, plus a proof.
         let end = ledger.leaving(ledger.spent() - before + self.to_prove(graph), 10);
         let slow = self.draw_more(topology, graph, ledger, end)?.filter(|slow| *slow != fast);
         let Some(slow) = slow else { return Ok(plan) };
@@ -212,7 +219,7 @@ impl OrderPair {
         }
     }
 
-    /// Orders that the whole effort gives, if there is time for it.
+    /// Searches for orders with the full effort, if the budget allows it.
     fn draw_more(
         &self,
         topology: &Topology,
@@ -226,7 +233,8 @@ impl OrderPair {
         self.draw_orders(self.effort, topology, graph, ledger, Some(end)).map(|(orders, _)| Some(orders))
     }
 
-    /// A plan under these orders, or under others where they leave a pair without a route.
+    /// Makes a plan under these orders; if they leave a pair without a route, makes a plan under rooted
+    /// orders.
     fn plan_or_rooted(
         &self,
         topology: &Topology,
@@ -243,7 +251,8 @@ impl OrderPair {
         }
     }
 
-    /// Orders, and whether they were searched for: levels and trees show theirs. The search ends at `end`, if there is one.
+    /// Returns orders, and whether they come from a search: for levels and trees, no search is necessary. The
+    /// search ends at `end`, if given.
     fn draw_orders(
         &self,
         effort: Effort,
@@ -279,7 +288,7 @@ impl OrderPair {
         Ok((self.improved(effort, graph, start.unwrap_or_default(), 0, ledger, end)?, true))
     }
 
-    /// The orders of a search from these, with further lanes while they are of use.
+    /// Improves these orders by a search, with further lanes while they shorten routes.
     fn improved(
         &self,
         effort: Effort,
@@ -306,7 +315,8 @@ impl OrderPair {
         }
     }
 
-    /// The first order by distance from a root, so that its lane serves every pair; the others improved beside it.
+    /// Makes the first order by distance from a root, so that its lane serves every pair, and improves the
+    /// other orders.
     fn rooted_orders(&self, graph: &SwitchGraph, ledger: &mut Ledger) -> Result<Orders, RoutingError> {
         let rank = rank_from_root(graph, widest_switch(graph));
         let mut ranks = vec![rank.clone(), reversed(&rank)];
@@ -314,14 +324,14 @@ impl OrderPair {
         self.improved(Effort::Fast, graph, ranks, 1, ledger, None)
     }
 
-    /// Tables under given orders, such as those of a plan that was made before some links failed. No route is beyond the
-    /// rules of the lanes.
+    /// Computes tables under given orders, such as the orders of a plan that was made before some links
+    /// failed. All routes obey the turn rules of the lanes.
     ///
     /// # Errors
-    /// If a setting is out of its bounds, the tables do not fit, or a pair has no legal route under these orders.
+    /// If a setting is out of bounds, the tables do not fit, or a pair has no legal route under these orders.
     ///
     /// # Panics
-    /// If the orders are for another number of switches.
+    /// If the orders have another number of switches.
     pub fn plan_in(
         &self,
         topology: &Topology,
@@ -391,7 +401,7 @@ impl OrderPair {
         Ok(tables)
     }
 
-    /// As many backups as there may be beside one other VLAN a lane.
+    /// Number of backup VLANs that leave room for one other VLAN per lane.
     fn backup_vlans(&self) -> usize {
         let usual = if self.vlans < 8 { 0 } else { self.vlans / 4 };
         self.backup_vlans.unwrap_or(usual).min(self.vlans - self.sampled_vlans - self.lanes)
@@ -421,14 +431,14 @@ impl OrderPair {
         }
         let graph = tables.graph().clone();
         let mut avoided = vec![false; graph.port_count()];
-        // The last one of each lane is for what the rules do not allow.
+        // The last VLAN of each lane is for routes that the turn rules forbid.
         let last = if exceptions != Exceptions::Refused && !cuts.is_empty() {
             rules.len().min(backups.len() / 2)
         } else {
             0
         };
         let ruled = backups.start..backups.end - last;
-        // A turn beyond the rules may close a cycle with turns that the rules allow and no route takes yet.
+        // A turn that the turn rules forbid may close a cycle with allowed turns that no route takes yet.
         let mut checked = if exceptions == Exceptions::Taken { used_turns(tables)? } else { Vec::new() };
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
@@ -464,16 +474,16 @@ impl OrderPair {
     }
 }
 
-/// Routes that take turns beyond the rules of their lane.
+/// Whether routes may take turns that the rule of their lane forbids.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exceptions {
     Refused,
     Allowed,
-    /// Some route of the plan is one.
+    /// A route of the plan takes such a turn.
     Taken,
 }
 
-/// Which of the first `vlans` senders will use.
+/// Determines which of the first `vlans` VLANs senders will use.
 fn uses(graph: &SwitchGraph, orders: &Orders, vlans: usize) -> Uses {
     let lanes = orders.lanes();
     let vlans_of = |lane: usize| (vlans + lanes - 1 - lane) / lanes;
@@ -493,12 +503,12 @@ fn reversed(rank: &[u32]) -> Vec<u32> {
     rank.iter().map(|r| highest - r).collect()
 }
 
-/// Links between switches, each in both directions.
+/// Number of links between switches, counted once per direction.
 fn directed_links(graph: &SwitchGraph) -> u64 {
     2 * graph.edges().len() as u64
 }
 
-/// The links of the shortest route of every pair, added up.
+/// Sum over all pairs of the number of links on the shortest route.
 fn links_of_routes(tables: &ForwardingTables) -> u64 {
     let sources = tables.graph().attachments().len();
     let (lengths, pairs) = (tables.lengths(), sources * sources);
@@ -506,7 +516,7 @@ fn links_of_routes(tables: &ForwardingTables) -> u64 {
     (0..pairs).filter_map(shortest).map(u64::from).sum()
 }
 
-/// The pairs (source row, destination row) that no VLAN serves.
+/// The pairs (source, destination) of edge switches that no VLAN serves.
 fn unserved(tables: &ForwardingTables) -> Vec<(u32, u32)> {
     let sources = tables.graph().attachments().len();
     let lengths = tables.lengths();

@@ -1,5 +1,5 @@
-//! In-trees under the rule of a lane ([`super::turn_order`]). Under one VLAN each switch has one next hop for a
-//! destination, so the routes to it form an in-tree.
+//! In-trees under the turn rule of a lane ([`super::turn_order`]). In one VLAN each switch has one next hop
+//! for a destination, so the routes to the destination form an in-tree.
 
 use super::SwitchGraph;
 use super::reach::depths;
@@ -7,31 +7,33 @@ use super::turn_order::TurnOrder;
 use crate::routing::ecmp::mix;
 use pauseframe_units::PortId;
 
-/// Which moves a tree may be made of.
+/// The method by which a tree grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// Every switch hangs on as near to the destination as the rule lets it; some may find no place.
+    /// Every switch joins the tree as near to the destination as the turn rule allows; some switches may find
+    /// no place.
     Nearest,
-    /// A switch that has a way down takes it even if a way up were shorter. If every switch but one has a
-    /// higher neighbour, all switches find a place.
+    /// A switch with a downward route takes it even if an upward route is shorter. If every switch except one
+    /// has a neighbour of higher rank, all switches join the tree.
     DownFirst,
 }
 
-/// Grows trees one after the other and balances them by the routes that the ports carry already.
+/// Grows trees one after the other and balances them by the number of routes on each port.
 #[derive(Debug)]
 pub(crate) struct TreeGrower<'a> {
     graph: &'a SwitchGraph,
-    /// Pairs of hosts whose route uses a port, over all trees grown, times [`WHOLE`].
+    /// For each port, the number of host pairs whose route uses the port, over all trees, times [`WHOLE`].
     load: Vec<u64>,
     routes: Vec<u64>,
-    /// For a switch without a place, the best port so far: whether it leads up, the load of the way, the port.
+    /// For each switch outside of the tree, the best port found: whether the port leads up, the load of the
+    /// route, the port.
     best: Vec<Option<(bool, u64, PortId)>>,
-    /// What the ports on the way of a placed switch carry, in sum.
+    /// For each switch in the tree, the total load of the ports on its route.
     cost: Vec<u64>,
     levels: Vec<Vec<u32>>,
-    /// Which routes senders will use; without, all.
+    /// The routes that senders will use; if absent, all routes.
     uses: Option<Uses>,
-    /// How many switches have no place yet.
+    /// Number of switches that are not in the tree yet.
     waiting: usize,
 }
 
@@ -49,14 +51,14 @@ impl<'a> TreeGrower<'a> {
         }
     }
 
-    /// Counts routes as often as senders will use them.
+    /// Weights each route by how often senders will use it.
     pub(crate) fn counting(mut self, uses: Uses) -> TreeGrower<'a> {
         self.uses = Some(uses);
         self
     }
 
-    /// Writes into `tree`, which holds no port yet, the next hops towards switch `to` over the links that
-    /// `may_use`. Equal choices are made by `salt`.
+    /// Writes the next hops towards switch `to`, over links for which `may_use` is true, into `tree`, which
+    /// must be empty. `salt` breaks ties.
     pub(crate) fn grow(
         &mut self,
         order: &TurnOrder,
@@ -80,8 +82,9 @@ impl<'a> TreeGrower<'a> {
         self.count_routes(to, tree);
     }
 
-    /// Hangs switches on, level by level, by links that are `legal(link, next hop of its head)`. Of equally short ways one
-    /// down is better: others may then come from above as well as from below.
+    /// Adds switches to the tree, level by level, over links for which `legal(link, next hop of its head)` is
+    /// true. Of equally short routes a downward route is preferred, because later routes can join it from
+    /// above and from below.
     fn expand(
         &mut self,
         to: u32,
@@ -136,7 +139,8 @@ impl<'a> TreeGrower<'a> {
         }
     }
 
-    /// The load of each port: pairs of hosts, each by the part of its packets that take the port.
+    /// The load of each port: the number of host pairs, each weighted by the fraction of its packets that use
+    /// the port.
     pub(crate) fn loads(&self) -> impl Iterator<Item = f64> {
         self.load.iter().map(|load| *load as f64 / WHOLE as f64)
     }
@@ -160,26 +164,27 @@ impl<'a> TreeGrower<'a> {
     }
 }
 
-/// Which of two equal ports is taken: the lesser.
+/// The key that decides between two equal ports; the smaller key wins.
 fn tie_break(salt: u64, port: PortId) -> (u64, PortId) {
     (mix(salt ^ u64::from(port.0)), port)
 }
 
-/// What a route counts that all packets of a pair take.
+/// Weight of a route that carries all packets of a pair.
 const WHOLE: u64 = 1 << 12;
 
-/// Which trees senders use: those of the lanes where the route of the pair is shortest, one as often as another.
+/// The trees that senders use: senders choose uniformly among the VLANs whose route is the shortest.
 #[derive(Debug)]
 pub(crate) struct Uses {
     switches: usize,
-    /// The row of every switch with hosts.
+    /// For every switch with hosts, its index among the edge switches.
     rows: Vec<u32>,
-    /// The depth of a switch, and how many VLANs have it there: row x switches + switch.
+    /// For each destination and switch, the smallest depth of the switch and the number of VLANs with this
+    /// depth.
     shortest: Vec<(u16, u16)>,
 }
 
 impl Uses {
-    /// Of lanes with these ranks and so many VLANs each.
+    /// Computes the usage of trees for lanes with these ranks and numbers of VLANs.
     pub(crate) fn of(graph: &SwitchGraph, lanes: &[(&[u32], u16)]) -> Uses {
         let switches = graph.len();
         let mut shortest = vec![(u16::MAX, 0); graph.attachments().len() * switches];
@@ -198,15 +203,16 @@ impl Uses {
         Uses { switches, rows, shortest }
     }
 
-    /// The part of a pair's packets in one tree that has its source at this level.
+    /// The fraction of a pair's packets that use one tree, given the level of the source in this tree.
     fn part(&self, to: u32, from: u32, level: usize) -> u64 {
         let (depth, vlans) = self.shortest[self.rows[to as usize] as usize * self.switches + from as usize];
         if level <= usize::from(depth) { WHOLE / u64::from(vlans.max(1)) } else { 0 }
     }
 }
 
-/// Ranks by distance from `root`, nearer ranked higher: every other switch has a higher neighbour. Switches
-/// without a path to it are all ranked 0, which forbids every route through them.
+/// Ranks switches by the distance from `root`; nearer switches rank higher, so every other switch has a
+/// neighbour of higher rank. Switches without a path to `root` all have rank 0, which forbids every route
+/// through them.
 pub(crate) fn rank_from_root(graph: &SwitchGraph, root: u32) -> Vec<u32> {
     let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
     graph.distances(root, &mut distance, &mut queue);

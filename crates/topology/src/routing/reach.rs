@@ -1,24 +1,27 @@
-//! How far the trees of a lane reach, many destinations at a time.
+//! Computes the depths of the trees of a lane for many destinations at once.
 //!
-//! Under the rule of a lane ([`super::turn_order`]) the trees that [`super::ordered_trees`] grows have depths that no choice
-//! among equal links changes. So trees to 64 destinations grow together, level by level, in the bits of a word.
+//! Under the turn rule of a lane ([`super::turn_order`]) the choice among equal links does not change the
+//! depths of the trees that [`super::ordered_trees`] grows. So the trees to 64 destinations grow together,
+//! level by level, in the bits of a word.
 
 use super::SwitchGraph;
 
-/// The most words a switch.
+/// Maximum number of 64-bit words per switch.
 const WORDS_MAX: usize = 4;
 
-/// Words for so many destinations, at most 256.
+/// Number of 64-bit words for `destinations`, which must be at most 256.
 pub(crate) fn words_for(destinations: usize) -> usize {
     destinations.div_ceil(64).next_power_of_two()
 }
 
-/// What the trees of one lane have reached, level by level: (level x switches + switch) x words.
+/// The switches that the trees of one lane reach, level by level; the index is (level x switches + switch) x
+/// words.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     placed: Vec<u64>,
     levels: usize,
-    /// The last level, in two kinds: next hop down (or the destination itself), next hop up.
+    /// The switches that joined in the last level, separately for those whose next hop leads down (or that
+    /// are the destination) and those whose next hop leads up.
     down: Vec<u64>,
     up: Vec<u64>,
     next_down: Vec<u64>,
@@ -26,7 +29,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// The trees to at most 64 times `words` destinations, with nothing but these.
+    /// Starts the trees to at most 64 times `words` destinations; each tree contains only its destination.
     pub(crate) fn start(&mut self, graph: &SwitchGraph, destinations: &[u32], words: usize) {
         let size = graph.len() * words;
         self.levels = 1;
@@ -41,7 +44,7 @@ impl Reach {
         }
     }
 
-    /// One more level; false if nothing was left to reach, and then there is none.
+    /// Adds one level to all trees; returns false and adds nothing if no tree can grow.
     pub(crate) fn advance(&mut self, graph: &SwitchGraph, keys: &[f64], words: usize) -> bool {
         match words {
             1 => self.advance_by::<1>(graph, keys),
@@ -66,7 +69,8 @@ impl Reach {
             let (mut by_down, mut by_up, own) = ([0; WORDS], [0; WORDS], keys[at]);
             for arc in graph.arcs(at as u32) {
                 let there = arc.to as usize;
-                // A packet that comes down must go on down; one that goes up may do as it likes.
+                // A packet that travels down must continue down; a packet that travels up may turn either
+                // way.
                 let upward = if keys[there] < own { 0 } else { u64::MAX };
                 for word in 0..WORDS {
                     by_down[word] |= down[there][word] & !upward;
@@ -92,7 +96,7 @@ impl Reach {
         true
     }
 
-    /// Forgets all levels but the last.
+    /// Drops all levels of the trees except the last.
     fn forget(&mut self, size: usize) {
         let last = (self.levels - 1) * size;
         self.placed.copy_within(last..last + size, 0);
@@ -100,19 +104,20 @@ impl Reach {
         self.levels = 1;
     }
 
-    /// How many levels there are, that of the destinations included.
+    /// Number of levels of the trees, including the level of the destinations.
     pub(crate) fn levels(&self) -> usize {
         self.levels
     }
 
-    /// What is reached at a level, for each switch a bit a destination; at the last one beyond.
+    /// For each switch, one bit for each destination whose tree contains the switch at a level; levels beyond
+    /// the last count as the last.
     pub(crate) fn by_level(&self, level: usize, size: usize) -> &[u64] {
         &self.placed[level.min(self.levels - 1) * size..][..size]
     }
 }
 
-/// The depths of the trees to all switches with hosts under the ranks of one lane: `each(row, switch, depth)` for every
-/// switch that finds a place.
+/// Computes the depths of the trees to all edge switches under the ranks of one lane; calls `each(row,
+/// switch, depth)` for every switch in the tree to edge switch `row`.
 pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usize, usize, u16)) {
     let keys: Vec<f64> = rank.iter().map(|rank| f64::from(*rank)).collect();
     let mut reach = Reach::default();

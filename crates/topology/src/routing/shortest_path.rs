@@ -1,8 +1,8 @@
-//! One fixed shortest route from each switch to each destination: what a fabric does that has static routes and
-//! takes no care of deadlock (SSSP: Hoefler, Schneider, Lumsdaine, 2009; in spirit `OpenSM`'s minhop).
+//! One fixed shortest route from each switch to each destination, as in a fabric with static routes and no
+//! protection against deadlock (SSSP: Hoefler, Schneider, Lumsdaine, 2009; similar to `OpenSM`'s minhop).
 //!
-//! All routes are in one lane, so on a graph with cycles they can deadlock under pause: the verifier says so.
-//! Further VLANs hold further balanced sets of shortest routes.
+//! All routes are in one lane, so on a graph with cycles they can deadlock under pause, which the verifier
+//! reports. Further VLANs contain further balanced sets of shortest routes.
 
 use super::layers::ShortestTrees;
 use super::{
@@ -11,12 +11,12 @@ use super::{
 use crate::Topology;
 use crate::watch::Watch;
 
-/// Balanced shortest routes in one lane. Not free of deadlock.
+/// Balanced shortest routes in one lane, which can deadlock.
 #[derive(Clone, Debug)]
 pub struct ShortestPath {
-    /// VLANs, 1 to 4094, each with routes of its own.
+    /// Number of VLANs, 1 to 4094; each VLAN has its own routes.
     pub vlans: usize,
-    /// Draws the order of destinations.
+    /// Seed for the order of destinations.
     pub seed: u64,
 }
 
@@ -32,7 +32,8 @@ impl RoutingEngine for ShortestPath {
         let mut tables = ForwardingTables::new(graph, vec![0; self.vlans])?;
         for vlan in 0..self.vlans {
             watch.step("shortest routes", vlan as u64, self.vlans as u64)?;
-            // An odd multiplier keeps the seeds of all VLANs apart from each other and from those of seed + 1.
+            // An odd multiplier gives all VLANs different seeds, also different from the seeds for `seed +
+            // 1`.
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(vlan as u64);
             let trees = ShortestTrees::balanced(graph, seed);
             for row in 0..graph.attachments().len() as u32 {

@@ -1,9 +1,9 @@
 //! Deadlock-free routing by edge-disjoint spanning trees (DF-EDST: Stephens and Cox, INFOCOM 2016; used for
 //! Ethernet by TCP-Bolt: Stephens et al., INFOCOM 2014).
 //!
-//! Every VLAN is one spanning tree. Routes in a tree have no cycle of dependencies, and trees without a
-//! common link cannot wait for each other, so all trees of a lane cannot deadlock together. Other lanes
-//! hold other trees. Since each VLAN is a tree, flooding in it is free of loops.
+//! Every VLAN is one spanning tree. Routes in a tree have no cycle of dependencies, and packets in trees
+//! without a common link cannot wait for each other, so the trees of a lane cannot deadlock together.
+//! Different lanes have different trees. Since each VLAN is a tree, flooding in a VLAN causes no loops.
 
 use super::{ForwardingTables, Packing, RoutingEngine, RoutingError, SwitchGraph};
 use super::{bound_parameter, pack_spanning_trees};
@@ -11,16 +11,16 @@ use crate::Topology;
 use crate::watch::Watch;
 use pauseframe_units::PortId;
 
-/// Edge-disjoint spanning trees in each of some lanes.
+/// Edge-disjoint spanning trees in one or more lanes.
 #[derive(Clone, Debug)]
 pub struct SpanningTrees {
-    /// Lanes, 1 to 8, each with trees of its own.
+    /// Number of lanes, 1 to 8; each lane has its own trees.
     pub lanes: usize,
-    /// The most trees a lane; by default as many as the packing finds.
+    /// Maximum number of trees per lane; by default as many as the packing finds.
     pub trees_per_lane: Option<usize>,
-    /// How the trees are found.
+    /// The algorithm that finds the trees.
     pub packing: Packing,
-    /// Draws the trees.
+    /// Seed for the trees.
     pub seed: u64,
 }
 
@@ -37,7 +37,8 @@ impl RoutingEngine for SpanningTrees {
         let mut trees = Vec::new();
         for lane in 0..self.lanes as u64 {
             watch.step("packing trees", lane, self.lanes as u64)?;
-            // An odd multiplier keeps the seeds of all lanes apart from each other and from those of seed + 1.
+            // An odd multiplier gives all lanes different seeds, also different from the seeds for `seed +
+            // 1`.
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(lane);
             let packed = pack_spanning_trees(topology, graph, self.packing, most, seed)?;
             trees.extend(packed.into_iter().map(|tree| (lane as u8, tree)));
@@ -51,14 +52,14 @@ impl RoutingEngine for SpanningTrees {
     }
 }
 
-/// Writes the rows of one VLAN, a tree of edges.
+/// Writes the forwarding rows of one VLAN, whose links form a tree.
 fn write_tree(tables: &mut ForwardingTables, vlan: usize, tree: &[u32]) {
     let graph = tables.graph();
     let mut neighbours: Vec<Vec<(u32, PortId)>> = vec![Vec::new(); graph.len()];
     for edge in tree {
         let edge = graph.edges()[*edge as usize];
         for end in 0..2 {
-            // The port that leads back over this edge, from the neighbour.
+            // The port of the neighbour that leads back over this edge.
             let back = PortId::of_link(edge.link, 1 - end);
             neighbours[edge.ends[end] as usize].push((edge.ends[1 - end], back));
         }

@@ -1,30 +1,30 @@
-//! The switches of a topology as a compact multigraph: dense numbers, adjacency in one array, hosts folded
-//! into the node they are attached to, failed links left out. Port ids stay those of the topology.
+//! The switches of a topology as a compact multigraph: dense numbers, adjacency in one array, hosts assigned
+//! to their switch, without failed links. Port ids are those of the topology.
 
 use super::RoutingError;
 use crate::Topology;
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 
-/// A neighbour of a switch.
+/// A link from a switch to a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arc {
     /// The dense number of the neighbour.
     pub to: u32,
-    /// The port that transmits to it.
+    /// The port that transmits to the neighbour.
     pub port: PortId,
 }
 
 /// A link between two switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edge {
-    /// The dense numbers of its ends, in the order of [`crate::Link::ends`].
+    /// The dense numbers of both switches, in the order of [`crate::Link::ends`].
     pub ends: [u32; 2],
     /// The link.
     pub link: LinkId,
 }
 
-/// The graph of switches that routing works on. "Switch" here means a node with a dense number: every switch,
-/// and also a host that another host is attached to (two hosts back to back).
+/// The graph of switches that routing works on. A "switch" here is any node with a dense number: every
+/// switch, and also a host that another host is attached to (two hosts back to back).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SwitchGraph {
     switches: Vec<NodeId>,
@@ -41,11 +41,11 @@ pub struct SwitchGraph {
     head: Vec<u32>,
 }
 
-/// "Not in this numbering".
+/// Marks a node without a dense number.
 const NONE: u32 = u32::MAX;
 
 impl SwitchGraph {
-    /// The graph of all links.
+    /// Makes the graph with all links.
     ///
     /// # Errors
     /// If a host does not have exactly one link.
@@ -53,10 +53,10 @@ impl SwitchGraph {
         SwitchGraph::without(topology, &[])
     }
 
-    /// The graph without the links in `failed`.
+    /// Makes the graph without the links in `failed`.
     ///
     /// # Errors
-    /// If a host does not have exactly one link that works.
+    /// If a host has no working link, or more than one.
     pub fn without(topology: &Topology, failed: &[LinkId]) -> Result<SwitchGraph, RoutingError> {
         let mut works: IndexVec<LinkId, bool> = IndexVec::filled(true, topology.links().len());
         for link in failed {
@@ -135,12 +135,12 @@ impl SwitchGraph {
         }
     }
 
-    /// How many switches there are.
+    /// Number of switches.
     pub fn len(&self) -> usize {
         self.switches.len()
     }
 
-    /// Whether there are none.
+    /// True if there is no switch.
     pub fn is_empty(&self) -> bool {
         self.switches.is_empty()
     }
@@ -155,7 +155,7 @@ impl SwitchGraph {
         Some(self.number[node]).filter(|number| *number != NONE)
     }
 
-    /// The neighbours of a switch, ascending by port; parallel links appear once each.
+    /// The neighbours of a switch, ascending by port; each parallel link has its own entry.
     #[inline]
     pub fn arcs(&self, switch: u32) -> &[Arc] {
         let at = switch as usize;
@@ -167,12 +167,12 @@ impl SwitchGraph {
         &self.edges
     }
 
-    /// The switches that hosts are attached to, ascending.
+    /// The edge switches: the switches that hosts are attached to, ascending.
     pub fn attachments(&self) -> &[u32] {
         &self.attachments
     }
 
-    /// The position of `switch` in [`SwitchGraph::attachments`], if it has hosts.
+    /// The index of `switch` in [`SwitchGraph::attachments`], if it is an edge switch.
     pub fn attachment_row(&self, switch: u32) -> Option<u32> {
         Some(self.attachment_row[switch as usize]).filter(|row| *row != NONE)
     }
@@ -183,24 +183,24 @@ impl SwitchGraph {
         &self.hosts[self.first_host[at] as usize..self.first_host[at + 1] as usize]
     }
 
-    /// The switch that a host is attached to; none for a switch.
+    /// The switch that a host is attached to; none if `host` is a switch.
     #[inline]
     pub fn attachment(&self, host: NodeId) -> Option<u32> {
         Some(self.attachment[host]).filter(|number| *number != NONE)
     }
 
-    /// How many directed ports the topology has.
+    /// Number of directed ports in the topology.
     pub fn port_count(&self) -> usize {
         self.head.len()
     }
 
-    /// The attachment row of every host, by node; `u32::MAX` for switches.
+    /// For every host, the index of its edge switch; `u32::MAX` for switches.
     pub(crate) fn attachment_rows_of_nodes(&self) -> Vec<u32> {
         let row = |number: &u32| if *number == NONE { NONE } else { self.attachment_row[*number as usize] };
         self.attachment.iter().map(row).collect()
     }
 
-    /// The switch that receives what `port` transmits; none if that is a host or the link is left out.
+    /// The switch at the other end of `port`; none if the neighbour is a host or the link is absent.
     #[inline]
     pub fn head(&self, port: PortId) -> Option<u32> {
         Some(self.head[port.0 as usize]).filter(|number| *number != NONE)
@@ -212,13 +212,13 @@ impl SwitchGraph {
         self.uplink[host]
     }
 
-    /// The same by reference, for those who give out slices.
+    /// The one port of a host, as a reference for callers that return slices.
     pub(crate) fn uplink_ref(&self, host: NodeId) -> &PortId {
         &self.uplink[host]
     }
 
-    /// Links to `to` from every switch: breadth-first, `u32::MAX` where there is no path. `queue` is scratch
-    /// and holds the reached switches in the order of their distance afterwards.
+    /// Computes the number of links from every switch to `to` by breadth-first search; `u32::MAX` means no
+    /// path. Afterwards `queue` contains the reached switches in the order of their distance.
     pub fn distances(&self, to: u32, distance: &mut [u32], queue: &mut Vec<u32>) {
         distance.fill(u32::MAX);
         queue.clear();

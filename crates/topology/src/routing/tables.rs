@@ -1,10 +1,9 @@
-//! Forwarding tables: which egress port a switch uses for a (VLAN, destination) pair, and the lane of each
-//! VLAN.
+//! Forwarding tables: the egress port of a switch for a (VLAN, destination) pair, and the lane of each VLAN.
 //!
-//! The model is that of a lossless Ethernet whose static tables a planner writes: the sender picks the VLAN,
-//! the VLAN fixes the lane (an IEEE 802.1Q priority with pause of its own), and the switches look up (VLAN,
-//! destination). Rows stand once for all hosts at the same switch, so a real table has as many rows as that
-//! switch has hosts. Left out: changing lane or VLAN on the way.
+//! The model is a lossless Ethernet with static tables from a planner: the sender selects the VLAN, the VLAN
+//! determines the lane (an IEEE 802.1Q priority with its own pause), and the switches look up (VLAN,
+//! destination). One row here serves all hosts at the same switch; a real table has one row per host. Not
+//! supported: a change of lane or VLAN on the way.
 
 use super::{RoutingError, SwitchGraph, bound_rows};
 use crate::Topology;
@@ -17,21 +16,22 @@ pub struct ForwardingTables {
     graph: SwitchGraph,
     /// The lane of each VLAN.
     lanes: Vec<u8>,
-    /// (VLAN x attachments + destination row) x switches + switch.
+    /// The next hop; the index is (VLAN x edge switches + destination) x switches + switch.
     next: Vec<PortId>,
-    /// Which (VLAN, destination row, source row) may be sent, one bit each; all, where there is no list.
+    /// One bit for each (VLAN, destination, source) of edge switches: set if the source may send; without
+    /// this list, all sources may send.
     usable: Option<Vec<u64>>,
-    /// What the planner has to say.
+    /// Messages of the planner.
     notes: Vec<String>,
-    /// What the plan took, where that was counted.
+    /// Number of budget steps that the plan took, if counted.
     steps: Option<u64>,
     was_cut: bool,
 }
 
-/// Why a packet does not arrive.
+/// Reasons why a packet does not arrive.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RouteError {
-    /// A switch on the way has no row.
+    /// A switch on the route has no table row for the destination.
     #[error("{at:?} has no row for {to:?} in VLAN {vlan}")]
     BlackHole {
         /// The switch.
@@ -41,7 +41,7 @@ pub enum RouteError {
         /// The VLAN.
         vlan: usize,
     },
-    /// The packet comes back to a switch where it has been.
+    /// The packet returns to a switch that it visited before.
     #[error("VLAN {vlan} sends packets for {to:?} round in a circle through {at:?}")]
     Loop {
         /// A switch of the loop.
@@ -51,7 +51,7 @@ pub enum RouteError {
         /// The VLAN.
         vlan: usize,
     },
-    /// The plan does not let this source use this VLAN.
+    /// The plan does not allow this source to use this VLAN.
     #[error("the plan does not let {from:?} send to {to:?} in VLAN {vlan}")]
     NotPlanned {
         /// The source.
@@ -63,22 +63,22 @@ pub enum RouteError {
     },
 }
 
-/// What became of all (VLAN, source switch, destination switch) triples that may be sent.
+/// Number of allowed (VLAN, source switch, destination switch) triples by outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Triples whose packets arrive.
+    /// Number of (VLAN, source, destination) triples whose packets arrive.
     pub delivered: u64,
-    /// Triples whose packets meet a switch without a row.
+    /// Number of (VLAN, source, destination) triples whose packets meet a switch without a row.
     pub black_holes: u64,
-    /// Triples whose packets circle.
+    /// Number of (VLAN, source, destination) triples whose packets loop.
     pub loops: u64,
     /// Pairs (source switch, destination switch) that no VLAN serves.
     pub unreachable: Vec<(NodeId, NodeId)>,
-    /// The most rows of a switch, counting one for each VLAN and destination host.
+    /// Size of the largest table, with one row for each VLAN and destination host.
     pub rows_max: u64,
 }
 
-/// How a walk along next hops ends.
+/// The end of a walk along next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Arrives(u32),
@@ -87,10 +87,10 @@ enum End {
 }
 
 impl ForwardingTables {
-    /// Tables without rows, for VLANs with these lanes.
+    /// Makes empty tables for VLANs with these lanes.
     ///
     /// # Errors
-    /// If the tables do not fit.
+    /// If the tables do not fit into memory.
     pub fn new(graph: &SwitchGraph, lanes: Vec<u8>) -> Result<ForwardingTables, RoutingError> {
         bound_rows(&[lanes.len(), graph.attachments().len(), graph.len()])?;
         let rows = lanes.len() * graph.attachments().len() * graph.len();
@@ -105,28 +105,28 @@ impl ForwardingTables {
         })
     }
 
-    /// The switches that the tables are for.
+    /// The graph of the switches that the tables are for.
     pub fn graph(&self) -> &SwitchGraph {
         &self.graph
     }
 
-    /// Adds a sentence for whoever asked for the plan.
+    /// Adds a message for the user who requested the plan.
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
     }
 
-    /// What the planner tried and why it chose this, one sentence each.
+    /// What the planner tried and the reasons for its choice, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The steps that the plan took. With the same budget and this as `stop_at` the same plan comes out, also where somebody
-    /// ended the search before its time.
+    /// Number of steps that the plan took. The same budget with this number as `stop_at` gives the same plan,
+    /// even if the search was ended early.
     pub fn steps(&self) -> Option<u64> {
         self.steps
     }
 
-    /// Whether the search was cut short.
+    /// True if the search was cut short.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -135,36 +135,36 @@ impl ForwardingTables {
         (self.steps, self.was_cut) = (Some(steps), was_cut);
     }
 
-    /// How many VLANs there are.
+    /// Number of VLANs.
     pub fn vlans(&self) -> usize {
         self.lanes.len()
     }
 
-    /// The lane that the packets of a VLAN travel in.
+    /// The lane of a VLAN's packets.
     pub fn lane(&self, vlan: usize) -> u8 {
         self.lanes[vlan]
     }
 
-    /// How many lanes there are: the highest one plus one.
+    /// Number of lanes: the highest lane plus one.
     pub fn lanes(&self) -> usize {
         self.lanes.iter().max().map_or(0, |lane| usize::from(*lane) + 1)
     }
 
-    /// The rows of all switches for one VLAN and one destination, indexed by the dense numbers of the switches.
-    /// `row` is a position in [`SwitchGraph::attachments`].
+    /// The next hops of all switches for one VLAN and one destination, indexed by the dense numbers of the
+    /// switches. `row` is an index into [`SwitchGraph::attachments`].
     #[inline]
     pub fn tree(&self, vlan: usize, row: u32) -> &[PortId] {
         let start = (vlan * self.graph.attachments().len() + row as usize) * self.graph.len();
         &self.next[start..start + self.graph.len()]
     }
 
-    /// The same, to write.
+    /// Like [`Self::tree`], but mutable.
     pub fn tree_mut(&mut self, vlan: usize, row: u32) -> &mut [PortId] {
         let start = (vlan * self.graph.attachments().len() + row as usize) * self.graph.len();
         &mut self.next[start..start + self.graph.len()]
     }
 
-    /// The port that switch `at` uses for the host `to`; the port to the host itself at its own switch.
+    /// The port of switch `at` for the host `to`; at the switch of `to`, the port to the host.
     pub fn port(&self, vlan: usize, at: NodeId, to: NodeId) -> Option<PortId> {
         let down = self.graph.uplink(to).reverse();
         let (at, attachment) = (self.graph.number(at)?, self.graph.attachment(to)?);
@@ -175,14 +175,15 @@ impl ForwardingTables {
         Some(self.tree(vlan, row)[at as usize]).filter(|port| *port != PortId::NONE)
     }
 
-    /// From now on only the triples given to [`ForwardingTables::allow`] may be sent. Plans whose proof is
-    /// about chosen routes, not about all that the rows would carry, need this (DFSSSP, LASH).
+    /// Forbids all (VLAN, source, destination) triples that [`ForwardingTables::allow`] does not allow later.
+    /// Plans that are proved for selected routes only, not for all routes that the tables could carry, need
+    /// this (DFSSSP, LASH).
     pub fn forbid_all(&mut self) {
         let bits = self.lanes.len() * self.graph.attachments().len().pow(2);
         self.usable = Some(vec![0; bits.div_ceil(64)]);
     }
 
-    /// Lets the hosts of attachment row `from` send to those of row `to` in `vlan`.
+    /// Allows the hosts of edge switch `from` to send to the hosts of edge switch `to` in `vlan`.
     pub fn allow(&mut self, vlan: usize, from: u32, to: u32) {
         let bit = self.bit(vlan, from, to);
         if let Some(usable) = &mut self.usable {
@@ -190,8 +191,8 @@ impl ForwardingTables {
         }
     }
 
-    /// Whether the hosts of attachment row `from` may send to those of row `to` in `vlan`; always within
-    /// a row.
+    /// True if hosts of edge switch `from` may send to hosts of edge switch `to` in `vlan`; always true
+    /// within a switch.
     pub fn allows(&self, vlan: usize, from: u32, to: u32) -> bool {
         let bit = self.bit(vlan, from, to);
         from == to || self.usable.as_ref().is_none_or(|usable| usable[bit / 64] >> (bit % 64) & 1 == 1)
@@ -202,11 +203,12 @@ impl ForwardingTables {
         (vlan * count + to as usize) * count + from as usize
     }
 
-    /// Puts into `out` the egress ports from host `from` to host `to` in `vlan`, the host's own port first.
-    /// Empty if the hosts are the same.
+    /// Writes the egress ports from host `from` to host `to` in `vlan` into `out`, starting with the host's
+    /// own port; the route is empty if both hosts are the same.
     ///
     /// # Errors
-    /// If the packet would not arrive or may not be sent; `out` then holds the ports up to that place.
+    /// If the packet would not arrive or must not be sent; `out` then contains the ports up to the point of
+    /// failure.
     pub fn route(
         &self,
         topology: &Topology,
@@ -240,13 +242,13 @@ impl ForwardingTables {
         Ok(())
     }
 
-    /// The attachment row of a host.
+    /// The index of a host's edge switch.
     pub fn row_of(&self, host: NodeId) -> Option<u32> {
         self.graph.attachment(host).and_then(|switch| self.graph.attachment_row(switch))
     }
 
-    /// How many links between switches each route has: (VLAN x attachments + destination row) x attachments +
-    /// source row; `u16::MAX` where the packet does not arrive or may not be sent.
+    /// Number of links between switches on each route; the index is (VLAN x edge switches + destination) x
+    /// edge switches + source. `u16::MAX` means that the packet does not arrive or must not be sent.
     pub fn lengths(&self) -> Vec<u16> {
         let sources = self.graph.attachments();
         let mut lengths = Vec::with_capacity(self.lanes.len() * sources.len().pow(2));
@@ -266,7 +268,7 @@ impl ForwardingTables {
         lengths
     }
 
-    /// Follows every triple and counts the rows.
+    /// Follows every (VLAN, source, destination) triple and counts the table rows.
     pub fn audit(&self) -> Audit {
         let sources = self.graph.attachments();
         let mut audit = Audit::default();
@@ -304,7 +306,7 @@ impl ForwardingTables {
         audit
     }
 
-    /// How the walk to attachment row `to` ends from every switch.
+    /// Determines for every switch how a walk to edge switch `to` ends.
     fn ends(&self, vlan: usize, to: u32, ends: &mut Vec<Option<End>>) {
         let tree = self.tree(vlan, to);
         ends.clear();
@@ -313,7 +315,7 @@ impl ForwardingTables {
         let mut walk: Vec<u32> = Vec::new();
         for start in 0..self.graph.len() as u32 {
             let mut at = start;
-            // A switch on the walk is marked as a loop until the walk ends elsewhere.
+            // Marks each visited switch as a loop until the walk ends elsewhere.
             let mut end = loop {
                 if let Some(end) = ends[at as usize] {
                     break end;
@@ -337,8 +339,8 @@ impl ForwardingTables {
         }
     }
 
-    /// Both plans side by side: the VLANs of `other` follow, in lanes of their own. This is how a protection
-    /// lane is put beside another plan.
+    /// Combines both plans: the VLANs of `other` follow the VLANs of this plan, in separate lanes, for
+    /// example to add a protection lane.
     ///
     /// # Errors
     /// If there would be more than 256 lanes.

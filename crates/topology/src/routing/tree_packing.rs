@@ -1,9 +1,10 @@
-//! Packing edge-disjoint spanning trees.
+//! Packs edge-disjoint spanning trees into a graph.
 //!
 //! Exact packing follows Roskind and Tarjan ("A note on finding minimum-cost edge-disjoint spanning trees",
-//! Mathematics of Operations Research 1985): k forests take links one by one; a link that closes a cycle in
-//! every forest may still find room by a chain of exchanges, found breadth-first over fundamental cycles.
-//! Without a chain the link lies in a part of the graph that the forests already exhaust.
+//! Mathematics of Operations Research 1985). The algorithm adds links one by one to k forests. A link that
+//! closes a cycle in every forest may still fit after a chain of exchanges, which a breadth-first search over
+//! fundamental cycles finds. If no such chain exists, the link lies in a part of the graph that the forests
+//! already exhaust.
 
 use super::disjoint_sets::DisjointSets;
 use super::{RoutingError, SwitchGraph, reachable_switches};
@@ -13,21 +14,21 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use std::collections::VecDeque;
 
-/// How the trees are found.
+/// The algorithm that finds the trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
-    /// Kruskal's algorithm on links in random order, again and again on what is left, as long as that is
-    /// connected. Fewer trees than possible.
+    /// Kruskal's algorithm on links in random order, repeated on the remaining links as long as they connect
+    /// the switches; finds fewer trees than possible.
     RandomKruskal,
-    /// As many trees as the graph has.
+    /// As many trees as the graph allows.
     Exact,
-    /// As many trees as the graph has, built round groups of hub switches so that they are shallow. For
-    /// graphs without levels, such as Jellyfish; on fat trees it brings nothing.
+    /// As many trees as the graph allows, grown around groups of hub switches so that the trees are shallow;
+    /// useful for graphs without levels, such as Jellyfish, but not for fat trees.
     HubSeeded,
 }
 
-/// Edge-disjoint spanning trees over the switches that hosts can reach, each as ascending positions in
-/// [`SwitchGraph::edges`]; at most `most` of them.
+/// Finds at most `most` edge-disjoint spanning trees over the switches that hosts can reach; each tree is a
+/// list of ascending indices into [`SwitchGraph::edges`].
 ///
 /// # Errors
 /// If a pair of hosts has no path.
@@ -90,16 +91,16 @@ fn random_kruskal(
 
 const NONE: u32 = u32::MAX;
 
-/// Edge-disjoint forests; "slot" (f, v) is switch v in forest f.
+/// Edge-disjoint forests; the "slot" (f, v) denotes switch v in forest f.
 #[derive(Debug)]
 struct Forests<'a> {
     graph: &'a SwitchGraph,
     count: usize,
     /// The forest of each edge.
     forest: Vec<u32>,
-    /// The edges at each slot.
+    /// For each slot, the edges at its switch in its forest.
     incident: Vec<Vec<u32>>,
-    /// The edge to the parent in the rooted forest, and the depth, of each slot.
+    /// For each slot, the edge to its parent in the rooted forest, and its depth.
     parent_edge: Vec<u32>,
     depth: Vec<u32>,
     parts: Vec<DisjointSets>,
@@ -107,13 +108,14 @@ struct Forests<'a> {
     search: Search,
 }
 
-/// The labels of one search for a chain of exchanges, kept between searches to save their set-up.
+/// The labels of one search for a chain of exchanges, reused by later searches to save set-up time.
 #[derive(Debug)]
 struct Search {
-    /// The edge from whose cycle an edge was labelled.
+    /// For each labelled edge, the edge whose cycle contains it.
     label: Vec<u32>,
     labelled: Vec<u32>,
-    /// Skips labelled edges on the way to the root: for each slot the highest slot that is so joined to it.
+    /// Skips labelled edges on the way to the root: for each slot, the highest slot that it reaches over
+    /// labelled edges.
     skip: Vec<u32>,
     stamp: Vec<u32>,
     now: u32,
@@ -159,7 +161,7 @@ impl<'a> Forests<'a> {
         self.parts[forest].find(a) != self.parts[forest].find(b)
     }
 
-    /// Puts an edge that joins two parts of a forest into it; false if it does not.
+    /// Inserts an edge into a forest if it joins two components; returns false if it does not.
     fn insert(&mut self, forest: usize, edge: u32) -> bool {
         if !self.joins_parts(forest, edge) {
             return false;
@@ -190,7 +192,8 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// Writes parents and depths of what hangs on `switch`, whose parent is across `parent_edge`.
+    /// Sets the parents and depths of the component below `switch`, whose edge to its parent is
+    /// `parent_edge`.
     fn root_part(&mut self, forest: usize, switch: u32, parent_edge: u32, depth: u32) {
         let mut waiting = vec![(switch, parent_edge, depth)];
         while let Some((at, above, depth)) = waiting.pop() {
@@ -204,7 +207,7 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// Adds edges until all forests are trees of `size` edges; false if that cannot be.
+    /// Adds edges until all forests are trees of `size` edges; returns false if that is impossible.
     fn complete(&mut self, order: &[u32], size: usize) -> bool {
         let full = self.count * size;
         let mut left = Vec::new();
@@ -224,12 +227,12 @@ impl<'a> Forests<'a> {
         self.size == full
     }
 
-    /// Finds room for an edge by a chain of exchanges: it takes the place of an edge on its cycle in one
-    /// forest, that one the place of another in the next forest, and so on, until one joins two parts of a
-    /// forest.
+    /// Makes room for an edge by a chain of exchanges: the edge replaces an edge on its cycle in one forest,
+    /// the replaced edge replaces an edge in the next forest, and so on, until an edge joins two components
+    /// of a forest.
     ///
-    /// An edge of forest f is tried against forest f + 1 only, round and round. If no chain is found the
-    /// labelled edges span the same switches in every forest, so there is no room indeed.
+    /// An edge of forest f is tried against forest f + 1 only, cyclically. If no chain is found, the labelled
+    /// edges span the same switches in every forest, so the edge cannot fit.
     fn augment(&mut self, edge: u32) -> bool {
         self.search.now += 1;
         self.search.label[edge as usize] = edge;
@@ -253,7 +256,7 @@ impl<'a> Forests<'a> {
         joined.is_some()
     }
 
-    /// Labels the edges without a label on the path between the ends of `edge` in `forest`.
+    /// Labels the unlabelled edges on the path between the ends of `edge` in `forest`.
     fn label_cycle(&mut self, forest: usize, edge: u32, queue: &mut VecDeque<u32>) {
         let [mut a, mut b] = self.ends(edge).map(|end| self.skip_labelled(forest, end));
         while a != b {
@@ -274,7 +277,8 @@ impl<'a> Forests<'a> {
         }
     }
 
-    /// The first switch on the way to the root, `switch` included, whose edge to its parent is not labelled.
+    /// The first switch on the path to the root, starting with `switch`, whose edge to its parent is not
+    /// labelled.
     fn skip_labelled(&mut self, forest: usize, switch: u32) -> u32 {
         let mut at = switch;
         while self.search.stamp[self.slot(forest, at)] == self.search.now {
@@ -289,7 +293,7 @@ impl<'a> Forests<'a> {
         top
     }
 
-    /// Carries out the chain that ends with `last` joining two parts of `forest` and began with `first`.
+    /// Carries out the chain of exchanges from `first` to `last`; `last` joins two components of `forest`.
     fn exchange(&mut self, forest: usize, last: u32, first: u32) {
         let [a, b] = self.ends(last);
         self.parts[forest].join(a, b);
@@ -309,7 +313,7 @@ impl<'a> Forests<'a> {
             (edge, into) = (self.search.label[edge as usize], from as usize);
         }
         changed.sort_unstable();
-        // One part at a time: two exchanges in the same part of a forest need one rewriting only.
+        // Update each component once: two exchanges in the same component of a forest need only one update.
         changed.dedup_by_key(|(forest, switch)| (*forest, self.parts[*forest].find(*switch)));
         for (forest, switch) in changed {
             self.root_part(forest, switch, NONE, 0);
@@ -325,9 +329,8 @@ impl<'a> Forests<'a> {
     }
 }
 
-/// Begins shallow trees. The switches are dealt out into one group of hubs for each tree; the links inside a
-/// group begin its tree, and each switch gets, as far as links suffice, one link to a hub of every other
-/// tree.
+/// Starts shallow trees. The switches are divided into one group of hubs for each tree; the links inside a
+/// group start its tree. Each switch gets one link to a hub of every other tree, as far as links suffice.
 fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &mut Pcg64) {
     let trees = forests.count as u32;
     let mut switches: Vec<u32> =
@@ -351,10 +354,10 @@ fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &
     }
 }
 
-/// Gives links to slots (switch, tree of another group), at most one each. A link a-b can serve (a, tree of
-/// b's group) or (b, tree of a's group), so slots and links form a graph in which every slot wants one of its
-/// links: take slots with a single link left first, any other slot where there is none. That serves as many
-/// slots as can be.
+/// Assigns at most one link to each slot (switch, tree of another group). A link a-b can serve (a, tree of
+/// b's group) or (b, tree of a's group), so slots and links form a graph in which every slot needs one of its
+/// links. Serving slots with a single remaining link first, then any other slot, serves the maximum number of
+/// slots.
 fn match_hub_links(forests: &Forests, group: &[u32], links: &[u32]) -> Vec<(u32, u32)> {
     let trees = forests.count;
     let slots_of = |edge: u32| {

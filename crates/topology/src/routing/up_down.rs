@@ -1,9 +1,10 @@
 //! Up*/down* routing in one lane (Autonet: Schroeder et al., IEEE JSAC 1991).
 //!
-//! The switches are ranked by their distance from a root, or by their levels where the graph has some
-//! and that serves all pairs (a fat tree has many roots). The first VLAN serves every pair; the others hold
-//! shorter and differently balanced routes, not always to all. Unlike some implementations, a switch that has
-//! once a way down keeps to it, so that no packet ever turns from down to up.
+//! The switches are ranked by their distance from a root. If the graph has levels that serve all pairs,
+//! levels define the ranks (a fat tree has many roots). The first VLAN serves every pair; the others contain
+//! shorter and differently balanced routes, but not for all pairs. Unlike in some implementations, a switch
+//! with a route down keeps this route even if another route is shorter, so that no packet ever turns from
+//! down to up.
 
 use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, rank_from_root};
@@ -18,14 +19,14 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Up*/down* in one lane.
+/// The up*/down* engine, with one lane.
 #[derive(Clone, Debug)]
 pub struct UpDown {
-    /// VLANs, 1 to 4094.
+    /// Number of VLANs, 1 to 4094.
     pub vlans: usize,
-    /// The switch to rank from; by default by levels, or from a switch with the most links.
+    /// The root switch; by default levels define the ranks, else a switch with the most links is the root.
     pub root: Option<NodeId>,
-    /// Breaks ties.
+    /// Seed for breaking ties.
     pub seed: u64,
 }
 
@@ -88,7 +89,8 @@ impl UpDown {
     }
 }
 
-/// A switch with the most links to others, the first of them, among those that hosts can reach.
+/// Among the switches that hosts can reach, the first switch with the largest number of links to other
+/// switches.
 pub(crate) fn widest_switch(graph: &SwitchGraph) -> u32 {
     let Some(start) = graph.attachments().first() else { return 0 };
     let mut reached = Vec::new();

@@ -1,43 +1,44 @@
-//! The turns that a lane's routes take, and further routes that close no cycle with them.
+//! The turns that the routes of a lane take, and further routes that close no cycle with these turns.
 //!
-//! The rule of a lane ([`super::turn_order`]) forbids more than it must: what matters is that the turns in use have no
-//! cycle. So routes that the rule refuses may still fit (as LASH places them: Skeie, Lysne, Theiss 2002). Backups and
-//! updates add such routes one by one, each as a way through a tree of next hops that begins at a switch without a row.
+//! The turn rule of a lane ([`super::turn_order`]) forbids more than necessary: a lane is deadlock-free if
+//! the turns in use form no cycle. So routes that the rule forbids may still fit (as in LASH: Skeie, Lysne,
+//! Theiss 2002). Backups and updates add such routes one by one, each as a path through a tree of next hops
+//! that begins at a switch without a row.
 
 use super::SwitchGraph;
 use super::growing_order::GrowingOrder;
 use pauseframe_units::PortId;
 use std::collections::{BTreeSet, VecDeque};
 
-/// How many ways are tried for a route before it is given up.
+/// Maximum number of paths that are tried for a route.
 const TRIES: usize = 8;
 
 /// The turns in use in one lane.
 #[derive(Debug)]
 pub(crate) struct UsedTurns {
     order: GrowingOrder,
-    /// Links that were looked at.
+    /// Number of links that searches visited.
     looked: u64,
 }
 
-/// Steps that a link takes in a search, and a node of the order.
+/// Number of budget steps for a link in a search, or for a node of the order.
 const STEPS_A_LINK: u64 = 16;
 const STEPS_A_NODE: u64 = 32;
 
 impl UsedTurns {
-    /// From the turns of routes that have no cycle.
+    /// Makes the set of turns from routes whose turns contain no cycle; none if they do.
     pub(crate) fn of(ports: usize, turns: impl Iterator<Item = (PortId, PortId)>) -> Option<UsedTurns> {
         let turns = turns.map(|(first, second)| [first.0, second.0]).collect();
         GrowingOrder::of(ports, turns).map(|order| UsedTurns { order, looked: 0 })
     }
 
-    /// The steps since the last call.
+    /// Number of budget steps since the last call.
     pub(crate) fn take_steps(&mut self) -> u64 {
         std::mem::take(&mut self.looked) * STEPS_A_LINK + self.order.take_looked() * STEPS_A_NODE
     }
 
-    /// Takes up the turns of the way that the rows of `tree` lead; false, and nothing is changed, if one closes a cycle or
-    /// the way does not end at `to`.
+    /// Adds the turns of the route that `tree` defines; returns false and changes nothing if a turn closes a
+    /// cycle or the route does not end at `to`.
     pub(crate) fn add_walk(&mut self, graph: &SwitchGraph, tree: &[PortId], [from, to]: [u32; 2]) -> bool {
         let before = self.order.edges();
         let (mut at, mut held) = (from, PortId::NONE);
@@ -56,12 +57,14 @@ impl UsedTurns {
         at == to
     }
 
-    /// Takes up the turns of all rows of `tree`. Removes each row whose turn closes a cycle, and every row that leads to a removed one.
+    /// Adds the turns of all next hops in `tree`. Removes each next hop whose turn closes a cycle, and every
+    /// next hop that leads to a removed one.
     pub(crate) fn add_tree(&mut self, graph: &SwitchGraph, tree: &mut [PortId], to: u32) {
         let mut served = vec![false; graph.len()];
         served[to as usize] = true;
         let mut queue = VecDeque::from([to]);
-        // From the destination outwards: the row of `at` is kept when its neighbours are checked.
+        // Process the tree from the destination outwards, so that the next hop of `at` is decided before its
+        // neighbours are checked.
         while let Some(at) = queue.pop_front() {
             self.looked += graph.arcs(at).len() as u64;
             for arc in graph.arcs(at) {
@@ -80,8 +83,8 @@ impl UsedTurns {
         }
     }
 
-    /// Puts rows into `tree`, whose other rows stay, so that packets from `from` arrive at `to` over links that
-    /// `may_use`; false, and nothing is changed, if no such route was found.
+    /// Adds next hops to `tree`, without changing existing ones, so that packets from `from` arrive at `to`
+    /// over links for which `may_use` is true; returns false and changes nothing if no such route was found.
     pub(crate) fn add_route(
         &mut self,
         graph: &SwitchGraph,
@@ -94,7 +97,7 @@ impl UsedTurns {
         }
         let mut refused = BTreeSet::new();
         for attempt in 0..TRIES {
-            // First only turns that keep the order as it is.
+            // First try only turns that agree with the current order.
             let fits = |a: PortId, b: PortId| {
                 if attempt == 0 { self.order.rises(a.0, b.0) } else { !refused.contains(&(a, b)) }
             };
@@ -125,7 +128,7 @@ impl UsedTurns {
     }
 }
 
-/// The ports of a shortest way, over links or along the rows of the tree where there are some.
+/// The ports of a shortest path over free links and along existing next hops of the tree.
 fn search(
     graph: &SwitchGraph,
     tree: &[PortId],
@@ -180,7 +183,8 @@ mod tests {
     use crate::generate;
     use pauseframe_units::Id;
 
-    /// A ring of four switches: the turns of one lane go round three quarters of it, and a tree asks for the last quarter.
+    /// A ring of four switches: the turns of one lane cover three quarters of the ring, and a tree needs the
+    /// last quarter.
     #[test]
     fn a_tree_loses_the_rows_whose_turns_close_a_cycle() {
         let topology = generate::named("ring:switches=4,hosts_per_switch=1").unwrap();
@@ -193,11 +197,11 @@ mod tests {
         let turns = [(ports[0], ports[1]), (ports[1], ports[2]), (ports[2], ports[3])];
         let count = graph.port_count().max(1 + ports.iter().map(|port| port.index()).max().unwrap());
         let mut lane = UsedTurns::of(count, turns.into_iter()).unwrap();
-        // To switch 1, clockwise: 2 → 3 → 0 → 1. The turn from 3 → 0 to 0 → 1 closes the cycle.
+        // The tree to switch 1, clockwise: 2 → 3 → 0 → 1. The turn from 3 → 0 to 0 → 1 closes the cycle.
         let mut tree = vec![ports[0], PortId::NONE, ports[2], ports[3]];
         lane.add_tree(&graph, &mut tree, 1);
         assert_eq!(tree, [ports[0], PortId::NONE, PortId::NONE, PortId::NONE], "switch 3, and 2 behind it");
-        // To switch 3 all turns are in use already.
+        // All turns of the tree to switch 3 are in use already.
         let mut tree = vec![ports[0], ports[1], ports[2], PortId::NONE];
         lane.add_tree(&graph, &mut tree, 3);
         assert_eq!(tree, [ports[0], ports[1], ports[2], PortId::NONE]);

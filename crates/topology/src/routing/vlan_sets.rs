@@ -1,22 +1,23 @@
-//! Which VLANs a sender may choose from: for every pair of switches with hosts, those of the shortest routes.
+//! The VLANs that a sender may choose from: for every pair of switches with hosts, the VLANs with the
+//! shortest routes.
 
 use super::ForwardingTables;
 use pauseframe_units::NodeId;
 
-/// For every pair of hosts, the VLANs whose routes are shortest (or nearly so).
+/// For every pair of hosts, the VLANs whose routes are shortest (or nearly shortest).
 #[derive(Clone, Debug)]
 pub struct VlanSets {
     rows: Vec<u32>,
     sources: usize,
-    /// Pair (destination row x sources + source row) has `vlans[first[pair]..first[pair + 1]]`.
+    /// The VLANs of pair (destination x edge switches + source) are `vlans[first[pair]..first[pair + 1]]`.
     first: Vec<u32>,
     vlans: Vec<u16>,
     length: Vec<u16>,
 }
 
 impl VlanSets {
-    /// The VLANs whose routes have at most `slack` links more than the shortest route of any VLAN. Longer
-    /// routes are worth it only if the sender chooses by load.
+    /// Finds the VLANs whose routes have at most `slack` links more than the shortest route of any VLAN.
+    /// Longer routes pay off only if the sender chooses by load.
     pub fn of(tables: &ForwardingTables, slack: u16) -> VlanSets {
         let lengths = tables.lengths();
         let sources = tables.graph().attachments().len();
@@ -40,7 +41,7 @@ impl VlanSets {
     }
 
     /// The VLANs for packets from host `from` to host `to`, ascending; empty if no VLAN serves the pair.
-    /// Hosts at the same switch may use any.
+    /// Hosts at the same switch may use any VLAN.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.
@@ -50,7 +51,7 @@ impl VlanSets {
         &self.vlans[self.first[pair] as usize..self.first[pair + 1] as usize]
     }
 
-    /// Links between switches on the shortest route of any VLAN, if there is one.
+    /// Number of links between switches on the shortest route of any VLAN, if the pair has a route.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.

@@ -1,4 +1,4 @@
-//! Graphs that several tests draw.
+//! Random graphs for several tests.
 
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, Span};
@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 pub(crate) const LINK: Channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
 
-/// A connected multigraph of switches, some with hosts (switch 0 and the last always), by edge list.
+/// A connected multigraph of switches as an edge list; some switches have hosts (switch 0 and the last switch
+/// always).
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) topology: Topology,
@@ -29,7 +30,7 @@ pub(crate) fn build(switches: usize, edges: &[(usize, usize)], hosts_at: &[usize
     Drawn { topology, hosts, fabric }
 }
 
-/// A random tree, plus random further links (parallel ones too), plus hosts.
+/// A random tree plus random further links (also parallel links), plus hosts.
 pub(crate) fn connected(most: usize) -> impl Strategy<Value = Drawn> {
     (2..=most).prop_flat_map(|n| {
         let parents = (1..n).map(|i| 0..i).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! The dependency graph: known cycles, known proofs, and a plain search as a second opinion.
+//! Tests of the dependency graph: known cycles, known proofs, and comparison with a plain search.
 
 use crate::common::{LINK, build, connected};
 use pauseframe_topology::generate::{self, Jellyfish};
@@ -10,7 +10,7 @@ use pauseframe_topology::routing::{RouteError, RoutingEngine, VlanSets};
 use pauseframe_units::PortId;
 use proptest::prelude::*;
 
-/// What a dependency waits for is what the next one holds, round and round.
+/// Each dependency waits for the channel that the next dependency holds, cyclically.
 fn assert_is_cycle(cycle: &[Dependency]) {
     for (i, dependency) in cycle.iter().enumerate() {
         assert_eq!(dependency.to, cycle[(i + 1) % cycle.len()].from);
@@ -28,7 +28,7 @@ fn shortest_paths_on_rings_deadlock_from_four_switches_on() {
         assert_eq!(dependencies.is_acyclic(), length.is_none());
         if let Some(cycle) = cycle {
             assert_is_cycle(&cycle);
-            // Both directions round the ring.
+            // One cyclic component for each direction of the ring.
             assert_eq!(dependencies.cyclic_components().len(), 2);
             for dependency in cycle {
                 let (from, to) = (dependency.witness.from, dependency.witness.to);
@@ -61,7 +61,7 @@ fn shortest_paths_on_fat_trees_can_not_deadlock_but_on_jellyfish_they_can() {
     assert_is_cycle(&dependencies.shortest_cycle().unwrap());
 }
 
-/// Tables of one VLAN on a ring of four that send everything clockwise.
+/// Tables of one VLAN on a ring of four switches that send everything clockwise.
 fn clockwise() -> (pauseframe_topology::Topology, ForwardingTables) {
     let topology = generate::ring(4, 1, LINK, LINK).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
@@ -113,7 +113,7 @@ fn loops_and_black_holes_are_told_apart() {
     let (topology, mut tables) = clockwise();
     assert_eq!(tables.audit().delivered, 16);
     let hosts: Vec<_> = topology.hosts().collect();
-    // Towards the host at s3: s1 sends back to s0, and towards the one at s0, s2 has no row.
+    // s1 sends packets for the host at s3 back to s0, and s2 has no table row for the host at s0.
     let back = tables.graph().arcs(1).iter().find(|arc| arc.to == 0).unwrap().port;
     tables.tree_mut(0, 3)[1] = back;
     tables.tree_mut(0, 0)[2] = PortId::NONE;
@@ -145,7 +145,7 @@ fn two_plans_beside_each_other_use_different_lanes() {
     assert!(VlanSets::of(&both, 0).between(hosts[0], hosts[2]).contains(&3));
 }
 
-/// A cycle exists if removing channels that nobody waits for, again and again, leaves some over.
+/// Second opinion: repeatedly removes channels that nobody waits for; a cycle exists if some channels remain.
 fn cyclic_by_peeling(dependencies: &[Dependency]) -> bool {
     let mut left = dependencies.to_vec();
     loop {
@@ -193,7 +193,7 @@ proptest! {
         }
         let dependencies = DependencyGraph::of_tables(&tables).unwrap();
         prop_assert_eq!(dependencies.is_acyclic(), !cyclic_by_peeling(dependencies.dependencies()));
-        // All dependencies of all routes that can be sent, and no others.
+        // All dependencies of all allowed routes, and no others.
         let mut expected = std::collections::BTreeSet::new();
         let mut route = Vec::new();
         for vlan in 0..3 {
@@ -213,7 +213,7 @@ proptest! {
     }
 }
 
-/// Whether a switch transmits from this port.
+/// True if a switch transmits from this port.
 fn from_switch(drawn: &crate::common::Drawn, port: PortId) -> bool {
     !drawn.hosts.contains(&drawn.topology.owner(port))
 }

@@ -1,4 +1,4 @@
-//! Next hops on shortest paths: against closed forms, a plain search, and the chi-square test.
+//! Tests of next hops on shortest paths against closed forms, a plain search, and the chi-square test.
 
 use crate::common::{LINK, build, connected};
 use pauseframe_topology::routing::{NextHops, RoutingError, ecmp_index};
@@ -6,7 +6,7 @@ use pauseframe_topology::{Topology, generate};
 use pauseframe_units::{Id, NodeId, PortId};
 use proptest::prelude::*;
 
-/// How many shortest paths there are, by following all next hops.
+/// Counts the shortest paths by following all next hops.
 fn paths(topology: &Topology, hops: &NextHops, at: NodeId, to: NodeId) -> u64 {
     if at == to {
         return 1;
@@ -14,7 +14,7 @@ fn paths(topology: &Topology, hops: &NextHops, at: NodeId, to: NodeId) -> u64 {
     hops.ports(at, to).iter().map(|port| paths(topology, hops, topology.peer(*port), to)).sum()
 }
 
-/// Distances in links over the whole graph, hosts and all.
+/// Distances in links over the whole graph, including hosts.
 fn search(topology: &Topology, to: NodeId) -> Vec<u32> {
     let mut distance = vec![u32::MAX; topology.nodes().len()];
     let mut queue = std::collections::VecDeque::from([to]);
@@ -94,7 +94,7 @@ fn errors_name_the_nodes() {
 
 #[test]
 fn flows_spread_evenly_over_paths_and_over_next_hops() {
-    // 32 flows from every host of one pod to every host of another one, over the (k/2)^2 = 16 core switches.
+    // 32 flows from every host of one pod to every host of another pod, over the (k/2)^2 = 16 core switches.
     let topology = generate::fat_tree(8, LINK, LINK).unwrap();
     let hops = NextHops::shortest(&topology).unwrap();
     let cores: Vec<_> = (0..16).map(|i| topology.find(&format!("core{i}")).unwrap()).collect();
@@ -106,7 +106,7 @@ fn flows_spread_evenly_over_paths_and_over_next_hops() {
         let core = topology.owner(path[3]);
         counts[cores.iter().position(|c| *c == core).unwrap()] += 1;
     }
-    // Chi-square with 15 degrees of freedom: 37.7 is passed by chance once in a thousand times.
+    // Chi-square with 15 degrees of freedom: uniform choices exceed 37.7 once in a thousand tests.
     let expected = 8192.0 / 16.0;
     let chi_square: f64 = counts.iter().map(|n| (f64::from(*n) - expected).powi(2) / expected).sum();
     assert!(chi_square < 37.7, "{chi_square}: {counts:?}");
@@ -119,7 +119,7 @@ fn flows_spread_evenly_over_paths_and_over_next_hops() {
 
 #[test]
 fn switches_with_different_salts_choose_independently() {
-    // Without independent choices ("hash polarisation") the second switch would see one value only.
+    // Without independent hashes ("hash polarisation") the second switch would see only one value.
     let first_zero: Vec<u64> = (0..4096).filter(|flow| ecmp_index(*flow, 1, 2) == 0).collect();
     let second_zero = first_zero.iter().filter(|flow| ecmp_index(**flow, 2, 2) == 0).count();
     let half = first_zero.len() as f64 / 2.0;

@@ -1,4 +1,4 @@
-//! The routing engines: every plan serves every pair and is proven free of cycles; sizes, quality and speed.
+//! Tests of the routing engines: every plan serves every pair and has no cycle; sizes, quality and speed.
 
 use crate::common::{Drawn, LINK, connected};
 use crate::max_min::{mean_rate, permutation};
@@ -40,7 +40,8 @@ fn engines() -> Vec<Box<dyn RoutingEngine>> {
     ]
 }
 
-/// Every pair is served and no cycle exists; all VLANs deliver what they have rows for.
+/// Checks that every pair is served and no cycle exists, and that all VLANs deliver the packets for which
+/// they have rows.
 fn assert_sound(engine: &dyn RoutingEngine, topology: &Topology, graph: &SwitchGraph) -> ForwardingTables {
     let tables = engine.plan(topology, graph).unwrap();
     let audit = tables.audit();
@@ -60,7 +61,7 @@ fn assert_sound(engine: &dyn RoutingEngine, topology: &Topology, graph: &SwitchG
     tables
 }
 
-/// The links of `drawn` to take out, as far as the hosts stay connected.
+/// Picks links of `drawn` to remove, as long as the hosts stay connected.
 fn failures(drawn: &Drawn, picks: &[prop::sample::Index]) -> Vec<LinkId> {
     let mut failed = Vec::new();
     for pick in picks.iter().filter(|_| !drawn.fabric.is_empty()) {
@@ -135,8 +136,8 @@ fn assert_edge_disjoint_spanning(graph: &SwitchGraph, trees: &[Vec<u32>]) {
     }
 }
 
-/// The largest k such that every partition into p parts has at least k (p - 1) links between parts,
-/// by trying all partitions (Tutte and Nash-Williams 1961).
+/// The largest k such that every partition into p parts has at least k (p - 1) links between parts, by trying
+/// all partitions (Tutte and Nash-Williams 1961).
 fn tree_packing_number(graph: &SwitchGraph) -> usize {
     fn partitions(graph: &SwitchGraph, part: &mut Vec<u32>, parts: u32, best: &mut usize) {
         if part.len() == graph.len() {
@@ -211,7 +212,7 @@ fn tree_like_fabrics_need_one_lane() {
 
 #[test]
 fn trees_are_balanced_towards_their_destination_too() {
-    // A packet has a choice on its way up only; which way down that leads to counts as much.
+    // A packet can choose only its way up; the load on the resulting way down counts as well.
     let topology = generate::leaf_spine(8, 8, 4, LINK, LINK).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
     let tables = order_pair(1, 16).plan(&topology, &graph).unwrap();
@@ -229,7 +230,7 @@ fn trees_are_balanced_towards_their_destination_too() {
     assert!(down.len() == 64 && most - least <= 8, "{least} to {most}");
 }
 
-/// All links of two edge switches but one each, so that no core switch sees both.
+/// Removes all links of two edge switches except one link each, so that no core switch reaches both.
 fn fat_tree_with_a_pair_apart() -> (Topology, Vec<LinkId>) {
     let topology = generate::fat_tree(8, LINK, LINK).unwrap();
     let graph = SwitchGraph::new(&topology).unwrap();
@@ -281,7 +282,7 @@ fn every_engine_serves_every_family() {
 
 #[test]
 fn layered_engines_keep_to_shortest_routes_in_few_lanes() {
-    // OpenSM on Jellyfish: LASH 2 lanes, DFSSSP 2 to 4; both take every route as short as any.
+    // OpenSM on Jellyfish: LASH needs 2 lanes, DFSSSP 2 to 4; all routes of both are shortest routes.
     for (n, r) in [(20, 8), (50, 16), (100, 24)] {
         let topology = jellyfish(n, r, 1, 4);
         let hops = NextHops::shortest(&topology).unwrap();
@@ -343,7 +344,7 @@ fn settings_out_of_bounds_are_refused() {
     }
 }
 
-/// Mean max-min fair rate of a plan, each flow in a VLAN drawn from the shortest, relative to ECMP.
+/// Mean max-min fair rate of a plan relative to ECMP; each flow uses a random VLAN among the shortest.
 fn relative_rate(topology: &Topology, hops: &NextHops, engine: &dyn RoutingEngine, permutations: u64) -> f64 {
     let tables = engine.plan(topology, hops.graph()).unwrap();
     let sets = VlanSets::of(&tables, 0);
@@ -369,7 +370,8 @@ fn relative_rate(topology: &Topology, hops: &NextHops, engine: &dyn RoutingEngin
 
 #[test]
 fn plans_come_as_near_to_ecmp_as_measured_before() {
-    // 50 switches with 16 links and 16 hosts each. A prototype had EDST .998 and order pairs .994 for 32 and 32.
+    // 50 switches with 16 links and 16 hosts each. With 32 VLANs, a prototype reached .998 with EDST and .994
+    // with order pairs.
     let topology = jellyfish(50, 16, 16, 7);
     let hops = NextHops::shortest(&topology).unwrap();
     let rate = |engine: &dyn RoutingEngine| relative_rate(&topology, &hops, engine, 3);
@@ -379,7 +381,7 @@ fn plans_come_as_near_to_ecmp_as_measured_before() {
     let kruskal = rate(&trees(8, Packing::RandomKruskal));
     let one_lane = rate(&trees(1, Packing::Exact));
     println!("pair {pair:.3} hubs {hubs:.3} exact {exact:.3} kruskal {kruskal:.3}, one lane {one_lane:.3}");
-    // Order pairs weigh the whole way of a packet, which hashes do not: they may come out above ECMP.
+    // Order pairs balance the whole route of a packet, unlike hashes, so their rate may exceed that of ECMP.
     assert!(pair > 0.97 && pair < 1.06);
     assert!(hubs > 0.95 && hubs >= exact - 0.01 && exact >= kruskal - 0.01 && kruskal > 0.85);
     assert!(one_lane < 0.85);
@@ -407,7 +409,7 @@ fn a_plan_for_7200_hosts_is_acyclic_and_within_its_budgets() {
     let tables = order_pair(2, 16).plan(&topology, &graph).unwrap();
     let dependencies = DependencyGraph::of_tables(&tables).unwrap();
     assert!(dependencies.is_acyclic());
-    // The last backups hold single routes only.
+    // The last backup VLANs contain single routes only.
     assert_eq!(tables.lanes(), 2);
     assert!((14 * 7200..=16 * 7200).contains(&tables.audit().rows_max));
 }
@@ -423,7 +425,7 @@ fn packing_meets_the_bound_at_2000_switches() {
     }
 }
 
-/// The links of the shortest route of every pair, added up; every pair has one.
+/// Sum over all pairs of the number of links on the shortest route; every pair has a route.
 fn links_of_routes(plan: &ForwardingTables) -> u64 {
     let (lengths, rows) = (plan.lengths(), plan.graph().attachments().len());
     let shortest = |pair: usize| (0..plan.vlans()).map(|vlan| lengths[vlan * rows * rows + pair]).min();
@@ -432,7 +434,7 @@ fn links_of_routes(plan: &ForwardingTables) -> u64 {
     all.iter().map(|links| u64::from(*links)).sum()
 }
 
-/// On the large torus a longer search finds a route for more pairs, and longer ones for the others.
+/// On the large torus a longer search finds routes for more pairs, but longer routes for the other pairs.
 #[test]
 fn more_effort_never_makes_routes_longer() {
     let graphs = [

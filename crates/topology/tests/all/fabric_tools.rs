@@ -1,4 +1,5 @@
-//! Families by text, statistics, engines by name, table budgets, failures of several links, watching.
+//! Tests of topology families by text, statistics, engines by name, table budgets, failures of several links,
+//! and progress reports.
 
 use crate::common::connected;
 use pauseframe_topology::generate::{Jellyfish, families, jellyfish, leaf_spine, named};
@@ -73,7 +74,7 @@ fn bisection(text: &str) -> (u64, f64) {
 
 #[test]
 fn bisections_of_known_fabrics() {
-    // A line is cut in one place, a ring in two, a 4 x 4 torus across 2 x 4 links.
+    // The bisection cuts a line at one place, a ring at two places, and a 4 x 4 torus across 2 x 4 links.
     assert_eq!(bisection("line:switches=6,hosts_per_switch=2").0, 10);
     assert_eq!(bisection("ring:switches=8,hosts_per_switch=1").0, 20);
     assert_eq!(bisection("torus:lengths=4x4").0, 80);
@@ -81,13 +82,15 @@ fn bisections_of_known_fabrics() {
     // A fat tree has full bisection: k^3/8 hosts on each side.
     assert_eq!(bisection("fat_tree:k=4"), (80, 1.0));
     assert_eq!(bisection("fat_tree:k=6"), (270, 1.0));
-    // Four leaves on two spines of 40 Gb/s: each spine may stand on either side, both cut two uplinks.
+    // Four leaves on two spines of 40 Gb/s: each spine may be on either side; in both cases the cut contains
+    // two uplinks.
     assert_eq!(bisection("leaf_spine:leaves=4,spines=2,hosts_per_leaf=4,fabric_rate=40 Gbps"), (160, 2.0));
 }
 
 #[test]
 fn a_random_regular_graph_is_between_its_bounds() {
-    // Bollobás (1988): n (r / 4 - sqrt(r ln 2) / 2) links at least; a random half cuts n r / 4 in the mean.
+    // Bollobás (1988): a bisection has at least n (r / 4 - sqrt(r ln 2) / 2) links; a random bisection has n
+    // r / 4 on average.
     let statistics =
         Statistics::of(&named("jellyfish:switches=100,network_ports=12,hosts_per_switch=2").unwrap());
     let links = statistics.bisection.unwrap().at_most_bps / 10_000_000_000;
@@ -101,7 +104,8 @@ fn statistics_count() {
     let rates: Vec<_> = s.rates.iter().map(|rate| (rate.bps / 1_000_000_000, rate.channels)).collect();
     assert_eq!(rates, [(40, 64), (10, 32)]);
     assert_eq!((s.switch_ports, s.hosts_per_switch, s.diameter), (Some([4, 4]), Some([2, 2]), Some(4)));
-    // One host at the same switch, two in the same pod at 2 links, twelve at 4: (0 + 4 + 48) / 15.
+    // Mean distance from a host: one host at the same switch, two hosts in the same pod at 2 links, twelve
+    // hosts at 4 links: (0 + 4 + 48) / 15.
     assert!((s.distance_mean.unwrap() - 52.0 / 15.0).abs() < 1e-12);
     assert!(s.problems.is_empty());
     let mut broken = Topology::new();
@@ -159,7 +163,7 @@ fn budgets_of_rows_name_what_would_do() {
     let settings = EngineSettings { vlans: Some(8), ..EngineSettings::default() };
     let tables =
         planned("edst_heuristic", &EngineSettings { lanes: Some(1), vlans: Some(2), ..settings }).unwrap();
-    // Spanning trees lead everywhere: 2 VLANs x 60 hosts, or x 20 switches.
+    // Spanning trees have table rows for all destinations: 2 VLANs x 60 hosts, or 2 VLANs x 20 switches.
     let all = TableUse::of(&tables).unwrap();
     assert_eq!((all.rows, all.rows_by_switch, all.vlans), (120, 40, 2));
     assert_eq!(all.fit(&topology, 120, false), Ok(()));
@@ -174,7 +178,7 @@ fn budgets_of_rows_name_what_would_do() {
     assert!(error.ends_with("what would do is tables of 40 rows"), "{error}");
 }
 
-/// Stops after some steps.
+/// Stops the computation after some steps.
 struct Impatient(u32);
 
 impl Watch for Impatient {
@@ -200,7 +204,7 @@ fn whoever_watches_can_stop() {
     let steps = (0..1_000_000)
         .find(|n| verify_watched(&topology, &tables, &options, &mut Impatient(*n)).is_ok())
         .unwrap();
-    // Every tree, the search, and every class of hosts.
+    // One step for every tree, one for the search, and one for every class of hosts.
     assert_eq!(steps as usize, tables.vlans().len() * 20 + 1 + 20);
 }
 
@@ -232,7 +236,7 @@ proptest! {
     }
 }
 
-/// Says after some looks that it is enough.
+/// Reports after some calls that the result is good enough.
 struct Content {
     looks: std::cell::Cell<u32>,
     best: Vec<f64>,
@@ -286,7 +290,7 @@ fn a_search_that_was_ended_can_be_ended_there_again() {
             verify_watched(&topology, &Tables::of_plan(plan, 1), &Options::default(), &mut Unwatched);
         assert!(report.unwrap().is_clean());
     }
-    // The same once more, and all that was left out once there is time.
+    // Planning again with a limit at the last step gives the same plan, including all optional work.
     let settings = EngineSettings { stop_at: whole.steps(), ..settings };
     let same = engine("auto", &settings).unwrap().plan(&topology, &graph).unwrap();
     assert_eq!(same.steps(), whole.steps());
@@ -319,9 +323,9 @@ fn a_plan_keeps_to_its_budget_and_more_of_it_is_not_worse() {
     let fast = plan(Effort::Fast, None);
     for budget in [0.001, 0.1, 1.0] {
         let normal = plan(Effort::Normal, Some(budget));
-        // A tenth of a second is less than the search of `fast` takes here.
+        // A tenth of a second is shorter than the search of `fast` on this graph.
         assert!(detour(&normal) <= detour(&fast) || budget < 1.0);
-        // A tree, a look at the orders and a destination are done as a whole.
+        // Planning stops only after a complete tree, evaluation of the orders, or destination.
         let most = (budget * STEPS_A_SECOND) as u64 + 20_000_000;
         assert!(normal.steps().unwrap() <= most, "{:?} of {most}", normal.steps());
     }

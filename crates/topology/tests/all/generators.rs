@@ -1,11 +1,11 @@
-//! Closed forms of the generated families.
+//! Tests of the generated topology families against closed forms.
 
 use crate::common::LINK;
 use pauseframe_topology::generate::{self, Dragonfly, GenerateError, Jellyfish};
 use pauseframe_topology::routing::{NextHops, SwitchGraph};
 use pauseframe_topology::{Topology, check};
 
-/// (hosts, switches, links)
+/// Number of hosts, switches and links.
 fn counts(topology: &Topology) -> (usize, usize, usize) {
     assert_eq!(check(topology), []);
     (topology.hosts().count(), topology.switches().count(), topology.links().len())
@@ -29,7 +29,7 @@ fn a_fat_tree_has_its_closed_form_counts_and_full_switches() {
     }
 }
 
-/// cee Fig. 2: 16 query sources at the two upper switches, behind the 64 hosts in the numbering.
+/// cee Fig. 2: 16 query sources at the two upper switches; their ids follow the ids of the 64 hosts.
 #[test]
 fn external_hosts_hang_at_the_highest_switches() {
     let plain = generate::xgft(&[16, 4], &[1, 2], LINK, LINK).unwrap();
@@ -49,7 +49,7 @@ fn an_xgft_has_its_closed_form_counts() {
     assert_eq!(counts(&topology), (64, 4 + 2, 64 + 8));
     assert_eq!((degree(&topology, "s1_0"), degree(&topology, "s2_1")), (18, 4));
 
-    // The fat tree of k = 4 is XGFT(3; 2,2,4; 1,2,2).
+    // The fat tree with k = 4 is XGFT(3; 2,2,4; 1,2,2).
     let topology = generate::xgft(&[2, 2, 4], &[1, 2, 2], LINK, LINK).unwrap();
     assert_eq!(counts(&topology), counts(&generate::fat_tree(4, LINK, LINK).unwrap()));
     let names = topology.nodes()[topology.find("s1_7").unwrap()].ports.iter();
@@ -110,7 +110,7 @@ fn gigantic_fabrics_are_refused_before_they_are_built() {
 #[test]
 fn a_torus_has_its_closed_form_counts_and_diameter() {
     let topology = generate::torus(&[4, 3, 2], 2, LINK, LINK).unwrap();
-    // Dimension of length 2: one link for every pair.
+    // In a dimension of length 2, every pair of switches has one link.
     assert_eq!(counts(&topology), (48, 24, 48 + 24 + 24 + 12));
     let hops = NextHops::shortest(&topology).unwrap();
     let host = |i: u32| pauseframe_units::NodeId(i);
@@ -122,7 +122,7 @@ fn a_torus_has_its_closed_form_counts_and_diameter() {
 
 #[test]
 fn a_dragonfly_joins_every_pair_of_groups_alike() {
-    // The paper's example: p = 2, a = 4, h = 2, g = 9: 72 hosts, 36 switches of 7 ports.
+    // The paper's example p = 2, a = 4, h = 2, g = 9 has 72 hosts and 36 switches with 7 ports.
     let size = Dragonfly { p: 2, a: 4, h: 2, g: 9 };
     let topology = generate::dragonfly(size, LINK, LINK).unwrap();
     assert_eq!(counts(&topology), (72, 36, 72 + 9 * 6 + 36));
@@ -145,7 +145,7 @@ fn a_dragonfly_joins_every_pair_of_groups_alike() {
     assert_eq!(error.to_string(), "dragonfly: g = 10 is not possible: it must be 2 to a h + 1");
 }
 
-/// The neighbours of every switch among switches, sorted.
+/// For every switch, its neighbouring switches, sorted.
 fn neighbours(topology: &Topology) -> Vec<Vec<u32>> {
     let graph = SwitchGraph::new(topology).unwrap();
     let sorted = |switch| {
@@ -203,7 +203,8 @@ fn a_jellyfish_grows_by_swapping_links() {
     let (before, after) = (neighbours(&old), neighbours(&grown));
     assert_simple(&after);
     assert!(after.iter().all(|list| list.len() == 6));
-    // Each new switch opens three links; an old switch that lost a link has a new neighbour for it.
+    // Each new switch splits three links; a switch that lost a link has the new switch as its neighbour
+    // instead.
     let kept: usize = (0..30).map(|s| after[s].iter().filter(|n| before[s].contains(n)).count()).sum();
     assert!(kept / 2 >= 90 - 30 && kept / 2 < 90, "{kept}");
     assert_eq!(grown.find("host79").map(|host| grown.nodes()[host].level), Some(Some(0)));

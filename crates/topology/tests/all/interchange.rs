@@ -1,4 +1,5 @@
-//! Formats: our own sample of each, round trips over generators and random graphs, and what is refused.
+//! Tests of file formats: a sample file of each, round trips over generators and random graphs, and rejected
+//! files.
 
 use pauseframe_topology::generate::{self, Dragonfly, Jellyfish};
 use pauseframe_topology::interchange::{
@@ -48,7 +49,7 @@ fn graphml_of_others() {
 
 #[test]
 fn names_in_graphml_may_be_cdata_or_have_elements_of_yed_beside_them() {
-    // The Topology Zoo of 2013 writes the first kind, yEd the second.
+    // The Topology Zoo of 2013 writes the first kind of file, yEd the second.
     let text =
         "<graphml><key id='d0' for='node' attr.name='label'/><key id='d1' for='graph' attr.name='Source'/>
         <key id='d2' for='node' yfiles.type='nodegraphics'/><graph edgedefault='undirected'>
@@ -84,7 +85,7 @@ fn a_directed_graph_with_edges_one_way_only_is_taken_for_undirected() {
 #[test]
 fn hpcc_topology() {
     let Import { topology, notes, .. } = sample("dumbbell.txt");
-    // The ids of the file, which its flow files name.
+    // Hosts keep the ids of the file as names, because flow files use these ids.
     assert_eq!(names(&topology)[3..], ["3", "4", "5"]);
     assert_eq!(channel(&topology, 1, 0), (10_000_000_000, 1_000_000));
     assert_eq!(channel(&topology, 4, 1), (40_000_000_000, 1_500_000));
@@ -160,7 +161,7 @@ fn discovered(text: &str) -> Result<Import, String> {
     read(text, Format::IbNetDiscover, DEFAULTS).map_err(|error| error.to_string())
 }
 
-/// ibsim writes `Hca`, gives no GUIDs, and may write a link at one of its ends only.
+/// ibsim writes `Hca`, contains no GUIDs, and may write a link at only one of its ends.
 #[test]
 fn the_files_of_ibsim_are_read() {
     let text = "# net\nSwitch 4 \"Switch1\"\n[1]\t\"Switch2\"[1]\n[2]\t\"Hca1\"[1]\n[3]\t\"Hca2\"[1]\n\n\
@@ -203,7 +204,7 @@ fn what_ibnetdiscover_does_not_print_is_an_error_with_its_line() {
     assert!(error.starts_with("ibnetdiscover, line 1: this port belongs to no node"), "{error}");
 }
 
-/// What containerlab writes into the folder of a lab: since 0.73 with "endpoints", before without.
+/// containerlab writes this file into the folder of a lab: since 0.73 with "endpoints", before 0.73 without.
 #[test]
 fn the_export_of_containerlab_is_read() {
     let end = |node: &str, interface: &str, mac: &str, peer: &str| {
@@ -294,7 +295,7 @@ fn kinds_of(kind: NodeKind) -> u8 {
     u8::from(kind == NodeKind::Switch)
 }
 
-/// What `NetworkX` may do to an undirected graph: turn edges round and put them into another order.
+/// `NetworkX` may swap the ends of edges of an undirected graph and change the order of edges.
 #[test]
 fn order_and_direction_are_restored_after_networkx() {
     let mut topology = Topology::new();
@@ -315,7 +316,7 @@ fn order_and_direction_are_restored_after_networkx() {
     let again = read(&json.to_string(), Format::NodeLink, DEFAULTS).unwrap();
     assert_eq!((again.topology, &again.labels), (topology.clone(), &labels));
 
-    // to_directed() makes two arcs with the same attributes of each edge.
+    // to_directed() of NetworkX makes two arcs with the same attributes from each edge.
     let arcs = json["edges"].as_array().unwrap().iter().flat_map(|edge| {
         let mut back = edge.clone();
         (back["source"], back["target"]) = (edge["target"].clone(), edge["source"].clone());
@@ -431,7 +432,7 @@ fn channels() -> impl Strategy<Value = Channel> {
         .prop_map(|(rate, delay)| Channel { rate: BitRate(rate), delay: Span(delay) })
 }
 
-/// Any graph: parallel links, self-loops, lone nodes, hosts with many links, odd names.
+/// Any graph: parallel links, self-loops, isolated nodes, hosts with many links, unusual names.
 fn graphs(symmetric: bool) -> impl Strategy<Value = (Topology, Labels)> {
     let node = ("[a-zA-Zäλ0-9 <>&\"':/#,.{}\\[\\]\\\\_-]{0,6}", any::<bool>(), prop::option::of(0_u8..5));
     let link =
@@ -440,7 +441,7 @@ fn graphs(symmetric: bool) -> impl Strategy<Value = (Topology, Labels)> {
         let (mut topology, mut labels) = (Topology::new(), Labels::default());
         for (i, (name, host, level)) in nodes.iter().enumerate() {
             let kind = if *host { NodeKind::Host } else { NodeKind::Switch };
-            // Paths to other folders are refused.
+            // Names that contain paths to other folders are rejected.
             topology.add_node(format!("{}{i}", name.replace("..", ".")), kind, *level);
         }
         for (ends, forth, back, label) in links {

@@ -1,4 +1,4 @@
-//! Tests of the public interface, one file a subject, in one binary.
+//! Tests of the public interface: one file per subject, one binary.
 #![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod common;

@@ -1,9 +1,9 @@
-//! Max-min fair rates by plain water-filling: a yardstick for the quality of routes.
+//! Computes max-min fair rates by plain water-filling, as a measure of the quality of routes.
 
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, PortId};
 
-/// Mean rate of flows, each over its path of egress ports, if every link has capacity 1.
+/// Mean rate of flows if every link has capacity 1; each flow uses a path of egress ports.
 pub(crate) fn mean_rate(topology: &Topology, paths: &[Vec<PortId>]) -> f64 {
     let mut flows_at: Vec<Vec<usize>> = vec![Vec::new(); topology.port_count()];
     for (flow, path) in paths.iter().enumerate() {
@@ -33,7 +33,7 @@ pub(crate) fn mean_rate(topology: &Topology, paths: &[Vec<PortId>]) -> f64 {
     rate.iter().sum::<f64>() / rate.len() as f64
 }
 
-/// Host i sends to host i + 1 of a random circle through all hosts.
+/// A random cyclic permutation of all hosts: each host sends to the next host.
 pub(crate) fn permutation(hosts: &[NodeId], seed: u64) -> Vec<(NodeId, NodeId)> {
     use rand::SeedableRng;
     use rand::seq::SliceRandom;
@@ -45,7 +45,7 @@ pub(crate) fn permutation(hosts: &[NodeId], seed: u64) -> Vec<(NodeId, NodeId)> 
 #[test]
 fn water_filling_meets_its_closed_form() {
     use crate::common::LINK;
-    // Two flows share a link, one of them also shares another link with two more.
+    // Two flows share a link; one of them also shares another link with two further flows.
     let topology = pauseframe_topology::generate::star(8, LINK).unwrap();
     let port = |node: u32| topology.nodes()[NodeId(node)].ports[0];
     let paths = [vec![port(0)], vec![port(0), port(1)], vec![port(1)], vec![port(1)]];

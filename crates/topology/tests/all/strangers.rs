@@ -1,4 +1,5 @@
-//! Files of strangers: whatever they hold, a reader gives a topology, tables, or an error that says where.
+//! Tests with damaged files: whatever a file contains, a reader returns a topology, tables, or an error with
+//! a position.
 
 use crate::common::LINK;
 use pauseframe_topology::generate;
@@ -28,7 +29,7 @@ fn parse(text: &str, format: Format) -> Result<Import, InterchangeError> {
     read(text, format, DEFAULTS)
 }
 
-/// What a reader may stumble over.
+/// Text pieces that a reader may handle wrongly.
 const PIECES: [&str; 24] = [
     "\0",
     "\u{1b}[31m",
@@ -56,7 +57,7 @@ const PIECES: [&str; 24] = [
     "0x",
 ];
 
-/// `text` with a few bytes changed, pieces put in, lines doubled or taken away.
+/// `text` with a few bytes changed, pieces inserted, and lines duplicated or removed.
 fn mutated(text: &str, rng: &mut Pcg64) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..rng.random_range(1..6) {
@@ -73,7 +74,7 @@ fn mutated(text: &str, rng: &mut Pcg64) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `text` with another digit somewhere: more often still a table than after [`mutated`].
+/// `text` with one digit changed: the result is a valid table more often than after [`mutated`].
 fn one_digit(text: &str, rng: &mut Pcg64) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let digits: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at].is_ascii_digit()).collect();

@@ -1,4 +1,4 @@
-//! Tables from and to files.
+//! Tests of reading and writing tables.
 
 use crate::common::LINK;
 use pauseframe_topology::generate::{self, Jellyfish};
@@ -45,7 +45,7 @@ fn plans_survive_csv_and_json() {
     }
 }
 
-/// Plans with and without lists of senders, and one whose rows are for hosts.
+/// Plans with and without lists of senders, and a plan with rows for single hosts.
 #[test]
 fn plans_survive_parquet() {
     let topology = generate::named("jellyfish:switches=12,network_ports=5,hosts_per_switch=3").unwrap();
@@ -97,7 +97,7 @@ fn a_row_for_a_host_goes_before_one_for_its_switch() {
     assert_eq!(again.route(5, host3, host1), tables.route(5, host3, host1));
 }
 
-/// Rows that lose packets, send them round, or name the port of one host for all hosts at its switch.
+/// Rows that lose packets, send packets in a loop, or use the port of one host for all hosts at its switch.
 #[test]
 fn lengths_of_whole_trees_are_those_of_the_routes() {
     let topology = generate::leaf_spine(3, 2, 2, LINK, LINK).unwrap();
@@ -184,7 +184,8 @@ fn infiniband_tables() {
     assert_eq!(import.notes.len(), 2);
     assert_eq!(import.notes[0], "2 rows for the LIDs of switches were left out");
     let hosts: Vec<_> = topology.hosts().collect();
-    // The second LID of node2 is unknown at the leaf of node1, that of node1 at the leaf of node2.
+    // The leaf of node1 does not know the second LID of node2, and the leaf of node2 does not know that of
+    // node1.
     let report = verify(&topology, &import.tables, &Options::default()).unwrap();
     assert_eq!((report.vlans, report.delivered, report.black_holes.count), (2, 2, 2));
     assert_eq!(import.tables.route(0, hosts[0], hosts[1]).len(), 4);
@@ -204,19 +205,19 @@ fn a_dump_that_is_cut_off_is_told_from_a_whole_one() {
     let Import { topology, labels, .. } = infiniband();
     let whole = std::fs::read_to_string(data("pair.lft")).unwrap();
     let read = |text: &str| read("x.lft", text, TableFormat::OpenSm, &topology, &labels);
-    // Within a row: the port might have been 20.
+    // The dump ends within a row: the truncated port number might be 20.
     let cut = whole.rfind("0x000c 002").unwrap() + "0x000c 002".len();
     let error = read(&whole[..cut]).unwrap_err().to_string();
     assert!(error.starts_with("x.lft, line 18: the table of \"S-0000000000000032\" has"), "{error}");
     assert!(error.ends_with("no line \"... lids dumped\": the dump is cut off; take it anew"), "{error}");
-    // Between two tables.
+    // The dump ends between two tables.
     let cut = whole.rfind("Unicast lids").unwrap();
     let notes = read(&whole[..cut]).unwrap().notes;
     assert!(
         notes.contains(&"the dump has no table for S-0000000000000032: is it whole?".to_owned()),
         "{notes:?}"
     );
-    // A tool that writes no ends at all is believed.
+    // If a tool writes no end marks at all, the tables count as complete.
     let endless: Vec<&str> = whole.lines().filter(|line| !line.ends_with("dumped")).collect();
     assert_eq!(read(&endless.join("\n")).unwrap().tables, read(&whole).unwrap().tables);
 }
@@ -282,15 +283,16 @@ fn a_folder_with_a_plan_is_read_as_the_plan() {
     std::fs::create_dir_all(&folder).unwrap();
     let csv = write(&tables, TableFormat::Csv, &topology, &labels).unwrap();
     std::fs::write(folder.join("tables.csv"), &csv).unwrap();
-    // Not the table of a switch called "plan".
+    // This file is not the table of a switch called "plan".
     std::fs::write(folder.join("plan.json"), "{}").unwrap();
     let read = read_path(&folder, None, &topology, &labels).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(write(&read.tables, TableFormat::Csv, &topology, &labels).unwrap(), csv);
 }
 
-/// Dumps of a ring of four, in which a route leads clockwise unless the direct way is one link, and the two paths that use the
-/// link from s4 to s1 on their way to others have service level 1. By hand, in the format of `OpenSM`.
+/// Reads dumps of a ring of four switches, written by hand in the format of `OpenSM`. A route leads clockwise
+/// unless the destination is one link away. The two paths that cross the link from s4 to s1 on their way to
+/// others have service level 1.
 fn ring_with(name: &str, change: impl Fn(&str, String) -> Option<String>) -> (PathBuf, Import) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -305,7 +307,8 @@ fn ring_with(name: &str, change: impl Fn(&str, String) -> Option<String>) -> (Pa
     (folder, read_file(&data("ring4/ring4.ibnetdiscover"), None, defaults).unwrap())
 }
 
-/// Path records as `saquery -p` prints them, with a path to a switch, LID 1, and one to LID 0 as `ibsim` has them.
+/// Path records in the format of `saquery -p`, with a path to a switch (LID 1) and a path to LID 0, as in
+/// `ibsim`.
 fn as_answers(records: &str) -> String {
     let mut source = String::new();
     let mut answers = "PathRecord dump:\n\t\tdlid....................0\n\t\tslid....................0\n\t\tsl......................0x0\n"
@@ -335,7 +338,8 @@ fn service_levels_part_the_routes_of_a_ring() {
         let import = read_path(&folder, None, &ring.topology, &ring.labels).unwrap();
         (verify(&ring.topology, &import.tables, &Options::default()).unwrap(), import, ring)
     };
-    // Lane 0: 1-2-3 and 2-3-4; lane 1: 3-4-1 and 4-1-2. Each is a dependency, and no lane has a cycle.
+    // Lane 0 contains the routes 1-2-3 and 2-3-4, lane 1 contains 3-4-1 and 4-1-2. Each route causes one
+    // dependency, and no lane has a cycle.
     let (report, import, ring) = judged("ring-lanes", &|_, text| Some(text));
     assert!(report.is_clean(), "{report}");
     assert_eq!((report.vlans, report.lanes, report.dependencies), (2, 2, 4));
@@ -343,25 +347,26 @@ fn service_levels_part_the_routes_of_a_ring() {
     let again = read("ring.csv", &csv, TableFormat::Csv, &ring.topology, &ring.labels);
     let again = write(&again.unwrap().tables, TableFormat::Csv, &ring.topology, &ring.labels);
     assert_eq!(again.unwrap(), csv);
-    // All in one lane they are the four arcs of a circle: by the tables alone, and if both levels have one lane.
+    // In a single lane these dependencies form a cycle of four: if no file assigns lanes, and if both service
+    // levels use one lane.
     let alone = judged("ring-alone", &|file, text| Some(text).filter(|_| file == "opensm-lfts.dump"));
     let one = judged("ring-one-lane", &|_, text| Some(text.replace(": 0  1  2", ": 0  0  2")));
     for (report, import, _) in [alone, one] {
         assert!(report.can_deadlock, "{:?}", import.notes);
         assert_eq!((report.lanes, report.dependencies, report.shortest_cycle.len()), (1, 4, 4));
     }
-    // The answers of the subnet administrator say the same.
+    // The answers of the subnet administrator give the same result.
     let (report, ..) = judged("ring-saquery", &|file, text| {
         Some(if file.contains("path") { as_answers(&text) } else { text })
     });
     assert_eq!((report.is_clean(), report.vlans, report.lanes, report.dependencies), (true, 2, 2, 4));
-    // Without lanes of switches a level is its lane.
+    // If switches have no lanes, the lane number is the service level.
     let (report, import, _) =
         judged("ring-levels", &|file, text| Some(text).filter(|_| !file.contains("sl2vl")));
     assert!(
         report.is_clean() && report.lanes == 2 && import.notes.iter().any(|note| note.contains("VL = SL"))
     );
-    // One switch that changes the lane breaks no circle anew, and is named.
+    // If one switch changes the lane, no new cycle appears, and the report names the switch.
     let at_s4 = |file: &str, text: String| {
         let (before, after) = text.split_once("Switch 0x0000000000000024").unwrap();
         let changed = format!("{before}Switch 0x0000000000000024{}", after.replace(": 0  1  2", ": 0  0  2"));

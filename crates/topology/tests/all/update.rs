@@ -1,4 +1,5 @@
-//! Updates: whatever subset of switches and hosts has carried out a step, nothing circles, waits in a circle or is lost.
+//! Tests of updates: whatever subset of switches and hosts has carried out a step, no packet loops, deadlocks
+//! or is lost.
 
 use crate::common::LINK;
 use pauseframe_topology::generate;
@@ -38,7 +39,8 @@ const FABRICS: [&str; 20] = [
     "dumbbell:left=3,right=3",
 ];
 
-/// `topology` with a link failed, a link added, a host moved or a host added; none if the draw does not suit.
+/// Returns `topology` with a link failed, a link added, a host moved or a host added; none if the random
+/// choice is not usable.
 fn changed(topology: &Topology, labels: &Labels, rng: &mut Pcg64) -> Option<(Topology, Labels, bool)> {
     let graph = SwitchGraph::new(topology).unwrap();
     let switches: Vec<NodeId> = topology.switches().collect();
@@ -68,7 +70,7 @@ fn changed(topology: &Topology, labels: &Labels, rng: &mut Pcg64) -> Option<(Top
     NextHops::shortest(&next).is_ok().then_some((next, labels, false))
 }
 
-/// The turns and the end of what `from` sends to `to` in `vlan`, if the tables have a route.
+/// The turns of the route from `from` to `to` in `vlan`, if the tables have a route.
 fn turns(tables: &Tables, position: usize, from: NodeId, to: NodeId) -> Option<Vec<(u32, u32)>> {
     let mut ports = Vec::new();
     let lane = u32::from(tables.vlans()[position].lane);
@@ -77,7 +79,7 @@ fn turns(tables: &Tables, position: usize, from: NodeId, to: NodeId) -> Option<V
     arrives.then(|| ports.windows(2).map(|pair| (channel(&pair[0]), channel(&pair[1]))).collect())
 }
 
-/// Some hosts send by the old tables, some by the new ones: everything arrives, nothing waits in a circle.
+/// Some hosts send by the old tables, some by the new tables: all packets arrive and none deadlocks.
 fn mixture(update: &Update, rng: &mut Pcg64, failed: bool) {
     let topology = &update.union.topology;
     let during = update.during();
@@ -103,7 +105,7 @@ fn mixture(update: &Update, rng: &mut Pcg64, failed: bool) {
             let present = |tables: &Tables| {
                 tables.vlans().iter().enumerate().any(|(v, _)| turns(tables, v, *from, *to).is_some())
             };
-            // A host of one topology only, or a pair that the failure itself has cut.
+            // Exempt: a host of one topology only, or a pair that the failure itself disconnects.
             let exempt = if late { failed } else { !present(&update.after) && present(&update.before) };
             assert!(served || exempt || !present(&update.after) || !present(&update.before));
         }
@@ -123,7 +125,8 @@ fn no_mixture_of_an_update_loses_or_stops_a_packet() {
         let plan = plan.plan(&topology, &SwitchGraph::new(&topology).unwrap()).unwrap();
         let mut tables = Tables::of_plan(&plan, 1);
         for _ in 0..25 {
-            // Draws that do not suit are drawn again: a link from a switch to itself, a bridge that fails.
+            // Draw again if the choice is not usable: a link from a switch to itself, or a failed bridge of
+            // the graph.
             let (next, named, failed) = loop {
                 if let Some(change) = changed(&topology, &labels, &mut rng) {
                     break change;

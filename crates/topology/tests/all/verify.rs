@@ -1,4 +1,4 @@
-//! The verifier: planted cycles, plans that pass, an independent search, and what a failure costs.
+//! Tests of the verifier: planted cycles, correct plans, an independent search, and the effects of failures.
 
 use crate::common::{LINK, build, connected};
 use pauseframe_topology::interchange::Labels;
@@ -24,15 +24,15 @@ fn csv(text: &str, topology: &Topology) -> Tables {
     tables_io::read("t.csv", text, TableFormat::Csv, topology, &Labels::default()).unwrap().tables
 }
 
-/// Every arc of the cycle is shown by a route of the tables that passes its two buffers one after the other,
-/// and the arcs close up.
+/// Checks that a route of the tables uses the two buffers of each arc of the cycle in sequence, and that the
+/// arcs form a cycle.
 fn assert_is_real(topology: &Topology, tables: &Tables, report: &Report) {
     let cycle = &report.shortest_cycle;
     for (i, arc) in cycle.iter().enumerate() {
         assert_eq!(arc.wanted, cycle[(i + 1) % cycle.len()].held);
         let pair = [&arc.held.port, &arc.wanted.port];
         assert!(arc.witness.ports.windows(2).any(|window| window.iter().eq(pair)), "{arc}");
-        // The witness is what the tables do, hop by hop.
+        // The witness follows the rows of the tables, hop by hop.
         let [from, to] = [&arc.witness.from, &arc.witness.to].map(|name| topology.find(name).unwrap());
         assert_ne!(from, to);
         let mut at = from;
@@ -44,7 +44,7 @@ fn assert_is_real(topology: &Topology, tables: &Tables, report: &Report) {
     }
 }
 
-/// The dependencies of all routes between hosts, followed one by one, as petgraph sees them.
+/// Follows all routes between hosts one by one and lets petgraph search their dependencies for cycles.
 fn petgraph_says_cyclic(topology: &Topology, tables: &Tables) -> (bool, usize) {
     let mut graph: DiGraphMap<(u32, u8), ()> = DiGraphMap::new();
     let hosts: Vec<_> = topology.hosts().collect();
@@ -87,8 +87,8 @@ fn random_tables(graph: &SwitchGraph, lanes: Vec<u8>, choices: &[usize]) -> Forw
     tables
 }
 
-/// A cycle of switches with a host at each, and chords. The routes from each switch to the one two further on go
-/// round the cycle, so its links wait for each other, whatever the other routes are.
+/// A cycle of switches with a host at each switch, plus chords. The routes from each switch to the second
+/// next switch follow the cycle, so its links wait for each other, whatever the other routes are.
 fn planted(
     length: usize,
     chords: &[(usize, usize)],
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// Tries every link and switch by hand: a pair is lost if each of its routes uses it.
+/// Tries every link and switch separately: a pair is lost if each of its routes uses the failed part.
 fn assert_failures_are_right(topology: &Topology, tables: &Tables, report: &Report) {
     let what_if = report.what_if.as_ref().unwrap();
     let hosts: Vec<_> = topology.hosts().collect();
@@ -211,7 +211,7 @@ fn restricted_plans_pass_too() {
     }
 }
 
-/// Four switches in a ring, a host at each; everything goes clockwise.
+/// Four switches in a ring with a host at each switch; all packets travel clockwise.
 fn clockwise(rewrite: &str) -> (Topology, Tables) {
     let topology = generate::ring(4, 1, LINK, LINK).unwrap();
     let row = |(at, to): (usize, usize)| {
@@ -236,12 +236,12 @@ fn a_ring_is_caught_and_a_rewrite_at_one_switch_does_not_mend_it() {
     assert_is_real(&topology, &tables, &report);
     assert!(report.to_string().contains("CAN DEADLOCK: 4 dependencies, 1 cyclic components"), "{report}");
     let what_if = report.what_if.as_ref().unwrap();
-    // Clockwise, a link carries the routes of 1 + 2 + 3 pairs, and a switch is inside of 1 + 2.
+    // A link carries the routes of 1 + 2 + 3 pairs, and a switch is an inner switch for 1 + 2 pairs.
     assert_eq!((what_if.links.pairs_lost, what_if.switches.pairs_lost), (4 * 6, 4 * 3));
     assert_eq!((what_if.links.tried, what_if.links.harmless), (4, 0));
 
-    // Switch s0 sends in lane 0, whatever comes in; behind it the packets are in lane 1 again, so the cycle
-    // stays, and goes through both lanes.
+    // Switch s0 sends in lane 0, whatever the ingress lane is; the next switch sends in lane 1 again, so the
+    // cycle remains and contains both lanes.
     let (topology, tables) = clockwise("\nswitch,vlan,lane\ns0,7,0\n");
     let report = check(&topology, &tables);
     assert!(report.can_deadlock());
@@ -281,12 +281,13 @@ fn two_vlans_in_lanes_of_their_own_break_the_cycle_that_one_lane_has() {
 #[test]
 fn loops_black_holes_and_wrong_hosts_are_told_apart() {
     let drawn = build(3, &[(0, 1), (1, 2)], &[0, 0, 2]);
-    // Switch s0 has the ports 0: h0, 1: h1, 2: s1; s1 has 0: s0, 1: s2; s2 has 0: h2, 1: s1.
+    // Ports of switch s0: 0 to h0, 1 to h1, 2 to s1; of s1: 0 to s0, 1 to s2; of s2: 0 to h2, 1 to s1.
     let text = "switch,vlan,destination,port\n\
                 s0,1,h2,2\ns1,1,h2,0\ns2,1,h2,0\n\
                 s0,1,h0,0\ns0,1,h1,0\ns2,1,h0,1\n";
     let report = check(&drawn.topology, &csv(text, &drawn.topology));
-    // h0 and h1 to h2 circle; h2 to h0 is lost at s1, h0 to h1 ends at the port of h0, h2 has no row for h1.
+    // Packets from h0 and h1 to h2 loop; packets from h2 to h0 are lost at s1, packets from h0 to h1 end at
+    // the port of h0, and h2 has no row for h1.
     assert_eq!((report.loops.count, report.black_holes.count, report.delivered), (2, 3, 1));
     assert_eq!(report.loops.examples[0].to_string(), "h0 to h2 in VLAN 1 by h0:0, s0:2, s1:0, s0:2");
     assert_eq!(report.unreachable.count, 5);

@@ -2,7 +2,7 @@
 //! AIMD Congestion Control", ICNP 2000). a = 1 and b = 1/2 are Reno's. Slow start is Reno's as well.
 
 use super::parameter::constants;
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 constants! {
     /// The constants of AIMD(a, b).
@@ -18,7 +18,7 @@ constants! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aimd {
     constants: AimdConfig,
-    /// Segments earned and not added yet.
+    /// Fraction of a segment earned but not yet added to the window.
     credit: f64,
 }
 
@@ -28,39 +28,39 @@ impl Aimd {
     }
 }
 
-impl Algorithm for Aimd {
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
-        let rest = window.slow_start(ack.acked);
+impl CongestionAlgorithm for Aimd {
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
+        let rest = window.grow_in_slow_start(ack.acked);
         self.credit += self.constants.a * rest as f64 / window.cwnd as f64;
         if self.credit >= 1.0 && rest == ack.acked {
-            // However large `a` is: no faster than slow start.
+            // Never faster than slow start, however large `a` is.
             let step = (self.credit as u64).min((rest / u64::from(window.mss)).max(1));
             window.cwnd += step * u64::from(window.mss);
             self.credit = self.credit.fract();
         }
     }
 
-    fn reduced(&mut self, window: &Window, _cause: Congestion) -> u64 {
+    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         self.credit = 0.0;
         let kept = (window.cwnd as f64 * (1.0 - self.constants.b)) as u64;
-        kept.max(window.segments(2))
+        kept.max(window.segments_to_bytes(2))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{sample, window_of};
+    use crate::cc::contract::{ack_sample, window_of_segments};
 
     #[test]
     fn adds_a_segments_a_window_and_keeps_a_share() {
         let mut aimd = Aimd::new(AimdConfig { a: 0.25, b: 0.125 });
-        let mut window = Window { ssthresh: 8_000, ..window_of(8) };
+        let mut window = CongestionWindow { ssthresh: 8_000, ..window_of_segments(8) };
         for acks in 1..=32 {
             assert_eq!(window.cwnd, 8_000, "before ACK {acks}");
-            aimd.increase(&mut window, &sample(1000, 0, 0));
+            aimd.increase_window(&mut window, &ack_sample(1000, 0, 0));
         }
         assert_eq!(window.cwnd, 9_000, "a quarter of a segment a window");
-        assert_eq!(aimd.reduced(&window_of(80), Congestion::Loss), 70_000);
+        assert_eq!(aimd.reduced_window(&window_of_segments(80), CongestionCause::Loss), 70_000);
     }
 }

@@ -1,14 +1,14 @@
 //! CUBIC (RFC 9438) as Linux 6.1 computes it: integers only, in whole segments, with the time in clock ticks.
 //!
-//! Between two losses the window follows W(t) = C (t - K)^3 + `w_max`, flat around the window of the last loss, or Reno's where that
-//! would be larger. `HyStart` (Ha and Rhee 2008, in `hystart.rs`) ends slow start before it overflows the queue.
-//! With other constants it is FreeBSD 9's (beta 0.8, no `HyStart`).
+//! Between two losses the window follows W(t) = C (t - K)^3 + `w_max`, which is flat around the window of the last loss, or Reno's window if that is
+//! larger. `HyStart` (Ha and Rhee 2008, in `hystart.rs`) ends slow start before it overflows the queue. With other constants it is FreeBSD 9's (beta
+//! 0.8, no `HyStart`).
 // Deviates from Linux: the cube root is exact, where the kernel's table and one step of Newton err by 0.2 % on average.
 // Deviates from RFC 9438 §4.3: `w_est` keeps its slope above the window of the last loss, as in Linux.
 
 use super::hystart::Hystart;
 use super::parameter::constants;
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 use pauseframe_units::{Span, Time};
 
 constants! {
@@ -34,39 +34,41 @@ constants! {
 }
 
 /// Scale of beta and of the time in seconds (2^10).
-const SCALE: u64 = 1024;
+const FIXED_POINT_SCALE: u64 = 1024;
 
-/// From here on the curve is steeper than any limit.
-const OFFSET_MAX: u64 = 1 << 18;
+/// Offset from which on the curve exceeds any limit.
+const MAX_CURVE_OFFSET: u64 = 1 << 18;
 
-/// CUBIC's window. Its state is too large to stand in every connection.
+/// CUBIC. Its state is boxed, because it is too large for every connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Cubic(Box<State>);
+pub(crate) struct Cubic(Box<CubicState>);
 
 #[derive(Clone, Debug)]
-struct State {
+struct CubicState {
     /// beta * 1024.
     beta: u64,
     /// C * 1024, a multiple of 10.
     c: u64,
-    /// Segments acknowledged for one of Reno's growth, as 1/8 of the window: 8 (1 + beta) / 3 (1 - beta).
+    /// Acknowledged segments per segment of Reno's growth, in 1/8 of the window: 8 (1 + beta) / 3 (1 - beta).
     friendly_scale: u64,
     tick: u64,
     fast_convergence: bool,
     friendly: bool,
     hystart: Option<Hystart>,
-    /// Segments to be acknowledged for one more of window.
+    /// Acknowledged segments per segment of window growth.
     cnt: u64,
-    /// Bytes acknowledged towards it.
+    /// Bytes acknowledged towards the next segment.
     acked: u64,
     w_max: u64,
-    /// The plateau of this curve, and when it is reached, in 1/1024 s.
+    /// The plateau of this curve.
     origin: u64,
+    /// When the plateau is reached, in 1/1024 s.
     k: u64,
     /// In ticks; `None`: the next ACK begins an epoch.
     epoch_start: Option<u64>,
-    /// What Reno's window would be, and the bytes acknowledged towards its growth.
+    /// Reno's window.
     w_est: u64,
+    /// Bytes acknowledged towards the growth of Reno's window.
     w_est_acked: u64,
     /// Window and tick of the last computation.
     last_cwnd: u64,
@@ -77,12 +79,12 @@ struct State {
 
 impl Cubic {
     pub(crate) fn new(constants: CubicConfig) -> Cubic {
-        let beta = (constants.beta * SCALE as f64 + 0.5) as u64;
-        Cubic(Box::new(State {
+        let beta = (constants.beta * FIXED_POINT_SCALE as f64 + 0.5) as u64;
+        Cubic(Box::new(CubicState {
             beta,
-            // The kernel's 41 of 1024 in a tenth of the unit.
-            c: ((constants.c * SCALE as f64 / 10.0 + 0.5) as u64).max(1) * 10,
-            friendly_scale: 8 * (SCALE + beta) / 3 / (SCALE - beta),
+            // The kernel uses 41 of 1024, in units ten times smaller.
+            c: ((constants.c * FIXED_POINT_SCALE as f64 / 10.0 + 0.5) as u64).max(1) * 10,
+            friendly_scale: 8 * (FIXED_POINT_SCALE + beta) / 3 / (FIXED_POINT_SCALE - beta),
             tick: constants.tick.0.max(1),
             fast_convergence: constants.fast_convergence,
             friendly: constants.friendly,
@@ -104,23 +106,23 @@ impl Cubic {
     }
 }
 
-impl State {
+impl CubicState {
     /// Ticks that have passed at `now`.
-    fn ticks(&self, now: Time) -> u64 {
+    fn ticks_at(&self, now: Time) -> u64 {
         now.0 / self.tick
     }
 
     /// Ticks in units of 1/1024 s.
-    fn in_1024ths(&self, ticks: u64) -> u64 {
-        ticks.saturating_mul(self.tick) / 1_000_000 * SCALE / 1_000_000
+    fn ticks_to_1024ths(&self, ticks: u64) -> u64 {
+        ticks.saturating_mul(self.tick) / 1_000_000 * FIXED_POINT_SCALE / 1_000_000
     }
 
-    /// Sets `cnt`, at most once a tick.
-    fn update(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
-        let now = self.ticks(now);
+    /// Computes `cnt`, at most once per tick.
+    fn update_cnt(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
+        let now = self.ticks_at(now);
         self.w_est_acked += acked;
         let since = now.saturating_sub(self.last_time);
-        // With the same window the curve is looked at again after 1/32 s.
+        // With an unchanged window the curve is recomputed after 1/32 s.
         if self.last_cwnd == cwnd && since <= 1_000_000_000_000 / self.tick / 32 && self.cnt > 0 {
             return;
         }
@@ -128,21 +130,21 @@ impl State {
             self.last_cwnd = cwnd;
             self.last_time = now;
             let start = self.begin_epoch(cwnd, acked, now);
-            let target = self.target(now - start.min(now));
+            let target = self.target_window(now - start.min(now));
             self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
             if self.w_max == 0 {
-                // Nothing is known of the path: at least 5 % a round trip.
+                // On an unknown path: at least 5 % per round trip.
                 self.cnt = self.cnt.min(20);
             }
         }
         if self.friendly {
-            self.follow_reno(cwnd, mss);
+            self.update_reno_estimate(cwnd, mss);
         }
-        // At most half of the window a round trip.
+        // At most half of the window per round trip.
         self.cnt = self.cnt.max(2);
     }
 
-    /// The tick in which this epoch began: now, if none is under way.
+    /// The tick in which this epoch began; starts an epoch now if none is active.
     fn begin_epoch(&mut self, cwnd: u64, acked: u64, now: u64) -> u64 {
         if let Some(start) = self.epoch_start {
             return start;
@@ -157,16 +159,16 @@ impl State {
     }
 
     /// W(t) (RFC 9438 eq. 1) a round trip from now, in segments.
-    fn target(&self, ticks: u64) -> u64 {
+    fn target_window(&self, ticks: u64) -> u64 {
         let rtt = (self.delay_min * 1_000_000).div_ceil(self.tick);
-        let t = self.in_1024ths(ticks + rtt);
-        let offset = t.abs_diff(self.k).min(OFFSET_MAX);
+        let t = self.ticks_to_1024ths(ticks + rtt);
+        let offset = t.abs_diff(self.k).min(MAX_CURVE_OFFSET);
         let delta = ((u128::from(self.c) * u128::from(offset).pow(3)) >> 40) as u64;
         if t < self.k { self.origin.saturating_sub(delta) } else { self.origin + delta }
     }
 
-    /// Keeps up with the window that Reno would have.
-    fn follow_reno(&mut self, cwnd: u64, mss: u64) {
+    /// Makes the window at least as large as Reno's.
+    fn update_reno_estimate(&mut self, cwnd: u64, mss: u64) {
         let step = ((cwnd * self.friendly_scale) >> 3).max(1) * mss;
         let segments = self.w_est_acked.saturating_sub(1) / step;
         self.w_est += segments;
@@ -177,17 +179,17 @@ impl State {
     }
 }
 
-impl Algorithm for Cubic {
+impl CongestionAlgorithm for Cubic {
     #[inline]
-    fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         const SECOND: u64 = 1_000_000_000_000;
         let state = &mut *self.0;
         if ack.rtt == Span::ZERO {
             return;
         }
-        // Samples of the first second after a recovery are thought to be biased.
+        // Linux ignores samples of the first second after a recovery as biased.
         if let Some(start) = state.epoch_start
-            && state.ticks(ack.now).saturating_sub(start) < SECOND / state.tick
+            && state.ticks_at(ack.now).saturating_sub(start) < SECOND / state.tick
         {
             return;
         }
@@ -197,24 +199,24 @@ impl Algorithm for Cubic {
         }
         if let Some(hystart) = &mut state.hystart
             && window.cwnd < window.ssthresh
-            && hystart.leaves_slow_start(window, ack, delay, state.delay_min)
+            && hystart.should_exit_slow_start(window, ack, delay, state.delay_min)
         {
             window.ssthresh = window.cwnd;
         }
     }
 
     #[inline]
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
-        let rest = window.slow_start(ack.acked);
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
+        let rest = window.grow_in_slow_start(ack.acked);
         if rest == 0 {
             return;
         }
         let state = &mut *self.0;
         let mss = u64::from(window.mss);
-        state.update(window.cwnd / mss, rest, mss, ack.now);
+        state.update_cnt(window.cwnd / mss, rest, mss, ack.now);
         let step = state.cnt * mss;
         if state.acked >= step {
-            // Earned when more was asked for: one segment now, not a burst.
+            // Credit earned under a larger `cnt` adds one segment now, not a burst.
             state.acked = 0;
             window.cwnd += mss;
         }
@@ -225,20 +227,20 @@ impl Algorithm for Cubic {
         }
     }
 
-    fn reduced(&mut self, window: &Window, _cause: Congestion) -> u64 {
+    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         let state = &mut *self.0;
         let cwnd = window.cwnd / u64::from(window.mss);
         state.epoch_start = None;
         let shrunk = cwnd < state.w_max && state.fast_convergence;
-        state.w_max = if shrunk { cwnd * (SCALE + state.beta) / (2 * SCALE) } else { cwnd };
-        (cwnd * state.beta / SCALE).max(2) * u64::from(window.mss)
+        state.w_max = if shrunk { cwnd * (FIXED_POINT_SCALE + state.beta) / (2 * FIXED_POINT_SCALE) } else { cwnd };
+        (cwnd * state.beta / FIXED_POINT_SCALE).max(2) * u64::from(window.mss)
     }
 
-    fn forget_earned(&mut self) {
+    fn discard_growth_credit(&mut self) {
         self.0.acked = 0;
     }
 
-    /// As Linux: what was known of the path is forgotten, and `HyStart` looks again.
+    /// As in Linux: resets the knowledge of the path and restarts `HyStart`.
     fn on_timeout(&mut self) {
         let state = &mut *self.0;
         state.cnt = 0;
@@ -248,12 +250,12 @@ impl Algorithm for Cubic {
         state.delay_min = 0;
         state.epoch_start = None;
         if let Some(hystart) = &mut state.hystart {
-            hystart.restart();
+            hystart.reset();
         }
     }
 
-    /// RFC 9438 §4.2: time in which nothing was sent does not count.
-    fn on_restart(&mut self, idle: Span) {
+    /// RFC 9438 §4.2: idle time does not count.
+    fn on_restart_after_idle(&mut self, idle: Span) {
         let ticks = idle.0 / self.0.tick;
         self.0.epoch_start = self.0.epoch_start.map(|start| start + ticks);
     }

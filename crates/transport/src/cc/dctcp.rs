@@ -1,9 +1,9 @@
-//! DCTCP's sender (RFC 8257 §3.3 to §3.5; Alizadeh et al., SIGCOMM 2010): the window shrinks by the fraction of marked
-//! bytes. The receiver's half, the exact echo of CE, is in `receiver.rs`.
+//! DCTCP's sender (RFC 8257 §3.3 to §3.5; Alizadeh et al., SIGCOMM 2010): the window shrinks by the fraction of marked bytes. The receiver's part,
+//! the exact echo of CE, is in `receiver/mod.rs`.
 
 use super::new_reno::AdditiveIncrease;
 use super::parameter::constants;
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 constants! {
     /// The constants of DCTCP (RFC 8257 §3.3).
@@ -47,9 +47,9 @@ impl Dctcp {
     }
 
     /// RFC 8257 §3.3: alpha = alpha (1 - g) + g M, once per window.
-    fn end_window(&mut self, snd_nxt: u64) {
+    fn update_alpha(&mut self, snd_nxt: u64) {
         if self.fixed_point {
-            self.end_window_in_fixed_point();
+            self.update_alpha_in_fixed_point();
         } else {
             let m = self.bytes_marked as f64 / self.bytes_acked.max(1) as f64;
             self.alpha = (self.alpha * (1.0 - self.g) + self.g * m).clamp(0.0, 1.0);
@@ -59,11 +59,11 @@ impl Dctcp {
         self.window_end = snd_nxt;
     }
 
-    /// The same as Linux 6.1 computes it: in units of 1/1024, rounded down at each step; what would not decay any
-    /// more becomes zero. `alpha` stays a multiple of 1/1024, which a float holds exactly.
-    fn end_window_in_fixed_point(&mut self) {
+    /// As Linux 6.1: in units of 1/1024, rounded down at each step; an alpha too small to decay further becomes zero. `alpha` stays a multiple of
+    /// 1/1024, which a float holds exactly.
+    fn update_alpha_in_fixed_point(&mut self) {
         const ONE: u64 = 1024;
-        let shift = self.shift();
+        let shift = self.gain_shift();
         let alpha = (self.alpha * ONE as f64) as u64;
         let decay = if alpha >> shift == 0 { alpha } else { alpha >> shift };
         let marks = (self.bytes_marked << (10 - shift)) / self.bytes_acked.max(1);
@@ -71,58 +71,58 @@ impl Dctcp {
     }
 
     /// g = 2^-shift.
-    fn shift(&self) -> u32 {
+    fn gain_shift(&self) -> u32 {
         (1..10).find(|shift| self.g >= 1.0 / f64::from(1 << shift)).unwrap_or(10)
     }
 }
 
-impl Algorithm for Dctcp {
+impl CongestionAlgorithm for Dctcp {
     #[inline]
-    fn on_ack(&mut self, _window: &mut Window, ack: &AckSample) {
+    fn on_ack(&mut self, _window: &mut CongestionWindow, ack: &AckSample) {
         self.bytes_acked += ack.acked;
         if ack.ece {
             self.bytes_marked += ack.acked;
         }
-        // Deviates from RFC 8257 §3.3 step 3: the window also ends with an ACK that just reaches its end, as in
-        // Linux; else a window that is sent in one piece would be judged with the first ACK of the next.
+        // Deviates from RFC 8257 §3.3 step 3: the window also ends with an ACK that just reaches its end, as in Linux. Otherwise a window sent in one
+        // burst would be evaluated with the first ACK of the next.
         if ack.snd_una >= self.window_end {
-            self.end_window(ack.snd_nxt);
+            self.update_alpha(ack.snd_nxt);
         }
     }
 
-    /// RFC 8257 §3.4: as TCP without it.
+    /// RFC 8257 §3.4: grows like TCP without DCTCP.
     #[inline]
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         self.increase.increase(window, ack.acked);
     }
 
-    fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
-        self.increase.restart();
+    fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
+        self.increase.reset();
         let reduced = match cause {
             // Linux: in whole segments, alpha * 1024 / 2048 of them less, rounded down.
-            Congestion::Ecn if self.fixed_point => {
+            CongestionCause::Ecn if self.fixed_point => {
                 let segments = window.cwnd / u64::from(window.mss);
                 let cut = (segments * (self.alpha * 1024.0) as u64) >> 11;
                 (segments - cut) * u64::from(window.mss)
             }
             // §3.3 step 9, rounded down to a byte.
-            Congestion::Ecn => (window.cwnd as f64 * (1.0 - self.alpha / 2.0)) as u64,
-            // §3.5: a loss counts as in any TCP.
-            Congestion::Loss if self.fixed_point => {
+            CongestionCause::Ecn => (window.cwnd as f64 * (1.0 - self.alpha / 2.0)) as u64,
+            // §3.5: a loss halves the window as in any TCP.
+            CongestionCause::Loss if self.fixed_point => {
                 window.cwnd / u64::from(window.mss) / 2 * u64::from(window.mss)
             }
-            Congestion::Loss => window.cwnd / 2,
+            CongestionCause::Loss => window.cwnd / 2,
         };
-        // A floor above the window in use does not open it.
-        reduced.max(window.segments(self.floor_segments).min(window.cwnd.max(window.segments(2))))
+        // A floor above the current window does not increase it.
+        reduced.max(window.segments_to_bytes(self.floor_segments).min(window.cwnd.max(window.segments_to_bytes(2))))
     }
 
     /// Linux `dctcp_react_to_loss`: half of the window as it is now.
-    fn loss_after_ecn(&mut self, window: &Window) -> u64 {
-        (window.cwnd / 2).max(window.segments(2))
+    fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+        (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
-    fn alpha(&self) -> Option<f64> {
+    fn dctcp_alpha(&self) -> Option<f64> {
         Some(self.alpha)
     }
 }
@@ -130,14 +130,14 @@ impl Algorithm for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{sample, window_of};
+    use crate::cc::contract::{ack_sample, window_of_segments};
 
     /// One window of ten segments, the first `marked` of them with ECE.
     fn window(dctcp: &mut Dctcp, start: u64, marked: u64) {
         for i in 1..=10 {
             let snd_una = start + i * 1000;
-            let ack = sample(1000, snd_una, start + 10_000 + i * 1000);
-            dctcp.on_ack(&mut window_of(10), &AckSample { ece: i <= marked, ..ack });
+            let ack = ack_sample(1000, snd_una, start + 10_000 + i * 1000);
+            dctcp.on_ack(&mut window_of_segments(10), &AckSample { ece: i <= marked, ..ack });
         }
     }
 
@@ -145,11 +145,11 @@ mod tests {
     fn alpha_follows_the_sequence_computed_by_hand() {
         let mut dctcp = Dctcp::new(DctcpConfig::default());
         // The first ACK ends the empty first window: alpha = 15/16 if it is not marked.
-        dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
-        assert_eq!(dctcp.alpha(), Some(0.9375));
+        dctcp.on_ack(&mut window_of_segments(10), &ack_sample(1000, 1000, 11_000));
+        assert_eq!(dctcp.dctcp_alpha(), Some(0.9375));
         // 15/16 of it each window without a mark.
         window(&mut dctcp, 1000, 0);
-        assert_eq!(dctcp.alpha(), Some(0.878_906_25));
+        assert_eq!(dctcp.dctcp_alpha(), Some(0.878_906_25));
         // Six of ten bytes marked: 0.87890625 x 15/16 + 0.6/16.
         window(&mut dctcp, 11_000, 6);
         assert!((dctcp.alpha - (0.823_974_609_375 + 0.0375)).abs() < 1e-15);
@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn cuts_by_half_of_alpha_and_by_half_on_loss() {
         let mut dctcp = Dctcp::new(DctcpConfig { alpha_initial: 0.25, ..DctcpConfig::default() });
-        let window = |cwnd| Window { cwnd, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(dctcp.reduced(&window(40_000), Congestion::Ecn), 35_000);
-        assert_eq!(dctcp.reduced(&window(40_000), Congestion::Loss), 20_000);
-        assert_eq!(dctcp.reduced(&window(2_000), Congestion::Loss), 2_000);
+        let window = |cwnd| CongestionWindow { cwnd, ssthresh: u64::MAX, mss: 1000 };
+        assert_eq!(dctcp.reduced_window(&window(40_000), CongestionCause::Ecn), 35_000);
+        assert_eq!(dctcp.reduced_window(&window(40_000), CongestionCause::Loss), 20_000);
+        assert_eq!(dctcp.reduced_window(&window(2_000), CongestionCause::Loss), 2_000);
     }
 
     /// By hand: 1024 - 64 = 960; 960 - 60 = 900; 6 of 10 marked: 900 - 56 + 6000 * 64 / 10000 (38) = 882.
@@ -169,26 +169,26 @@ mod tests {
     fn fixed_point_follows_linux() {
         let constants = DctcpConfig { fixed_point: true, ..DctcpConfig::default() };
         let mut dctcp = Dctcp::new(constants);
-        dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
-        assert_eq!(dctcp.alpha(), Some(960.0 / 1024.0));
+        dctcp.on_ack(&mut window_of_segments(10), &ack_sample(1000, 1000, 11_000));
+        assert_eq!(dctcp.dctcp_alpha(), Some(960.0 / 1024.0));
         window(&mut dctcp, 1000, 0);
         window(&mut dctcp, 11_000, 6);
-        assert_eq!(dctcp.alpha(), Some(882.0 / 1024.0));
+        assert_eq!(dctcp.dctcp_alpha(), Some(882.0 / 1024.0));
         // 67 segments * 882 / 2048 = 28.85, so 39 are left; 500 bytes do not make a segment.
-        let in_use = Window { cwnd: 67_500, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(dctcp.reduced(&in_use, Congestion::Ecn), 39_000);
+        let in_use = CongestionWindow { cwnd: 67_500, ssthresh: u64::MAX, mss: 1000 };
+        assert_eq!(dctcp.reduced_window(&in_use, CongestionCause::Ecn), 39_000);
         // Without marks alpha decays to zero, not to a rest that no shift takes away.
         for start in 2..200 {
             window(&mut dctcp, start * 11_000, 0);
         }
-        assert_eq!(dctcp.alpha(), Some(0.0));
+        assert_eq!(dctcp.dctcp_alpha(), Some(0.0));
     }
 
     /// With a constant fraction of marks alpha goes to that fraction: the rest shrinks by 1 - g a window.
     #[test]
     fn alpha_converges_to_the_marked_fraction() {
         let mut dctcp = Dctcp::new(DctcpConfig::default());
-        dctcp.on_ack(&mut window_of(10), &sample(1000, 1000, 11_000));
+        dctcp.on_ack(&mut window_of_segments(10), &ack_sample(1000, 1000, 11_000));
         let first = dctcp.alpha - 0.3;
         for n in 1..=100u64 {
             window(&mut dctcp, (n - 1) * 10_000 + 1000, 3);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn the_floor_is_a_setting() {
         let mut dctcp = Dctcp::new(DctcpConfig { floor_segments: 1, ..DctcpConfig::default() });
-        let window = Window { cwnd: 2_000, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(dctcp.reduced(&window, Congestion::Ecn), 1_000);
+        let window = CongestionWindow { cwnd: 2_000, ssthresh: u64::MAX, mss: 1000 };
+        assert_eq!(dctcp.reduced_window(&window, CongestionCause::Ecn), 1_000);
     }
 }

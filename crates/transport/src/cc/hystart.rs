@@ -1,21 +1,21 @@
-//! `HyStart` (Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", `PFLDnet` 2008) as in Linux 6.1: slow
-//! start ends when the ACKs of a round come for longer than half of the smallest RTT, or with a longer RTT.
+//! `HyStart` (Ha and Rhee, "Hybrid Slow Start for High-Bandwidth and Long-Distance Networks", `PFLDnet` 2008) as in Linux 6.1: slow start ends when
+//! the ACK train of a round lasts longer than half of the smallest RTT, or when the RTT has increased.
 //!
-//! Linux before 5.6 kept the time of a train in whole milliseconds, and judged an ACK before it began a round: where the RTT is
-//! far below a millisecond, slow start ends at the first tick of that clock (`cubic_hystart_milliseconds`).
+//! Linux before 5.6 measured the train in whole milliseconds and checked it before starting a new round. With an RTT far below a millisecond, slow
+//! start then ends at the first tick of that clock (`cubic_hystart_milliseconds`).
 //!
-//! Left out: the pacing of the socket, with which Linux does not halve the first threshold; `HyStart++` (RFC 9406).
+//! Left out: with pacing, Linux does not halve the first threshold; `HyStart++` (RFC 9406).
 
-use super::{AckSample, Window};
+use super::{AckSample, CongestionWindow};
 use pauseframe_units::Time;
 
 /// ACKs further apart than this do not belong to one train, in microseconds.
-const ACK_DELTA: u64 = 2_000;
-/// RTT samples of a round before its smallest is judged.
-const SAMPLES_MIN: u32 = 8;
-/// The longer RTT: by an eighth of the smallest, between these, in microseconds.
-const DELAY_MIN: u64 = 4_000;
-const DELAY_MAX: u64 = 16_000;
+const ACK_TRAIN_GAP_US: u64 = 2_000;
+/// RTT samples that a round needs before its smallest is compared.
+const MIN_RTT_SAMPLES: u32 = 8;
+/// Bounds of the delay threshold (an eighth of the smallest RTT), in microseconds.
+const MIN_DELAY_THRESHOLD_US: u64 = 4_000;
+const MAX_DELAY_THRESHOLD_US: u64 = 16_000;
 /// Largest burst that segmentation offload makes.
 const GSO_MAX_SIZE: u64 = 65_536;
 
@@ -23,9 +23,9 @@ const GSO_MAX_SIZE: u64 = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hystart {
     low_window: u32,
-    /// As Linux before 5.6.
+    /// Whole milliseconds, as in Linux before 5.6.
     milliseconds: bool,
-    /// Slow start was left once.
+    /// Slow start has ended once.
     found: bool,
     samples: u32,
     round_start: u64,
@@ -50,14 +50,14 @@ impl Hystart {
     }
 
     /// After a timeout.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Hystart::new(self.low_window, self.milliseconds);
     }
 
-    /// Takes in an RTT sample in slow start, in microseconds like `delay_min`.
-    pub(super) fn leaves_slow_start(
+    /// Processes an RTT sample in slow start; true if slow start should end. Times in microseconds.
+    pub(super) fn should_exit_slow_start(
         &mut self,
-        window: &Window,
+        window: &CongestionWindow,
         ack: &AckSample,
         delay: u64,
         delay_min: u64,
@@ -65,14 +65,15 @@ impl Hystart {
         if self.found {
             return false;
         }
-        let now = microseconds(ack.now);
-        // Rounds are counted from the first ACK on, also while the window is too small to judge (Linux since 2025).
+        let now = to_microseconds(ack.now);
+        // Rounds are counted from the first ACK on, even while the window is too small for the check (Linux since 2025).
         let begins = ack.snd_una > self.end_seq;
         if begins && !self.milliseconds {
             self.begin_round(now, ack.snd_nxt);
         }
-        self.found = window.cwnd >= window.segments(self.low_window)
-            && (self.train_is_long(window, ack, now, delay_min) || self.delay_is_longer(delay, delay_min));
+        self.found = window.cwnd >= window.segments_to_bytes(self.low_window)
+            && (self.is_ack_train_long(window, ack, now, delay_min)
+                || self.has_delay_increased(delay, delay_min));
         if begins && self.milliseconds {
             self.begin_round(now, ack.snd_nxt);
         }
@@ -87,34 +88,40 @@ impl Hystart {
         self.samples = 0;
     }
 
-    fn train_is_long(&mut self, window: &Window, ack: &AckSample, now: u64, delay_min: u64) -> bool {
-        if now.saturating_sub(self.last_ack) > ACK_DELTA {
+    fn is_ack_train_long(
+        &mut self,
+        window: &CongestionWindow,
+        ack: &AckSample,
+        now: u64,
+        delay_min: u64,
+    ) -> bool {
+        if now.saturating_sub(self.last_ack) > ACK_TRAIN_GAP_US {
             return false;
         }
         self.last_ack = now;
         if self.milliseconds {
-            // Half of the RTT, which is kept in whole eighths of a millisecond.
+            // Half of the RTT, in whole eighths of a millisecond.
             return now / 1000 - self.round_start / 1000 > (delay_min * 8 / 1000).max(1) >> 4;
         }
-        now - self.round_start > u64::midpoint(delay_min, ack_delay(window, ack))
+        now - self.round_start > u64::midpoint(delay_min, max_ack_delay(window, ack))
     }
 
-    fn delay_is_longer(&mut self, delay: u64, delay_min: u64) -> bool {
+    fn has_delay_increased(&mut self, delay: u64, delay_min: u64) -> bool {
         self.rtt_min = self.rtt_min.min(delay);
-        if self.samples < SAMPLES_MIN {
+        if self.samples < MIN_RTT_SAMPLES {
             self.samples += 1;
             return false;
         }
-        self.rtt_min > delay_min + (delay_min / 8).clamp(DELAY_MIN, DELAY_MAX)
+        self.rtt_min > delay_min + (delay_min / 8).clamp(MIN_DELAY_THRESHOLD_US, MAX_DELAY_THRESHOLD_US)
     }
 }
 
-fn microseconds(time: Time) -> u64 {
+fn to_microseconds(time: Time) -> u64 {
     time.0 / 1_000_000
 }
 
-/// How long ACKs may be held together by offloads: what four bursts take at the pacing rate, at most 1 ms.
-fn ack_delay(window: &Window, ack: &AckSample) -> u64 {
+/// How long offloads may hold ACKs together: four bursts at the pacing rate, at most 1 ms.
+fn max_ack_delay(window: &CongestionWindow, ack: &AckSample) -> u64 {
     let srtt = ack.srtt.0 / 1_000_000;
     // The pacing rate is twice the window per srtt far below ssthresh, else 1.2 times.
     let tenths = if window.cwnd < window.ssthresh / 2 { 20 } else { 12 };

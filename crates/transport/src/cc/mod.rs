@@ -1,9 +1,9 @@
-//! Congestion control: what every algorithm answers, and the registry of them.
+//! Congestion control: the interface of algorithms, and their registry.
 //!
-//! An algorithm decides how far the window opens and closes; when it does (once per window, not while
-//! application-limited, not during recovery) is decided once for all in `sender.rs` and `recovery`.
+//! An algorithm decides how much the window changes. `sender/` and `recovery/` decide when it changes (once per window, not while
+//! application-limited, not during recovery).
 //!
-//! To add one: a file here with its constants ([`parameter::constants`]) and an [`Algorithm`], and a line in `registry!`
+//! To add one: a file here with its constants ([`parameter::constants`]) and an [`CongestionAlgorithm`], and a line in `registry!`
 //! below. Scenario files, their reference, the Python package, the contract test and the fuzzers know it from that line
 //! (`docs/how-to/add-a-congestion-control.md`).
 
@@ -20,19 +20,19 @@ use pauseframe_units::{Span, Time};
 
 /// The congestion window (RFC 5681 §2). All in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Window {
+pub(crate) struct CongestionWindow {
     pub(crate) cwnd: u64,
     /// `u64::MAX` until the first congestion.
     pub(crate) ssthresh: u64,
     pub(crate) mss: u32,
 }
 
-impl Window {
+impl CongestionWindow {
     /// Slow start (RFC 5681 §3.1): the window grows by what was acknowledged, however few ACKs that took. Stops
     /// at ssthresh and returns the bytes left over for congestion avoidance, as Linux does.
     // Deviates from RFC 3465 §2.2: L is unlimited (as in Linux), so stretch ACKs do not slow the start down.
     #[inline]
-    pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
+    pub(crate) fn grow_in_slow_start(&mut self, acked: u64) -> u64 {
         let room = self.ssthresh.saturating_sub(self.cwnd);
         let step = acked.min(room);
         self.cwnd += step;
@@ -41,14 +41,14 @@ impl Window {
 
     /// `segments` full segments in bytes.
     #[inline]
-    pub(crate) fn segments(&self, segments: u32) -> u64 {
+    pub(crate) fn segments_to_bytes(&self, segments: u32) -> u64 {
         u64::from(self.mss) * u64::from(segments)
     }
 }
 
-/// What an ACK of new data tells. Offsets and sizes in bytes.
+/// An ACK of new data, as algorithms see it. Offsets and sizes in bytes.
 //
-// An algorithm that needs more than this adds a field here and fills it in `sender.rs`.
+// An algorithm that needs more adds a field here and sets it in `sender/acks.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AckSample {
     /// Newly acknowledged by the cumulative ACK.
@@ -65,13 +65,13 @@ pub(crate) struct AckSample {
     pub(crate) rtt: Span,
     /// The smoothed RTT with that sample; zero before the first.
     pub(crate) srtt: Span,
-    /// No recovery and no reduction is under way.
+    /// Whether the sender is outside recovery and window reduction.
     pub(crate) open: bool,
 }
 
-/// Why the window must shrink.
+/// Cause of a window reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Congestion {
+pub(crate) enum CongestionCause {
     /// An ACK with ECE.
     Ecn,
     /// A segment was lost: fast retransmit or a retransmission timeout.
@@ -79,46 +79,45 @@ pub(crate) enum Congestion {
 }
 
 /// A congestion control algorithm.
-pub(crate) trait Algorithm {
+pub(crate) trait CongestionAlgorithm {
     /// Sees every ACK of new data before the window changes, whether it may change or not. May end slow start by setting
     /// `window.ssthresh` to `window.cwnd`; leaves the window alone otherwise.
-    fn on_ack(&mut self, _window: &mut Window, _ack: &AckSample) {}
+    fn on_ack(&mut self, _window: &mut CongestionWindow, _ack: &AckSample) {}
 
-    /// Opens `window`; what goes by delay may close it, too. Called for an ACK of new data while the window is what
-    /// limits the flow, outside recovery.
-    fn increase(&mut self, window: &mut Window, ack: &AckSample);
+    /// Increases `window`; delay-based algorithms may also decrease it. Called for an ACK of new data outside recovery while the window limits the
+    /// flow.
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample);
 
-    /// The window after congestion (in bytes, at least one segment), the new ssthresh. `window.cwnd` is the window
-    /// in use when it struck. Called at most once per window and cause.
-    fn reduced(&mut self, window: &Window, cause: Congestion) -> u64;
+    /// The new ssthresh after congestion, in bytes, at least one segment. `window.cwnd` is the window when congestion occurred. Called at most once
+    /// per window and cause.
+    fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64;
 
-    /// The window after a loss in a window of data that ECE has reduced already (Linux): it stays as it is now.
-    fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+    /// The window after a loss in a window of data that ECE has already reduced (Linux): unchanged by default.
+    fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
         window.ssthresh
     }
 
-    /// What is earned towards the next segment is lost: at each reduction where windows count packets, as in Linux
-    /// (`snd_cwnd_cnt` in `tcp_init_cwnd_reduction` and `tcp_enter_loss`). FreeBSD's CUBIC and RFC 9438's have it in cwnd.
-    fn forget_earned(&mut self) {}
+    /// Discards credit towards the next segment, at each reduction if windows count packets, as in Linux (`snd_cwnd_cnt` in `tcp_init_cwnd_reduction`
+    /// and `tcp_enter_loss`). In FreeBSD's CUBIC and RFC 9438 this credit is part of cwnd.
+    fn discard_growth_credit(&mut self) {}
 
-    /// The retransmission timer expired; after [`Self::reduced`] if that is due.
+    /// The retransmission timer expired; after [`Self::reduced_window`] if that is due.
     fn on_timeout(&mut self) {}
 
-    /// Data are sent again after `idle` with nothing in flight.
-    fn on_restart(&mut self, _idle: Span) {}
+    /// Sending resumes after the time `idle` with nothing in flight.
+    fn on_restart_after_idle(&mut self, _idle: Span) {}
 
-    /// After so many consecutive timeouts a single byte is sent to see whether anything gets through (pFabric).
-    fn probe_after(&self) -> u32 {
+    /// Consecutive timeouts after which single-byte probes replace data (pFabric).
+    fn timeouts_before_probing(&self) -> u32 {
         u32::MAX
     }
 
     /// The fraction of marked bytes, if the algorithm estimates it (DCTCP).
-    fn alpha(&self) -> Option<f64> {
+    fn dctcp_alpha(&self) -> Option<f64> {
         None
     }
 
-    /// The rate at which segments are to leave, in bit/s, if the algorithm sets one; else pacing, where it is on, follows
-    /// from the window.
+    /// The pacing rate in bit/s, if the algorithm sets one. Otherwise pacing, if on, follows from the window.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
@@ -136,7 +135,7 @@ macro_rules! registry {
         #[expect(clippy::large_enum_variant, reason = "one a transport, not one a connection")]
         pub enum CongestionControlConfig {
             $(#[doc = $doc] $variant $(($config))?,)+
-            /// One that was loaded when the program ran.
+            /// A plug-in loaded at run time.
             Plugin(PluginConfig),
         }
 
@@ -153,7 +152,7 @@ macro_rules! registry {
                 }
             }
 
-            /// What it is and from which document, in one line.
+            /// Description and source in one line.
             pub fn doc(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $doc,)+
@@ -208,37 +207,37 @@ macro_rules! registry {
             }
         }
 
-        impl Algorithm for CongestionControl {
+        impl CongestionAlgorithm for CongestionControl {
             #[inline]
-            fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
+            fn on_ack(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
                 match self {
                     $(CongestionControl::$variant(algorithm) => algorithm.on_ack(window, ack),)+
                     CongestionControl::Plugin(algorithm) => algorithm.on_ack(window, ack),
                 }
             }
             #[inline]
-            fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+            fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.increase(window, ack),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.increase(window, ack),
+                    $(CongestionControl::$variant(algorithm) => algorithm.increase_window(window, ack),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.increase_window(window, ack),
                 }
             }
-            fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
+            fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.reduced(window, cause),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.reduced(window, cause),
+                    $(CongestionControl::$variant(algorithm) => algorithm.reduced_window(window, cause),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.reduced_window(window, cause),
                 }
             }
-            fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+            fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.loss_after_ecn(window),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.loss_after_ecn(window),
+                    $(CongestionControl::$variant(algorithm) => algorithm.window_on_loss_after_ecn(window),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.window_on_loss_after_ecn(window),
                 }
             }
-            fn forget_earned(&mut self) {
+            fn discard_growth_credit(&mut self) {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.forget_earned(),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.forget_earned(),
+                    $(CongestionControl::$variant(algorithm) => algorithm.discard_growth_credit(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.discard_growth_credit(),
                 }
             }
             fn on_timeout(&mut self) {
@@ -247,22 +246,22 @@ macro_rules! registry {
                     CongestionControl::Plugin(algorithm) => algorithm.on_timeout(),
                 }
             }
-            fn on_restart(&mut self, idle: Span) {
+            fn on_restart_after_idle(&mut self, idle: Span) {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.on_restart(idle),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.on_restart(idle),
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_restart_after_idle(idle),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_restart_after_idle(idle),
                 }
             }
-            fn probe_after(&self) -> u32 {
+            fn timeouts_before_probing(&self) -> u32 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.probe_after(),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.probe_after(),
+                    $(CongestionControl::$variant(algorithm) => algorithm.timeouts_before_probing(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.timeouts_before_probing(),
                 }
             }
-            fn alpha(&self) -> Option<f64> {
+            fn dctcp_alpha(&self) -> Option<f64> {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.alpha(),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.alpha(),
+                    $(CongestionControl::$variant(algorithm) => algorithm.dctcp_alpha(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.dctcp_alpha(),
                 }
             }
             fn pacing_rate(&self) -> Option<u64> {
@@ -294,7 +293,7 @@ impl CongestionControlConfig {
     /// Every congestion control that scenarios can name: the built-in ones and the loaded plug-ins.
     pub fn all() -> Vec<(&'static str, CongestionControlConfig)> {
         let of_code = |code| (PluginConfig::new(code).code().name, Self::Plugin(PluginConfig::new(code)));
-        Self::NAMES.iter().copied().chain(plugin::loaded().into_iter().map(of_code)).collect()
+        Self::NAMES.iter().copied().chain(plugin::loaded_plugins().into_iter().map(of_code)).collect()
     }
 
     /// Whether it needs each mark echoed (RFC 8257 §3.2).
@@ -307,22 +306,22 @@ impl CongestionControlConfig {
     }
 
     /// Whether it sets a pacing rate.
-    pub fn paces(&self) -> bool {
+    pub fn sets_pacing_rate(&self) -> bool {
         matches!(self, Self::Plugin(config) if config.code().paces())
     }
 }
 
 impl CongestionControl {
-    /// The algorithm for a check of the contract: a plug-in must not even ask for less than a segment.
-    pub(crate) fn strict(config: &CongestionControlConfig) -> CongestionControl {
+    /// The algorithm for contract checks, in which a plug-in that requests less than a segment fails.
+    pub(crate) fn new_strict(config: &CongestionControlConfig) -> CongestionControl {
         let mut cc = CongestionControl::new(config);
         if let CongestionControl::Plugin(plugin) = &mut cc {
-            plugin.be_strict();
+            plugin.set_strict();
         }
         cc
     }
 
-    /// The flow of the connection, for the messages of plug-ins.
+    /// Sets the flow of the connection, for messages of plug-ins.
     pub(crate) fn set_flow(&mut self, flow: u32) {
         if let CongestionControl::Plugin(plugin) = self {
             plugin.set_flow(flow);

@@ -2,7 +2,7 @@
 //!
 //! What makes it NewReno, the recovery from several losses, is in `recovery/new_reno.rs`.
 
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 /// Additive increase by counting bytes (RFC 5681 §3.1, RFC 3465 §2.1): one segment for each window acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,21 +13,21 @@ pub(crate) struct AdditiveIncrease {
 impl AdditiveIncrease {
     /// Slow start below ssthresh, else congestion avoidance.
     #[inline]
-    pub(crate) fn increase(&mut self, window: &mut Window, acked: u64) {
-        let rest = window.slow_start(acked);
+    pub(crate) fn increase(&mut self, window: &mut CongestionWindow, acked: u64) {
+        let rest = window.grow_in_slow_start(acked);
         if rest == 0 {
             return;
         }
         self.bytes_acked += rest;
         if self.bytes_acked >= window.cwnd {
-            // One step per ACK at most: an ACK covers no more than the window it came from.
+            // At most one segment per ACK, because an ACK covers at most one window.
             self.bytes_acked = (self.bytes_acked - window.cwnd).min(window.cwnd);
             window.cwnd += u64::from(window.mss);
         }
     }
 
-    /// Forgets the window in progress, after a reduction.
-    pub(crate) fn restart(&mut self) {
+    /// Resets the byte count after a reduction.
+    pub(crate) fn reset(&mut self) {
         self.bytes_acked = 0;
     }
 }
@@ -44,40 +44,40 @@ impl NewReno {
     }
 }
 
-impl Algorithm for NewReno {
+impl CongestionAlgorithm for NewReno {
     #[inline]
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         self.increase.increase(window, ack.acked);
     }
 
-    fn reduced(&mut self, window: &Window, _cause: Congestion) -> u64 {
-        self.increase.restart();
+    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.increase.reset();
         // RFC 5681 eq. (4); RFC 3168 §6.1.2 has the same for ECN.
-        (window.cwnd / 2).max(window.segments(2))
+        (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::sample;
+    use crate::cc::contract::ack_sample;
 
     fn acked(bytes: u64) -> AckSample {
-        sample(bytes, 0, 0)
+        ack_sample(bytes, 0, 0)
     }
 
     #[test]
     fn slow_start_doubles_and_hands_over_at_ssthresh() {
         let mut reno = NewReno::default();
-        let mut window = Window { cwnd: 10_000, ssthresh: 25_000, mss: 1000 };
-        reno.increase(&mut window, &acked(10_000));
+        let mut window = CongestionWindow { cwnd: 10_000, ssthresh: 25_000, mss: 1000 };
+        reno.increase_window(&mut window, &acked(10_000));
         assert_eq!(window.cwnd, 20_000);
         // 5000 bytes up to ssthresh, 15000 of the 25000 that the next segment takes.
-        reno.increase(&mut window, &acked(20_000));
+        reno.increase_window(&mut window, &acked(20_000));
         assert_eq!(window.cwnd, 25_000);
-        reno.increase(&mut window, &acked(9_000));
+        reno.increase_window(&mut window, &acked(9_000));
         assert_eq!(window.cwnd, 25_000);
-        reno.increase(&mut window, &acked(1_000));
+        reno.increase_window(&mut window, &acked(1_000));
         assert_eq!(window.cwnd, 26_000);
     }
 
@@ -85,10 +85,10 @@ mod tests {
     fn avoidance_adds_one_segment_a_window_with_or_without_delayed_acks() {
         for segments_per_ack in [1, 2, 10] {
             let mut reno = NewReno::default();
-            let mut window = Window { cwnd: 20_000, ssthresh: 20_000, mss: 1000 };
+            let mut window = CongestionWindow { cwnd: 20_000, ssthresh: 20_000, mss: 1000 };
             for _ in 0..20 / segments_per_ack {
                 assert_eq!(window.cwnd, 20_000);
-                reno.increase(&mut window, &acked(segments_per_ack * 1000));
+                reno.increase_window(&mut window, &acked(segments_per_ack * 1000));
             }
             assert_eq!(window.cwnd, 21_000);
         }
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn halves_with_a_floor_of_two_segments() {
         let mut reno = NewReno::default();
-        let window = |cwnd| Window { cwnd, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(reno.reduced(&window(21_000), Congestion::Loss), 10_500);
-        assert_eq!(reno.reduced(&window(3_000), Congestion::Ecn), 2_000);
+        let window = |cwnd| CongestionWindow { cwnd, ssthresh: u64::MAX, mss: 1000 };
+        assert_eq!(reno.reduced_window(&window(21_000), CongestionCause::Loss), 10_500);
+        assert_eq!(reno.reduced_window(&window(3_000), CongestionCause::Ecn), 2_000);
     }
 }

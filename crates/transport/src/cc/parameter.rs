@@ -1,5 +1,5 @@
-//! The constants of a congestion control, declared once: the declaration gives the typed struct that the algorithm
-//! reads and the table from which scenario files, their reference and the Python package know the keys.
+//! Constants of congestion controls. One declaration creates the typed struct for the algorithm and the table of keys for scenario files, their
+//! reference and the Python package.
 
 use pauseframe_units::Span;
 
@@ -29,9 +29,9 @@ pub struct Parameter {
     pub range: Option<(Value, Value)>,
 }
 
-/// A type that a constant can have.
+/// A possible type of a constant.
 pub trait Constant: Copy {
-    /// As a value.
+    /// Converts to a value.
     fn value(self) -> Value;
     /// From a value of the same kind.
     fn from_value(value: Value) -> Option<Self>;
@@ -51,9 +51,9 @@ macro_rules! constant {
 }
 constant! { f64 => Number, u32 => Count, bool => Flag, Span => Time, }
 
-/// The constants of an algorithm, by their place in the table.
+/// Access to the constants of an algorithm by index.
 pub(crate) trait Constants: Copy {
-    /// What can be set.
+    /// The declared constants.
     const PARAMETERS: &'static [Parameter];
     /// The value of `PARAMETERS[index]`.
     fn get(&self, index: usize) -> Option<Value>;

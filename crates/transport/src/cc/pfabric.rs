@@ -1,15 +1,15 @@
 //! The rate control of pFabric (Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2).
 //!
-//! Flows start at line rate: the initial window is the bandwidth-delay product, and it grows by a segment a round trip from
-//! there. Losses show by a small fixed timeout only, after which the flow goes into slow start up to half of its window. After a
-//! number of timeouts in a row it is in probe mode: a single byte is sent at each timeout until an ACK comes.
+//! Flows start at line rate: the initial window is the bandwidth-delay product, and it grows by a segment a round trip from there. Only a small fixed
+//! timeout detects losses; the flow then slow-starts up to half of its window. After several consecutive timeouts it enters probe mode: it sends a
+//! single byte at each timeout until an ACK arrives.
 //!
-//! The window and the timer are settings of the transport (preset `pfabric`), the order of packets is the queue's; here is
-//! how the window moves and when probing begins.
+//! Window and timer are settings of the transport (preset `pfabric`), and the queue discipline orders packets. This file defines how the window
+//! changes and when probing begins.
 
 use super::new_reno::AdditiveIncrease;
 use super::parameter::constants;
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 constants! {
     /// The constants of pFabric's rate control.
@@ -32,24 +32,24 @@ impl Pfabric {
     }
 }
 
-impl Algorithm for Pfabric {
-    fn on_ack(&mut self, window: &mut Window, _ack: &AckSample) {
+impl CongestionAlgorithm for Pfabric {
+    fn on_ack(&mut self, window: &mut CongestionWindow, _ack: &AckSample) {
         if window.ssthresh == u64::MAX {
             // The window is the bandwidth-delay product from the start: no slow start before the first loss.
             window.ssthresh = window.cwnd;
         }
     }
 
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         self.increase.increase(window, ack.acked);
     }
 
-    fn reduced(&mut self, window: &Window, _cause: Congestion) -> u64 {
-        self.increase.restart();
-        (window.cwnd / 2).max(window.segments(2))
+    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.increase.reset();
+        (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
-    fn probe_after(&self) -> u32 {
+    fn timeouts_before_probing(&self) -> u32 {
         self.probe_after
     }
 }
@@ -57,19 +57,19 @@ impl Algorithm for Pfabric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{sample, window_of};
+    use crate::cc::contract::{ack_sample, window_of_segments};
 
     #[test]
     fn starts_with_additive_increase() {
         let mut pfabric = Pfabric::new(PfabricConfig::default());
-        let mut window = window_of(12);
+        let mut window = window_of_segments(12);
         for _ in 0..12 {
             assert_eq!(window.cwnd, 12_000);
-            let ack = sample(1000, 0, 0);
+            let ack = ack_sample(1000, 0, 0);
             pfabric.on_ack(&mut window, &ack);
-            pfabric.increase(&mut window, &ack);
+            pfabric.increase_window(&mut window, &ack);
         }
         assert_eq!((window.cwnd, window.ssthresh), (13_000, 12_000));
-        assert_eq!(pfabric.reduced(&window, Congestion::Loss), 6_500);
+        assert_eq!(pfabric.reduced_window(&window, CongestionCause::Loss), 6_500);
     }
 }

@@ -1,13 +1,13 @@
-//! Vegas (Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 1995) as Linux 6.1
-//! has it: once a round trip the window is compared with what the smallest RTT ever would need; the difference is
-//! what the flow keeps in queues, and is held between alpha and beta segments.
+//! Vegas (Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 1995) as Linux 6.1 has it: once per round
+//! trip it compares the window with the one that the smallest RTT would need. The difference is the flow's share of the queues, which is kept between
+//! alpha and beta segments.
 //!
-//! As in Linux the window outside its normal state (recovery, the window of a cut) is Reno's, and so is its loss. Left out:
-//! the paper's finer retransmission timer.
+//! As in Linux, Reno's rules apply to losses and outside the normal state (during recovery or a reduction). Left out: the paper's finer
+//! retransmission timer.
 
 use super::new_reno::AdditiveIncrease;
 use super::parameter::constants;
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 use pauseframe_units::Span;
 
 constants! {
@@ -24,11 +24,11 @@ constants! {
     }
 }
 
-/// Round trips shorter than a microsecond cannot be told apart.
-const MICROSECOND: u64 = 1_000_000;
+/// RTTs are measured in whole microseconds.
+const PICOSECONDS_PER_MICROSECOND: u64 = 1_000_000;
 
-/// RTT samples that a round trip must have to be judged.
-const SAMPLES_MIN: u32 = 3;
+/// RTT samples that a round trip needs for an adjustment.
+const MIN_RTT_SAMPLES: u32 = 3;
 
 /// Vegas' window. RTTs are in microseconds, plus one so that none is zero, as in Linux.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +38,13 @@ pub(crate) struct Vegas {
     /// `snd_nxt` when this round trip began.
     window_end: u64,
     base_rtt: u32,
-    /// The smallest of this round trip, and how many there were.
+    /// Smallest RTT of this round trip.
     rtt_min: u32,
+    /// Number of RTT samples in this round trip.
     samples: u32,
     /// The sender was in its normal state at the last ACK.
     enabled: bool,
-    /// Slow start grows in this round trip.
+    /// Whether slow start grows in this round trip.
     growing: bool,
 }
 
@@ -67,19 +68,19 @@ impl Vegas {
         self.samples = 0;
     }
 
-    fn slow_start(&self, window: &mut Window, acked: u64) {
+    fn slow_start(&self, window: &mut CongestionWindow, acked: u64) {
         if self.growing {
-            window.slow_start(acked);
+            window.grow_in_slow_start(acked);
         }
     }
 
-    /// Once a round trip with enough samples.
-    fn judge(&mut self, window: &mut Window, acked: u64) {
+    /// Adjusts the window once per round trip with enough samples.
+    fn adjust_window(&mut self, window: &mut CongestionWindow, acked: u64) {
         self.growing = !(self.growing && self.constants.slow_start_alternate);
         let mss = u64::from(window.mss);
         let segments = window.cwnd / mss;
         let (base, rtt) = (u64::from(self.base_rtt), u64::from(self.rtt_min));
-        // Expected less actual rate, times base_rtt: the segments in queues.
+        // (Expected rate - actual rate) * base_rtt: the segments in queues.
         let diff = segments * (rtt - base) / base;
         let slow_start = window.cwnd < window.ssthresh;
         if slow_start && diff > u64::from(self.constants.gamma) {
@@ -93,19 +94,19 @@ impl Vegas {
         } else if diff < u64::from(self.constants.alpha) {
             window.cwnd += mss;
         }
-        window.cwnd = window.cwnd.max(window.segments(2));
+        window.cwnd = window.cwnd.max(window.segments_to_bytes(2));
         if window.cwnd >= window.ssthresh {
-            // So that a cut by timeout is not answered with a window of long ago (as Linux).
+            // So that slow start after a timeout does not return to a much older ssthresh (as Linux).
             window.ssthresh = window.ssthresh.max(window.cwnd / 4 * 3);
         }
     }
 }
 
-impl Algorithm for Vegas {
+impl CongestionAlgorithm for Vegas {
     #[inline]
-    fn on_ack(&mut self, _window: &mut Window, ack: &AckSample) {
+    fn on_ack(&mut self, _window: &mut CongestionWindow, ack: &AckSample) {
         if ack.rtt > Span::ZERO {
-            let rtt = (ack.rtt.0 / MICROSECOND).min(u64::from(u32::MAX) - 2) as u32 + 1;
+            let rtt = (ack.rtt.0 / PICOSECONDS_PER_MICROSECOND).min(u64::from(u32::MAX) - 2) as u32 + 1;
             self.base_rtt = self.base_rtt.min(rtt);
             self.rtt_min = self.rtt_min.min(rtt);
             self.samples += 1;
@@ -113,7 +114,7 @@ impl Algorithm for Vegas {
     }
 
     #[inline]
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if self.enabled != ack.open {
             self.enabled = ack.open;
             self.begin_round(ack.snd_nxt);
@@ -121,8 +122,8 @@ impl Algorithm for Vegas {
         if !self.enabled {
             self.reno.increase(window, ack.acked);
         } else if ack.snd_una > self.window_end {
-            if self.samples >= SAMPLES_MIN {
-                self.judge(window, ack.acked);
+            if self.samples >= MIN_RTT_SAMPLES {
+                self.adjust_window(window, ack.acked);
             } else {
                 self.reno.increase(window, ack.acked);
             }
@@ -132,14 +133,14 @@ impl Algorithm for Vegas {
         }
     }
 
-    fn reduced(&mut self, window: &Window, _cause: Congestion) -> u64 {
-        self.reno.restart();
+    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.reno.reset();
         self.enabled = false;
-        (window.cwnd / 2).max(window.segments(2))
+        (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
-    /// The path may have changed: the smallest RTT is found anew (as Linux).
-    fn on_restart(&mut self, _idle: Span) {
+    /// Resets the smallest RTT, because the path may have changed (as Linux).
+    fn on_restart_after_idle(&mut self, _idle: Span) {
         self.base_rtt = u32::MAX;
         self.rtt_min = u32::MAX;
         self.samples = 0;
@@ -149,19 +150,19 @@ impl Algorithm for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{sample, window_of};
+    use crate::cc::contract::{ack_sample, window_of_segments};
 
     /// A path of 50 segments and a queue: each round trip is one window, its RTT what the queue makes of it.
-    fn round(vegas: &mut Vegas, window: &mut Window, sent: &mut u64) {
+    fn round(vegas: &mut Vegas, window: &mut CongestionWindow, sent: &mut u64) {
         const PIPE: u64 = 50;
         let segments = window.cwnd / 1000;
         let rtt = Span::from_us(600 * segments.max(PIPE) / PIPE);
         let (start, nxt) = (*sent, *sent + segments * 1000);
         for i in 1..=segments {
             // What each ACK lets go counts for the next round trip.
-            let ack = AckSample { rtt, ..sample(1000, start + i * 1000, nxt + i * 1000) };
+            let ack = AckSample { rtt, ..ack_sample(1000, start + i * 1000, nxt + i * 1000) };
             vegas.on_ack(window, &ack);
-            vegas.increase(window, &ack);
+            vegas.increase_window(window, &ack);
         }
         *sent = nxt;
     }
@@ -170,7 +171,7 @@ mod tests {
     fn keeps_alpha_to_beta_segments_in_the_queue() {
         for (alpha, beta) in [(2, 4), (1, 3), (10, 20)] {
             let mut vegas = Vegas::new(VegasConfig { alpha, beta, ..VegasConfig::default() });
-            let (mut window, mut sent) = (window_of(10), 0);
+            let (mut window, mut sent) = (window_of_segments(10), 0);
             for _ in 0..200 {
                 round(&mut vegas, &mut window, &mut sent);
             }
@@ -192,15 +193,15 @@ mod tests {
     #[test]
     fn slow_start_ends_by_gamma_with_the_window_that_the_path_needs() {
         let mut vegas = Vegas::new(VegasConfig::default());
-        let mut window = window_of(64);
+        let mut window = window_of_segments(64);
         // base_rtt 601; a round of 641: 64 * 40 / 601 = 4 > gamma; 64 * 601 / 641 + 1 = 61.
         for (i, us) in [600, 640, 640].into_iter().enumerate() {
-            let ack = AckSample { rtt: Span::from_us(us), ..sample(1000, 1 + i as u64, 100) };
+            let ack = AckSample { rtt: Span::from_us(us), ..ack_sample(1000, 1 + i as u64, 100) };
             vegas.on_ack(&mut window, &ack);
             vegas.window_end = 100;
         }
         vegas.rtt_min = 641;
-        vegas.increase(&mut window, &sample(1000, 101, 200));
+        vegas.increase_window(&mut window, &ack_sample(1000, 101, 200));
         assert_eq!((window.cwnd, window.ssthresh), (61_000, 61_000));
     }
 
@@ -208,7 +209,7 @@ mod tests {
     fn the_paper_doubles_every_other_round_trip() {
         let constants = VegasConfig { slow_start_alternate: true, ..VegasConfig::default() };
         let mut vegas = Vegas::new(constants);
-        let (mut window, mut sent) = (window_of(4), 0);
+        let (mut window, mut sent) = (window_of_segments(4), 0);
         let mut seen = Vec::new();
         for _ in 0..6 {
             round(&mut vegas, &mut window, &mut sent);
@@ -220,7 +221,7 @@ mod tests {
         }
         assert!(seen[0] == 8 && seen[2] * 10 >= seen[1] * 17 && seen[4] * 10 >= seen[3] * 17, "{seen:?}");
         let mut linux = Vegas::new(VegasConfig::default());
-        let (mut doubled, mut sent) = (window_of(4), 0);
+        let (mut doubled, mut sent) = (window_of_segments(4), 0);
         for _ in 0..3 {
             round(&mut linux, &mut doubled, &mut sent);
         }

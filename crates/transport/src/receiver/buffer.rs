@@ -5,21 +5,21 @@
 //! measure that share (`scaling_ratio`) instead; that is left out, as are memory pressure and `tcp_clamp_window`.
 //! FreeBSD is `tcp_do_segment` of version 9: a step a round trip while almost a buffer arrives in it.
 
-use crate::config::{Config, ReceiveBuffer};
+use crate::config::{ReceiveBuffer, TcpConfig};
 use crate::segment::Segment;
 use pauseframe_units::{Span, Time};
 
 /// What an `sk_buff` takes beyond its data: 256 for itself, 512 for its head (`SKB_TRUESIZE` of a packet whose data lie
 /// in page fragments; the reference runs agree: a full 6 MiB buffer announces 3,144,704 bytes).
-const SKB: u64 = 768;
+const SKB_OVERHEAD_BYTES: u64 = 768;
 /// `SKB_TRUESIZE(MAX_TCP_HEADER)`, for what a buffer must hold to give a window of one segment.
-const SKB_LINEAR: u64 = 192 + 576;
+const SKB_LINEAR_BYTES: u64 = 192 + 576;
 /// The window field of a SYN is not scaled.
-const SYN_WINDOW_MAX: u64 = 65_535;
+const MAX_SYN_WINDOW: u64 = 65_535;
 
 /// The buffer of one connection.
 #[derive(Clone, Debug)]
-pub(crate) enum Buffer {
+pub(crate) enum ReceiveBufferState {
     /// This many bytes.
     Fixed { size: u32, mss: u32 },
     /// Linux.
@@ -28,14 +28,14 @@ pub(crate) enum Buffer {
     Freebsd(FreebsdBuffer),
 }
 
-impl Buffer {
-    pub(super) fn new(config: &Config, mss: u32) -> Buffer {
+impl ReceiveBufferState {
+    pub(super) fn new(config: &TcpConfig, mss: u32) -> ReceiveBufferState {
         match config.receive_buffer {
-            ReceiveBuffer::Fixed => Buffer::Fixed { size: config.receive_window, mss },
+            ReceiveBuffer::Fixed => ReceiveBufferState::Fixed { size: config.receive_window, mss },
             ReceiveBuffer::Linux { initial, max } => {
-                Buffer::Linux(LinuxBuffer::new(u64::from(initial), u64::from(max), mss))
+                ReceiveBufferState::Linux(LinuxBuffer::new(u64::from(initial), u64::from(max), mss))
             }
-            ReceiveBuffer::Freebsd { initial, max, step } => Buffer::Freebsd(FreebsdBuffer {
+            ReceiveBuffer::Freebsd { initial, max, step } => ReceiveBufferState::Freebsd(FreebsdBuffer {
                 size: initial,
                 max: max.max(initial),
                 step,
@@ -46,22 +46,22 @@ impl Buffer {
         }
     }
 
-    /// The window of a SYN, or the first one without a handshake.
-    pub(super) fn first_window(&self) -> u32 {
+    /// The window of a SYN, or the first window without a handshake.
+    pub(super) fn initial_window(&self) -> u32 {
         match self {
-            Buffer::Fixed { size, .. } => *size,
-            Buffer::Linux(linux) => linux.syn_window(),
-            Buffer::Freebsd(freebsd) => freebsd.size.min(SYN_WINDOW_MAX as u32),
+            ReceiveBufferState::Fixed { size, .. } => *size,
+            ReceiveBufferState::Linux(linux) => linux.syn_window(),
+            ReceiveBufferState::Freebsd(freebsd) => freebsd.size.min(MAX_SYN_WINDOW as u32),
         }
     }
 
-    /// The largest window that it can come to.
-    pub(super) fn largest_window(&self) -> u32 {
+    /// The largest possible window.
+    pub(super) fn max_window(&self) -> u32 {
         match self {
-            Buffer::Fixed { size, .. } => *size,
+            ReceiveBufferState::Fixed { size, .. } => *size,
             // As `tcp_select_initial_window`, which looks at the whole of tcp_rmem[2].
-            Buffer::Linux(linux) => linux.max.min(1 << 30) as u32,
-            Buffer::Freebsd(freebsd) => freebsd.max,
+            ReceiveBufferState::Linux(linux) => linux.max.min(1 << 30) as u32,
+            ReceiveBufferState::Freebsd(freebsd) => freebsd.max,
         }
     }
 
@@ -69,36 +69,37 @@ impl Buffer {
     pub(super) fn offer(&self, held: u64) -> u32 {
         match self {
             // What waits above a gap lies within the window.
-            Buffer::Fixed { size, mss } => plain_offer(*size, *mss, held),
-            Buffer::Linux(linux) => linux.offer(held),
-            Buffer::Freebsd(freebsd) => plain_offer(freebsd.size, freebsd.mss, held),
+            ReceiveBufferState::Fixed { size, mss } => fixed_buffer_window(*size, *mss, held),
+            ReceiveBufferState::Linux(linux) => linux.advertised_window(held),
+            ReceiveBufferState::Freebsd(freebsd) => fixed_buffer_window(freebsd.size, freebsd.mss, held),
         }
     }
 
-    /// Whether the window that is free now is worth an ACK of its own, `rest` being left of the announced one.
-    pub(super) fn is_worth_an_update(&self, held: u64, rest: u32) -> bool {
+    /// Whether a window update should be sent now. `rest`: what is left of the announced window.
+    pub(super) fn should_announce_window(&self, held: u64, rest: u32) -> bool {
         let offer = self.offer(held);
         match self {
             // `tcp_cleanup_rbuf`.
-            Buffer::Linux(linux) => {
+            ReceiveBufferState::Linux(linux) => {
                 2 * u64::from(rest) <= linux.clamp && offer > 0 && u64::from(offer) >= 2 * u64::from(rest)
             }
             // RFC 9293 §3.8.6.2.2, with BSD's two segments (`tcp_output`).
-            Buffer::Fixed { size, mss } | Buffer::Freebsd(FreebsdBuffer { size, mss, .. }) => {
+            ReceiveBufferState::Fixed { size, mss }
+            | ReceiveBufferState::Freebsd(FreebsdBuffer { size, mss, .. }) => {
                 offer.saturating_sub(rest) >= (2 * mss).min(size / 2).max(1)
             }
         }
     }
 
     /// The handshake is over.
-    pub(super) fn established(&mut self, now: Time) {
-        if let Buffer::Linux(linux) = self {
+    pub(super) fn on_established(&mut self, now: Time) {
+        if let ReceiveBufferState::Linux(linux) = self {
             linux.measured_at = now;
         }
     }
 
-    /// In-order data came, up to `rcv_nxt`; `announced` was the window of the last ACK, `held` waits now (this segment
-    /// included). True if the window will grow.
+    /// Processes in-order data up to `rcv_nxt`. `announced`: window of the last ACK; `held`: bytes waiting, including this segment. True if the
+    /// window will grow.
     pub(super) fn on_data(
         &mut self,
         segment: &Segment,
@@ -109,13 +110,13 @@ impl Buffer {
         held: u64,
     ) -> bool {
         match self {
-            Buffer::Fixed { .. } => false,
-            Buffer::Linux(linux) => {
+            ReceiveBufferState::Fixed { .. } => false,
+            ReceiveBufferState::Linux(linux) => {
                 linux.measure_rtt_by_stamp(segment, now);
                 linux.measure_rtt_by_window(now, rcv_nxt, announced);
                 segment.len >= 128 && linux.grow_window(u64::from(segment.len), u64::from(frame), held)
             }
-            Buffer::Freebsd(freebsd) => {
+            ReceiveBufferState::Freebsd(freebsd) => {
                 freebsd.on_data(segment);
                 false
             }
@@ -124,14 +125,14 @@ impl Buffer {
 
     /// The application has read up to `read`.
     pub(super) fn on_read(&mut self, read: u64, now: Time) {
-        if let Buffer::Linux(linux) = self {
-            linux.adjust_space(read, now);
+        if let ReceiveBufferState::Linux(linux) = self {
+            linux.adjust_buffer(read, now);
         }
     }
 
     /// An ACK with timestamp `stamp` leaves.
-    pub(super) fn ack_stamped(&mut self, stamp: u32) {
-        if let Buffer::Freebsd(freebsd) = self {
+    pub(super) fn on_timestamp_sent(&mut self, stamp: u32) {
+        if let ReceiveBufferState::Freebsd(freebsd) = self {
             freebsd.since.get_or_insert(stamp);
         }
     }
@@ -139,29 +140,29 @@ impl Buffer {
     /// The round-trip time that the receiver has measured, if it has.
     pub(super) fn rtt(&self) -> Option<Span> {
         match self {
-            Buffer::Linux(linux) => (linux.rtt8 > Span::ZERO).then(|| linux.rtt8 / 8),
+            ReceiveBufferState::Linux(linux) => (linux.rtt8 > Span::ZERO).then(|| linux.rtt8 / 8),
             _ => None,
         }
     }
 }
 
 /// RFC 9293 §3.8.6.2.2: what is free, or nothing where that is less than a segment.
-fn plain_offer(size: u32, mss: u32, held: u64) -> u32 {
+fn fixed_buffer_window(size: u32, mss: u32, held: u64) -> u32 {
     let free = u64::from(size).saturating_sub(held) as u32;
     if free < mss.min(size / 2) { 0 } else { free }
 }
 
-/// The share of `space` bytes of buffer that is window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
-fn window_from(space: u64) -> u64 {
+/// The part of `space` bytes of buffer that counts as window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
+fn window_from_buffer(space: u64) -> u64 {
     space - space / 2
 }
 
 /// What `held` bytes occupy in full segments.
 fn truesize(held: u64, mss: u64) -> u64 {
-    held + held.div_ceil(mss) * SKB
+    held + held.div_ceil(mss) * SKB_OVERHEAD_BYTES
 }
 
-/// The fields of `tcp_sock` that make the window.
+/// The fields of `tcp_sock` that determine the window.
 #[derive(Clone, Debug)]
 pub(crate) struct LinuxBuffer {
     /// `sk_rcvbuf`.
@@ -188,7 +189,7 @@ pub(crate) struct LinuxBuffer {
 impl LinuxBuffer {
     fn new(initial: u64, max: u64, mss: u32) -> LinuxBuffer {
         let mss = u64::from(mss);
-        let (full, max) = (window_from(initial), max.max(initial));
+        let (full, max) = (window_from_buffer(initial), max.max(initial));
         // `tcp_init_buffer_space`: one segment is reserved.
         let clamp = if full > 2 * mss { (full - mss).max(2 * mss) } else { full };
         let scale = (32 - ((max.min(1 << 30) as u32) >> 16).leading_zeros()).min(14) as u8;
@@ -216,15 +217,15 @@ impl LinuxBuffer {
 
     /// `tcp_select_initial_window`: whole segments.
     fn syn_window(&self) -> u32 {
-        let full = window_from(self.size);
+        let full = window_from_buffer(self.size);
         let whole = if full > self.mss { full - full % self.mss } else { full };
-        whole.min(SYN_WINDOW_MAX) as u32
+        whole.min(MAX_SYN_WINDOW) as u32
     }
 
     /// `__tcp_select_window`.
-    fn offer(&self, held: u64) -> u32 {
-        let space = window_from(self.size.saturating_sub(truesize(held, self.mss)));
-        let allowed = window_from(self.size);
+    fn advertised_window(&self, held: u64) -> u32 {
+        let space = window_from_buffer(self.size.saturating_sub(truesize(held, self.mss)));
+        let allowed = window_from_buffer(self.size);
         let full = self.clamp.min(allowed);
         if space < full / 2 && (space < allowed / 16 || space < self.mss.min(full)) {
             return 0;
@@ -235,12 +236,16 @@ impl LinuxBuffer {
 
     /// `tcp_grow_window`.
     fn grow_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
-        let space = window_from(self.size.saturating_sub(truesize(held, self.mss)));
+        let space = window_from_buffer(self.size.saturating_sub(truesize(held, self.mss)));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
         if room == 0 {
             return false;
         }
-        let step = if window_from(frame + SKB) <= frame { 2 * self.mss } else { self.small_step(frame) };
+        let step = if window_from_buffer(frame + SKB_OVERHEAD_BYTES) <= frame {
+            2 * self.mss
+        } else {
+            self.window_growth_step(frame)
+        };
         if step == 0 {
             return false;
         }
@@ -248,10 +253,10 @@ impl LinuxBuffer {
         true
     }
 
-    /// `__tcp_grow_window`: segments with much overhead are trusted less, the more the larger the window is.
-    fn small_step(&self, len: u64) -> u64 {
-        let mut size = window_from(len + SKB) / 2;
-        let mut window = window_from(self.max) / 2;
+    /// `__tcp_grow_window`: segments with high overhead grow the window less, especially a large one.
+    fn window_growth_step(&self, len: u64) -> u64 {
+        let mut size = window_from_buffer(len + SKB_OVERHEAD_BYTES) / 2;
+        let mut window = window_from_buffer(self.max) / 2;
         while self.ssthresh <= window {
             if size <= len {
                 return 2 * self.mss;
@@ -268,7 +273,7 @@ impl LinuxBuffer {
             return;
         }
         self.last_echo = echo;
-        let delta = crate::segment::clock(now).wrapping_sub(echo).max(1);
+        let delta = crate::segment::timestamp_clock(now).wrapping_sub(echo).max(1);
         if delta > i32::MAX as u32 / 1000 {
             return; // Not our clock.
         }
@@ -276,7 +281,7 @@ impl LinuxBuffer {
         self.rtt8 = if self.rtt8 == Span::ZERO { sample * 8 } else { self.rtt8 - self.rtt8 / 8 + sample };
     }
 
-    /// `tcp_rcv_rtt_measure`: the time in which a whole window comes is at least a round trip; the least counts.
+    /// `tcp_rcv_rtt_measure`: receiving a whole window takes at least a round trip; keeps the minimum.
     fn measure_rtt_by_window(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
         if self.timed_from != Time::MAX {
             if rcv_nxt < self.timed_to {
@@ -291,8 +296,8 @@ impl LinuxBuffer {
         self.timed_from = now;
     }
 
-    /// `tcp_rcv_space_adjust`: once a round trip, if more was read in it than in any before.
-    fn adjust_space(&mut self, read: u64, now: Time) {
+    /// `tcp_rcv_space_adjust`: once per round trip, if the application read more than in any earlier one.
+    fn adjust_buffer(&mut self, read: u64, now: Time) {
         if self.rtt8 == Span::ZERO || now.saturating_since(self.measured_at) < self.rtt8 / 8 {
             return;
         }
@@ -302,10 +307,10 @@ impl LinuxBuffer {
             let window = 2 * copied + 16 * self.mss;
             let growth = u128::from(window) * u128::from(copied - self.space) / u128::from(self.space.max(1));
             let window = window.saturating_add(u64::try_from(2 * growth).unwrap_or(u64::MAX));
-            let size = (window / self.mss).saturating_mul(self.space_for_a_segment()).min(self.max);
+            let size = (window / self.mss).saturating_mul(self.min_buffer_for_segment()).min(self.max);
             if size > self.size {
                 self.size = size;
-                self.clamp = window_from(size);
+                self.clamp = window_from_buffer(size);
             }
             self.space = copied;
         }
@@ -314,9 +319,9 @@ impl LinuxBuffer {
     }
 
     /// The buffer that gives a window of one segment, in steps of 128 bytes.
-    fn space_for_a_segment(&self) -> u64 {
-        let mut space = self.mss + SKB_LINEAR;
-        while window_from(space) < self.mss {
+    fn min_buffer_for_segment(&self) -> u64 {
+        let mut space = self.mss + SKB_LINEAR_BYTES;
+        while window_from_buffer(space) < self.mss {
             space += 128;
         }
         space

@@ -1,54 +1,56 @@
 //! When Linux 6.1 acknowledges: quick ACKs, the adaptive timeout `ato`, interactive ("pingpong") mode, ACKs of pushed
 //! data, and compressed SACKs (`net/ipv4/tcp_input.c`, `tcp_output.c`, `tcp_timer.c`).
 //!
-//! Gaps between segments are whole ticks, as the kernel's in jiffies. `rcv_mss`, the kernel's guess of the peer's segment size, begins at 536 bytes.
+//! Intervals between segments are whole ticks, like jiffies in the kernel. `rcv_mss`, the kernel's estimate of the peer's segment size, starts at 536
+//! bytes.
 
-use super::adaptive::COMPRESSION;
-use crate::config::{Config, DelayedAckForm};
+use super::adaptive::SACK_COMPRESSION_LIMITS;
+use crate::config::{DelayedAckForm, TcpConfig};
 use crate::mechanisms::Mechanism;
-use crate::rtt::Rtt;
-use crate::segment::{Flags, Segment};
+use crate::rtt::RttEstimator;
+use crate::segment::{Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 
 /// `TCP_MSS_DEFAULT`.
-const FIRST_GUESS: u32 = 536;
+const INITIAL_RCV_MSS: u32 = 536;
 /// `TCP_DELACK_MAX` (HZ/5), in interactive mode and for pushed data; else HZ/2.
-const DELAY_MAX: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
+const MAX_ACK_DELAYS: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
 
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
-pub(crate) struct LinuxAcks {
-    /// Timeout of the delayed ACK, and where it begins (`TCP_ATO_MIN`).
+pub(crate) struct LinuxAckPolicy {
+    /// Timeout of the delayed ACK.
     ato: Span,
+    /// Initial timeout (`TCP_ATO_MIN`).
     least: Span,
-    /// When data last came, once some did.
+    /// Arrival of the last data, if any.
     last_data: Option<Time>,
-    /// RCV.NXT of the gap for which `reported` ACKs went out at once and `compressed` waited.
+    /// RCV.NXT of the gap that the counts `reported` (immediate ACKs) and `compressed` (delayed ACKs) belong to.
     gap: u64,
     mss: u32,
     rcv_mss: u32,
     /// Length of the last segment below `rcv_mss`.
     last_small: u32,
-    /// ACKs that still go out at once.
+    /// Remaining quick ACKs.
     quick: u32,
     reported: u32,
     compressed: u32,
-    /// A small segment, or PSH, since the last ACK; twice: two of them.
+    /// Number of small or pushed segments since the last ACK, at most two.
     pushed: u8,
     pingpong: bool,
-    /// Old data came: the next data restart quick ACKs.
+    /// Old data arrived: the next data restart quick ACKs.
     hurry: bool,
 }
 
-impl LinuxAcks {
-    pub(super) fn new(mss: u32, least: Span) -> LinuxAcks {
-        LinuxAcks {
+impl LinuxAckPolicy {
+    pub(super) fn new(mss: u32, least: Span) -> LinuxAckPolicy {
+        LinuxAckPolicy {
             ato: Span::ZERO,
             least,
             last_data: None,
             gap: 0,
             mss,
-            rcv_mss: FIRST_GUESS.min(mss),
+            rcv_mss: INITIAL_RCV_MSS.min(mss),
             last_small: 0,
             quick: 0,
             reported: 0,
@@ -66,45 +68,45 @@ impl LinuxAcks {
         frame: u32,
         now: Time,
         window: u32,
-        config: &Config,
-        rtt: &Rtt,
+        config: &TcpConfig,
+        rtt: &RttEstimator,
     ) {
-        self.measure_mss(frame, segment.flags.has(Flags::PSH));
+        self.update_rcv_mss(frame, segment.flags.has(TcpFlags::PSH));
         let least = config.delayed_ack.timeout;
         let rto = rtt.rto(&config.rto);
         match self.last_data.replace(now) {
             None => {
-                self.grant(window, config);
+                self.grant_quick_acks(window, config);
                 self.ato = least;
             }
             Some(before) => {
-                let pause = config.rto.elapsed(before, now);
+                let pause = config.rto.elapsed_time(before, now);
                 if pause <= least / 2 {
                     self.ato = self.ato / 2 + least / 2;
                 } else if pause < self.ato {
                     self.ato = (self.ato / 2 + pause).min(rto);
                 } else if pause > rto {
-                    // The peer may have begun again from a small window.
-                    self.grant(window, config);
+                    // The peer may have restarted from a small window.
+                    self.grant_quick_acks(window, config);
                 }
             }
         }
         if std::mem::take(&mut self.hurry) {
-            self.grant(window, config);
+            self.grant_quick_acks(window, config);
         }
     }
 
     /// `tcp_measure_rcv_mss`.
-    fn measure_mss(&mut self, len: u32, push: bool) {
+    fn update_rcv_mss(&mut self, len: u32, push: bool) {
         if len >= self.rcv_mss {
             self.rcv_mss = len.min(self.mss);
             self.last_small = 0;
             self.pushed = self.pushed.max(u8::from(push));
             return;
         }
-        let telling = len >= FIRST_GUESS || !push;
+        let telling = len >= INITIAL_RCV_MSS || !push;
         if telling && len == std::mem::replace(&mut self.last_small, len) {
-            // Two of the same: so large are the peer's segments.
+            // Two equal lengths in a row are taken as the peer's segment size.
             self.rcv_mss = len.max(1);
             return;
         }
@@ -112,51 +114,52 @@ impl LinuxAcks {
     }
 
     /// `tcp_incr_quickack`.
-    fn grant(&mut self, window: u32, config: &Config) {
+    fn grant_quick_acks(&mut self, window: u32, config: &TcpConfig) {
         let DelayedAckForm::Linux { quick_acks, .. } = config.delayed_ack_form else { return };
         let affordable = (window / (2 * self.rcv_mss)).max(2);
         self.quick = self.quick.max(affordable.min(quick_acks));
     }
 
-    /// The window has grown: the sender should hear of it (`tcp_grow_window`).
-    pub(super) fn grant_one(&mut self) {
+    /// Grants a quick ACK to announce a larger window (`tcp_grow_window`).
+    pub(super) fn grant_one_quick_ack(&mut self) {
         self.quick |= 1;
     }
 
-    /// Old data came (`tcp_enter_quickack_mode`): the exchange is not interactive until we send again. Only the count of quick ACKs
-    /// can wait for the next data.
-    pub(super) fn hurry(&mut self) {
+    /// Old data arrived (`tcp_enter_quickack_mode`): leaves interactive mode until data are sent again. The number of quick ACKs is set with the next
+    /// data.
+    pub(super) fn enter_quick_ack_mode(&mut self) {
         self.hurry = true;
         self.pingpong = false;
         self.ato = self.least;
     }
 
     /// `__tcp_ack_snd_check`.
-    pub(super) fn is_due(&self, unacked: u64, config: &Config) -> bool {
+    pub(super) fn is_ack_due(&self, unacked: u64, config: &TcpConfig) -> bool {
         let DelayedAckForm::Linux { quick_acks, .. } = config.delayed_ack_form else { return false };
         let full = u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss);
         unacked > full || (quick_acks > 0 && self.quick > 0 && !self.pingpong)
     }
 
-    /// `tcp_cleanup_rbuf`: a reader who has emptied the buffer acknowledges what was pushed.
-    pub(super) fn is_pushed(&self, config: &Config) -> bool {
-        (self.pushed == 2 || (self.pushed == 1 && !self.pingpong)) && config.has(Mechanism::AckOfPush)
+    /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
+    pub(super) fn is_ack_of_push_due(&self, config: &TcpConfig) -> bool {
+        (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
+            && config.has_mechanism(Mechanism::AckOfPush)
     }
 
     /// `tcp_send_delayed_ack`.
-    pub(super) fn delay(&self, config: &Config, rtt: &Rtt) -> Span {
+    pub(super) fn ack_delay(&self, config: &TcpConfig, rtt: &RttEstimator) -> Span {
         let least = config.delayed_ack.timeout;
         // Whatever the minimum of the RTO: the bound below it (`tcp_delack_max`) is of Linux 6.7.
         if self.ato <= least {
             return self.ato;
         }
-        let most = DELAY_MAX[usize::from(!self.pingpong && self.pushed == 0)];
+        let most = MAX_ACK_DELAYS[usize::from(!self.pingpong && self.pushed == 0)];
         self.ato.min(rtt.srtt().map_or(most, |srtt| most.min(srtt.max(least))))
     }
 
     /// `tcp_delack_timer_handler`: the delayed ACK was not overtaken by data. (The end of SACK compression has a timer of its
     /// own in Linux, `tcp_compressed_ack_kick`, and says nothing of that.)
-    pub(super) fn on_timeout(&mut self, config: &Config, rtt: &Rtt) {
+    pub(super) fn on_timeout(&mut self, config: &TcpConfig, rtt: &RttEstimator) {
         if self.compressed > 0 {
             return;
         }
@@ -176,23 +179,28 @@ impl LinuxAcks {
     }
 
     /// `tcp_event_data_sent`: a reply within the timeout.
-    pub(super) fn on_data_sent(&mut self, now: Time, config: &Config) {
-        if self.last_data.is_some_and(|last| config.rto.elapsed(last, now) < self.ato) {
+    pub(super) fn on_data_sent(&mut self, now: Time, config: &TcpConfig) {
+        if self.last_data.is_some_and(|last| config.rto.elapsed_time(last, now) < self.ato) {
             self.pingpong = true;
         }
     }
 
-    /// How long an ACK that reports data above the gap at `rcv_nxt` may wait; `None`: it goes out at once.
-    pub(super) fn compression(&mut self, rcv_nxt: u64, rtt: Option<Span>, config: &Config) -> Option<Span> {
+    /// Delay of an ACK that reports data above the gap at `rcv_nxt`; `None`: it leaves immediately.
+    pub(super) fn sack_compression_delay(
+        &mut self,
+        rcv_nxt: u64,
+        rtt: Option<Span>,
+        config: &TcpConfig,
+    ) -> Option<Span> {
         let DelayedAckForm::Linux { compress: true, .. } = config.delayed_ack_form else { return None };
         if self.gap != rcv_nxt || self.reported == 0 {
             (self.gap, self.reported, self.compressed) = (rcv_nxt, 0, 0);
         }
-        if !config.sack || self.reported < config.dup_thresh || self.compressed >= COMPRESSION.1 {
+        if !config.sack || self.reported < config.dup_thresh || self.compressed >= SACK_COMPRESSION_LIMITS.1 {
             self.reported += 1;
             return None;
         }
         self.compressed += 1;
-        Some((rtt? / 20).min(COMPRESSION.0))
+        Some((rtt? / 20).min(SACK_COMPRESSION_LIMITS.0))
     }
 }

@@ -1,9 +1,8 @@
 //! The receiving half of a connection: reassembly, delayed ACKs (RFC 9293 §3.8.6.3, RFC 5681 §4.2), SACK blocks (RFC
 //! 2018 §4), and the ECN echo of RFC 3168 §6.1.3 and RFC 8257 §3.2.
 //!
-//! This file is the plain receiver: a fixed window, an application that reads at once. What an operating system adds
-//! (quick ACKs, windows that grow, a slow reader, D-SACK, a limit of the list) stands in `adaptive.rs` and is reached
-//! through one pointer, which is null where nothing of it is asked for.
+//! This file is the basic receiver: a fixed window, and an application that reads immediately. `adaptive.rs` has the extensions of operating systems
+//! (quick ACKs, growing windows, a slow reader, D-SACK, a reassembly limit) behind one pointer, which is null if none is used.
 
 mod adaptive;
 mod buffer;
@@ -12,65 +11,65 @@ mod linux_acks;
 mod reader;
 mod reassembly;
 
-use crate::config::{Config, EcnMode};
-use crate::rtt::Rtt;
-use crate::segment::{Ecn, Flags, Segment};
+use crate::config::{EcnMode, TcpConfig};
+use crate::rtt::RttEstimator;
+use crate::segment::{Ecn, Segment, TcpFlags};
 use crate::sequence::SequenceSpace;
-use adaptive::Adaptive;
-pub(crate) use gro::{Merged, Taken};
+use adaptive::ReceiverExtensions;
+pub(crate) use gro::{GroResult, MergedSegment};
 use pauseframe_units::{Span, Time};
-use reassembly::Range;
+use reassembly::OutOfOrderRange;
 
-/// An ACK to send: the offset that it acknowledges and its ECE flag.
+/// An ACK to send: the acknowledged offset and the ECE flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ack {
+pub(crate) struct PendingAck {
     pub(crate) offset: u64,
     pub(crate) ece: bool,
 }
 
 /// No offset.
-const NONE: u64 = u64::MAX;
+const NO_OFFSET: u64 = u64::MAX;
 
 /// The receiving half. Offsets in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     rcv_nxt: u64,
-    /// What the last ACK that was sent acknowledged.
+    /// Offset of the last ACK sent.
     acked: u64,
     /// When [`Self::on_timeout`] is due: the delayed ACK, or the next read of a slow reader. [`Time::MAX`]: nothing is.
     pub(crate) deadline: Time,
     /// In ascending order, disjoint and not adjacent, all above `rcv_nxt`.
-    ranges: Vec<Range>,
+    ranges: Vec<OutOfOrderRange>,
     /// RFC 8257 §3.2: end of what came before CE changed, whose ACK is due with the old state; [`NONE`]: nothing.
     before_change: u64,
-    /// What goes beyond the plain receiver, if anything.
-    adaptive: Option<Box<Adaptive>>,
+    /// Extensions of the basic receiver, if any.
+    adaptive: Option<Box<ReceiverExtensions>>,
     space: SequenceSpace,
     stamp: u32,
-    /// Number on the wire where the last segment with PSH above a gap ended.
+    /// Sequence number at the end of the last segment with PSH above a gap.
     push: u32,
     /// An ACK goes out when more than this many bytes are unacknowledged.
     delay_bytes: u32,
     /// How far beyond `rcv_nxt` the window reaches.
     window: u32,
     ecn: EcnMode,
-    /// What ECE says: whether the last packet had CE (RFC 8257), or CE came and no CWR since (RFC 3168).
+    /// Value of ECE: the last packet had CE (RFC 8257), or CE arrived and no CWR since (RFC 3168).
     echo: bool,
     ack_now: bool,
-    /// The ACK that is due goes by itself.
+    /// The pending ACK is not piggybacked on data.
     alone: bool,
 }
 
 impl Receiver {
-    pub(crate) fn new(config: &Config, ecn: EcnMode, peer_iss: u32, mss: u32) -> Receiver {
-        let adaptive = Adaptive::new(config, mss);
+    pub(crate) fn new(config: &TcpConfig, ecn: EcnMode, peer_iss: u32, mss: u32) -> Receiver {
+        let adaptive = ReceiverExtensions::new(config, mss);
         Receiver {
             rcv_nxt: 0,
             acked: 0,
             deadline: Time::MAX,
             ranges: Vec::new(),
-            before_change: NONE,
-            window: adaptive.as_ref().map_or(config.receive_window, |adaptive| adaptive.first_window()),
+            before_change: NO_OFFSET,
+            window: adaptive.as_ref().map_or(config.receive_window, |adaptive| adaptive.initial_window()),
             adaptive,
             space: SequenceSpace::after_syn(peer_iss),
             stamp: 0,
@@ -86,34 +85,34 @@ impl Receiver {
 
     /// In-order bytes that the application has read so far.
     #[inline]
-    pub(crate) fn delivered(&self) -> u64 {
+    pub(crate) fn delivered_bytes(&self) -> u64 {
         match &self.adaptive {
             None => self.rcv_nxt,
-            Some(adaptive) => self.rcv_nxt - adaptive.unread(),
+            Some(adaptive) => self.rcv_nxt - adaptive.unread_bytes(),
         }
     }
 
     /// Bytes that have come, each counted once, those above a gap included.
     #[inline]
-    pub(crate) fn received(&self) -> u64 {
+    pub(crate) fn received_bytes(&self) -> u64 {
         let held = self.adaptive.as_ref().map_or(0, |adaptive| adaptive.held_by_gro());
         self.rcv_nxt + held + self.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
     }
 
-    /// Whether frames are merged before they are taken in.
+    /// Whether frames are merged (GRO) before processing.
     #[inline]
-    pub(crate) fn merges(&self) -> bool {
+    pub(crate) fn merges_frames(&self) -> bool {
         self.adaptive.as_ref().is_some_and(|adaptive| adaptive.gro.is_some())
     }
 
     /// The acknowledgement number of `offset`.
     #[inline]
-    pub(crate) fn wire(&self, offset: u64) -> u32 {
-        self.space.wire(offset)
+    pub(crate) fn wire_sequence_number(&self, offset: u64) -> u32 {
+        self.space.wire_sequence_number(offset)
     }
 
     /// How far `seq` lies ahead of RCV.NXT (behind it, if negative).
-    pub(crate) fn ahead(&self, seq: u32) -> i32 {
+    pub(crate) fn distance_from_rcv_nxt(&self, seq: u32) -> i32 {
         self.space.distance(seq, self.rcv_nxt)
     }
 
@@ -122,24 +121,24 @@ impl Receiver {
         self.space.distance(seq, self.acked) <= 0
     }
 
-    /// Takes in the data of a segment that arrived with `codepoint`.
+    /// Processes the data of a segment that arrived with `codepoint`.
     #[inline]
     pub(crate) fn on_data(
         &mut self,
         segment: &Segment,
         codepoint: Ecn,
         now: Time,
-        config: &Config,
-        rtt: &Rtt,
+        config: &TcpConfig,
+        rtt: &RttEstimator,
     ) {
         if self.ecn != EcnMode::Off {
-            self.on_codepoint(segment.flags, codepoint == Ecn::Ce);
+            self.update_ecn_echo(segment.flags, codepoint == Ecn::Ce);
         }
         if self.adaptive.is_some() {
-            self.on_data_adaptively(segment, now, config, rtt);
-        } else if self.is_next(segment) {
+            self.on_data_extended(segment, now, config, rtt);
+        } else if self.is_next_in_order(segment) {
             self.rcv_nxt += u64::from(segment.len);
-            self.in_order(segment.flags, now, config.delayed_ack.timeout);
+            self.on_in_order_data(segment.flags, now, config.delayed_ack.timeout);
         } else {
             self.on_data_out_of_order(segment);
         }
@@ -147,34 +146,36 @@ impl Receiver {
 
     /// Whether a segment continues the data without a gap, and fits.
     #[inline]
-    fn is_next(&self, segment: &Segment) -> bool {
-        segment.seq == self.space.wire(self.rcv_nxt) && self.ranges.is_empty() && segment.len <= self.window
+    fn is_next_in_order(&self, segment: &Segment) -> bool {
+        segment.seq == self.space.wire_sequence_number(self.rcv_nxt)
+            && self.ranges.is_empty()
+            && segment.len <= self.window
     }
 
     /// RFC 5681 §4.2: at least every second full segment is acknowledged, and within `delay`.
     #[inline]
-    fn in_order(&mut self, flags: Flags, now: Time, delay: Span) {
+    fn on_in_order_data(&mut self, flags: TcpFlags, now: Time, delay: Span) {
         if self.rcv_nxt - self.acked > u64::from(self.delay_bytes) {
             self.ack_now = true;
         } else if self.deadline == Time::MAX {
             self.deadline = now.saturating_add(delay);
         }
-        self.after_push(flags);
+        self.on_push_flag(flags);
     }
 
     #[inline]
-    fn after_push(&mut self, flags: Flags) {
-        if flags.has(Flags::PSH) && self.ranges.capacity() > 0 {
-            self.release();
+    fn on_push_flag(&mut self, flags: TcpFlags) {
+        if flags.has(TcpFlags::PSH) && self.ranges.capacity() > 0 {
+            self.release_memory();
         }
     }
 
-    /// The peer has nothing more for now, and there is no gap: an idle connection keeps no list.
-    fn release(&mut self) {
+    /// Frees the reassembly list of an idle connection without a gap.
+    fn release_memory(&mut self) {
         self.ranges = Vec::new();
     }
 
-    /// Data up to `offset` are in order now. A fixed window slides along; another reaches as far as it was announced.
+    /// Advances RCV.NXT to `offset`. A fixed window slides along; an adaptive one keeps its announced right edge.
     fn advance_to(&mut self, offset: u64) {
         if self.adaptive.is_some() {
             self.window = self.window.saturating_sub((offset - self.rcv_nxt) as u32);
@@ -182,7 +183,7 @@ impl Receiver {
         self.rcv_nxt = offset;
     }
 
-    /// As if `offset` bytes had come.
+    /// Sets the state as if `offset` bytes had arrived.
     #[cfg(test)]
     pub(crate) fn skip_to(&mut self, offset: u64) {
         self.rcv_nxt = offset;
@@ -191,14 +192,14 @@ impl Receiver {
 
     /// Bytes of heap in use.
     #[cfg(test)]
-    pub(crate) fn heap(&self) -> usize {
-        self.ranges.capacity() * size_of::<Range>()
-            + self.adaptive.as_ref().map_or(0, |_| size_of::<Adaptive>())
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ranges.capacity() * size_of::<OutOfOrderRange>()
+            + self.adaptive.as_ref().map_or(0, |_| size_of::<ReceiverExtensions>())
     }
 
     #[inline]
-    fn on_codepoint(&mut self, flags: Flags, ce: bool) {
-        if flags.has(Flags::CWR) {
+    fn update_ecn_echo(&mut self, flags: TcpFlags, ce: bool) {
+        if flags.has(TcpFlags::CWR) {
             // As Linux: a sender that has just shrunk its window must not wait for a delayed ACK.
             self.ack_now = true;
             if self.ecn == EcnMode::Classic {
@@ -208,33 +209,33 @@ impl Receiver {
         if self.ecn == EcnMode::Classic {
             self.echo |= ce;
         } else if ce != self.echo {
-            self.change_echo(ce);
+            self.change_dctcp_echo(ce);
         }
     }
 
-    /// RFC 8257 §3.2: each ACK stands for packets that were all marked or all unmarked. What waits for its ACK
-    /// gets it with the old state; as in Linux, the packet that brings the change is acknowledged at once too.
+    /// RFC 8257 §3.2: each ACK covers packets that were all marked or all unmarked. Packets before the change get an ACK with the old state; as in
+    /// Linux, the packet with the change is acknowledged at once too.
     #[cold]
-    fn change_echo(&mut self, ce: bool) {
+    fn change_dctcp_echo(&mut self, ce: bool) {
         if self.acked < self.rcv_nxt {
-            // Where the host has not sent the ACK of an earlier change yet, the two become one.
+            // If the host has not yet sent the ACK of an earlier change, both are combined.
             self.before_change = self.rcv_nxt;
         }
         self.echo = ce;
         self.ack_now = true;
     }
 
-    /// Whether a SACK option has something to say: data wait above a gap, or came twice.
+    /// Whether a SACK option is needed: data wait above a gap, or duplicates arrived.
     #[inline]
-    pub(crate) fn has_news_for_sack(&self) -> bool {
+    pub(crate) fn needs_sack_option(&self) -> bool {
         !self.ranges.is_empty() || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate())
     }
 
-    /// Whether an ACK may not wait for data to travel with: there is a gap or a duplicate to report, it was due before the data were there,
-    /// or one is owed for what came before a change of CE.
+    /// Whether a pending ACK must not be piggybacked: it reports a gap or a duplicate, it was due before the data, or it covers data before a change
+    /// of CE.
     #[inline]
     pub(crate) fn owes_separate_ack(&self) -> bool {
-        self.before_change != NONE || (self.ack_now && (self.alone || !self.ranges.is_empty()))
+        self.before_change != NO_OFFSET || (self.ack_now && (self.alone || !self.ranges.is_empty()))
     }
 
     /// Whether an ACK is due.
@@ -243,65 +244,65 @@ impl Receiver {
         self.ack_now
     }
 
-    /// Whether everything that came has been acknowledged and read.
+    /// Whether all received data have been acknowledged and read.
     pub(crate) fn is_quiescent(&self) -> bool {
-        !self.ack_now && self.before_change == NONE && self.deadline == Time::MAX
+        !self.ack_now && self.before_change == NO_OFFSET && self.deadline == Time::MAX
     }
 
-    /// All data have come, and the FIN after them, which takes a number too.
+    /// Processes the FIN after all data; it takes one sequence number.
     pub(crate) fn on_fin(&mut self) {
-        self.before_change = NONE;
+        self.before_change = NO_OFFSET;
         self.space = self.space.after_fin();
     }
 
-    /// The application is about to write. In Linux an ACK that is due by now has gone out, before the application was woken: the ACK of
-    /// a request does not wait for the reply.
-    pub(crate) fn part_ack(&mut self) {
+    /// Called before the application writes. In Linux a due ACK leaves before the application is woken, so the ACK of a request does not wait for the
+    /// reply.
+    pub(crate) fn separate_ack_from_data(&mut self) {
         self.alone = self.ack_now && self.adaptive.as_ref().is_some_and(|adaptive| adaptive.acks.is_some());
     }
 
-    /// Whether data are in that no ACK has acknowledged.
-    pub(crate) fn is_behind(&self) -> bool {
+    /// Whether received data are still unacknowledged.
+    pub(crate) fn has_unacked_data(&self) -> bool {
         self.acked < self.rcv_nxt
     }
 
-    /// Asks for an ACK at once.
+    /// Requests an immediate ACK.
     pub(crate) fn request_ack(&mut self) {
         self.ack_now = true;
     }
 
-    /// The deadline has come.
-    pub(crate) fn on_timeout(&mut self, now: Time, config: &Config, rtt: &Rtt) {
+    /// Handles the deadline.
+    pub(crate) fn on_timeout(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.on_adaptive_timeout(now, config, rtt);
+            self.on_extended_timeout(now, config, rtt);
         } else {
             self.ack_now = true;
         }
     }
 
-    /// The ACK that the next segment carries, which ends the waiting for it. After [`Self::owes_separate_ack`] it can
-    /// be the one for what came before a change of CE; the next one is due then.
+    /// Takes the ACK for the next segment. After [`Self::owes_separate_ack`] it may be the ACK for data before a change of CE; a further ACK is then
+    /// due.
     #[inline]
-    pub(crate) fn take_ack(&mut self) -> Ack {
-        if self.before_change != NONE {
-            let offset = std::mem::replace(&mut self.before_change, NONE);
+    pub(crate) fn take_ack(&mut self) -> PendingAck {
+        if self.before_change != NO_OFFSET {
+            let offset = std::mem::replace(&mut self.before_change, NO_OFFSET);
             self.acked = offset;
-            return Ack { offset, ece: !self.echo };
+            return PendingAck { offset, ece: !self.echo };
         }
         self.acked = self.rcv_nxt;
         self.ack_now = false;
         self.alone = false;
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.after_ack();
+            self.update_window_after_ack();
         }
-        Ack { offset: self.rcv_nxt, ece: self.echo }
+        PendingAck { offset: self.rcv_nxt, ece: self.echo }
     }
 
-    /// The window to announce beside `ack`, in bytes beyond it.
+    /// The window to announce with `ack`, in bytes beyond it.
     #[inline]
-    pub(crate) fn window_beside(&self, ack: Ack) -> u32 {
+    pub(crate) fn window_for_ack(&self, ack: PendingAck) -> u32 {
         match &self.adaptive {
             None => self.window,
             // The right edge stays where it is, whatever offset the ACK has.

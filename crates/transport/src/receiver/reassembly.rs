@@ -1,15 +1,14 @@
 //! Data above a gap: the reassembly list, the SACK blocks that report it (RFC 2018 §4, RFC 2883), and a limit of its
 //! length, as FreeBSD has one (cee Table I: 200 segments).
 //!
-//! The list holds ranges, not segments, so the limit counts full segments that the ranges amount to. Left out:
-//! reneging (RFC 2018 §8): what was reported is kept.
+//! The list holds ranges, not segments, so the limit counts equivalent full segments. Left out: reneging (RFC 2018 §8).
 
 use super::Receiver;
-use crate::segment::{Flags, SackBlocks, Segment};
+use crate::segment::{SackBlocks, Segment, TcpFlags};
 
 /// Data above a gap.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
+pub(super) struct OutOfOrderRange {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Larger for the range that grew last: SACK reports it first.
@@ -25,32 +24,32 @@ impl Receiver {
         let end = ahead.saturating_add(i64::from(segment.len)).min(i64::from(self.window));
         let start = ahead.max(0);
         if ahead < 0 {
-            self.note_old(self.rcv_nxt.saturating_add_signed(ahead), segment.len);
+            self.note_old_duplicate(self.rcv_nxt.saturating_add_signed(ahead), segment.len);
         }
         if end <= start {
-            // Old, or beyond the window (RFC 9293 §3.10.7.4): the ACK is all the answer.
+            // Old data, or data beyond the window (RFC 9293 §3.10.7.4): only an ACK is sent.
             return;
         }
         let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
-        if !self.has_place(start, end) {
+        if !self.fits_reassembly_limit(start, end) {
             return;
         }
-        self.note_overlap(start, end);
-        self.insert(start, end);
-        if segment.flags.has(Flags::PSH) {
-            self.push = self.space.wire(end);
+        self.note_overlapping_duplicate(start, end);
+        self.insert_range(start, end);
+        if segment.flags.has(TcpFlags::PSH) {
+            self.push = self.space.wire_sequence_number(end);
         }
         if self.ranges[0].start <= self.rcv_nxt {
             let filled = self.ranges.remove(0).end;
             self.advance_to(filled);
-            if self.ranges.is_empty() && self.push == self.space.wire(self.rcv_nxt) {
-                self.release();
+            if self.ranges.is_empty() && self.push == self.space.wire_sequence_number(self.rcv_nxt) {
+                self.release_memory();
             }
         }
     }
 
-    /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT came twice, at least in part.
-    fn note_old(&mut self, start: u64, len: u32) {
+    /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT is at least partly a duplicate.
+    fn note_old_duplicate(&mut self, start: u64, len: u32) {
         let end = (start + u64::from(len)).min(self.rcv_nxt);
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.on_old_data();
@@ -60,8 +59,8 @@ impl Receiver {
         }
     }
 
-    /// RFC 2883 §4.1.2: what of `start..end` is in the list already came twice.
-    fn note_overlap(&mut self, start: u64, end: u64) {
+    /// RFC 2883 §4.1.2: the part of `start..end` that is already in the list is a duplicate.
+    fn note_overlapping_duplicate(&mut self, start: u64, end: u64) {
         let Some(adaptive) = &mut self.adaptive else { return };
         let overlap = self.ranges.iter().find(|range| range.start < end && start < range.end);
         if let Some(range) = overlap {
@@ -69,9 +68,8 @@ impl Receiver {
         }
     }
 
-    /// Whether the list may take `start..end` up. The segment that comes next always finds a place: it shortens the
-    /// list (as FreeBSD's `tcp_reass`).
-    fn has_place(&self, start: u64, end: u64) -> bool {
+    /// Whether the list has space for `start..end`. The next in-order segment always has, because it shortens the list (as FreeBSD's `tcp_reass`).
+    fn fits_reassembly_limit(&self, start: u64, end: u64) -> bool {
         let Some(adaptive) = &self.adaptive else { return true };
         let limit = adaptive.reassembly_limit();
         start <= self.rcv_nxt || self.held_above_gap() + (end - start) <= limit
@@ -82,30 +80,30 @@ impl Receiver {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Adds `start..end`, joining the ranges that it meets.
-    fn insert(&mut self, start: u64, end: u64) {
+    /// Adds `start..end` and merges adjacent ranges.
+    fn insert_range(&mut self, start: u64, end: u64) {
         self.stamp = self.stamp.wrapping_add(1);
         let first = self.ranges.partition_point(|range| range.end < start);
         let last = self.ranges.partition_point(|range| range.start <= end);
         if first == last {
-            self.ranges.insert(first, Range { start, end, stamp: self.stamp });
+            self.ranges.insert(first, OutOfOrderRange { start, end, stamp: self.stamp });
             return;
         }
         let end = end.max(self.ranges[last - 1].end);
         let joined = &mut self.ranges[first];
-        *joined = Range { start: start.min(joined.start), end, stamp: self.stamp };
+        *joined = OutOfOrderRange { start: start.min(joined.start), end, stamp: self.stamp };
         self.ranges.drain(first + 1..last);
     }
 
-    /// The blocks of a SACK option: what came twice (RFC 2883), then the most recently changed first (RFC 2018 §4).
+    /// The blocks of a SACK option: a duplicate first (RFC 2883), then ranges, most recently changed first (RFC 2018 §4).
     pub(crate) fn sack_blocks(&mut self, limit: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate());
         if let Some((start, end)) = duplicate {
-            blocks.blocks[0] = (self.space.wire(start), self.space.wire(end));
+            blocks.blocks[0] = (self.space.wire_sequence_number(start), self.space.wire_sequence_number(end));
             blocks.count = 1;
         }
-        let mut recent: [Option<&Range>; 4] = [None; 4];
+        let mut recent: [Option<&OutOfOrderRange>; 4] = [None; 4];
         for range in &self.ranges {
             let mut carried = range;
             for slot in recent.iter_mut().take(limit - usize::from(blocks.count)) {
@@ -120,7 +118,7 @@ impl Receiver {
         }
         for range in recent.into_iter().flatten() {
             blocks.blocks[usize::from(blocks.count)] =
-                (self.space.wire(range.start), self.space.wire(range.end));
+                (self.space.wire_sequence_number(range.start), self.space.wire_sequence_number(range.end));
             blocks.count += 1;
         }
         blocks

@@ -3,22 +3,22 @@
 
 use pauseframe_units::{Span, Time};
 
-/// The news of one ACK.
+/// What one ACK newly reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one ACK")]
-pub(crate) struct Delivery {
+pub(crate) struct AckDelivery {
     pub(super) now: Time,
     /// End of the highest data reported before this ACK.
     pub(super) high_ack: u64,
-    /// What was in flight at the last timeout ends here.
+    /// End of the data in flight at the last timeout.
     pub(super) recover: u64,
     /// The smallest round-trip time so far; `Span::ZERO`: none yet.
     pub(crate) min_rtt: Span,
-    /// When the segment sent last among the delivered was sent, and its end.
+    /// Send time and end of the most recently sent delivered segment.
     pub(crate) latest: Option<(Time, u64)>,
-    /// When the first segment was sent that SACK newly reports, of those that were sent once (Linux `first_sackt`).
+    /// Send time of the first newly sacked segment that was sent only once (Linux `first_sackt`).
     pub(crate) first_sacked: Option<Time>,
-    /// What SACK reports restarts the timer.
+    /// Whether newly sacked data restart the timer.
     pub(crate) restarts_timer: bool,
     /// Bytes delivered, duplicates (by D-SACK) included.
     pub(crate) bytes: u64,
@@ -28,15 +28,15 @@ pub(crate) struct Delivery {
     pub(crate) reordered: bool,
     /// A segment was marked as lost.
     pub(crate) loss: bool,
-    /// A D-SACK block came, not for a probe.
+    /// A D-SACK block arrived that is not for a probe.
     pub(crate) dsack: bool,
-    /// A D-SACK block came for a tail loss probe.
+    /// A D-SACK block arrived for a tail loss probe.
     pub(crate) probe_dsack: bool,
 }
 
-impl Delivery {
-    /// The next ACK comes. `high_ack`: the highest byte reported so far.
-    pub(crate) fn begin(&mut self, now: Time, high_ack: u64, recover: u64) {
+impl AckDelivery {
+    /// Resets for the next ACK. `high_ack`: the highest byte reported so far.
+    pub(crate) fn begin_ack(&mut self, now: Time, high_ack: u64, recover: u64) {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
         (self.first_sacked, self.restarts_timer) = (None, false);
@@ -46,10 +46,10 @@ impl Delivery {
 
     /// A segment is delivered; `ambiguous`: it was sent more than once.
     #[inline]
-    pub(crate) fn note(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn note_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
-            // RFC 8985 §6.2 step 2: too soon to be the answer to the retransmission.
+            // RFC 8985 §6.2 step 2: the ACK is too early to acknowledge the retransmission.
             if rtt < self.min_rtt {
                 return;
             }
@@ -65,23 +65,23 @@ impl Delivery {
         }
     }
 
-    /// SACK newly reports a segment; see [`Self::note`].
+    /// SACK newly reports a segment; see [`Self::note_delivered`].
     #[inline]
     pub(crate) fn note_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
         }
-        self.note(sent_at, start, end, ambiguous);
+        self.note_delivered(sent_at, start, end, ambiguous);
     }
 }
 
-/// What RACK found at an ACK.
+/// Result of RACK's loss detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Detected {
+pub(crate) struct RackDetection {
     /// A segment was newly marked as lost.
     pub(crate) loss: bool,
-    /// ... and it had been sent again.
+    /// Whether such a segment had been retransmitted.
     pub(crate) retransmission: bool,
-    /// The longest time until another segment is due.
+    /// The longest time until a further segment counts as lost.
     pub(crate) wait: Option<Span>,
 }

@@ -1,38 +1,37 @@
-//! A window that is not used says nothing about the path: restart after idle (RFC 5681 §4.1; Linux `tcp_cwnd_restart`)
-//! and congestion window validation (RFC 2861, Linux `tcp_cwnd_application_limited`). That a window which is not
-//! filled does not grow (RFC 7661 §4.1) is so unless
-//! `window_validation` is off, see `Sender::is_cwnd_limited`.
+//! Unused congestion windows, which say nothing about the path: restart after idle (RFC 5681 §4.1; Linux `tcp_cwnd_restart`) and congestion window
+//! validation (RFC 2861, Linux `tcp_cwnd_application_limited`). An unfilled window does not grow (RFC 7661 §4.1), unless `window_validation` is off;
+//! see `Sender::is_cwnd_limited`.
 //!
 //! Left out: RFC 7661's pipeACK, which Linux does not have either.
 
 use crate::config::RtoConfig;
 use pauseframe_units::{Span, Time};
 
-/// How much of the window was used lately.
+/// Recent usage of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Usage {
+pub(crate) struct WindowUsage {
     /// When data were last sent; [`Time::MAX`]: never.
     last_sent: Time,
     /// When the window was last full, or adapted.
     since: Time,
-    /// The most in flight since.
+    /// Maximum bytes in flight since then.
     used: u64,
 }
 
-impl Default for Usage {
+impl Default for WindowUsage {
     fn default() -> Self {
-        Usage { last_sent: Time::MAX, since: Time::ZERO, used: 0 }
+        WindowUsage { last_sent: Time::MAX, since: Time::ZERO, used: 0 }
     }
 }
 
-impl Usage {
-    /// How long nothing was sent, if that is more than `rto`; then the books begin anew.
-    pub(super) fn end_idle(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
-        let idle = clock.elapsed(self.last_sent, now);
+impl WindowUsage {
+    /// The idle time, if it exceeds `rto`; restarts the measurement.
+    pub(super) fn take_idle_time(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
+        let idle = clock.elapsed_time(self.last_sent, now);
         if idle <= rto {
             return None;
         }
-        *self = Usage { last_sent: now, since: now, used: 0 };
+        *self = WindowUsage { last_sent: now, since: now, used: 0 };
         Some(idle)
     }
 
@@ -42,18 +41,24 @@ impl Usage {
     }
 
     /// The window is full.
-    pub(super) fn note_full(&mut self, now: Time) {
+    pub(super) fn note_window_full(&mut self, now: Time) {
         (self.since, self.used) = (now, 0);
     }
 
-    /// `flight` bytes of the window are used; the most of the last `rto`, once that is over.
-    pub(super) fn note_part(&mut self, flight: u64, rto: Span, now: Time, clock: &RtoConfig) -> Option<u64> {
+    /// Records `flight` bytes in use; returns the maximum of each period of `rto` when it ends.
+    pub(super) fn note_window_partly_used(
+        &mut self,
+        flight: u64,
+        rto: Span,
+        now: Time,
+        clock: &RtoConfig,
+    ) -> Option<u64> {
         self.used = self.used.max(flight);
-        if clock.elapsed(self.since, now) < rto {
+        if clock.elapsed_time(self.since, now) < rto {
             return None;
         }
         let used = self.used;
-        self.note_full(now);
+        self.note_window_full(now);
         Some(used)
     }
 }

@@ -1,10 +1,9 @@
 //! Fast recovery without SACK (RFC 6582).
 //!
-//! The RFC inflates cwnd by a segment for each duplicate ACK. Here cwnd stays at ssthresh, and the inflation
-//! is kept apart and lowers the pipe: the same segments leave at the same time, and cwnd means what it says.
-//! The retransmission timer restarts at every partial ACK ("slow-but-steady", §4).
-// Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go further only where duplicate
-// ACKs were lost, and the data that they stood for have left the network all the same (Linux does likewise).
+//! The RFC inflates cwnd by a segment for each duplicate ACK. Here cwnd stays at ssthresh, and a separate inflation lowers the pipe: the same
+//! segments leave at the same time, and cwnd keeps its meaning. The retransmission timer restarts at every partial ACK ("slow-but-steady", §4).
+// Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go below only if duplicate ACKs were lost, but their data have left the
+// network all the same (as in Linux).
 
 use crate::sender::{MUST_RETRANSMIT, Sender};
 
@@ -15,9 +14,9 @@ impl Sender {
         self.snd_una > self.recover || self.recover == 0
     }
 
-    /// RFC 5681 §3.2 step 3: as many segments as duplicate ACKs came have left the network.
+    /// RFC 5681 §3.2 step 3: each duplicate ACK means that one segment has left the network.
     pub(super) fn new_reno_enter(&mut self, dup_thresh: u32) {
-        self.inflation = self.window.segments(dup_thresh);
+        self.inflation = self.window.segments_to_bytes(dup_thresh);
     }
 
     /// RFC 5681 §3.2 step 4; no more can have left than was in flight.
@@ -25,7 +24,7 @@ impl Sender {
         self.inflation = (self.inflation + u64::from(self.window.mss)).min(self.flight_size());
     }
 
-    /// §3.2 step 5, partial ACK: the next hole is sent again at once.
+    /// §3.2 step 5, partial ACK: retransmits the next hole at once.
     pub(super) fn new_reno_partial_ack(&mut self, acked: u64) {
         let mss = u64::from(self.window.mss);
         let before = self.inflation;
@@ -34,7 +33,7 @@ impl Sender {
             self.inflation += mss;
         }
         if let Some(refined) = self.refined.as_deref_mut() {
-            // RFC 9937 §6.2: what duplicate ACKs stood for was counted with them.
+            // RFC 9937 §6.2: data signalled by duplicate ACKs were already counted then.
             refined.delivery.bytes = acked.saturating_sub(before.saturating_sub(self.inflation)).max(mss);
             refined.delivery.loss = true;
         }

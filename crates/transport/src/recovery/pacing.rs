@@ -1,5 +1,5 @@
-//! Pacing as Linux does it in the socket: after each burst the next waits for as long as the burst takes at the pacing
-//! rate, cwnd / srtt times 2 while cwnd is below half of ssthresh, else times 1.2.
+//! Pacing as in Linux sockets: after each burst the next one waits for the burst's duration at the pacing rate, cwnd / srtt times 2 while cwnd is
+//! below half of ssthresh, else times 1.2.
 //!
 //! A congestion control that sets a pacing rate replaces that rate (`sk_pacing_rate` of BBR). The first ten segments of a
 //! connection without one, fast retransmits and probes do not wait. Left out: the credit for late timers.
@@ -7,16 +7,16 @@
 use pauseframe_units::{Span, Time};
 
 /// Segments before pacing begins (Linux).
-pub(super) const UNPACED: u64 = 10;
+pub(super) const UNPACED_SEGMENTS: u64 = 10;
 
 /// When the next segment may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pacer {
-    /// When everything so far has left at the pacing rate.
+    /// When all segments so far would have left at the pacing rate.
     busy_until: Time,
     /// The next burst may begin.
     pub(super) next: Time,
-    /// Segments that the present burst still has.
+    /// Segments left in the current burst.
     left: u32,
 }
 
@@ -29,7 +29,7 @@ impl Default for Pacer {
 impl Pacer {
     /// A segment was sent that takes `span` at the pacing rate, in bursts of `burst`. `ends`: whether a super-packet, which is
     /// a burst, ends with it; `None`: there are none.
-    pub(super) fn charge(&mut self, span: Span, burst: u32, ends: Option<bool>, now: Time) {
+    pub(super) fn charge_segment(&mut self, span: Span, burst: u32, ends: Option<bool>, now: Time) {
         if self.left == 0 {
             self.left = burst.max(1);
         }

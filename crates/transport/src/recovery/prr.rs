@@ -4,18 +4,17 @@
 //! Below ssthresh the window grows back by what is delivered, and by a segment more where the ACK advanced and
 //! nothing else was lost (slow start reduction bound); else by what is delivered alone (conservative bound).
 //!
-//! The RFC counts bytes. Linux counts packets (`tcp_cwnd_reduction`), and so does `count_packets`: a short segment is as good as a
-//! full one, both when it is sent and when it is delivered.
-//! What is reduced is the RFC's `RecoverFS`, what is in flight; in Linux 6.1 it is cwnd (`prior_cwnd`). Where a timeout was
-//! taken back under ECE a window of one or two stands against many more in flight, and while every ACK has ECE each reduction of
-//! Linux then keeps what is in flight: its proportion is one.
+//! The RFC counts bytes. Linux counts packets (`tcp_cwnd_reduction`), and so does `count_packets`: a short segment counts like a full one when sent
+//! and when delivered. The RFC reduces from `RecoverFS`, the flight size; Linux 6.1 reduces from cwnd (`prior_cwnd`). If a timeout is undone under
+//! ECE, a window of one or two segments meets a much larger flight, and while every ACK has ECE each reduction of Linux keeps the flight, because the
+//! proportion is one.
 
-use crate::cc::Window;
+use crate::cc::CongestionWindow;
 
 /// Counters of one reduction, bytes, or with `count_packets` as if every segment were full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Prr {
-    /// What was in flight when it began, or in Linux the window.
+    /// Flight size at its start; in Linux the window.
     from: u64,
     /// Delivered since it began.
     delivered: u64,
@@ -25,13 +24,19 @@ pub(crate) struct Prr {
 
 impl Prr {
     /// A reduction begins, of a window or a flight of `from` bytes.
-    pub(super) fn begin(from: u64) -> Prr {
+    pub(super) fn begin_reduction(from: u64) -> Prr {
         Prr { from, ..Prr::default() }
     }
 
     /// cwnd after an ACK that delivered `delivered` bytes and left `pipe` in flight. `clean`: `snd_una` moved on and nothing was
     /// newly lost.
-    pub(super) fn cwnd(&mut self, delivered: u64, clean: bool, pipe: u64, window: &Window) -> u64 {
+    pub(super) fn cwnd_after_ack(
+        &mut self,
+        delivered: u64,
+        clean: bool,
+        pipe: u64,
+        window: &CongestionWindow,
+    ) -> u64 {
         let (mss, ssthresh) = (u64::from(window.mss), window.ssthresh);
         self.delivered += delivered;
         let due = self.delivered.saturating_sub(self.out);

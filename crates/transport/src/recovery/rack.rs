@@ -4,11 +4,11 @@
 //! As in Linux the reordering window is a quarter of the minimum RTT, zero while no reordering was seen and three
 //! segments are sacked or recovery is on, and D-SACK widens it only where reordering was seen before (RFC 8985: always). Left out: the minimum RTT forgets nothing (Linux: five minutes).
 
-use super::delivery::Delivery;
+use super::delivery::AckDelivery;
 use pauseframe_units::{Span, Time};
 
 /// RFC 8985 §6.2 step 4: so many recoveries without D-SACK shrink the reordering window again.
-const PERSIST: u8 = 16;
+const REO_WND_PERSIST_MAX: u8 = 16;
 
 /// RFC 8985 §5.3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Default for Rack {
 
 impl Rack {
     /// §6.2 steps 1 to 3, and the adaptation of the window to D-SACK of step 4.
-    pub(super) fn advance(&mut self, news: &Delivery, now: Time, snd_una: u64, snd_nxt: u64) {
+    pub(super) fn update_from_delivery(&mut self, news: &AckDelivery, now: Time, snd_una: u64, snd_nxt: u64) {
         if let Some((sent_at, end)) = news.latest {
             self.rtt = now.saturating_since(sent_at);
             if sent_at > self.latest.0 || (sent_at == self.latest.0 && end > self.latest.1) {
@@ -54,7 +54,7 @@ impl Rack {
         if dsack && self.dsack_round.is_none() {
             self.dsack_round = Some(snd_nxt);
             self.reo_wnd_mult = (self.reo_wnd_mult + 1).min(0xff);
-            self.reo_wnd_persist = PERSIST;
+            self.reo_wnd_persist = REO_WND_PERSIST_MAX;
         }
     }
 
@@ -66,8 +66,8 @@ impl Rack {
         }
     }
 
-    /// What is lost once it is as old as this (§6.2 steps 4 and 5). `srtt`: `None` before the first sample.
-    pub(super) fn age(&self, hurry: bool, min_rtt: Span, srtt: Option<Span>) -> Span {
+    /// Age at which a segment counts as lost (§6.2 steps 4 and 5). `srtt`: `None` before the first sample.
+    pub(super) fn loss_threshold(&self, hurry: bool, min_rtt: Span, srtt: Option<Span>) -> Span {
         self.rtt + self.reo_wnd(hurry, min_rtt, srtt.unwrap_or(self.rtt))
     }
 
@@ -90,13 +90,13 @@ mod tests {
         let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
         let mut rack = Rack { reordering_seen: true, ..Rack::default() };
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
-        let news = Delivery { dsack: true, ..Delivery::default() };
+        let news = AckDelivery { dsack: true, ..AckDelivery::default() };
         // Twice in one round counts once.
-        rack.advance(&news, Time::ZERO, 1000, 9000);
-        rack.advance(&news, Time::ZERO, 8000, 12_000);
+        rack.update_from_delivery(&news, Time::ZERO, 1000, 9000);
+        rack.update_from_delivery(&news, Time::ZERO, 8000, 12_000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
         for round in 1..5 {
-            rack.advance(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
+            rack.update_from_delivery(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
         }
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
         for _ in 0..15 {
@@ -112,10 +112,10 @@ mod tests {
     fn without_reordering_dsack_widens_nothing() {
         let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
         let mut rack = Rack::default();
-        let news = Delivery { dsack: true, reordered: true, ..Delivery::default() };
-        rack.advance(&news, Time::ZERO, 1000, 9000);
+        let news = AckDelivery { dsack: true, reordered: true, ..AckDelivery::default() };
+        rack.update_from_delivery(&news, Time::ZERO, 1000, 9000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
-        rack.advance(&news, Time::ZERO, 9000, 12_000);
+        rack.update_from_delivery(&news, Time::ZERO, 9000, 12_000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
     }
 

@@ -1,141 +1,146 @@
-//! What a loss or a mark makes of the window: the reduction, at once or in proportion to what is delivered (`prr.rs`), and the
-//! way back where it was needless (`undo.rs`).
+//! Window reductions after a loss or a mark: immediate or proportional to delivered data (`prr.rs`), and their undo if spurious (`undo.rs`).
 
-use super::Phase;
+use super::RecoveryPhase;
 use super::prr::Prr;
-use crate::cc::{Algorithm, Congestion, Window};
-use crate::config::Config;
+use crate::cc::{CongestionAlgorithm, CongestionCause, CongestionWindow};
+use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 
 impl Sender {
-    /// The window that a loss leaves. In a window that ECE reduced already, half of the one before that: a window of data
-    /// shrinks once, by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE
-    /// can be slight). Linux: the cut for ECE stands, but DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
-    pub(super) fn reduce_for_loss(&mut self, config: &Config) -> u64 {
+    /// The window after a loss. If ECE has already reduced it in this window of data, half of the window before that: a window of data shrinks once,
+    /// by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE can be slight). Linux: the cut for ECE stands, but
+    /// DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
+    pub(super) fn reduce_for_loss(&mut self, config: &TcpConfig) -> u64 {
         let mut struck = self.window;
-        if self.phase == Phase::Cwr && config.recovery.count_packets && config.has(Mechanism::DctcpLoss) {
-            let reduced = self.cc.loss_after_ecn(&struck);
-            return self.scoreboard.whole(reduced).max(u64::from(self.window.mss));
+        if self.phase == RecoveryPhase::Cwr
+            && config.recovery.count_packets
+            && config.has_mechanism(Mechanism::DctcpLoss)
+        {
+            let reduced = self.cc.window_on_loss_after_ecn(&struck);
+            return self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss));
         }
-        if self.phase == Phase::Cwr {
+        if self.phase == RecoveryPhase::Cwr {
             struck.cwnd = self.prior_cwnd;
-            return self.reduced(struck, Congestion::Loss).min(self.window.ssthresh);
+            return self.reduced_ssthresh(struck, CongestionCause::Loss).min(self.window.ssthresh);
         }
-        // RFC 5681 eq. (4): FlightSize, without what limited transmit sent beyond the window. Under PRR cwnd, as
-        // Linux: the reduction is a proportion of it.
+        // RFC 5681 eq. (4): FlightSize without the excess of limited transmit. Under PRR it is cwnd, as in Linux, because the reduction is
+        // proportional to it.
         if !config.recovery.prr {
-            struck.cwnd = self.scoreboard.flight(self.flight_size()).min(self.window.cwnd);
+            struck.cwnd = self.scoreboard.flight_weight(self.flight_size()).min(self.window.cwnd);
         }
-        self.reduced(struck, Congestion::Loss)
+        self.reduced_ssthresh(struck, CongestionCause::Loss)
     }
 
-    /// A loss that only the probe repaired (RFC 8985 §7.4.2): the window is cut at once. In Linux (`tcp_process_tlp_ack`) that is
-    /// a passage through CWR, which DCTCP answers by its cut for ECE, and the end of one under way.
-    pub(super) fn reduce_for_probe(&mut self, config: &Config) {
+    /// Reduces the window at once for a loss that only the tail loss probe repaired (RFC 8985 §7.4.2). Linux (`tcp_process_tlp_ack`) passes through
+    /// state CWR, where DCTCP applies its reduction for ECE, and ends a reduction in progress.
+    pub(super) fn reduce_for_tail_loss(&mut self, config: &TcpConfig) {
         self.window.ssthresh = if config.recovery.count_packets {
-            self.phase = Phase::Open;
-            self.reduced(self.window, Congestion::Ecn)
-        } else if self.phase == Phase::Cwr {
+            self.phase = RecoveryPhase::Open;
+            self.reduced_ssthresh(self.window, CongestionCause::Ecn)
+        } else if self.phase == RecoveryPhase::Cwr {
             self.reduce_for_loss(config)
         } else {
-            // Not from the flight: at the tail hardly any is left.
-            self.reduced(self.window, Congestion::Loss)
+            // Not from the flight size, which is small at the tail.
+            self.reduced_ssthresh(self.window, CongestionCause::Loss)
         };
         self.window.cwnd = self.window.ssthresh;
-        self.forget_undo();
+        self.discard_undo();
         self.cwr_due = true;
     }
 
-    /// What congestion control makes of the window `struck`, in whole segments where they are counted.
-    pub(super) fn reduced(&mut self, struck: Window, cause: Congestion) -> u64 {
-        let reduced = self.cc.reduced(&struck, cause);
-        self.forget_earned();
-        self.scoreboard.whole(reduced).max(u64::from(self.window.mss))
+    /// The ssthresh that congestion control computes from window `struck`, in whole segments if these are counted.
+    pub(super) fn reduced_ssthresh(&mut self, struck: CongestionWindow, cause: CongestionCause) -> u64 {
+        let reduced = self.cc.reduced_window(&struck, cause);
+        self.discard_growth_credit();
+        self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss))
     }
 
-    /// Where windows count packets, a reduction takes what is earned towards the next one.
-    pub(super) fn forget_earned(&mut self) {
+    /// If windows count packets, a reduction discards the credit towards the next one.
+    pub(super) fn discard_growth_credit(&mut self) {
         if self.scoreboard.counts_packets() {
-            self.cc.forget_earned();
+            self.cc.discard_growth_credit();
         }
     }
 
-    /// A reduction to ssthresh begins. One that is under way goes on.
-    pub(super) fn begin_proportional(&mut self, config: &Config) {
-        let in_flight = self.scoreboard.flight(self.flight_size()) - self.scoreboard.sacked();
-        let of_window = self.scoreboard.counts_packets() && config.has(Mechanism::PrrFromWindow);
+    /// Begins a reduction to ssthresh, or continues one in progress.
+    pub(super) fn begin_prr(&mut self, config: &TcpConfig) {
+        let in_flight = self.scoreboard.flight_weight(self.flight_size()) - self.scoreboard.sacked_bytes();
+        let of_window = self.scoreboard.counts_packets() && config.has_mechanism(Mechanism::PrrFromWindow);
         self.prior_cwnd = self.window.cwnd;
         if let Some(refined) = self.refined.as_deref_mut() {
-            // RFC 9937 §6.1: with what this ACK delivers.
+            // RFC 9937 §6.1: includes the data that this ACK delivers.
             let from = if of_window { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
-            refined.prr = Prr::begin(from);
+            refined.prr = Prr::begin_reduction(from);
         }
     }
 
     /// Sets cwnd after an ACK that delivered `delivered` bytes. `clean`: `snd_una` moved on and nothing was newly lost.
-    pub(super) fn reduce_proportionally(&mut self, delivered: u64, clean: bool) {
+    pub(super) fn apply_prr(&mut self, delivered: u64, clean: bool) {
         if delivered == 0 {
             return;
         }
         let pipe = self.pipe();
         if let Some(refined) = self.refined.as_deref_mut() {
-            self.window.cwnd = refined.prr.cwnd(delivered, clean, pipe, &self.window);
+            self.window.cwnd = refined.prr.cwnd_after_ack(delivered, clean, pipe, &self.window);
         }
     }
 
-    /// Linux `tcp_current_ssthresh`: what is remembered of the window while it is not being reduced.
+    /// Linux `tcp_current_ssthresh`: the ssthresh that corresponds to the current window outside a reduction.
     pub(super) fn current_ssthresh(&self) -> u64 {
         match self.phase {
-            Phase::Cwr | Phase::Recovery => self.window.ssthresh,
-            Phase::Open | Phase::Loss => {
+            RecoveryPhase::Cwr | RecoveryPhase::Recovery => self.window.ssthresh,
+            RecoveryPhase::Open | RecoveryPhase::Loss => {
                 let (half, quarter) = (self.window.cwnd / 2, self.window.cwnd / 4);
-                let most = self.scoreboard.whole(half) + self.scoreboard.whole(quarter);
+                let most = self.scoreboard.round_to_whole_segments(half)
+                    + self.scoreboard.round_to_whole_segments(quarter);
                 self.window.ssthresh.max(most)
             }
         }
     }
 
-    /// A reduction for a loss begins; call before the window changes. `resent`: bytes of copies on their way.
-    pub(super) fn remember_for_undo(&mut self, resent: u64) {
+    /// Saves the window at the start of a loss reduction; call before the window changes. `resent`: bytes of retransmissions in flight.
+    pub(super) fn save_window_for_undo(&mut self, resent: u64) {
         let resent = resent.div_ceil(u64::from(self.window.mss)) as u32;
-        // In a window that ECE has reduced there is nothing to give back.
-        let before = (self.phase != Phase::Cwr).then(|| (self.window.cwnd, self.current_ssthresh()));
+        // A window that ECE has reduced is not restored.
+        let before = (self.phase != RecoveryPhase::Cwr).then(|| (self.window.cwnd, self.current_ssthresh()));
         if let Some(refined) = self.refined.as_deref_mut() {
-            let copies = resent + u32::from(refined.probe.is_copy());
-            refined.undo.begin(self.snd_una, before, copies);
+            let copies = resent + u32::from(refined.probe.repeats_data());
+            refined.undo.begin_reduction(self.snd_una, before, copies);
         }
     }
 
-    /// A reduction for ECE begins: what went before stays.
-    pub(super) fn forget_undo(&mut self) {
+    /// Discards the saved window at the start of a reduction for ECE.
+    pub(super) fn discard_undo(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.undo.forget();
+            refined.undo.discard();
         }
     }
 
-    /// An ACK with ECE: the network is congested whatever was needless.
+    /// Forbids undo after an ACK with ECE, because the network is congested.
     pub(super) fn forbid_undo(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.undo.forbid();
+            refined.undo.forbid_restore();
         }
     }
 
-    /// Takes the last reduction back if all its retransmissions are known to have been needless.
-    pub(super) fn try_undo(&mut self, config: &Config) {
-        if config.recovery.undo && self.refined.as_deref().is_some_and(|refined| refined.undo.is_due()) {
-            self.undo();
+    /// Undoes the last reduction if all its retransmissions were needless.
+    pub(super) fn try_undo(&mut self, config: &TcpConfig) {
+        if config.recovery.undo
+            && self.refined.as_deref().is_some_and(|refined| refined.undo.are_all_retransmissions_needless())
+        {
+            self.undo_reduction();
         }
     }
 
-    /// Takes the last reduction back, and the marks of a timeout with it.
-    pub(super) fn undo(&mut self) {
-        if self.phase == Phase::Loss {
+    /// Undoes the last reduction, and the loss marks of a timeout.
+    pub(super) fn undo_reduction(&mut self) {
+        if self.phase == RecoveryPhase::Loss {
             self.scoreboard.unmark_lost(self.snd_una);
         }
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.undone += 1;
-            if let Some((cwnd, ssthresh)) = refined.undo.take() {
+            if let Some((cwnd, ssthresh)) = refined.undo.take_saved_window() {
                 self.window.cwnd = self.window.cwnd.max(cwnd);
                 if ssthresh > self.window.ssthresh {
                     self.window.ssthresh = ssthresh;
@@ -143,7 +148,7 @@ impl Sender {
                 }
             }
         }
-        self.phase = Phase::Open;
+        self.phase = RecoveryPhase::Open;
         self.inflation = 0;
         self.detour &= !MUST_RETRANSMIT;
         self.retries = 0;

@@ -1,73 +1,72 @@
-//! State of what goes beyond the basic algorithms, in one box that a plain connection does not have. It knows no sender: where
-//! it meets the ordinary path stands in `evidence.rs` (an ACK), `reduction.rs` (the window), `timer.rs` and `turns.rs` (each
-//! transmission).
+//! State of recovery refinements, in one box that a basic connection does not have. It is independent of the sender, whose parts are in `evidence.rs`
+//! (an ACK), `reduction.rs` (the window), `timer.rs` and `turns.rs` (each transmission).
 
-use super::delivery::Delivery;
-use super::frto::Frto;
-use super::idle::Usage;
+use super::delivery::AckDelivery;
+use super::frto::FrtoState;
+use super::idle::WindowUsage;
 use super::pacing::Pacer;
 use super::prr::Prr;
 use super::rack::Rack;
-use super::tlp::Probe;
-use super::undo::{Undo, duplicate_of};
-use crate::config::Config;
+use super::tlp::TailLossProbe;
+use super::undo::{UndoState, dsack_range};
+use crate::config::TcpConfig;
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use crate::small_queue::SmallQueue;
 use crate::super_packets::SuperPackets;
-use crate::writer::Writer;
+use crate::writer::SocketWriter;
 use pauseframe_units::{Span, Time};
 
-/// What else than the retransmission timeout the timer can stand for.
+/// Purposes of the timer other than the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Special {
-    /// Send a tail loss probe.
+pub(crate) enum TimerPurpose {
+    /// Tail loss probe.
     Probe,
-    /// RACK's reordering window ends.
+    /// End of RACK's reordering window.
     Reordering,
-    /// The pacer, or room in the host, lets the next segment through; what the timer stood for before comes back then.
+    /// The pacer or the host admits the next segment; the previous purpose returns afterwards.
     Pacing,
 }
 
-/// State of the refinements that are on.
+/// State of the enabled refinements.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refined {
-    pub(super) delivery: Delivery,
+pub(crate) struct RefinedRecovery {
+    pub(super) delivery: AckDelivery,
     pub(super) rack: Rack,
     pub(super) prr: Prr,
-    pub(super) probe: Probe,
-    /// What the timer stands for, and when it was set to expire.
-    pub(super) special: Option<(Special, Time)>,
+    pub(super) probe: TailLossProbe,
+    /// Purpose and expiry of the timer, if it is not the retransmission timeout.
+    pub(super) special: Option<(TimerPurpose, Time)>,
     /// The timer as it was before the pacer took it.
-    pub(super) behind_pacing: (Time, Option<(Special, Time)>),
-    /// What the timer stood for before the ACK that is being worked on.
-    pub(super) was_special: Option<Special>,
-    pub(super) undo: Undo,
-    pub(super) frto: Frto,
-    pub(super) usage: Usage,
+    pub(super) behind_pacing: (Time, Option<(TimerPurpose, Time)>),
+    /// Purpose of the timer before the current ACK.
+    pub(super) was_special: Option<TimerPurpose>,
+    pub(super) undo: UndoState,
+    pub(super) frto: FrtoState,
+    pub(super) usage: WindowUsage,
     pub(super) pacer: Pacer,
-    pub(crate) writer: Option<Box<Writer>>,
+    pub(crate) writer: Option<Box<SocketWriter>>,
     pub(crate) small_queue: SmallQueue,
     pub(crate) supers: Option<Box<SuperPackets>>,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
-    /// Reductions taken back.
+    /// Reductions undone.
     pub(crate) undone: u32,
 }
 
-impl Refined {
+impl RefinedRecovery {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &Config) -> Option<Box<Refined>> {
-        Refined::is_needed(config).then(|| {
-            let (writer, supers) = (Writer::new(config), SuperPackets::new(config));
-            Box::new(Refined { writer, supers, ..Refined::default() })
+    pub(crate) fn new(config: &TcpConfig) -> Option<Box<RefinedRecovery>> {
+        RefinedRecovery::is_needed(config).then(|| {
+            let (writer, supers) = (SocketWriter::new(config), SuperPackets::new(config));
+            Box::new(RefinedRecovery { writer, supers, ..RefinedRecovery::default() })
         })
     }
 
-    /// Whether anything of it is on.
-    pub(crate) fn is_needed(config: &Config) -> bool {
+    /// Whether any refinement is on.
+    pub(crate) fn is_needed(config: &TcpConfig) -> bool {
         !config.recovery.is_plain()
-            || Writer::new(config).is_some()
+            || SocketWriter::new(config).is_some()
             || config.offload.tso > 0
             || config.small_queues
     }
@@ -78,7 +77,7 @@ impl Refined {
     }
 
     /// Takes in a D-SACK block, if `blocks` begin with one; `retransmits`: segments ever sent again.
-    pub(super) fn on_d_sack(
+    pub(super) fn on_dsack_block(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
@@ -86,13 +85,13 @@ impl Refined {
         mss: u64,
         retransmits: u32,
     ) {
-        let Some((start, end)) = duplicate_of(blocks, space, snd_una) else { return };
+        let Some((start, end)) = dsack_range(blocks, space, snd_una) else { return };
         let segments = (end - start).unsigned_abs().div_ceil(mss).min(u64::from(u32::MAX)) as u32;
         let end = snd_una.saturating_add_signed(end);
-        if !self.undo.count_report(segments, retransmits) {
+        if !self.undo.count_dsack_report(segments, retransmits) {
             return;
         }
-        if self.probe.is_for(end) {
+        if self.probe.repeats_segment_ending_at(end) {
             self.delivery.probe_dsack = true;
         } else {
             self.delivery.dsack = true;

@@ -1,26 +1,26 @@
-//! Recovery with SACK (RFC 6675): what is sent again, and in which order (`NextSeg`).
+//! Recovery with SACK (RFC 6675): which segments are retransmitted in which order (`NextSeg`).
 
-use crate::config::Config;
+use crate::config::TcpConfig;
 use crate::scoreboard::Retransmission;
-use crate::segment::{Options, Segment};
+use crate::segment::{Segment, TcpOptions};
 use crate::sender::Sender;
 
 impl Sender {
-    /// Takes in the SACK option, if there is one; returns how many bytes of it are news.
+    /// Processes the SACK option, if there is one; returns the newly sacked bytes.
     #[inline]
     pub(super) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
         match &segment.options {
-            Options::Sack(blocks) if self.sack => {
+            TcpOptions::Sack(blocks) if self.sack => {
                 let delivery = self.refined.as_deref_mut().map(|refined| &mut refined.delivery);
-                self.scoreboard.sack(blocks, self.space, self.snd_una, self.snd_nxt, delivery)
+                self.scoreboard.apply_sack_blocks(blocks, self.space, self.snd_una, self.snd_nxt, delivery)
             }
             _ => 0,
         }
     }
 
-    /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole
-    /// that is not known to be lost, or once per recovery the last segment. RACK knows better.
-    pub(crate) fn next_speculative(&mut self, config: &Config) -> Option<Retransmission> {
+    /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole that is not known to be lost, or once
+    /// per recovery the last segment. Not with RACK.
+    pub(crate) fn next_speculative_retransmission(&mut self, config: &TcpConfig) -> Option<Retransmission> {
         if self.uses_rack(config) {
             return None;
         }

@@ -1,21 +1,21 @@
 //! The settings of loss recovery beyond RFC 5681, 6582 and 6675, each a switch of its own.
 
-use crate::cc::Window;
+use crate::cc::CongestionWindow;
 use pauseframe_units::Span;
 
 /// How far an ACK opens the window in slow start after a retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RtoGrowth {
-    /// RFC 3465 §2.3: by one segment at most, so that a filled gap gives no burst.
+    /// RFC 3465 §2.3: at most one segment, so that a filled gap causes no burst.
     Segment,
-    /// Linux: by what it newly delivers, without what SACK had reported before.
+    /// Linux: the newly delivered data, without data that SACK had reported.
     Delivered,
 }
 
-/// What becomes of a window that was not used.
+/// Handling of an unused window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdleRestart {
-    /// It stays.
+    /// Unchanged.
     Off,
     /// RFC 5681 §4.1: at most the initial window after an idle RTO.
     Rfc5681,
@@ -43,7 +43,7 @@ impl PacingConfig {
         PacingConfig { on: false, slow_start_percent: 200, avoidance_percent: 120, burst: 2 };
 
     /// Percent of cwnd / srtt with this window (`tcp_update_pacing_rate`).
-    pub(crate) fn percent(&self, window: &Window) -> u32 {
+    pub(crate) fn percent(&self, window: &CongestionWindow) -> u32 {
         if window.cwnd < window.ssthresh / 2 { self.slow_start_percent } else { self.avoidance_percent }
     }
 }
@@ -58,13 +58,13 @@ pub struct RecoveryConfig {
     pub tlp: bool,
     /// Added to the reordering timer and to the probe timeout (Linux `TCP_TIMEOUT_MIN`: two jiffies).
     pub timer_slack: Span,
-    /// Windows and what is in flight count segments, however short (Linux); off: bytes.
+    /// Windows and flight size count segments of any length (Linux); off: bytes.
     pub count_packets: bool,
     /// Proportional rate reduction in recovery and after ECE (RFC 9937); off: the window is cut at once.
     pub prr: bool,
-    /// A reduction is taken back when D-SACK shows that all its retransmissions were needless (RFC 3708).
+    /// Undo a reduction if D-SACK shows that all its retransmissions were needless (RFC 3708).
     pub undo: bool,
-    /// A timeout is taken back when the ACKs after it are for the originals (RFC 5682).
+    /// Undo a timeout if the following ACKs are for the original segments (RFC 5682).
     pub frto: bool,
     /// FreeBSD 9 without SACK: duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged.
     pub ecn_hides_loss: bool,

@@ -1,38 +1,42 @@
-//! Whose turn it is to be sent where refinements are on: the probe, what the pacer and the host let through, new data alone
-//! after a timeout (F-RTO); and the books of each transmission.
+//! Choice of the next segment with recovery refinements: tail loss probe, pacing, host queue limit, F-RTO; and the accounting of each transmission.
 
-use super::Phase;
-use super::frto::Frto;
-use super::pacing::UNPACED;
+use super::RecoveryPhase;
+use super::frto::FrtoState;
+use super::pacing::UNPACED_SEGMENTS;
 use super::settings::IdleRestart;
-use crate::cc::Algorithm;
-use crate::config::Config;
-use crate::sender::{Kind, Outgoing, Sender};
+use crate::cc::CongestionAlgorithm;
+use crate::config::TcpConfig;
+use crate::sender::{OutgoingSegment, SegmentKind, Sender};
 use crate::small_queue::PACING_SHIFT;
-use crate::stats::Stats;
+use crate::stats::ConnectionStats;
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 
 impl Sender {
-    /// The next segment where refinements are on: the probe, what the pacer lets through, and the books of both.
+    /// The next segment with refinements on: a probe, or a segment that the pacer admits, with their accounting.
     #[cold]
-    pub(crate) fn next_refined(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+    pub(crate) fn next_refined_segment(
+        &mut self,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) -> Option<OutgoingSegment> {
         self.end_pacing_wait();
         self.restart_after_idle(now, config);
-        let offloads = self.offloads();
+        let offloads = self.uses_super_packets();
         let (outgoing, probes) = if offloads {
-            self.next_offloaded(now, config, stats)?
+            self.next_super_packet_segment(now, config, stats)?
         } else {
-            self.next_in_turn(now, config, stats)?
+            self.next_probe_or_segment(now, config, stats)?
         };
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.prr.out += self.scoreboard.weigh(u64::from(outgoing.len));
-            if outgoing.kind == Kind::Retransmission && !probes {
+            refined.prr.out += self.scoreboard.window_weight(u64::from(outgoing.len));
+            if outgoing.kind == SegmentKind::Retransmission && !probes {
                 refined.undo.count_retransmission();
             }
         }
-        if outgoing.kind == Kind::New {
+        if outgoing.kind == SegmentKind::New {
             if outgoing.len < self.window.mss {
-                self.note_small();
+                self.note_small_segment_sent();
             }
             if offloads {
                 self.note_super_packet();
@@ -43,120 +47,140 @@ impl Sender {
             }
         }
         self.note_sent(now);
-        self.note_on_line(outgoing.len, now);
+        self.note_bytes_in_host(outgoing.len, now);
         self.charge_pacer(outgoing.len, now, config);
         self.validate_window(now, config);
         Some(outgoing)
     }
 
-    /// The probe, or what else is next; whether it is the probe.
+    /// The probe or the next segment, and whether it is the probe.
     #[inline(always)]
-    fn next_in_turn(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
+    fn next_probe_or_segment(
+        &mut self,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) -> Option<(OutgoingSegment, bool)> {
         match self.next_probe(now, config, stats) {
             Some(probe) => Some((probe, true)),
-            None if self.is_held_back(now, config) => None,
-            None => self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false)),
+            None if self.is_held_by_pacer(now, config) => None,
+            None => self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false)),
         }
     }
 
-    /// The same with super-packets: one that leaves goes first, and where none may leave the application may write.
+    /// The next segment with super-packets: the current one first; if none may leave, the application may write.
     #[cold]
     #[inline(never)]
-    fn next_offloaded(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<(Outgoing, bool)> {
-        if self.is_leaving() {
-            return self.next_of_super_packet(now, config).map(|outgoing| (outgoing, false));
+    fn next_super_packet_segment(
+        &mut self,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) -> Option<(OutgoingSegment, bool)> {
+        if self.is_super_packet_leaving() {
+            return self.next_frame_of_super_packet(now, config).map(|outgoing| (outgoing, false));
         }
-        if let Some(next) = self.next_in_turn(now, config, stats) {
+        if let Some(next) = self.next_probe_or_segment(now, config, stats) {
             return Some(next);
         }
-        if self.is_held_back(now, config) || !self.writes_more() {
+        if self.is_held_by_pacer(now, config) || !self.continue_writing_super_packets() {
             return None;
         }
-        self.next_unprobed(now, config, stats).map(|outgoing| (outgoing, false))
+        self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false))
     }
 
     /// The probe, if one is due (RFC 8985 §7.3): new data if the peer's window has room, else the last segment.
     #[inline(always)]
-    fn next_probe(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
+    fn next_probe(
+        &mut self,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) -> Option<OutgoingSegment> {
         let refined = self.refined.as_deref_mut()?;
-        if !refined.probe.take_due() || self.snd_una == self.snd_nxt {
+        if !refined.probe.take_due_probe() || self.snd_una == self.snd_nxt {
             return None;
         }
-        let outgoing = if let Some(len) = self.fits_peer() {
-            self.transmit_as::<true>(len, Kind::New, self.pipe(), now, config)
+        let outgoing = if let Some(len) = self.next_length_in_peer_window() {
+            self.transmit_new_segment::<true>(len, SegmentKind::New, self.pipe(), now, config)
         } else {
-            let last = self.scoreboard.last(self.snd_una)?;
-            self.scoreboard.probed(last, now);
+            let last = self.scoreboard.last_unsacked_segment(self.snd_una)?;
+            self.scoreboard.record_probe(last, now);
             stats.retransmits += 1;
-            Outgoing { offset: last.offset, len: last.len, kind: Kind::Retransmission }
+            OutgoingSegment { offset: last.offset, len: last.len, kind: SegmentKind::Retransmission }
         };
         let refined = self.refined.as_deref_mut()?;
-        refined.probe.sent(self.snd_nxt, outgoing.kind == Kind::Retransmission);
+        refined.probe.on_probe_sent(self.snd_nxt, outgoing.kind == SegmentKind::Retransmission);
         refined.loss_probes += 1;
         Some(outgoing)
     }
 
     #[inline(always)]
-    fn next_unprobed(&mut self, now: Time, config: &Config, stats: &mut Stats) -> Option<Outgoing> {
-        if self.is_new_only() {
-            let new = self.next_in_frto(now, config);
-            if new.is_some() || self.is_new_only() {
+    fn next_segment_without_probe(
+        &mut self,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) -> Option<OutgoingSegment> {
+        if self.sends_only_new_data() {
+            let new = self.next_frto_segment(now, config);
+            if new.is_some() || self.sends_only_new_data() {
                 return new;
             }
         }
-        self.next_plain(now, config, stats)
+        self.next_without_refinements(now, config, stats)
     }
 
     /// Whether only new data may go out now.
-    fn is_new_only(&self) -> bool {
-        self.phase == Phase::Loss
-            && self.refined.as_deref().is_some_and(|refined| refined.frto == Frto::NewOnly)
+    fn sends_only_new_data(&self) -> bool {
+        self.phase == RecoveryPhase::Loss
+            && self.refined.as_deref().is_some_and(|refined| refined.frto == FrtoState::NewOnly)
     }
 
-    /// The next new segment; if there never was one, recovery goes on as ever from here.
-    fn next_in_frto(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
-        let outgoing = self.next_new(now, config);
+    /// The next new segment of F-RTO; if there is none, normal recovery continues.
+    fn next_frto_segment(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
+        let outgoing = self.next_new_segment(now, config);
         if outgoing.is_none() && self.snd_nxt == self.recover {
-            self.set_frto(Frto::Off);
+            self.set_frto(FrtoState::Off);
         }
         outgoing
     }
 
-    /// `tcp_update_pacing_rate`, bytes a second, whether or not segments are paced; `None`: nothing was measured yet.
-    pub(crate) fn pacing_rate(&self, config: &Config) -> Option<u64> {
+    /// `tcp_update_pacing_rate` in bytes per second, also without pacing; `None`: no RTT sample yet.
+    pub(crate) fn pacing_rate(&self, config: &TcpConfig) -> Option<u64> {
         if let Some(rate) = self.cc.pacing_rate() {
             return Some(rate / 8);
         }
         let srtt = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO)?;
-        let window = self.window.cwnd.max(self.scoreboard.flight(self.flight_size()));
+        let window = self.window.cwnd.max(self.scoreboard.flight_weight(self.flight_size()));
         let percent = u128::from(config.recovery.pacing.percent(&self.window));
         let second = u128::from(Span::from_secs(1).0);
         Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
     }
 
-    /// Whether the pacer holds back what could be sent; then its timer is set.
-    fn is_held_back(&mut self, now: Time, config: &Config) -> bool {
+    /// Whether the pacer delays the next segment; sets its timer.
+    fn is_held_by_pacer(&mut self, now: Time, config: &TcpConfig) -> bool {
         if !config.recovery.pacing.on || self.must_retransmit() {
             return false;
         }
-        let waiting = !self.is_all_sent() || self.scoreboard.has_lost();
+        let waiting = !self.is_all_sent() || self.scoreboard.has_lost_segment();
         let Some(next) = self.refined.as_deref().map(|refined| refined.pacer.next) else { return false };
         let held = waiting && now < next;
         if held {
-            self.wake_at(next);
+            self.wake_sender_at(next);
         }
         held
     }
 
-    /// `len` bytes were sent.
-    fn charge_pacer(&mut self, len: u32, now: Time, config: &Config) {
+    /// Charges `len` sent bytes to the pacer.
+    fn charge_pacer(&mut self, len: u32, now: Time, config: &TcpConfig) {
         let pacing = &config.recovery.pacing;
         if !pacing.on {
             return;
         }
         let span = match self.cc.pacing_rate() {
             Some(rate) => BitRate(rate).serialise(Bytes(len.into())).0,
-            None if self.snd_nxt <= UNPACED * u64::from(self.window.mss) => return,
+            None if self.snd_nxt <= UNPACED_SEGMENTS * u64::from(self.window.mss) => return,
             None => {
                 let Some(srtt) = self.rtt.srtt() else { return };
                 let window = self.window.cwnd.max(self.flight_size());
@@ -164,57 +188,67 @@ impl Sender {
                 (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64
             }
         };
-        let ends = self.offloads().then(|| !self.is_leaving());
+        let ends = self.uses_super_packets().then(|| !self.is_super_packet_leaving());
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.pacer.charge(Span(span), pacing.burst, ends, now);
+            refined.pacer.charge_segment(Span(span), pacing.burst, ends, now);
         }
     }
 
-    /// A full segment takes `frame` on the line of this host.
-    pub(crate) fn set_frame_time(&mut self, frame: Span, config: &Config) {
+    /// Sets the transmission time of a full segment at this host.
+    pub(crate) fn set_frame_time(&mut self, frame: Span, config: &TcpConfig) {
         if let Some(refined) = self.refined.as_deref_mut().filter(|_| config.small_queues) {
             refined.small_queue.set_frame_time(frame);
         }
     }
 
-    /// `len` bytes of data went out.
+    /// Counts `len` bytes that entered the host's queues.
     #[inline]
-    fn note_on_line(&mut self, len: u32, now: Time) {
+    fn note_bytes_in_host(&mut self, len: u32, now: Time) {
         let mss = u64::from(self.window.mss);
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.small_queue.add(u64::from(len), mss, now);
+            refined.small_queue.add_sent(u64::from(len), mss, now);
         }
     }
 
-    /// Whether `len` new bytes wait until less of the socket is in the host; then the timer is set for that. With nothing or one buffer
-    /// in flight (`single`) nothing waits.
+    /// Whether `len` new bytes must wait because the socket has too much in the host's queues; sets the timer. With at most one buffer in flight
+    /// (`single`) nothing waits.
     #[inline]
-    pub(crate) fn is_throttled(&mut self, len: u64, single: bool, now: Time, config: &Config) -> bool {
+    pub(crate) fn is_throttled_by_small_queue(
+        &mut self,
+        len: u64,
+        single: bool,
+        now: Time,
+        config: &TcpConfig,
+    ) -> bool {
         let Some(refined) = self.refined.as_deref() else { return false };
-        refined.small_queue.exceeds_two(now) && !single && self.is_over_limit(len, now, config)
+        refined.small_queue.exceeds_two_segments(now)
+            && !single
+            && self.exceeds_small_queue_limit(len, now, config)
     }
 
     #[cold]
-    fn is_over_limit(&mut self, len: u64, now: Time, config: &Config) -> bool {
+    fn exceeds_small_queue_limit(&mut self, len: u64, now: Time, config: &TcpConfig) -> bool {
         let rate = self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT);
         let mss = u64::from(self.window.mss);
-        let room =
-            self.refined.as_deref().and_then(|refined| refined.small_queue.room_at(rate, len, mss, now));
+        let room = self
+            .refined
+            .as_deref()
+            .and_then(|refined| refined.small_queue.time_when_room(rate, len, mss, now));
         if let Some(at) = room {
-            self.wake_at(at);
+            self.wake_sender_at(at);
         }
         room.is_some()
     }
 
     /// Shrinks the window if nothing was in flight and nothing sent for more than an RTO. Call before sending.
-    fn restart_after_idle(&mut self, now: Time, config: &Config) {
+    fn restart_after_idle(&mut self, now: Time, config: &TcpConfig) {
         let kind = config.recovery.idle_restart;
-        if kind == IdleRestart::Off || self.flight_size() > 0 || self.is_done() {
+        if kind == IdleRestart::Off || self.flight_size() > 0 || self.is_all_acked() {
             return;
         }
         let rto = self.rtt.rto(&config.rto);
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        let Some(mut idle) = refined.usage.end_idle(rto, now, &config.rto) else { return };
+        let Some(mut idle) = refined.usage.take_idle_time(rto, now, &config.rto) else { return };
         let floor = config.initial_window.max(u64::from(self.window.mss)).min(self.window.cwnd);
         if kind == IdleRestart::Rfc5681 {
             self.window.cwnd = floor;
@@ -224,13 +258,13 @@ impl Sender {
         let mut cwnd = self.window.cwnd;
         while idle > rto && cwnd > floor {
             idle -= rto;
-            cwnd = self.scoreboard.whole(cwnd / 2);
+            cwnd = self.scoreboard.round_to_whole_segments(cwnd / 2);
         }
         self.window.cwnd = cwnd.max(floor);
     }
 
-    /// Data were sent.
-    fn validate_window(&mut self, now: Time, config: &Config) {
+    /// Updates window validation after sending data.
+    fn validate_window(&mut self, now: Time, config: &TcpConfig) {
         let limited = self.is_cwnd_limited();
         let Some(refined) = self.refined.as_deref_mut() else { return };
         refined.usage.note_sent(now);
@@ -238,17 +272,17 @@ impl Sender {
             return;
         }
         if limited {
-            refined.usage.note_full(now);
+            refined.usage.note_window_full(now);
             return;
         }
-        let flight = self.scoreboard.flight(self.snd_nxt - self.snd_una);
+        let flight = self.scoreboard.flight_weight(self.snd_nxt - self.snd_una);
         let rto = self.rtt.rto(&config.rto);
-        let Some(used) = refined.usage.note_part(flight, rto, now, &config.rto) else { return };
+        let Some(used) = refined.usage.note_window_partly_used(flight, rto, now, &config.rto) else { return };
         let used = used.max(config.initial_window);
         // A writer that waits for room in the send buffer (SOCK_NOSPACE) is not what leaves the window unused.
-        if self.phase == Phase::Open && used < self.window.cwnd && !self.is_writer_waiting() {
+        if self.phase == RecoveryPhase::Open && used < self.window.cwnd && !self.is_writer_waiting() {
             self.window.ssthresh = self.current_ssthresh();
-            self.window.cwnd = self.scoreboard.whole(self.window.cwnd.midpoint(used));
+            self.window.cwnd = self.scoreboard.round_to_whole_segments(self.window.cwnd.midpoint(used));
         }
     }
 }

@@ -1,15 +1,15 @@
-//! What duplicate SACK tells (RFC 2883): a retransmission was needless. Once all those of a reduction are known to be so, the
-//! reduction is taken back (RFC 3708, Linux). ECE in the meantime forbids it: the network was congested.
+//! Undo by D-SACK (RFC 2883), which reports needless retransmissions. Once all retransmissions of a reduction are known to be needless, the reduction
+//! is undone (RFC 3708, Linux). ECE in the meantime forbids this, because the network was congested.
 //!
 //! Left out: Eifel detection by timestamps (RFC 3522); the simulated option carries no values.
 
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 
-/// What is needed to take a reduction back.
+/// State for undoing a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Undo {
-    /// `snd_una` when the reduction began; `None`: nothing to take back.
+pub(crate) struct UndoState {
+    /// `snd_una` when the reduction began; `None`: nothing to undo.
     marker: Option<u64>,
     /// Retransmissions since then, or on their way then, that no D-SACK has reported; `None`: none sent yet.
     needless: Option<u32>,
@@ -19,38 +19,38 @@ pub(crate) struct Undo {
     reports: u32,
 }
 
-impl Undo {
-    /// A reduction for a loss begins; `before`: cwnd and ssthresh, where they may be restored. `copies` sent before are on their way, and
-    /// D-SACK may yet report them (Linux `tcp_init_undo`).
-    pub(super) fn begin(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
-        *self = Undo { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
+impl UndoState {
+    /// Begins a loss reduction. `before`: cwnd and ssthresh, if they may be restored. `copies`: retransmissions already in flight, which D-SACK may
+    /// still report (Linux `tcp_init_undo`).
+    pub(super) fn begin_reduction(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
+        *self =
+            UndoState { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
     }
 
-    /// What went before stays.
-    pub(super) fn forget(&mut self) {
+    /// Discards the saved state: the reduction stays.
+    pub(super) fn discard(&mut self) {
         self.marker = None;
     }
 
-    /// The windows before are not restored.
-    pub(super) fn forbid(&mut self) {
+    /// Forbids restoring the windows.
+    pub(super) fn forbid_restore(&mut self) {
         self.before = None;
     }
 
-    /// Data were sent again.
+    /// Counts a retransmission.
     pub(super) fn count_retransmission(&mut self) {
         if self.marker.is_some() {
             self.needless = Some(self.needless.unwrap_or(0) + 1);
         }
     }
 
-    /// D-SACK reports `segments` that came twice. False: more than the `retransmits` that were ever sent, so the network
-    /// doubled them.
-    pub(super) fn count_report(&mut self, segments: u32, retransmits: u32) -> bool {
+    /// Counts `segments` reported by D-SACK. False: more than the `retransmits` ever sent, so the network duplicated them.
+    pub(super) fn count_dsack_report(&mut self, segments: u32, retransmits: u32) -> bool {
         self.reports = self.reports.saturating_add(segments);
         self.reports <= retransmits
     }
 
-    /// `segments` that end at `end` had been sent again needlessly.
+    /// Counts needless retransmissions of `segments` that end at `end`.
     pub(super) fn count_needless(&mut self, segments: u32, end: u64, snd_una: u64) {
         if self.marker.is_some_and(|marker| end > marker) && end <= snd_una {
             self.needless = self.needless.map(|needless| needless.saturating_sub(segments));
@@ -58,20 +58,20 @@ impl Undo {
     }
 
     /// Whether all retransmissions of the last reduction are known to have been needless.
-    pub(super) fn is_due(&self) -> bool {
+    pub(super) fn are_all_retransmissions_needless(&self) -> bool {
         self.marker.is_some() && self.needless == Some(0)
     }
 
-    /// Ends the reduction; cwnd and ssthresh to go back to.
-    pub(super) fn take(&mut self) -> Option<(u64, u64)> {
+    /// Ends the reduction and returns the cwnd and ssthresh to restore.
+    pub(super) fn take_saved_window(&mut self) -> Option<(u64, u64)> {
         self.marker = None;
         self.before
     }
 }
 
-/// What a D-SACK block reports as come twice, from and to, relative to `snd_una`: the first block is one if it lies below
-/// the ACK or within the second (RFC 2883 §4).
-pub(super) fn duplicate_of(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
+/// The duplicate range of a D-SACK block relative to `snd_una`. The first block is a D-SACK if it lies below the ACK or within the second block (RFC
+/// 2883 §4).
+pub(super) fn dsack_range(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
     let offset = |wire: u32| i64::from(space.distance(wire, snd_una));
     let (start, end) = (offset(blocks.blocks[0].0), offset(blocks.blocks[0].1));
     let within = blocks.count > 1 && {

@@ -1,23 +1,23 @@
-//! What an ACK does to the sender (RFC 9293 §3.10.7.4, RFC 5681 §3.1): the ordinary path; what is odd about it goes to `recovery`.
+//! Processing of ACKs by the sender (RFC 9293 §3.10.7.4, RFC 5681 §3.1): the common path. Unusual ACKs go to `recovery`.
 
-use super::{MAX_WINDOW, MUST_RETRANSMIT, REFINED, Sender};
-use crate::cc::{AckSample, Algorithm};
-use crate::config::Config;
-use crate::recovery::Phase;
-use crate::segment::{Options, Segment};
-use crate::stats::Stats;
+use super::{MAX_PEER_WINDOW, MUST_RETRANSMIT, REFINED, Sender};
+use crate::cc::{AckSample, CongestionAlgorithm};
+use crate::config::TcpConfig;
+use crate::recovery::RecoveryPhase;
+use crate::segment::{Segment, TcpOptions};
+use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
 
 impl Sender {
-    /// Takes in the acknowledgement of a segment. False: it acknowledges what was never sent.
+    /// Processes an acknowledgement. False: it acknowledges unsent data.
     #[inline]
     pub(crate) fn on_ack(
         &mut self,
         segment: &Segment,
         ece: bool,
         now: Time,
-        config: &Config,
-        stats: &mut Stats,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
     ) -> bool {
         if self.detour & REFINED != 0 {
             return self.on_ack_refined(segment, ece, now, config, stats);
@@ -31,28 +31,28 @@ impl Sender {
         segment: &Segment,
         ece: bool,
         now: Time,
-        config: &Config,
-        stats: &mut Stats,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
     ) -> bool {
         let valid = self.on_ack_as::<true>(segment, ece, now, config, stats);
-        self.write_on();
+        self.continue_writing();
         valid
     }
 
-    /// `REFINES`: refinements of recovery are on, and every ACK is looked at closely.
+    /// `REFINES`: recovery refinements are on, so every ACK needs more work.
     #[inline]
     fn on_ack_as<const REFINES: bool>(
         &mut self,
         segment: &Segment,
         ece: bool,
         now: Time,
-        config: &Config,
-        stats: &mut Stats,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
     ) -> bool {
         let acked = i64::from(self.space.distance(segment.ack, self.snd_una));
         if acked <= 0 {
             if acked == 0 {
-                self.on_same_ack::<REFINES>(segment, ece, now, config, stats);
+                self.on_ack_without_progress::<REFINES>(segment, ece, now, config, stats);
             }
             return true;
         }
@@ -65,11 +65,11 @@ impl Sender {
             self.begin_ack(una + acked, now);
         }
         self.snd_una = una + acked;
-        self.snd_wnd = segment.window.min(MAX_WINDOW);
+        self.snd_wnd = segment.window.min(MAX_PEER_WINDOW);
         let mut rtt = Span::ZERO;
         if let Some((oldest, newest)) = self.scoreboard.acknowledge(una, self.snd_una) {
-            self.rtt.sample(now.saturating_since(oldest), &config.rto);
-            // As Linux (`ca_rtt_us`): what congestion control is told has no delay of the ACK in it.
+            self.rtt.add_sample(now.saturating_since(oldest), &config.rto);
+            // As Linux (`ca_rtt_us`): the RTT for congestion control excludes the delay of the ACK.
             rtt = now.saturating_since(newest);
         }
         self.retries = 0;
@@ -77,7 +77,7 @@ impl Sender {
         self.probing_path = false;
         // RFC 6298 §5.2, §5.3.
         self.rto_deadline =
-            if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.deadline(now, &config.rto) };
+            if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.timer_deadline(now, &config.rto) };
         let sample = AckSample {
             acked: if REFINES { self.newly_delivered(acked) } else { acked },
             ece,
@@ -86,36 +86,36 @@ impl Sender {
             now,
             rtt,
             srtt: self.rtt.srtt().unwrap_or(Span::ZERO),
-            open: self.phase == Phase::Open,
+            open: self.phase == RecoveryPhase::Open,
         };
         self.cc.on_ack(&mut self.window, &sample);
-        let eventful = REFINES || ece || self.dup_acks > 0 || matches!(segment.options, Options::Sack(_));
-        if self.phase == Phase::Open && !eventful {
+        let eventful = REFINES || ece || self.dup_acks > 0 || matches!(segment.options, TcpOptions::Sack(_));
+        if self.phase == RecoveryPhase::Open && !eventful {
             if self.is_cwnd_limited() {
-                self.cc.increase(&mut self.window, &sample);
+                self.cc.increase_window(&mut self.window, &sample);
             }
         } else {
-            self.on_eventful_ack(segment, &sample, now, config, stats);
+            self.on_ack_needing_recovery(segment, &sample, now, config, stats);
         }
         if self.snd_una == self.snd_end {
-            self.scoreboard.release();
+            self.scoreboard.release_memory();
         }
         debug_assert!(self.window.cwnd >= u64::from(self.window.mss), "cwnd below one segment");
         debug_assert!(self.scoreboard.is_consistent(self.snd_una, self.snd_nxt));
         true
     }
 
-    /// An ACK that acknowledges nothing new: a duplicate, a window update, or the ACK field of the peer's data.
+    /// Processes an ACK of nothing new: a duplicate, a window update, or the ACK field of the peer's data.
     #[inline]
-    fn on_same_ack<const REFINES: bool>(
+    fn on_ack_without_progress<const REFINES: bool>(
         &mut self,
         segment: &Segment,
         ece: bool,
         now: Time,
-        config: &Config,
-        stats: &mut Stats,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
     ) {
-        let window = segment.window.min(MAX_WINDOW);
+        let window = segment.window.min(MAX_PEER_WINDOW);
         let changed = window != self.snd_wnd;
         if changed {
             self.on_window_update(window);
@@ -123,7 +123,7 @@ impl Sender {
         if self.snd_una == self.snd_nxt {
             if REFINES {
                 self.begin_ack(self.snd_una, now);
-                self.weigh_evidence(segment, false, ece, now, config, stats);
+                self.process_sack_evidence(segment, false, ece, now, config, stats);
             }
             return;
         }

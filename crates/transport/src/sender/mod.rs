@@ -1,6 +1,5 @@
-//! The sending half of a connection: its variables and the window (RFC 9293 §3.3.1, RFC 5681 §2). What an ACK does to them
-//! stands in `acks.rs`, what they let out in `transmission.rs` and for super-packets in `offload.rs`, how the application fills
-//! them in `writing.rs`; loss recovery, restart after idle and pacing in `recovery`.
+//! The sending half of a connection: its variables and the window (RFC 9293 §3.3.1, RFC 5681 §2). `acks.rs` processes ACKs, `transmission.rs` (for
+//! super-packets `offload.rs`) sends, `writing.rs` takes data from the application, and `recovery` has loss recovery, restart after idle and pacing.
 //!
 //! Left out: SND.WL1 and WL2 (the newest ACK's window counts).
 
@@ -9,35 +8,35 @@ mod offload;
 mod transmission;
 mod writing;
 
-use crate::cc::{CongestionControl, Window};
-use crate::config::Config;
-use crate::recovery::{Phase, Refined};
-use crate::rtt::Rtt;
+use crate::cc::{CongestionControl, CongestionWindow};
+use crate::config::TcpConfig;
+use crate::recovery::{RecoveryPhase, RefinedRecovery};
+use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use crate::sequence::SequenceSpace;
 use pauseframe_units::Time;
 
-/// RFC 7323 §2.3: no window is larger, so that old and new sequence numbers can be told apart.
-const MAX_WINDOW: u32 = 1 << 30;
+/// RFC 7323 §2.3: the largest window for which old and new sequence numbers can be distinguished.
+const MAX_PEER_WINDOW: u32 = 1 << 30;
 
 /// Bit of `detour`: the next retransmission does not wait for room in the window.
 pub(crate) const MUST_RETRANSMIT: u8 = 1;
 /// Bit of `detour`: refinements of recovery are on.
 const REFINED: u8 = 2;
-/// Bit of `detour`, with the one before: data leave in super-packets.
+/// Bit of `detour`, always together with `REFINED`: data leave in super-packets.
 const OFFLOADED: u8 = 4;
 
 /// A segment of data to put on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingSegment {
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SegmentKind,
 }
 
-/// What ECN treats differently (RFC 3168 §6.1.5, §6.1.6).
+/// Kinds of segments that ECN treats differently (RFC 3168 §6.1.5, §6.1.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum SegmentKind {
     New,
     Retransmission,
     WindowProbe,
@@ -54,39 +53,40 @@ pub(crate) struct Sender {
     pub(crate) snd_nxt: u64,
     /// End of what the application has written.
     pub(crate) snd_end: u64,
-    pub(crate) window: Window,
+    pub(crate) window: CongestionWindow,
     pub(crate) snd_wnd: u32,
     pub(crate) dup_acks: u32,
     pub(crate) space: SequenceSpace,
-    pub(crate) phase: Phase,
+    pub(crate) phase: RecoveryPhase,
     /// SACK was negotiated.
     pub(crate) sack: bool,
     /// The last byte stands for the FIN.
     pub(crate) fin: bool,
-    /// The next new segment says that the window was reduced.
+    /// The next new segment carries CWR.
     pub(crate) cwr_due: bool,
-    /// Why the next segment is not simply a new one: [`MUST_RETRANSMIT`], [`REFINED`]. One test for both.
+    /// Reasons for the slow path, as bits, so that one test suffices: [`MUST_RETRANSMIT`], [`REFINED`], [`OFFLOADED`].
     pub(crate) detour: u8,
     /// RFC 6675 rule 4 has been used in this recovery.
     pub(crate) rescued: bool,
     /// A probe of a closed window is in flight.
     pub(crate) probing: bool,
     probe_due: bool,
-    /// After too many timeouts (pFabric's probe mode): nothing but single bytes until an ACK comes, and the next one.
+    /// pFabric's probe mode after too many timeouts: only single-byte probes until an ACK arrives.
     pub(crate) probing_path: bool,
+    /// The next probe of probe mode is due.
     pub(crate) probe_path_due: bool,
+    /// Whether cwnd limited the flow in the last window.
     cwnd_limited: bool,
-    /// The window grows up to the peer's although it is not filled ([`crate::RecoveryConfig::window_validation`]).
+    /// The window grows up to the peer's window even if unfilled ([`crate::RecoveryConfig::window_validation`]).
     unvalidated: bool,
     /// Consecutive timeouts without progress.
     pub(crate) retries: u32,
     /// When the retransmission (or persist, or SYN) timer expires; [`Time::MAX`]: it is off.
     pub(crate) rto_deadline: Time,
-    pub(crate) rtt: Rtt,
+    pub(crate) rtt: RttEstimator,
     pub(crate) cc: CongestionControl,
     pub(crate) scoreboard: Scoreboard,
-    /// What the sender takes to have left the network on the strength of duplicate ACKs alone, or may send beyond
-    /// the window by limited transmit.
+    /// Bytes that have left the network according to duplicate ACKs alone, or that limited transmit may send beyond the window.
     pub(crate) inflation: u64,
     /// End of the data in flight when recovery (or the phase after a timeout) began.
     pub(crate) recover: u64,
@@ -94,32 +94,37 @@ pub(crate) struct Sender {
     pub(crate) cwr_end: u64,
     /// cwnd before ECE last reduced it.
     pub(crate) prior_cwnd: u64,
-    /// The most in flight since `snd_una` passed the last `usage_end`, and whether cwnd held the flow back.
+    /// Maximum bytes in flight since `snd_una` passed the last `usage_end`.
     flight_max: u64,
+    /// `snd_una` at which the measurement of the usage restarts.
     usage_end: u64,
     /// When new data were last sent.
     last_sent: Time,
-    /// State of the refinements of recovery that are on; a plain connection has none.
-    pub(crate) refined: Option<Box<Refined>>,
+    /// State of the enabled recovery refinements, if any.
+    pub(crate) refined: Option<Box<RefinedRecovery>>,
 }
 
 impl Sender {
-    pub(crate) fn new(config: &Config, iss: u32) -> Sender {
+    pub(crate) fn new(config: &TcpConfig, iss: u32) -> Sender {
         let mss = config.mss.max(1);
         Sender {
             snd_una: 0,
             snd_nxt: 0,
             snd_end: 0,
-            window: Window { cwnd: config.initial_window.max(u64::from(mss)), ssthresh: u64::MAX, mss },
+            window: CongestionWindow {
+                cwnd: config.initial_window.max(u64::from(mss)),
+                ssthresh: u64::MAX,
+                mss,
+            },
             // Replaced by the peer's; without a handshake both ends have the same settings.
-            snd_wnd: config.receive_window.min(MAX_WINDOW),
+            snd_wnd: config.receive_window.min(MAX_PEER_WINDOW),
             dup_acks: 0,
             space: SequenceSpace::after_syn(iss),
-            phase: Phase::Open,
+            phase: RecoveryPhase::Open,
             sack: config.sack,
             fin: false,
             cwr_due: false,
-            detour: (if Refined::is_needed(config) { REFINED } else { 0 })
+            detour: (if RefinedRecovery::is_needed(config) { REFINED } else { 0 })
                 | if config.offload.tso > 0 { OFFLOADED } else { 0 },
             rescued: false,
             probing: false,
@@ -130,7 +135,7 @@ impl Sender {
             unvalidated: !config.recovery.window_validation,
             retries: 0,
             rto_deadline: Time::MAX,
-            rtt: Rtt::new(&config.rto),
+            rtt: RttEstimator::new(&config.rto),
             cc: CongestionControl::new(&config.congestion_control),
             scoreboard: if config.recovery.count_packets {
                 Scoreboard::counting_packets(mss)
@@ -144,12 +149,12 @@ impl Sender {
             flight_max: 0,
             usage_end: 0,
             last_sent: Time::ZERO,
-            refined: Refined::new(config),
+            refined: RefinedRecovery::new(config),
         }
     }
 
-    /// Drops what was never sent.
-    pub(crate) fn truncate(&mut self) {
+    /// Discards data that were never sent.
+    pub(crate) fn discard_unsent(&mut self) {
         self.stop_writing();
         self.end_super_packet();
         self.snd_end = self.snd_nxt;
@@ -159,7 +164,7 @@ impl Sender {
         }
     }
 
-    /// As if `offset` bytes had been sent and acknowledged.
+    /// Sets the state as if `offset` bytes had been sent and acknowledged.
     #[cfg(test)]
     pub(crate) fn skip_to(&mut self, offset: u64) {
         self.snd_una = offset;
@@ -174,32 +179,34 @@ impl Sender {
     }
 
     /// Bytes that the peer has yet to acknowledge.
-    pub(crate) fn remaining(&self) -> u64 {
-        self.data_end().saturating_add(self.waiting()).saturating_sub(self.snd_una)
+    pub(crate) fn remaining_bytes(&self) -> u64 {
+        self.data_end().saturating_add(self.bytes_waiting_to_write()).saturating_sub(self.snd_una)
     }
 
     /// Whether all data are sent and acknowledged.
     #[inline]
-    pub(crate) fn is_done(&self) -> bool {
+    pub(crate) fn is_all_acked(&self) -> bool {
         self.snd_una == self.snd_end
     }
 
     /// Whether a segment has PSH.
     #[inline]
-    pub(crate) fn is_pushed(&mut self, what: Outgoing) -> bool {
+    pub(crate) fn has_push_flag(&mut self, what: OutgoingSegment) -> bool {
         let end = what.offset + u64::from(what.len);
-        let forced = self.offloads() && self.ends_super_packet(end);
+        let forced = self.uses_super_packets() && self.ends_super_packet(end);
         let written = match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
-            None => self.is_last(end),
-            Some(writer) if what.kind == Kind::Retransmission => writer.has_mark(what.offset, what.len),
-            Some(writer) => writer.passes(end),
+            None => self.empties_send_buffer(end),
+            Some(writer) if what.kind == SegmentKind::Retransmission => {
+                writer.has_push_mark(what.offset, what.len)
+            }
+            Some(writer) => writer.take_push_mark_before(end),
         };
         written || forced
     }
 
     /// Whether the send buffer empties with the byte before `end`.
     #[inline]
-    pub(crate) fn is_last(&self, end: u64) -> bool {
+    pub(crate) fn empties_send_buffer(&self, end: u64) -> bool {
         end >= self.data_end()
     }
 
@@ -209,13 +216,13 @@ impl Sender {
         self.snd_end - u64::from(self.fin)
     }
 
-    /// Whether everything that the application handed over was sent.
+    /// Whether all data of the application have been sent.
     pub(crate) fn is_all_sent(&self) -> bool {
-        self.snd_nxt == self.snd_end && self.waiting() == 0
+        self.snd_nxt == self.snd_end && self.bytes_waiting_to_write() == 0
     }
 
     /// The length of the next new segment, if there is one and the peer's window holds it.
-    pub(crate) fn fits_peer(&self) -> Option<u64> {
+    pub(crate) fn next_length_in_peer_window(&self) -> Option<u64> {
         let len = (self.snd_end - self.snd_nxt).min(u64::from(self.window.mss));
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         (len > 0 && len <= room).then_some(len)
@@ -223,27 +230,29 @@ impl Sender {
 
     /// Takes over the window field of a segment.
     pub(crate) fn set_peer_window(&mut self, window: u32) {
-        self.snd_wnd = window.min(MAX_WINDOW);
+        self.snd_wnd = window.min(MAX_PEER_WINDOW);
     }
 
-    /// What is thought to be in the network (RFC 6675 `pipe`). Outside recovery that is the flight size, whatever
-    /// SACK says, so limited transmit stays a setting of its own.
+    /// Estimate of the bytes in the network (RFC 6675 `pipe`). Outside recovery it is the flight size, regardless of SACK, so that limited transmit
+    /// remains a separate setting.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
-        self.pipe_of(self.scoreboard.flight(self.flight_size()))
+        self.pipe_of_flight(self.scoreboard.flight_weight(self.flight_size()))
     }
 
     #[inline]
-    fn pipe_of(&self, flight: u64) -> u64 {
+    fn pipe_of_flight(&self, flight: u64) -> u64 {
         let absent = match self.phase {
-            Phase::Open | Phase::Cwr => self.inflation,
-            Phase::Recovery | Phase::Loss => self.inflation + self.scoreboard.absent(),
+            RecoveryPhase::Open | RecoveryPhase::Cwr => self.inflation,
+            RecoveryPhase::Recovery | RecoveryPhase::Loss => {
+                self.inflation + self.scoreboard.bytes_not_in_network()
+            }
         };
         flight.saturating_sub(absent)
     }
 
-    /// Whether cwnd is what holds the flow back, so that it may grow (RFC 7661 §4.1 in Linux's form): the last
-    /// window was filled or, in slow start, more than half of it was used.
+    /// Whether cwnd limits the flow, so that it may grow (RFC 7661 §4.1 in Linux's form): the last window was filled or, in slow start, more than
+    /// half of it was used.
     #[inline]
     pub(crate) fn is_cwnd_limited(&self) -> bool {
         self.cwnd_limited
@@ -251,9 +260,9 @@ impl Sender {
             || (self.unvalidated && self.window.cwnd <= u64::from(self.snd_wnd))
     }
 
-    /// Keeps the evidence for [`Self::is_cwnd_limited`]: once a window, unless it gets stronger.
+    /// Records the window usage for [`Self::is_cwnd_limited`]: once per window, or when it increases.
     #[inline]
-    pub(crate) fn note_usage(&mut self, limited: bool, flight: u64) {
+    pub(crate) fn note_window_usage(&mut self, limited: bool, flight: u64) {
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
             self.cwnd_limited = limited;
             self.flight_max = flight;
@@ -268,11 +277,11 @@ impl Sender {
 
     /// Whether data leave in super-packets.
     #[inline]
-    pub(crate) fn offloads(&self) -> bool {
+    pub(crate) fn uses_super_packets(&self) -> bool {
         self.detour & OFFLOADED != 0
     }
 
-    /// Data are sent now.
+    /// Records that data are sent now.
     pub(crate) fn note_sent(&mut self, now: Time) {
         self.last_sent = now;
     }

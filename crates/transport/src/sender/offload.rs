@@ -1,67 +1,66 @@
-//! When the sender lets a super-packet out, and how much goes into it. What one is, and those that wait or are in flight:
-//! `super_packets.rs`.
+//! When the sender sends a super-packet, and its size. `super_packets.rs` has those that wait or are in flight.
 
-use super::{Kind, Outgoing, Sender};
-use crate::config::Config;
+use super::{OutgoingSegment, SegmentKind, Sender};
+use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
-use crate::recovery::Phase;
-use crate::super_packets::{SuperPackets, Waiting};
+use crate::recovery::RecoveryPhase;
+use crate::super_packets::{SuperPackets, WaitingBuffers};
 use pauseframe_units::{Span, Time};
 
-/// `tcp_tso_win_divisor`: so much of a window is worth sending.
-const WINDOW_DIVISOR: u64 = 3;
-/// `tcp_tso_should_defer`: nobody waits after a pause.
-const RECENT: Span = Span::from_ms(1);
-/// ... nor for an ACK that is further away than this, or half a round trip.
-const FAR: Span = Span::from_ms(1);
+/// `tcp_tso_win_divisor`: a super-packet of 1/divisor of the window is never deferred.
+const TSO_WINDOW_DIVISOR: u64 = 3;
+/// `tcp_tso_should_defer`: no deferral after a pause longer than this.
+const MAX_PAUSE_TO_DEFER: Span = Span::from_ms(1);
+/// No deferral for an ACK that is further away than this, or than half a round trip.
+const MAX_ACK_WAIT_TO_DEFER: Span = Span::from_ms(1);
 
 impl Sender {
-    fn supers(&self) -> Option<&SuperPackets> {
+    fn super_packets(&self) -> Option<&SuperPackets> {
         self.refined.as_deref()?.supers.as_deref()
     }
 
-    fn supers_mut(&mut self) -> Option<&mut SuperPackets> {
+    fn super_packets_mut(&mut self) -> Option<&mut SuperPackets> {
         self.refined.as_deref_mut()?.supers.as_deref_mut()
     }
 
-    /// Whether frames of a super-packet are still to leave: nothing goes between them.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.supers().is_some_and(|supers| self.snd_nxt < supers.leaving)
+    /// Whether frames of a super-packet are still to be sent: no other frame goes between them.
+    pub(crate) fn is_super_packet_leaving(&self) -> bool {
+        self.super_packets().is_some_and(|supers| self.snd_nxt < supers.leaving)
     }
 
-    /// What has not left stays.
+    /// Ends the current super-packet; its unsent part remains unsent data.
     pub(super) fn end_super_packet(&mut self) {
         let nxt = self.snd_nxt;
-        if let Some(supers) = self.supers_mut() {
-            supers.end(nxt);
+        if let Some(supers) = self.super_packets_mut() {
+            supers.truncate_leaving(nxt);
         }
     }
 
-    /// The `sk_buff`s that wait.
-    fn survey_waiting(&mut self) -> Option<Waiting> {
+    /// The waiting `sk_buff`s.
+    fn update_waiting_buffers(&mut self) -> Option<WaitingBuffers> {
         let (nxt, end) = (self.snd_nxt, self.data_end());
         let (mss, window) = (u64::from(self.window.mss), u64::from(self.snd_wnd));
-        Some(self.supers_mut()?.survey(nxt, end, mss, window))
+        Some(self.super_packets_mut()?.update_waiting_buffers(nxt, end, mss, window))
     }
 
-    /// For the writer: bytes in the last `sk_buff` that waits, and in a full one.
-    pub(super) fn last_waiting(&mut self) -> Option<(u64, u64)> {
+    /// Bytes in the last waiting `sk_buff`, and in a full one; for the writer.
+    pub(super) fn last_waiting_buffer(&mut self) -> Option<(u64, u64)> {
         let nxt = self.snd_nxt;
-        let waiting = self.survey_waiting()?;
-        Some((waiting.last(nxt), waiting.goal))
+        let waiting = self.update_waiting_buffers()?;
+        Some((waiting.last_buffer_bytes(nxt), waiting.goal))
     }
 
     /// The `sk_buff`s that hold data, in flight or waiting.
     pub(super) fn count_super_packets(&mut self) -> Option<u64> {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
-        let waiting = self.survey_waiting()?.count(nxt);
-        Some(self.supers_mut()?.in_flight(una) + waiting)
+        let waiting = self.update_waiting_buffers()?.buffer_count(nxt);
+        Some(self.super_packets_mut()?.count_in_flight(una) + waiting)
     }
 
-    /// New data went out.
+    /// Records that new data were sent.
     pub(crate) fn note_super_packet(&mut self) {
         let nxt = self.snd_nxt;
-        if let Some(supers) = self.supers_mut() {
+        if let Some(supers) = self.super_packets_mut() {
             supers.note_sent(nxt);
         }
     }
@@ -69,69 +68,91 @@ impl Sender {
     /// Whether the frame that ends with the byte before `end` is the last of several.
     #[cold]
     pub(super) fn ends_super_packet(&self, end: u64) -> bool {
-        self.supers().is_some_and(|supers| supers.has_push(end))
+        self.super_packets().is_some_and(|supers| supers.has_push(end))
     }
 
-    /// A segment of the super-packet that leaves, or of the next if it may leave now. There are data to send.
+    /// The next segment of the current super-packet, or of a new one if it may leave now. Requires data to send.
     #[cold]
-    pub(crate) fn next_of_super_packet(&mut self, now: Time, config: &Config) -> Option<Outgoing> {
+    pub(crate) fn next_frame_of_super_packet(
+        &mut self,
+        now: Time,
+        config: &TcpConfig,
+    ) -> Option<OutgoingSegment> {
         let mss = u64::from(self.window.mss);
-        let supers = self.supers()?;
+        let supers = self.super_packets()?;
         let (leaving, began) = (supers.leaving, supers.began);
         if self.snd_nxt < leaving {
             let len = (leaving - self.snd_nxt).min(mss);
-            return Some(self.transmit_as::<true>(len, Kind::New, self.pipe(), began, config));
+            return Some(self.transmit_new_segment::<true>(
+                len,
+                SegmentKind::New,
+                self.pipe(),
+                began,
+                config,
+            ));
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
-        let (flight, pipe) = (self.scoreboard.flight(self.flight_size()), self.pipe());
+        let (flight, pipe) = (self.scoreboard.flight_weight(self.flight_size()), self.pipe());
         let (in_flight, cwnd) = (pipe.div_ceil(mss), (self.window.cwnd / mss).max(1));
         if in_flight >= cwnd {
-            self.note_usage(true, flight);
+            self.note_window_usage(true, flight);
             return None;
         }
         if (self.snd_end - self.snd_nxt).min(mss) > room {
             return self.next_in_small_window(room, now, config);
         }
-        let len = self.cut_super_packet(room, in_flight, cwnd, now, config)?;
-        let single = self.supers().is_none_or(|supers| supers.is_single_in_flight(self.snd_una));
-        if self.is_throttled(len, single, now, config) {
+        let len = self.next_super_packet_size(room, in_flight, cwnd, now, config)?;
+        let single = self.super_packets().is_none_or(|supers| supers.is_single_in_flight(self.snd_una));
+        if self.is_throttled_by_small_queue(len, single, now, config) {
             return None;
         }
         let mut end = self.snd_nxt + len;
         if self.fin && end == self.data_end() {
             end = self.snd_end;
         }
-        self.supers_mut()?.begin(end, len > mss && config.has(Mechanism::TsoPush), now);
-        Some(self.transmit_as::<true>((end - self.snd_nxt).min(mss), Kind::New, pipe, now, config))
+        self.super_packets_mut()?.begin_super_packet(
+            end,
+            len > mss && config.has_mechanism(Mechanism::TsoPush),
+            now,
+        );
+        Some(self.transmit_new_segment::<true>(
+            (end - self.snd_nxt).min(mss),
+            SegmentKind::New,
+            pipe,
+            now,
+            config,
+        ))
     }
 
-    /// Bytes of the next super-packet, if it is not better to wait (`tcp_write_xmit`). `room`: in the peer's window; `in_flight` and
-    /// `cwnd` in segments.
-    fn cut_super_packet(
+    /// Size of the next super-packet; `None` if it is better to wait (`tcp_write_xmit`). `room`: space in the peer's window; `in_flight` and `cwnd`
+    /// in segments.
+    fn next_super_packet_size(
         &mut self,
         room: u64,
         in_flight: u64,
         cwnd: u64,
         now: Time,
-        config: &Config,
+        config: &TcpConfig,
     ) -> Option<u64> {
         let mss = u64::from(self.window.mss);
-        let Waiting { first_end, end, .. } = self.survey_waiting()?;
+        let WaitingBuffers { first_end, end, .. } = self.update_waiting_buffers()?;
         let waiting = first_end.saturating_sub(self.snd_nxt);
         if waiting <= mss {
             return Some(waiting);
         }
-        let most = self.most_segments(config);
+        let most = self.max_super_packet_segments(config);
         let cong_win = (cwnd - in_flight) * mss;
-        let may_wait = config.has(Mechanism::TsoDefer);
-        if may_wait && self.defers(waiting, first_end == end, [cong_win, room, most * mss], now) {
+        let may_wait = config.has_mechanism(Mechanism::TsoDefer);
+        if may_wait
+            && self.should_defer_super_packet(waiting, first_end == end, [cong_win, room, most * mss], now)
+        {
             if cong_win < room && cong_win <= waiting {
-                self.note_usage(true, self.scoreboard.flight(self.flight_size()));
+                self.note_window_usage(true, self.scoreboard.flight_weight(self.flight_size()));
             }
             return None;
         }
-        // `tcp_cwnd_test`: so that there are two super-packets in flight. `tcp_mss_split_point`: whole segments.
-        let half = if config.has(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
+        // `tcp_cwnd_test`: at most half of cwnd, so that two super-packets are in flight. `tcp_mss_split_point`: whole segments.
+        let half = if config.has_mechanism(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
         let quota = half.min(cwnd - in_flight);
         let allowed = quota.min(most) * mss;
         let needed = waiting.min(room);
@@ -139,37 +160,43 @@ impl Sender {
             return Some(allowed);
         }
         let partial = needed % mss;
-        let held = partial > 0 && first_end == end && self.holds_back(partial);
+        let held = partial > 0 && first_end == end && self.delays_small_segment(partial);
         Some(if held { needed - partial } else { needed })
     }
 
-    /// `tcp_tso_should_defer`: whether a super-packet of what the congestion window and the peer's hold is too small to be
-    /// worth it, and an ACK that will open them more is near. `waiting`: bytes of the `sk_buff`; `last`: nothing waits behind it.
-    fn defers(&self, waiting: u64, last: bool, [cong_win, send_win, full]: [u64; 3], now: Time) -> bool {
-        if matches!(self.phase, Phase::Recovery | Phase::Loss)
-            || now.saturating_since(self.last_sent) > RECENT
+    /// `tcp_tso_should_defer`: whether the windows allow only a small super-packet, and an ACK that will open them is expected soon. `waiting`: bytes
+    /// of the `sk_buff`; `last`: no other waits behind it.
+    fn should_defer_super_packet(
+        &self,
+        waiting: u64,
+        last: bool,
+        [cong_win, send_win, full]: [u64; 3],
+        now: Time,
+    ) -> bool {
+        if matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
+            || now.saturating_since(self.last_sent) > MAX_PAUSE_TO_DEFER
         {
             return false;
         }
         let limit = cong_win.min(send_win);
-        let enough = u64::from(self.snd_wnd).min(self.window.cwnd) / WINDOW_DIVISOR;
+        let enough = u64::from(self.snd_wnd).min(self.window.cwnd) / TSO_WINDOW_DIVISOR;
         if limit >= full || (!last && limit >= waiting) || limit >= enough {
             return false;
         }
         let Some(head) = self.scoreboard.head_sent_at() else { return false };
         let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
-        if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(FAR) {
-            // The next ACK is likely to be far.
+        if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(MAX_ACK_WAIT_TO_DEFER) {
+            // The next ACK is probably far away.
             return false;
         }
         limit <= waiting || !(last && self.fin)
     }
 
-    /// The most segments of a super-packet.
-    fn most_segments(&self, config: &Config) -> u64 {
-        let Some(supers) = self.supers() else { return 1 };
+    /// Maximum number of segments of a super-packet.
+    fn max_super_packet_segments(&self, config: &TcpConfig) -> u64 {
+        let Some(supers) = self.super_packets() else { return 1 };
         let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());
-        let rate = self.pacing_rate(config).filter(|_| config.has(Mechanism::TsoAutosize));
-        supers.most_segments(rate, least_rtt, u64::from(self.window.mss))
+        let rate = self.pacing_rate(config).filter(|_| config.has_mechanism(Mechanism::TsoAutosize));
+        supers.max_segments(rate, least_rtt, u64::from(self.window.mss))
     }
 }

@@ -1,29 +1,29 @@
-//! The sender and its application: when it writes, and what of that waits. The buffer itself is in `writer.rs`.
+//! Writes of the application to the sender. The send buffer is in `writer.rs`.
 
 use super::Sender;
-use crate::config::{Config, SendBuffer};
-use crate::writer::{Buffered, SKB_OVERHEAD, Writer};
+use crate::config::{SendBuffer, TcpConfig};
+use crate::writer::{SKB_OVERHEAD, SendBufferSnapshot, SocketWriter};
 
 impl Sender {
-    fn writer(&self) -> Option<&Writer> {
+    fn writer(&self) -> Option<&SocketWriter> {
         self.refined.as_deref()?.writer.as_deref()
     }
 
-    fn writer_mut(&mut self) -> Option<&mut Writer> {
+    fn writer_mut(&mut self) -> Option<&mut SocketWriter> {
         self.refined.as_deref_mut()?.writer.as_deref_mut()
     }
 
     /// The application writes `bytes`.
-    pub(crate) fn append(&mut self, bytes: u64) {
+    pub(crate) fn append_data(&mut self, bytes: u64) {
         let (unsent, end, mss) = (self.snd_end - self.snd_nxt, self.snd_end, u64::from(self.window.mss));
-        let (last, goal) = self.last_waiting().unwrap_or((unsent % mss, mss));
+        let (last, goal) = self.last_waiting_buffer().unwrap_or((unsent % mss, mss));
         let Some(writer) = self.writer_mut() else {
             self.snd_end = self.snd_end.saturating_add(bytes);
             return;
         };
-        writer.want(bytes, last % goal != 0, end, unsent);
+        writer.request_write(bytes, last % goal != 0, end, unsent);
         if !writer.full {
-            self.write();
+            self.fill_send_buffer();
         }
     }
 
@@ -33,43 +33,45 @@ impl Sender {
     }
 
     /// Bytes of the application that wait for room in the buffer.
-    pub(crate) fn waiting(&self) -> u64 {
+    pub(crate) fn bytes_waiting_to_write(&self) -> u64 {
         self.writer().map_or(0, |writer| writer.waiting)
     }
 
-    /// The application takes back what it could not write.
+    /// Cancels data that the application has not written yet.
     pub(super) fn stop_writing(&mut self) {
         if let Some(writer) = self.writer_mut() {
-            writer.stop();
+            writer.cancel_write();
         }
     }
 
-    /// The handshake is over, and the application may write.
-    pub(crate) fn begin_writing(&mut self, config: &Config) {
+    /// Starts writing after the handshake.
+    pub(crate) fn begin_writing(&mut self, config: &TcpConfig) {
         let SendBuffer::Linux { initial, .. } = config.send_buffer else { return };
         if let Some(writer) = self.writer_mut() {
-            writer.open(u64::from(initial));
+            writer.set_initial_size(u64::from(initial));
         }
         self.expand_buffer();
-        self.write();
+        self.fill_send_buffer();
     }
 
-    /// After an ACK has been taken in: the buffer may have room for more, and the writer waits for it.
+    /// Continues writing after an ACK, which may have made room in the buffer.
     #[inline]
-    pub(super) fn write_on(&mut self) {
-        if self.offloads() {
-            return; // After what may leave has left: `writes_more`.
+    pub(super) fn continue_writing(&mut self) {
+        if self.uses_super_packets() {
+            return; // After what may leave has left: `continue_writing_super_packets`.
         }
         let held = self.snd_end - self.snd_una;
         let Some(writer) = self.writer() else { return };
-        if writer.full && (held <= writer.room_at || held < self.window.cwnd + self.scoreboard.absent()) {
+        if writer.full
+            && (held <= writer.room_at || held < self.window.cwnd + self.scoreboard.bytes_not_in_network())
+        {
             self.wake_writer();
         }
     }
 
-    /// The same with super-packets, of which not all leave that could: nothing more leaves now. True: there is more.
+    /// Continues writing with super-packets, when nothing more may leave now. True: new data were written.
     #[cold]
-    pub(crate) fn writes_more(&mut self) -> bool {
+    pub(crate) fn continue_writing_super_packets(&mut self) -> bool {
         let end = self.snd_end;
         if self.is_writer_waiting() {
             self.wake_writer();
@@ -79,25 +81,25 @@ impl Sender {
 
     /// `tcp_new_space`, after what the window allows has gone out.
     fn wake_writer(&mut self) {
-        if self.in_flight_soon() < self.window.cwnd {
+        if self.expected_flight_size() < self.window.cwnd {
             self.expand_buffer();
         }
-        let queued = self.queued();
+        let queued = self.send_buffer_usage();
         if let Some(writer) = self.writer_mut().filter(|writer| writer.has_room(queued)) {
             writer.full = false;
-            self.write();
+            self.fill_send_buffer();
         }
     }
 
     fn expand_buffer(&mut self) {
         let (cwnd, mss) = (self.window.cwnd, u64::from(self.window.mss));
         if let Some(writer) = self.writer_mut() {
-            writer.expand(cwnd, mss);
+            writer.expand_buffer(cwnd, mss);
         }
     }
 
     /// `sk_wmem_queued`.
-    fn queued(&mut self) -> u64 {
+    fn send_buffer_usage(&mut self) -> u64 {
         let count = self.count_super_packets().unwrap_or_else(|| {
             let unsent = (self.snd_end - self.snd_nxt).div_ceil(u64::from(self.window.mss));
             self.scoreboard.len() as u64 + unsent
@@ -105,53 +107,53 @@ impl Sender {
         self.snd_end - self.snd_una + count * SKB_OVERHEAD
     }
 
-    /// What takes its place in the window once everything has gone out that the peer's window lets out.
-    fn in_flight_soon(&self) -> u64 {
-        if self.offloads() {
+    /// The flight size after sending everything that the peer's window allows.
+    fn expected_flight_size(&self) -> u64 {
+        if self.uses_super_packets() {
             return self.pipe();
         }
         let sendable = self.snd_end.min(self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         let mss = u64::from(self.window.mss);
         let charge = if self.scoreboard.counts_packets() { sendable.div_ceil(mss) * mss } else { sendable };
-        self.pipe() + self.scoreboard.lost() + charge
+        self.pipe() + self.scoreboard.lost_bytes() + charge
     }
 
-    /// Whether the windows hold everything that was written: then it is sent as it is written, and no segment is left to be marked.
-    fn goes_out_whole(&self) -> bool {
-        !self.offloads()
-            && self.in_flight_soon() <= self.window.cwnd
+    /// Whether the windows have room for all written data: these are then sent as they are written, and no segment is left to be marked with PSH.
+    fn fits_in_windows(&self) -> bool {
+        !self.uses_super_packets()
+            && self.expected_flight_size() <= self.window.cwnd
             && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
     }
 
-    /// The application writes what the buffer has room for.
-    fn write(&mut self) {
+    /// Writes as much application data as fits the buffer.
+    fn fill_send_buffer(&mut self) {
         let mss = u64::from(self.window.mss);
-        let (queued, last) = (self.queued(), self.last_waiting());
+        let (queued, last) = (self.send_buffer_usage(), self.last_waiting_buffer());
         let (last, goal) = last.unwrap_or(((self.snd_end - self.snd_nxt) % mss, mss));
         let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
-        let buffer = Buffered { end: self.snd_end, queued, last, goal, snd_una, snd_wnd, mss };
-        let Some(writer) = self.writer_mut().filter(|writer| writer.is_ready()) else { return };
-        let end = writer.fill(&buffer);
+        let buffer = SendBufferSnapshot { end: self.snd_end, queued, last, goal, snd_una, snd_wnd, mss };
+        let Some(writer) = self.writer_mut().filter(|writer| writer.has_data_to_write()) else { return };
+        let end = writer.fill_buffer(&buffer);
         self.snd_end = end;
-        let whole = self.is_writer_waiting() && self.goes_out_whole();
+        let whole = self.is_writer_waiting() && self.fits_in_windows();
         if let Some(writer) = self.writer_mut() {
-            writer.push(end, snd_una, whole);
+            writer.push_last_segment(end, snd_una, whole);
         }
     }
 
-    /// Whether the last `unsent` bytes, less than a full segment, wait for more (`tcp_nagle_test`).
+    /// Whether the last `unsent` bytes, less than a full segment, are delayed (`tcp_nagle_test`).
     #[cold]
-    pub(super) fn holds_back(&self, unsent: u64) -> bool {
+    pub(super) fn delays_small_segment(&self, unsent: u64) -> bool {
         unsent < u64::from(self.window.mss)
             && !self.fin
-            && self.writer().is_some_and(|writer| writer.holds_small(self.snd_una, self.snd_nxt))
+            && self.writer().is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
     }
 
-    /// New data went out, less than a full segment.
-    pub(crate) fn note_small(&mut self) {
+    /// Records that a segment below full size was sent.
+    pub(crate) fn note_small_segment_sent(&mut self) {
         let end = self.snd_nxt;
         if let Some(writer) = self.writer_mut() {
-            writer.note_small(end);
+            writer.note_small_segment_sent(end);
         }
     }
 }

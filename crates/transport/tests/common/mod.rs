@@ -12,18 +12,18 @@ use std::sync::Arc;
 pub const MSS: u64 = 1000;
 
 /// Plain settings: NewReno without SACK, ACK every segment, no handshake.
-pub fn config() -> Config {
-    Config {
+pub fn config() -> TcpConfig {
+    TcpConfig {
         mss: MSS as u32,
         initial_window: 10 * MSS,
-        rto: RtoConfig { initial: Span::from_ms(100), min: Span::from_ms(10), ..Config::PLAIN.rto },
-        ..Config::PLAIN
+        rto: RtoConfig { initial: Span::from_ms(100), min: Span::from_ms(10), ..TcpConfig::PLAIN.rto },
+        ..TcpConfig::PLAIN
     }
 }
 
 /// The same with DCTCP at both ends.
-pub fn dctcp() -> Config {
-    Config {
+pub fn dctcp() -> TcpConfig {
+    TcpConfig {
         congestion_control: CongestionControlConfig::Dctcp(DctcpConfig::default()),
         ecn: EcnMode::Dctcp,
         ..config()
@@ -74,12 +74,12 @@ pub struct Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    pub fn new(config: Config, delay: Span, hook: impl FnMut(&Sent) -> Fate + 'a) -> Wire<'a> {
+    pub fn new(config: TcpConfig, delay: Span, hook: impl FnMut(&Sent) -> Fate + 'a) -> Wire<'a> {
         Wire::with_iss(config, delay, 1_000, 2_000, hook)
     }
 
     pub fn with_iss(
-        config: Config,
+        config: TcpConfig,
         delay: Span,
         iss: u32,
         peer_iss: u32,
@@ -194,8 +194,8 @@ impl<'a> Wire<'a> {
 
     /// Runs until `end` has delivered `bytes` and returns when that was.
     pub fn run_until_delivered(&mut self, end: usize, bytes: u64) -> Time {
-        while self.ends[end].delivered() < bytes {
-            assert!(self.step(), "stalled at {} of {bytes} bytes", self.ends[end].delivered());
+        while self.ends[end].delivered_bytes() < bytes {
+            assert!(self.step(), "stalled at {} of {bytes} bytes", self.ends[end].delivered_bytes());
         }
         self.now
     }

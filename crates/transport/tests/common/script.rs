@@ -57,7 +57,7 @@ pub fn run_without(text: &str, mechanism: Option<Mechanism>) -> Result<(), Strin
 }
 
 struct Script {
-    config: Config,
+    config: TcpConfig,
     without: Option<Mechanism>,
     connection: Option<Connection>,
     now: Time,
@@ -73,9 +73,9 @@ impl Script {
     }
 
     /// What a connection is made with.
-    fn settings(&self) -> Arc<Config> {
+    fn settings(&self) -> Arc<TcpConfig> {
         let config = self.config.clone();
-        Arc::new(self.without.iter().fold(config, |config, mechanism| config.without(*mechanism)))
+        Arc::new(self.without.iter().fold(config, |config, mechanism| config.without_mechanism(*mechanism)))
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {
@@ -95,7 +95,7 @@ impl Script {
             }
             ["refuse"] => {
                 let connection = Connection::accept(self.settings(), ISS, PEER_ISS);
-                self.connection = Some(connection.refusing());
+                self.connection = Some(connection.refusing_connections());
                 return Ok(());
             }
             ["inherit", ref pairs @ ..] if self.connection.is_some() => return self.inherit(pairs),
@@ -154,7 +154,7 @@ impl Script {
     }
 
     fn inherit(&mut self, pairs: &[&str]) -> Result<(), String> {
-        let mut metrics = Metrics::default();
+        let mut metrics = CachedMetrics::default();
         for pair in pairs.chunks(2) {
             match *pair {
                 ["rtt", value] => metrics.rtt = span(value)?,
@@ -164,7 +164,7 @@ impl Script {
                 _ => return Err(format!("cannot inherit {pair:?}")),
             }
         }
-        self.connection().inherit(&metrics);
+        self.connection().inherit_metrics(&metrics);
         Ok(())
     }
 
@@ -242,20 +242,20 @@ impl Script {
             "cwnd" => connection.cwnd(),
             "ssthresh" => connection.ssthresh(),
             "flight" => connection.flight_size(),
-            "acked" => connection.acked(),
-            "delivered" => connection.delivered(),
+            "acked" => connection.acked_bytes(),
+            "delivered" => connection.delivered_bytes(),
             "retransmits" => stats.retransmits.into(),
             "timeouts" => stats.timeouts.into(),
             "fast_retransmits" => stats.fast_retransmits.into(),
             "ecn_reductions" => stats.ecn_reductions.into(),
             "loss_probes" => connection.loss_probes().into(),
-            "undone" => connection.undone().into(),
+            "undone" => connection.undone_reductions().into(),
             "ce_received" => stats.ce_received,
             "srtt" => return same(name, &connection.srtt(), &Some(span(value)?)),
             "rto" => return same(name, &connection.rto(), &span(value)?),
             "alpha" => {
                 let value = value.parse::<f64>().map_err(|error| format!("{value:?}: {error}"))?;
-                return same(name, &connection.alpha(), &Some(value));
+                return same(name, &connection.dctcp_alpha(), &Some(value));
             }
             "failure" => return same(name, &format!("{:?}", connection.failure()), &value.to_owned()),
             "established" => return same(name, &connection.is_established().to_string().as_str(), &value),
@@ -446,13 +446,13 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
     let mut codepoint = Ecn::NotEct;
     for letter in flags.chars() {
         segment.flags = segment.flags.with(match letter {
-            'S' => Flags::SYN,
-            'F' => Flags::FIN,
-            'R' => Flags::RST,
-            'P' => Flags::PSH,
-            '.' => Flags::ACK,
-            'E' => Flags::ECE,
-            'W' => Flags::CWR,
+            'S' => TcpFlags::SYN,
+            'F' => TcpFlags::FIN,
+            'R' => TcpFlags::RST,
+            'P' => TcpFlags::PSH,
+            '.' => TcpFlags::ACK,
+            'E' => TcpFlags::ECE,
+            'W' => TcpFlags::CWR,
             _ => return Err(format!("no flag {letter:?}")),
         });
     }
@@ -464,7 +464,7 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
         return Err(format!("the range {range:?} does not have that length"));
     }
     // The RST that answers a SYN has the number 0 of the wire, whatever anything counts from.
-    segment.seq = if segment.flags.has(Flags::RST) && seq == 0 { 0 } else { iss.wrapping_add(seq as u32) };
+    segment.seq = if segment.flags.has(TcpFlags::RST) && seq == 0 { 0 } else { iss.wrapping_add(seq as u32) };
     let (mut mss, mut sack_ok, mut sack) = (None, false, SackBlocks::default());
     let mut rest = rest.iter().copied();
     while let Some(word) = rest.next() {
@@ -491,15 +491,15 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
             }
         }
     }
-    if segment.flags.has(Flags::SYN) {
-        segment.options = Options::Syn(SynOptions {
+    if segment.flags.has(TcpFlags::SYN) {
+        segment.options = TcpOptions::Syn(SynOptions {
             mss: mss.unwrap_or(1460),
             sack: sack_ok,
             timestamps: false,
             window_scale: 0,
         });
     } else if sack.count > 0 {
-        segment.options = Options::Sack(sack);
+        segment.options = TcpOptions::Sack(sack);
     }
     Ok((segment, codepoint))
 }
@@ -508,17 +508,17 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
 /// SYN does not negotiate.
 fn describe(segment: &Segment, codepoint: Ecn) -> String {
     let seq =
-        if segment.flags.has(Flags::RST) && segment.seq == 0 { 0 } else { segment.seq.wrapping_sub(ISS) };
+        if segment.flags.has(TcpFlags::RST) && segment.seq == 0 { 0 } else { segment.seq.wrapping_sub(ISS) };
     let mut text = format!("{:?} {}:{}({})", segment.flags, seq, seq.wrapping_add(segment.len), segment.len);
-    if segment.flags.has(Flags::ACK) {
+    if segment.flags.has(TcpFlags::ACK) {
         let _ = write!(text, " ack {}", segment.ack.wrapping_sub(PEER_ISS));
     }
     match segment.options {
-        Options::None => {}
-        Options::Syn(syn) => {
+        TcpOptions::None => {}
+        TcpOptions::Syn(syn) => {
             let _ = write!(text, " mss {}{}", syn.mss, if syn.sack { " sackok" } else { "" });
         }
-        Options::Sack(sack) => {
+        TcpOptions::Sack(sack) => {
             for (left, right) in &sack.blocks[..usize::from(sack.count)] {
                 let _ = write!(text, " {}-{}", left.wrapping_sub(PEER_ISS), right.wrapping_sub(PEER_ISS));
             }

@@ -1,1 +1,1 @@
-"""The rules, a file for each subject. A rule's docstring is its page in docs/rules."""
+"""The lint rules, one file per subject. A rule's docstring is its page in docs/rules."""

@@ -1,4 +1,4 @@
-"""Rules PF01x: is there room for what arrives after a pause."""
+"""Rules PF01x: buffers must hold the packets that arrive after a pause."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _PROFILE_NAME = re.compile(r"pg_lossless_([0-9]+)_([0-9]+)m(?:_.*)?_profile")
 _IN_DOUBT = 1024
-"""Bytes of a lossless packet where nobody says: what SONiC's LOSSLESS_TRAFFIC_PATTERN is rendered with."""
+"""Default size of a lossless packet in bytes: the value that SONiC renders into LOSSLESS_TRAFFIC_PATTERN."""
 
 
 def _groups(fabric: Fabric) -> Iterator[tuple[Switch, Port, int, int]]:
-    """(switch, port, paused priority, its group) of every lossless priority."""
+    """Every lossless priority as (switch, port, paused priority, priority group)."""
     for switch, port in fabric.ports():
         for priority in sorted(port.lossless):
             yield switch, port, priority, group_of(switch, port, priority)
@@ -50,15 +50,14 @@ def _terms(need: AnnexO) -> str:
 def check_headroom(reading: Reading) -> Iterator[Finding]:
     """The headroom of a lossless group is smaller than what its link delivers after the pause: packets are lost.
 
-    After XOFF the peer finishes the frame that it sends, the pause frame waits for the frame in service on its way,
-    both directions of the cable are full, and the peer takes its time to react. An *error* is headroom that is too
-    small even for a peer that reacts at once, with packets of the size that is known to be lossless (that of
-    LOSSLESS_TRAFFIC_PATTERN or of the hosts; else 1024 bytes, SONiC's default). A *warning* is headroom that is enough
-    for such a peer and not for one that takes all the time that IEEE 802.3 grants it; it is given where the size of
-    lossless packets is known.
+    After XOFF the peer finishes its frame in service, the pause frame waits for the frame in service on the way back,
+    both directions of the cable are full, and the peer needs time to react. An *error* is headroom too small even for a
+    peer that reacts at once, with the known size of lossless packets (of LOSSLESS_TRAFFIC_PATTERN or of the hosts; else
+    1024 bytes, SONiC's default). A *warning* is headroom that suffices for a peer that reacts at once, but not for a
+    peer that takes all the time that IEEE 802.3 allows; the rule warns only if the size of lossless packets is known.
 
-    What taught it: a new generation of switches whose peers took longer to respond than the tables assumed dropped
-    lossless packets until the tables grew (sonic-buildimage#11901); headroom 0 with PFC on loses a full cable of
+    Incident: the peers of a new generation of switches reacted more slowly than the tables assumed, and lossless
+    packets were dropped until the tables grew (sonic-buildimage#11901). Headroom 0 with PFC loses a full cable of
     packets at each pause (SONiC#480).
     """
     peers = reading.fabric.peers()
@@ -115,7 +114,7 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOperation, ...]:
-    """Raises xoff of the profile, and its reserved size where that holds the headroom: without a shared pool of it."""
+    """Raises xoff of the profile, and the reserved size if that contains xoff (without a shared headroom pool)."""
     profile = switch.profiles.get(port.groups.get(group) or "")
     if profile is None:
         return ()
@@ -134,12 +133,12 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
 def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.
 
-    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd makes one for a
-    port whose cable length and speed it knows and that pauses a priority; a port without a row in CABLE_LENGTH, or with
-    "0m", gets none. Where the groups of other ports have rows in BUFFER_PG and this one has none, its row was lost.
-    The switch then pauses too late or never, and packets that the hosts believe safe are lost.
+    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile. buffermgrd creates one for a
+    port that pauses a priority and whose cable length and speed it knows; a port without a row in CABLE_LENGTH, or with
+    "0m", gets no profile. If the groups of other ports have rows in BUFFER_PG and this group has none, its row was
+    lost. The switch then pauses too late or never, and packets that the hosts consider safe are lost.
 
-    What taught it: SONiC#480: PFC was on and headroom was 0.
+    Incident: SONiC#480, where PFC was on and headroom was 0.
     """
     for switch, port, priority, group in _groups(reading.fabric):
         if switch.kind != "sonic":
@@ -178,14 +177,14 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
 
 
 def _not_made(port: Port, group: int) -> str | None:
-    """Why buffermgrd makes no profile for a group without a row."""
+    """The reason why buffermgrd creates no profile for a group without a row, or None."""
     if port.cable is None:
         return f"group {group} has no profile, and without a cable length none is made for it"
     return f"group {group} has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
 
 
 def _bound(switch: Switch, group: int) -> str | None:
-    """A port whose group of this number has headroom by a row: then buffermgrd makes none where a row is missing."""
+    """A port with a row that gives this group headroom; then buffermgrd creates no profile where a row is missing."""
     for port in switch.ports.values():
         name = port.groups.get(group)
         profile = switch.profiles.get(name) if name else None
@@ -195,7 +194,7 @@ def _bound(switch: Switch, group: int) -> str | None:
 
 
 def _some_lossless_profile(switch: Switch, port: Port) -> str | None:
-    """A profile with headroom that the port's other groups or ports like it use."""
+    """A profile with headroom used by the port's other groups or by similar ports."""
     for other in (port, *switch.ports.values()):
         if (other.speed, other.cable) == (port.speed, port.cable):
             for name in other.groups.values():
@@ -214,10 +213,10 @@ def _some_lossless_profile(switch: Switch, port: Port) -> str | None:
 def check_monotone(reading: Reading) -> Iterator[Finding]:
     """A longer cable of the same speed has less headroom than a shorter one: one of the two rows is wrong.
 
-    Each metre adds bytes under way in both directions.
+    Each metre adds bytes in flight in both directions.
 
-    What taught it: a `pg_profile_lookup.ini` in SONiC's own tree, which gives 50 Gb/s 79,872 bytes at 5 m and 39,936 at
-    40 m; nobody notices until the longer cable is congested.
+    Incident: a `pg_profile_lookup.ini` in SONiC's own tree gives 50 Gb/s 79,872 bytes at 5 m and 39,936 at 40 m; nobody
+    notices until the longer cable is congested.
     """
     judged: set[int] = set()
     for switch in reading.fabric.switches.values():
@@ -260,11 +259,12 @@ def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -
     severity=Severity.warning,
 )
 def check_mixed(reading: Reading) -> Iterator[Finding]:
-    """A profile is made for one speed and cable, and a port of another uses it; or several kinds share one.
+    """A port uses a profile that was made for another speed or cable, or ports of several kinds share one profile.
 
-    `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; the other way round it wastes the pool.
+    `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; a profile for a faster port or longer
+    cable wastes the pool.
 
-    What taught it: sonic-mgmt#13478: several cables and speeds on one profile.
+    Incident: sonic-mgmt#13478, where several cables and speeds shared one profile.
     """
     for switch in reading.fabric.switches.values():
         shapes: dict[str, dict[tuple[int, float], str]] = defaultdict(dict)
@@ -327,14 +327,13 @@ def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) ->
 def check_pools(reading: Reading) -> Iterator[Finding]:
     """A pool has less than its groups or queues are promised.
 
-    An *error*: the headroom that all groups share is smaller than what one of them may need. A *warning*: reserved
-    bytes of all groups or queues add up to more than the pool. The driver refuses the last ports that come up, or takes
-    the bytes from somewhere else. Some platforms give as the size of a pool what is left of the memory without the
-    reserved bytes (SONiC's `buffer_pool_mellanox.lua` does): nothing is said where a pool of the other direction is
-    large enough for all pools of this one and what is reserved in them.
+    An *error*: the headroom pool is smaller than the headroom of one of its groups. A *warning*: the reserved bytes of
+    all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the bytes from
+    elsewhere. Some platforms give as the size of a pool the memory left after reserved bytes (SONiC's
+    `buffer_pool_mellanox.lua` does); the rule is silent if a pool of the other direction can hold all pools of this one
+    with their reserved bytes.
 
-    No incident behind it: it follows from the definition of the shared headroom pool in SONiC's design of dynamic
-    headroom.
+    No incident: it follows from the definition of the shared headroom pool in SONiC's design of dynamic headroom.
     """
     for switch in reading.fabric.switches.values():
         reserved: dict[str, int] = defaultdict(int)
@@ -369,7 +368,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
 
 
 def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -> bool:
-    """Whether the memory, as the largest pool of the other direction tells it, holds pools and reserved bytes."""
+    """True if the memory, estimated by the largest pool of the other direction, holds all pools and reserved bytes."""
     same = [other for other in switch.pools.values() if other.direction == pool.direction]
     memory = max((other.size or 0 for other in switch.pools.values() if other not in same), default=0)
     return sum((other.size or 0) + reserved[other.name] for other in same) <= memory
@@ -377,13 +376,12 @@ def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -
 
 @rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
 def check_queues(reading: Reading) -> Iterator[Finding]:
-    """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has none.
+    """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has no profile.
 
-    The egress limit of that profile is there to drop. A lossless queue needs a profile whose limit is never reached,
-    since its packets are accounted, and paused, at the ingress.
+    The egress limit of a lossy profile is meant to drop packets. A lossless queue needs a profile whose limit is never
+    reached, because its packets are accounted and paused at the ingress.
 
-    No incident behind it: it follows from the accounting of lossless packets at the ingress; SONiC's own templates are
-    made so.
+    No incident: this follows from the accounting of lossless packets at the ingress; SONiC's own templates follow it.
     """
     yield from _queues_without_row(reading)
     for switch, port in reading.fabric.ports():
@@ -404,7 +402,7 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
 
 
 def _queues_without_row(reading: Reading) -> Iterator[Finding]:
-    """Queues of paused priorities without a row in BUFFER_QUEUE, where those of other ports have one."""
+    """Queues of paused priorities without a row in BUFFER_QUEUE, if such queues of other ports have a row."""
     for switch in reading.fabric.switches.values():
         if "BUFFER_QUEUE" not in switch.tables or not switch.whole:
             continue
@@ -430,15 +428,15 @@ def _queues_without_row(reading: Reading) -> Iterator[Finding]:
     "SONiC YANG models: sonic-trimming, sonic-buffer-profile",
 )
 def check_trimming(reading: Reading) -> Iterator[Finding]:
-    """Packet trimming is not set up, trims lossless traffic, or sends what is left into a lossless queue.
+    """Packet trimming is not set up, trims lossless traffic, or sends trimmed packets into a lossless queue.
 
-    A profile with `packet_discard_action` trim cuts a packet that finds no room to its header and sends that on, so
-    that the receiver learns of the loss at once. The size, DSCP and queue of the rest stand in SWITCH_TRIMMING; without
-    that row the packet is dropped as before. A lossless queue or group is never to discard, so its profile has nothing
-    to trim. And trimmed packets come from lossy traffic, which no pause slows down: in a lossless queue they take room
-    from those whose headroom was counted.
+    A profile with `packet_discard_action` trim cuts a packet without room to its header and forwards it, so that the
+    receiver learns of the loss at once. SWITCH_TRIMMING has the size, DSCP and queue of trimmed packets; without that
+    row the packet is dropped. A lossless queue or group must never discard, so its profile must not trim. Trimmed
+    packets come from lossy traffic, which no pause slows down, so in a lossless queue they fill the buffer on which the
+    headroom of lossless packets relies.
 
-    No incident behind it: it follows from SONiC's design of packet trimming.
+    No incident: this follows from SONiC's design of packet trimming.
     """
     for switch in reading.fabric.switches.values():
         trims = {name for name, profile in switch.profiles.items() if profile.trims}
@@ -455,7 +453,7 @@ def check_trimming(reading: Reading) -> Iterator[Finding]:
 
 def _trimmed_size(switch: Switch, profile: str) -> Iterator[Finding]:
     if switch.trimming is None or not switch.trimming.size:
-        missing = "there is no row GLOBAL in SWITCH_TRIMMING" if switch.trimming is None else "it has no size"
+        missing = "SWITCH_TRIMMING has no row GLOBAL" if switch.trimming is None else "it has no size"
         yield Finding(
             "PF018",
             Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "size"),
@@ -511,10 +509,10 @@ def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
 def check_lookup(reading: Reading) -> Iterator[Finding]:
     """`pg_profile_lookup.ini` has no row for the speed and cable length of a port that pauses.
 
-    buffermgrd looks for exactly this pair; a cable of 35 m does not get the row of 40 m. The group gets no profile and
-    no headroom.
+    buffermgrd looks up exactly this pair of speed and length; a cable of 35 m does not get the row of 40 m. The group
+    gets no profile and no headroom.
 
-    No incident behind it: it follows from how buffermgrd looks up the table: by the exact pair.
+    No incident: this follows from the look-up of buffermgrd.
     """
     for switch in reading.fabric.switches.values():
         if not switch.lookup or switch.model == "dynamic":
@@ -539,9 +537,9 @@ def check_lookup(reading: Reading) -> Iterator[Finding]:
 def check_unused(reading: Reading) -> Iterator[Finding]:
     """A group has headroom, and no paused priority of the port uses it.
 
-    Either `pfc_enable` misses the priority, and what everybody takes for lossless is dropped, or memory is given away.
+    Either `pfc_enable` lacks the priority, and supposedly lossless traffic is dropped, or memory is wasted.
 
-    No incident behind it: it is the reverse of PF011: two tables that do not agree.
+    No incident: this is the reverse of PF011, which finds paused priorities without headroom.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or "PORT_QOS_MAP" not in switch.tables:

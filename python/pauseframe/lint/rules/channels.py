@@ -1,4 +1,4 @@
-"""Rules PF08x: do the members of a port channel belong together, at both ends."""
+"""Rules PF08x: the members of a port channel must match, at both ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALIKE: dict[str, tuple[str, Callable[[Port], object]]] = {
     "tc_to_queue_map": ("PORT_QOS_MAP", lambda port: port.qos.tc_to_queue),
     "pfc_to_queue_map": ("PORT_QOS_MAP", lambda port: port.qos.pfc_to_queue),
 }
-"""What the members of a channel have in common: field to its table and value."""
+"""Properties that all members of a port channel must share: field, with its table and value."""
 
 
 def _channels(reading: Reading) -> Iterator[tuple[Switch, Channel]]:
@@ -39,9 +39,9 @@ def check_members(reading: Reading) -> Iterator[Finding]:
     """The members of a port channel differ in speed, FEC, MTU, paused priorities or maps.
 
     LACP bundles links of one speed only; a member of another speed stays outside. A flow is hashed to any member, so a
-    member that does not pause, or maps the code points otherwise, loses packets of some flows and not of others.
+    member that does not pause, or maps code points differently, loses packets of some flows only.
 
-    No incident behind it: it follows from IEEE 802.1AX.
+    No incident: this follows from IEEE 802.1AX.
     """
     for switch, channel in _channels(reading):
         ports = [switch.ports[name] for name in channel.members if name in switch.ports]
@@ -69,7 +69,7 @@ def _odd_member(
 
 
 def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Finding]:
-    """A member has the MTU of its channel, or, where the channel names none, that of the other members."""
+    """The MTU of a member must equal that of its channel or, if the channel has none, that of the other members."""
     usual = channel.mtu or Counter(port.mtu or DEFAULT_MTU for port in ports).most_common(1)[0][0] if ports else None
     for port in ports:
         if usual is not None and (port.mtu or DEFAULT_MTU) != usual:
@@ -85,12 +85,12 @@ def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Findi
 
 @rule("PF081", "channel-too-small", "IEEE 802.1AX; SONiC: PORTCHANNEL min_links", severity=Severity.warning)
 def check_size(reading: Reading) -> Iterator[Finding]:
-    """A port channel has no members, or fewer that can be up than `min_links` wants: it stays down.
+    """A port channel has no members, or fewer usable ones than `min_links`: it stays down.
 
-    With exactly `min_links` members it goes down with the first link that fails, which is said only where other
-    channels of the switch have members to spare.
+    With exactly `min_links` members a channel goes down with the first failed link; the rule reports that only if other
+    channels of the switch have spare members.
 
-    No incident behind it: it follows from the meaning of `min_links`.
+    No incident: this follows from the meaning of `min_links`.
     """
     for switch, channel in _channels(reading):
         if not switch.whole:
@@ -116,11 +116,11 @@ def check_size(reading: Reading) -> Iterator[Finding]:
 def check_ends(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link disagree on the port channel that it belongs to.
 
-    One end bundles the link and the other does not; or links of one channel lead to several channels or devices. LACP
-    leaves such a link out, and a static channel sends into it what the other end drops or sends back. Two switches that
-    act as one (MCLAG) are left alone.
+    One end bundles the link and the other does not, or links of one channel lead to several channels or devices. LACP
+    excludes such a link; a static channel sends frames into it that the other end drops or returns. Two switches that
+    act as one (MCLAG) are exempt.
 
-    No incident behind it: it follows from IEEE 802.1AX: a group has one system at each end.
+    No incident: this follows from IEEE 802.1AX: a group has one system at each end.
     """
     fabric = reading.fabric
     behind: dict[End, dict[End, End]] = defaultdict(dict)
@@ -148,7 +148,7 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
 
 
 def _knows_channels(fabric: Fabric, end: End) -> bool:
-    """Whether the files of a switch would say that a port is in a channel."""
+    """True if the files of a switch would show that a port is in a channel."""
     return fabric.switches[end.device].whole
 
 
@@ -172,7 +172,7 @@ def _several(own: End, channels: dict[End, End], fabric: Fabric) -> Iterator[Fin
 
 
 def _states(fabric: Fabric, behind: dict[End, dict[End, End]]) -> Iterator[Finding]:
-    """The channel itself: shut down, of another MTU or of other VLANs at one end."""
+    """Faults of a channel as a whole: shut down, another MTU, or other VLANs at one end."""
     for own, channels in behind.items():
         if len(channels) != 1 or str(own) > str(next(iter(channels))):
             continue

@@ -1,4 +1,4 @@
-"""Rules PF05x: do the two ends of a link agree."""
+"""Rules PF05x: the two ends of a link must agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
-    """Links between two switches whose files are here."""
+    """Links between two switches that both have device files."""
     fabric = reading.fabric
     for link in fabric.links:
         a, b = fabric.port(link.a), fabric.port(link.b)
@@ -32,9 +32,9 @@ def _places(link: Link, table: str, field: str = "") -> tuple[Place, Place]:
 
 @rule("PF050", "speeds-differ", "IEEE 802.3")
 def check_speeds(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a link have different speeds: it stays down, or one side negotiates to what nobody planned.
+    """The two ends of a link have different speeds: it stays down, or negotiates another speed than planned.
 
-    No incident behind it: it follows from IEEE 802.3.
+    No incident: this follows from IEEE 802.3.
     """
     for link, _, a, _, b in _both(reading):
         if a.speed and b.speed and a.speed != b.speed:
@@ -57,7 +57,7 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
 
 
 def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
-    """(link, NIC of a host, port of a switch, the host's end)."""
+    """Links of hosts: (link, NIC of the host, port of the switch, the host's end)."""
     for link in reading.fabric.links:
         for end, far in link.ends():
             nic, port = reading.fabric.nic(end), reading.fabric.port(far)
@@ -74,7 +74,7 @@ def _other(link: Link, end: End, table: str) -> Place:
 def check_mtus(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link have different MTUs: the larger frames of one are counted as errors by the other.
 
-    No incident behind it: it follows from IEEE 802.3: nothing fragments at layer 2.
+    No incident: this follows from IEEE 802.3, because layer 2 does not fragment.
     """
     for link, one, a, two, b in _both(reading):
         has = "PORT" in one.tables and "PORT" in two.tables
@@ -107,10 +107,10 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
 def check_pauses(reading: Reading) -> Iterator[Finding]:
     """One end of a link pauses a priority and the other does not.
 
-    The end without PFC ignores the pause frames of the other and sends on: what it sends is lost. Or nobody tells it to
-    stop, and its lossless hosts lose at the far switch.
+    The end without PFC ignores the pause frames of the other end and keeps sending, so its packets are lost. Or the end
+    without PFC sends no pause frames, so the lossless hosts at the other end lose packets at this switch.
 
-    No incident behind it: it follows from IEEE 802.1Qbb: a pause stops only who listens.
+    No incident: this follows from IEEE 802.1Qbb, because a pause stops only ports that obey it.
     """
     for link, one, a, two, b in _both(reading):
         known = "PORT_QOS_MAP" in one.tables and "PORT_QOS_MAP" in two.tables
@@ -144,9 +144,9 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
 def check_maps(reading: Reading) -> Iterator[Finding]:
     """A code point is lossless at one end of a link and lossy at the other.
 
-    Packets keep their DSCP and 802.1p from switch to switch; each looks it up in its own map.
+    Packets keep their DSCP and 802.1p priority from switch to switch; each switch looks them up in its own maps.
 
-    No incident behind it: it follows from the maps; the case of PF021 is the same between a host and its switch.
+    No incident: this follows from the maps; PF021 is the same case between a host and its switch.
     """
     seen: set[tuple[str, ...]] = set()
     for link, one, a, two, b in _both(reading):
@@ -176,9 +176,9 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning)
 def check_cables(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a cable say it has different lengths: the shorter one makes its headroom too small.
+    """The two ends of a cable are configured with different lengths: the shorter one makes its headroom too small.
 
-    No incident behind it: it follows from the formula: each metre is in the headroom twice.
+    No incident: this follows from the formula, because each metre counts twice in the headroom.
     """
     for link, one, a, two, b in _both(reading):
         has = "CABLE_LENGTH" in one.tables and "CABLE_LENGTH" in two.tables
@@ -205,11 +205,11 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF055", "wiring-contradicts", "SONiC: DEVICE_NEIGHBOR; IEEE 802.1AB", severity=Severity.warning)
 def check_wiring(reading: Reading) -> Iterator[Finding]:
-    """A device names a neighbour, and that one names another for the same port: one of the two files is out of date.
+    """Two devices name different neighbours for the same link: one of the two files is out of date.
 
-    What is judged about this link may then be wrong.
+    Other findings about this link may then be wrong.
 
-    No incident behind it: it follows from IEEE 802.1AB: both ends of a link name each other.
+    No incident: this follows from IEEE 802.1AB: both ends of a link name each other.
     """
     fabric = reading.fabric
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
@@ -244,7 +244,7 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
 def check_fec(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link use different forward error correction: it stays down.
 
-    No incident behind it: it follows from IEEE 802.3 clauses 74, 91 and 108.
+    No incident: this follows from IEEE 802.3 clauses 74, 91 and 108.
     """
     for link, _, a, _, b in _both(reading):
         if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
@@ -258,10 +258,10 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
 def check_tagging(reading: Reading) -> Iterator[Finding]:
     """A VLAN is tagged at one end of a link between switches and untagged at the other, or untagged in two VLANs.
 
-    An untagged frame has no 802.1p priority and gets into the VLAN that the other end has untagged: another VLAN, or
-    none. With lossless priorities by 802.1p it is lossy from there on.
+    An untagged frame has no 802.1p priority and enters the VLAN that is untagged at the other end: another VLAN, or
+    none. If 802.1p selects the lossless priorities, the frame is lossy from there on.
 
-    No incident behind it: it follows from IEEE 802.1Q.
+    No incident: this follows from IEEE 802.1Q.
     """
     for link, one, _, two, _ in _both(reading):
         if one.kind != two.kind or not {"VLAN_MEMBER"} <= one.tables & two.tables:
@@ -290,9 +290,9 @@ def _tagging(link: Link, vlans: tuple[int, int], message: str) -> Finding:
 
 @rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning)
 def check_state(reading: Reading) -> Iterator[Finding]:
-    """A port is shut down at one end of a link and not at the other: the link is down, and plans count on it.
+    """A port is shut down at one end of a link only: the link is down, although plans use it.
 
-    No incident behind it: it follows from the tables: nobody cables and configures a link to leave half of it on.
+    No incident: nobody cables and configures a link and then leaves only one end on.
     """
     for link, one, a, two, b in _both(reading):
         if a.up != b.up and "PORT" in one.tables and "PORT" in two.tables:
@@ -310,11 +310,11 @@ def check_state(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning)
 def check_vlans(reading: Reading) -> Iterator[Finding]:
-    """A VLAN is at one end of a link between switches, and the other end is no member of it.
+    """A VLAN is configured at one end only of a link between switches.
 
-    What is sent there in that VLAN is dropped at the ingress.
+    The other end drops frames of that VLAN at its ingress.
 
-    No incident behind it: it follows from IEEE 802.1Q §8.6.2.
+    No incident: this follows from IEEE 802.1Q §8.6.2.
     """
     for link in reading.fabric.links:
         for end, far in link.ends():
@@ -330,7 +330,7 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                     if mode != "tagged" and any(
                         other.members.get(far.port, "tagged") != "tagged" for other in two.vlans.values()
                     ):
-                        continue  # PF058 says which VLANs
+                        continue  # rule PF058 reports VLANs that differ
                     yield Finding(
                         "PF057",
                         Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),

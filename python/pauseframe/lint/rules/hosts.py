@@ -1,4 +1,4 @@
-"""Rules PF07x: do hosts send what the fabric was made for."""
+"""Rules PF07x: hosts must send the traffic that the fabric is configured for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 DCTCP_RTO_MIN_MS = 200.0
-"""What Linux has without an attribute of the route."""
+"""Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
 
 
 def _hosts(reading: Reading) -> Iterator[Host]:
@@ -26,12 +26,12 @@ def _hosts(reading: Reading) -> Iterator[Host]:
 def check_ecn(reading: Reading) -> Iterator[Finding]:
     """A host uses DCTCP and does not ask for ECN: its packets are not ECN-capable.
 
-    A marking queue drops what it cannot mark, so such a host starves beside others. Linux needs `net.ipv4.tcp_ecn` 1,
-    or `features ecn` on the route. (The DCTCP module asks for ECN on its own connections since Linux 3.18; a peer with
-    tcp_ecn 0 refuses.)
+    A marking queue drops packets that it cannot mark, so such a host starves beside others. Linux needs
+    `net.ipv4.tcp_ecn` 1, or `features ecn` on the route. (Since Linux 3.18 the DCTCP module requests ECN on its own
+    connections; a peer with tcp_ecn 0 refuses.)
 
-    What taught it: Judd's data centre (NSDI 2015, §7.1): packets that are not ECN-capable are dropped where others are
-    marked, and such hosts starve beside them.
+    Incident: Judd's data centre (NSDI 2015, §7.1), where packets without ECN were dropped at queues that marked the
+    others, and such hosts starved.
     """
     for host in _hosts(reading):
         if "dctcp" in host.congestion_controls and host.sysctl.get("net.ipv4.tcp_ecn") == "0":
@@ -48,10 +48,10 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
 def check_rto(reading: Reading) -> Iterator[Finding]:
     """A route uses DCTCP with the Linux minimum of the retransmission timer, 200 ms.
 
-    In a fabric whose round trips are microseconds each timeout is long. The paper of DCTCP+ sets 5 ms by `rto_min` of
-    the route.
+    In a fabric with round trips of microseconds a timeout of 200 ms is very long. The paper of DCTCP+ sets 5 ms by
+    `rto_min` of the route.
 
-    What taught it: Judd's data centre (NSDI 2015, §6): a timeout of 200 ms is a thousand round trips.
+    Incident: Judd's data centre (NSDI 2015, §6): a timeout of 200 ms is a thousand round trips.
     """
     for host in _hosts(reading):
         for route in host.routes:
@@ -68,11 +68,11 @@ def check_rto(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF072", "dscp-not-trusted", "mlnx_qos --trust dscp; dcb-app(8)", severity=Severity.warning)
 def check_trust(reading: Reading) -> Iterator[Finding]:
-    """A NIC pauses a priority and trusts 802.1p, and no VLAN of it carries that priority.
+    """A NIC pauses a priority and trusts 802.1p, but none of its VLANs carries that priority.
 
-    All its frames have priority 0.
+    All frames of such a NIC have priority 0.
 
-    No incident behind it: it follows from how NICs classify: by 802.1p or by DSCP, one of the two.
+    No incident: this follows from how NICs classify: either by 802.1p or by DSCP.
     """
     for host in _hosts(reading):
         for nic in host.nics.values():
@@ -91,13 +91,13 @@ def check_trust(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF073", "vlan-without-priority", "ip-link(8) egress-qos-map; IEEE 802.1Q §6.9")
 def check_egress(reading: Reading) -> Iterator[Finding]:
-    """Frames of a lane's VLAN leave with another priority than the switches expect in it.
+    """Frames of a lane's VLAN leave the host with another priority than the switches expect in that VLAN.
 
     Without an `egress-qos-map` a Linux VLAN interface sends 802.1p 0: into the lossy class, or, worse, into a lane
-    whose routes form cycles with it. What is expected is what the VLAN's description says ("priority 3"), else what
-    most hosts send.
+    whose routes form cycles with those of the VLAN. The expected priority is that of the VLAN's description ("priority
+    3"), else the one that most hosts send.
 
-    No incident behind it: it follows from ip-link(8): without a map every frame has 802.1p 0.
+    No incident: this follows from ip-link(8): without a map every frame has 802.1p 0.
     """
     expected = _expected(reading)
     for host in _hosts(reading):
@@ -117,7 +117,7 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
 
 
 def _expected(reading: Reading) -> dict[int, set[int]]:
-    """Priorities of VLANs: by their descriptions, else those of most hosts."""
+    """Priorities of VLANs, from their descriptions or else from most hosts."""
     expected: dict[int, set[int]] = {}
     for switch in reading.fabric.switches.values():
         for vlan in switch.vlans.values():
@@ -136,11 +136,11 @@ def _expected(reading: Reading) -> dict[int, set[int]]:
 
 @rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off")
 def check_neighbours(reading: Reading) -> Iterator[Finding]:
-    """VLANs flood nothing and a host has in none of them a static neighbour for another host: ARP never gets an answer.
+    """VLANs do not flood, and a host has no static neighbour for another host in any of them: ARP never gets an answer.
 
-    One VLAN is enough for a pair: a plan need not serve every pair in every VLAN.
+    One VLAN is enough for a pair of hosts: a plan need not serve every pair in every VLAN.
 
-    No incident behind it: it follows from the plan: where nothing is flooded no ARP request arrives anywhere.
+    No incident: without flooding no ARP request arrives.
     """
     quiet = {v.id for s in reading.fabric.switches.values() for v in s.vlans.values() if v.flood is False}
     owner: dict[tuple[int, str], str] = {}

@@ -1,4 +1,4 @@
-"""Rule PF09x: does one device or port differ from all that are like it."""
+"""Rule PF09x: no device or port may differ from all similar ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pauseframe.devices.sonic_db import ConfigDb
 
 MOST_ODD = 1
-"""How many may differ: two that agree with each other may be meant so."""
+"""Maximum number of differing devices or ports: if two agree, the difference may be intended."""
 MOST_FIELDS = 2
-"""In how many fields an edited port differs at most."""
+"""Maximum number of fields in which an edited port differs from the others."""
 FEWEST = 4
-"""How many there are at least, the odd one included."""
+"""Minimum number of similar devices or ports, including the differing one."""
 _NAMED = (
     "BUFFER_PROFILE",
     "BUFFER_POOL",
@@ -38,23 +38,23 @@ _NAMED = (
     "SWITCH_TRIMMING",
     "VLAN",
 )
-"""Tables whose rows mean the same on switches of one kind."""
+"""Tables whose rows should agree between similar switches."""
 _OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
 _ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
             "mac", "laser_freq", "tx_power", "dhcp_servers", "dhcpv6_servers"}  # fmt: skip
-"""Fields in which ports or switches differ by nature."""
+"""Fields in which ports or switches differ by design."""
 
 
 @rule("PF090", "unlike-its-like", "https://github.com/sonic-net/SONiC/wiki (configurations come from templates)",
       severity=Severity.warning)  # fmt: skip
 def check_likeness(reading: Reading) -> Iterator[Finding]:
-    """One switch or port has another value than all others of its kind: a typing mistake, or a change half made.
+    """One switch or port has another value than all similar ones: a typing mistake, or an incomplete change.
 
-    Switches are of one kind if model, role and the speeds of their ports are the same; ports, if they are on one
-    switch, of one speed and cable and lead to the same kind of device. At least four have to be there, and exactly one
-    has to differ. What another rule says of the same field is not repeated.
+    Switches are similar if model, role and the speeds of their ports are equal; ports, if they are on one switch, have
+    one speed and cable, and lead to the same kind of device. At least four similar devices or ports must exist, and
+    exactly one of them must differ. A field with a finding of another rule is not repeated.
 
-    No incident behind it: fabrics are configured from templates, so what differs in one place was edited there.
+    No incident: fabrics are configured from templates, so a single difference was edited there.
     """
     yield from _among_switches(reading)
     for name, database in reading.databases.items():
@@ -62,7 +62,7 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
         for ports in _kinds_of_ports(switch, reading).values():
             found = list(_among_ports(switch, database, ports)) if len(ports) >= FEWEST else []
             changed = Counter(finding.place.key.partition("|")[0] for finding in found)
-            # A port with several fields of its own has another role, which no table names.
+            # A port with several differing fields has another role, which no table states.
             yield from (finding for finding in found if changed[finding.place.key.partition("|")[0]] <= MOST_FIELDS)
 
 
@@ -86,7 +86,7 @@ def _among_switches(reading: Reading) -> Iterator[Finding]:
 
 
 def _kinds_of_ports(switch: Switch, reading: Reading) -> dict[tuple[object, ...], list[Port]]:
-    """Ports by speed, cable and by whether a switch is known to be at the other end."""
+    """Ports grouped by speed, cable length, and whether a switch is known at the other end."""
     kinds: dict[tuple[object, ...], list[Port]] = defaultdict(list)
     for port in switch.ports.values():
         far = switch.neighbours.get(port.name)
@@ -111,7 +111,7 @@ def _among_ports(switch: Switch, database: ConfigDb, ports: Sequence[Port]) -> I
 
 
 def _odd(rows: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str | None, str | None]]:
-    """(who, field, its value, that of all others) of fields in which exactly one differs."""
+    """(device or port, field, its value, the others' value) of fields in which exactly one differs."""
     if len(rows) < FEWEST:
         return
     for field in sorted({field for row in rows.values() for field in row} - _ITS_OWN):

@@ -1,4 +1,4 @@
-"""Rules PF02x: does traffic get where it is safe."""
+"""Rules PF02x: lossless traffic must reach a lossless class."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _maps_known(switch: Switch, port: Port) -> bool:
 def check_groups(reading: Reading) -> Iterator[Finding]:
     """A traffic class of a paused priority is put into the buffer group of another.
 
-    The queue stops when the peer pauses, as it should; the packets behind it fill a group that has no headroom and asks
-    nobody to stop. All three maps of a port have to agree: TC to queue, TC to group, pause to queue.
+    The queue stops when the peer pauses, as it should, but the packets behind it fill a group without headroom that
+    never sends a pause. All three maps of a port must agree: TC to queue, TC to group, pause to queue.
 
-    No incident behind it: it follows from the three maps. PF021 has the case of the first of them.
+    No incident: this follows from the three maps; PF021 has an incident of the first.
     """
     seen: dict[tuple[object, ...], Finding] = {}
     for switch, port in reading.fabric.ports():
@@ -72,10 +72,10 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
     """A port that pauses a priority lacks a map that the other such ports of the switch have, or a map lacks a class.
 
     Without its own maps a port uses the hardware's defaults: every DSCP in class 0, every class in group 0 or queue 0.
-    What is lossless on the other ports is lossy where it comes in here. A class that is missing in a map goes the same
-    way.
+    Traffic that is lossless on other ports is then lossy when it arrives here. The same holds for a class that is
+    missing in a map.
 
-    No incident behind it: it follows from the tables; PF021 has an incident of a map that is there and wrong.
+    No incident: this follows from the tables; PF021 has an incident of a wrong map.
     """
     kinds = {
         "dscp_to_tc": "dscp_to_tc_map",
@@ -104,7 +104,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
 
 
 def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
-    """Classes and priorities of lossless traffic that a map does not have."""
+    """Classes and priorities of lossless traffic that are missing in a map."""
     for kind, table in (
         ("tc_to_pg", "TC_TO_PRIORITY_GROUP_MAP"),
         ("tc_to_queue", "TC_TO_QUEUE_MAP"),
@@ -131,12 +131,12 @@ def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
 
 @rule("PF021", "nothing-gets-in", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")
 def check_reachable(reading: Reading) -> Iterator[Finding]:
-    """A priority is paused, and no code point gets into it: the traffic that it was made for is dropped.
+    """A priority is paused, but no code point maps to it: its intended traffic is dropped.
 
-    It is an *error* if no paused priority of the port gets anything, and a *warning* if another one does.
+    It is an *error* if no paused priority of the port has a code point, and a *warning* if another one has.
 
-    What taught it: two documents that are each right by itself: SONiC's AZURE map sends DSCP 3 and 4 alone to lossless
-    groups, and guides of NIC vendors mark 24 to 31, or 26. Together all RDMA is lossy.
+    Incident: two documents that are each correct. SONiC's AZURE map puts only DSCP 3 and 4 into lossless groups, while
+    guides of NIC vendors mark 24 to 31, or 26. A fabric that follows both documents treats all RDMA traffic as lossy.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
@@ -175,7 +175,7 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
 
 
 def _gets_something(switch: Switch, port: Port) -> bool:
-    """Whether some code point, or some class if no map of code points is known, gets into a paused priority."""
+    """True if some code point (or some class, if no map of code points is known) maps to a paused priority."""
     points = [lossless_code_points(switch, port, kind) for kind in ("dscp_to_tc", "dot1p_to_tc")]
     if any(found is not None for found in points):
         return any(points)
@@ -186,10 +186,10 @@ def _gets_something(switch: Switch, port: Port) -> bool:
 def check_hosts(reading: Reading) -> Iterator[Finding]:
     """A host marks its lossless traffic with a code point that its switch puts into a lossy class.
 
-    The host's NIC pauses for priority 3 and sends DSCP 26, or 802.1p 3 in a VLAN; the switch has to map just that into
-    a paused priority.
+    The host's NIC pauses for priority 3 and sends DSCP 26, or 802.1p 3 in a VLAN; the switch must map exactly that to a
+    paused priority.
 
-    What taught it: the same two documents as PF021: the NIC's guide marks 26, SONiC's AZURE map makes that lossy.
+    Incident: the two documents of PF021: the NIC's guide marks 26, which SONiC's AZURE map makes lossy.
     """
     for a, b in ((a, b) for link in reading.fabric.links for a, b in link.ends()):
         nic, port = reading.fabric.nic(a), reading.fabric.port(b)
@@ -230,10 +230,9 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
 def check_intruders(reading: Reading) -> Iterator[Finding]:
     """A class of a lossy queue is buffered in the group of a paused priority.
 
-    Its congestion pauses the lossless traffic, and a pause does not stop it: the group can overflow for a class that
-    never listens.
+    Congestion of the class pauses the lossless traffic, but a pause does not stop the class, so the group can overflow.
 
-    What taught it: bounced traffic, which does the same by design and has to be given classes of its own (SONiC#950).
+    Incident: bounced traffic, which does the same by design and needs separate classes (SONiC#950).
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():

@@ -1,4 +1,4 @@
-"""Rules PF03x: do marks come, in time, and without drops."""
+"""Rules PF03x: queues must mark, early enough, and without drops."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     "https://github.com/sonic-net/sonic-buildimage/issues/21891",
 )
 def check_enabled(reading: Reading) -> Iterator[Finding]:
-    """A WRED profile asks for ECN marks, and WRED is off for that colour: nothing is marked.
+    """A WRED profile requests ECN marks, but WRED is off for that colour: nothing is marked.
 
-    `ecn` says what to do with packets that WRED picks, `wred_green_enable` lets it pick; it is false unless written.
-    DCTCP then sees no congestion and fills the buffer until PFC stops it.
+    `ecn` defines what happens to packets that WRED selects, and `wred_green_enable` lets it select green ones; its
+    default is false. DCTCP then sees no congestion and fills the buffer until PFC stops it.
 
-    What taught it: sonic-buildimage#4545 and #21891: ECN was configured and nothing was marked.
+    Incident: sonic-buildimage#4545 and #21891: ECN was configured and nothing was marked.
     """
     for switch in reading.fabric.switches.values():
         for profile in switch.wred.values():
@@ -47,7 +47,7 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
 
 
 def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
-    """Bytes at which one group alone is paused: alpha / (1 + alpha) of the pool, or the static limit."""
+    """Bytes at which a single group is paused: alpha / (1 + alpha) of the pool, or the static limit."""
     profile = switch.profiles.get(port.groups.get(group) or "")
     row = None if profile else switch.looked_up(port)
     if profile is not None:
@@ -55,7 +55,7 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
         alpha, limit = profile.alpha, profile.static_th
     elif row is not None:
         pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
-        # Some platforms ship bytes (a static limit) where others ship the exponent of alpha.
+        # Some platforms ship a static limit in bytes where others ship the exponent of alpha.
         dynamic = -8 <= row.threshold <= 7
         alpha, limit = (2.0**row.threshold, None) if dynamic else (None, row.threshold)
     else:
@@ -75,10 +75,10 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
 def check_threshold(reading: Reading) -> Iterator[Finding]:
     """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
 
-    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marks begin above that, a single port is
-    paused again and again and never told to slow down.
+    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above this limit, a single
+    port is paused repeatedly and its senders never see a mark.
 
-    What taught it: sonic-swss#4718, in which thresholds of marking and of dropping were one and the same.
+    Incident: sonic-swss#4718, where the thresholds of marking and dropping were equal.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
@@ -109,13 +109,13 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
     "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
 )
 def check_drops(reading: Reading) -> Iterator[Finding]:
-    """WRED is on and does not mark: in a lossless queue it drops.
+    """WRED is on but does not mark: in a lossless queue it drops.
 
-    A profile with `wred_green_enable` true and `ecn` none drops green packets above its minimum. Traffic that pays for
-    pauses is lost all the same.
+    A profile with `wred_green_enable` true and `ecn` none drops green packets above its minimum, so traffic is lost
+    despite the pauses.
 
-    What taught it: sonic-swss#4718, in which thresholds of marking and of dropping were one and the same; and Judd's
-    data centre, whose packets that could not be marked were dropped (NSDI 2015, §7.1).
+    Incident: sonic-swss#4718, where the thresholds of marking and dropping were equal; and Judd's data centre, where
+    packets that could not be marked were dropped (NSDI 2015, §7.1).
     """
     seen: set[tuple[str, str]] = set()
     for switch, port in reading.fabric.ports():
@@ -143,7 +143,7 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
     """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake.
 
-    No incident behind it: it follows from RFC 8257: without marks DCTCP's alpha is 0.
+    No incident: this follows from RFC 8257: without marks DCTCP's alpha is 0.
     """
     hosts = reading.fabric.hosts.values()
     if not any("dctcp" in host.congestion_controls for host in hosts):
@@ -166,12 +166,12 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning)
 def check_set_up(reading: Reading) -> Iterator[Finding]:
-    """A lossless queue has no WRED profile or no scheduler, and that queue of the other ports has one.
+    """A lossless queue has no WRED profile or no scheduler, although the same queue of other ports has one.
 
-    Without a WRED profile nothing is marked at this port alone, so PFC acts where ECN should. Without a scheduler the
-    queue gets what the hardware gives by default.
+    Without a WRED profile only this port does not mark, so PFC acts where ECN should. Without a scheduler the queue has
+    the hardware's default share.
 
-    No incident behind it: it follows from the tables; PF030 shows what missing marks lead to.
+    No incident: this follows from the tables; PF030 has incidents of missing marks.
     """
     for switch in reading.fabric.switches.values():
         if switch.kind != "sonic" or "QUEUE" not in switch.tables:

@@ -1,4 +1,4 @@
-"""Rule PF019: does the headroom that groups share suffice for them."""
+"""Rule PF019: the shared headroom must suffice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 _RATIO = 2
-"""How many times the headroom of all may exceed the pool without a word: SONiC's `over_subscribe_ratio` on NVIDIA."""
+"""Largest ratio of all headroom to the pool without a warning: SONiC's `over_subscribe_ratio` on NVIDIA switches."""
 _SHARED = "ingress_lossless_pool"
-"""The pool of profiles that buffermgrd makes from pg_profile_lookup.ini."""
+"""The pool of profiles that buffermgrd creates from pg_profile_lookup.ini."""
 
 
 @rule(
@@ -29,17 +29,16 @@ _SHARED = "ingress_lossless_pool"
     severity=Severity.warning,
 )
 def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
-    """Groups need more headroom together than the pool has that they share.
+    """The groups of a headroom pool need more than the pool has.
 
-    `xoff` of a pool is the headroom of all its groups; `xoff` of a profile is what one of them may take. Sharing saves
-    memory as long as few groups fill at once; what arrives for the others after their pause is dropped. A *warning*:
-    the groups need more than twice the pool, or more than `over_subscribe_ratio` times where that is set and larger.
-    The finding says how many times, and for how many groups the pool suffices. An *error*: the pool shares none
-    (`xoff` is 0 or missing), and the reserved `size` of the profile does not hold its `xoff` either. PF014 has the
-    third case: the pool is smaller than what one group needs.
+    `xoff` of a pool is the headroom of all its groups; `xoff` of a profile is the maximum of one group. Sharing saves
+    memory as long as few groups fill at once; packets that arrive for the others after their pause are dropped. A
+    *warning*: the groups need more than twice the pool, or more than `over_subscribe_ratio` times if that is larger.
+    The finding has the ratio and the number of groups for which the pool suffices. An *error*: the pool has no shared
+    headroom (`xoff` is 0 or missing), and the reserved `size` of the profile does not contain its `xoff`. PF014 covers
+    a pool smaller than the need of one group.
 
-    No incident behind it: it follows from the definition of the shared headroom pool in SONiC's design of dynamic
-    headroom.
+    No incident: this follows from the definition of the shared headroom pool in SONiC's design of dynamic headroom.
     """
     for switch in reading.fabric.switches.values():
         if switch.model == "dynamic":
@@ -59,7 +58,7 @@ def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
 
 
 def _needs(switch: Switch) -> dict[str, list[tuple[int, BufferProfile | None]]]:
-    """By pool: (headroom, profile if a row names one) of every group."""
+    """Headroom of every group by pool, as (headroom, profile that a row names, if any)."""
     needs: dict[str, list[tuple[int, BufferProfile | None]]] = defaultdict(list)
     for port in switch.ports.values():
         for name in port.groups.values():

@@ -1,4 +1,4 @@
-"""Rules PF06x: can the fabric deadlock, and does every frame arrive."""
+"""Rules PF06x: the fabric must not deadlock, and every frame must arrive."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     "Stephens et al., Practical DCB for Improved Data Center Networks, INFOCOM 2014, Fig. 2",
 )
 def check_deadlock(reading: Reading) -> Iterator[Finding]:
-    """Buffers of a paused priority wait for each other in a cycle: once they are full, nothing moves any more.
+    """Buffers of a paused priority wait for each other in a cycle: once they are full, nothing moves.
 
-    With static forwarding rows these are the routes; else shortest paths (ECMP, what BGP installs) are assumed over the
-    links that pause the priority. A VLAN's priority is what hosts send in it (`egress-qos-map`), else what its
-    description says ("priority 3"), else every paused one. Priorities that share a buffer group are one lane.
+    Static forwarding rows define the routes; otherwise shortest paths (ECMP, as BGP installs them) over the links that
+    pause the priority are assumed. A VLAN's priority is the one that hosts send in it (`egress-qos-map`), else that of
+    its description ("priority 3"), else every paused one. Priorities that share a buffer group form one lane.
 
-    What taught it: the ring of three switches of the TCP-Bolt paper; and bounced traffic of dual-homed racks, which
-    leaves a switch by the links that it came from and needs priorities of its own (SONiC#950).
+    Incident: the ring of three switches of the TCP-Bolt paper; and bounced traffic of dual-homed racks, which leaves a
+    switch by the links of its arrival and needs separate priorities (SONiC#950).
     """
     fabric = reading.fabric
     lossless = sorted({p for _, port in fabric.ports() for p in port.lossless})
@@ -61,7 +61,7 @@ def _static(fabric: Fabric, lossless: list[int]) -> Iterator[Finding]:
     try:
         checked = forwarding.check(lanes, senders_of(fabric, forwarding))
     except FabricError:
-        return  # PF061 says so
+        return  # rule PF061 reports the fault
     if checked.report["can_deadlock"]:
         arcs = checked.report["shortest_cycle"]
         number = arcs[0]["held"]["lane"]
@@ -121,7 +121,7 @@ def _shortest(fabric: Fabric, priority: int) -> Iterator[Finding]:
 
 
 def _lossless_part(fabric: Fabric, priority: int) -> Forwarding:
-    """Links that pause a priority at both ends; one host for each switch that has ports for hosts."""
+    """Links that pause a priority at both ends, and one host per switch that has ports for hosts."""
     peers = fabric.peers()
     edges, inner = [], set()
     for link in fabric.links:
@@ -148,12 +148,12 @@ def _to_switch(fabric: Fabric, far: End | None) -> bool:
 
 @rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)")
 def check_delivery(reading: Reading) -> Iterator[Finding]:
-    """Static forwarding rows lead in a loop, into nothing, out of the VLAN, or leave hosts without a route.
+    """Static forwarding rows loop, end, leave the VLAN, or leave hosts without a route.
 
-    A frame that circles at layer 2 never dies; with PFC it holds its buffers. One that meets no row is flooded, or
-    dropped where flooding is off.
+    A frame that loops at layer 2 never expires; with PFC it holds its buffers. A frame without a row is flooded, or
+    dropped if flooding is off.
 
-    No incident behind it: it follows from IEEE 802.1Q §8.8.
+    No incident: this follows from IEEE 802.1Q §8.8.
     """
     from pauseframe._core import FabricError
 
@@ -189,7 +189,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
         ("black_holes", "end", report["black_holes"]),
         ("unreachable", "have no route", report["unreachable"]),
     ):
-        # Without a word on who sends, a route that ends does no harm where another VLAN serves the pair.
+        # If the senders are unknown, a route that ends is harmless if another VLAN connects the pair.
         if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
             examples = "; ".join(_example(forwarding, item, checked.vlan_of) for item in found["examples"][:2])
             place = _first_place(forwarding, found["examples"], everything)
@@ -199,7 +199,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:
-    """Rows to ports that are not in their VLAN."""
+    """Rows whose port is not a member of their VLAN."""
     for switch in fabric.switches.values():
         for row in switch.fdb:
             vlan = switch.vlans.get(row.vlan)
@@ -216,9 +216,9 @@ def _not_members(fabric: Fabric) -> Iterator[Finding]:
 def check_static_rows(reading: Reading) -> Iterator[Finding]:
     """The file for `swssconfig` and the table FDB of the same switch have different rows.
 
-    Which of the two is in force depends on the image and on what was loaded last. After a restart the other one is.
+    The image and the last loaded file determine which of the two is in force; a restart can change that.
 
-    No incident behind it: it follows from the two ways into the forwarding table.
+    No incident: this follows from the two ways to fill the forwarding table.
     """
     for switch in reading.fabric.switches.values():
         database = reading.databases.get(switch.name)
@@ -244,7 +244,7 @@ def check_addresses(reading: Reading) -> Iterator[Finding]:
 
     Routing sessions over the link do not come up, or come up with the wrong device.
 
-    No incident behind it: it follows from RFC 5227 and from what a subnet is.
+    No incident: this follows from RFC 5227 and from the definition of a subnet.
     """
     owner: dict[str, tuple[str, str]] = {}
     by_port: dict[End, list[IPv4Interface | IPv6Interface]] = defaultdict(list)
@@ -259,7 +259,7 @@ def check_addresses(reading: Reading) -> Iterator[Finding]:
                 # Anycast gateways and the two leaves of a dual-homed rack share the address of a VLAN.
                 if first != (device, name) and table != "VLAN_INTERFACE" and not address.ip.is_link_local:
                     message = f"{address.ip} is also the address of {shown(':'.join(first))}"
-                    yield Finding("PF064", Place(device, table, key), message, "an address of its own")
+                    yield Finding("PF064", Place(device, table, key), message, "its address")
                 by_port[End(device, name)].append(address)
     for link in reading.fabric.links:
         yield from _subnets(reading.fabric, link, by_port)
@@ -282,7 +282,7 @@ def _subnets(fabric: Fabric, link: Link, by_port: dict[End, list[IPv4Interface |
 
 
 def _routed_end(fabric: Fabric, end: End) -> End:
-    """The port channel of a member: it has the addresses."""
+    """The port channel of a member port, because the channel has the addresses."""
     switch = fabric.switches.get(end.device)
     channel = switch.channel_of(end.port) if switch else None
     return End(end.device, channel.name) if channel else end
@@ -335,12 +335,12 @@ def _first_place(forwarding: Forwarding, examples: list[Any], otherwise: Place) 
 def check_flooding(reading: Reading) -> Iterator[Finding]:
     """A VLAN with static rows learns, floods, or has spanning tree on.
 
-    A flooded frame takes every link, those that the proof of deadlock freedom leaves out among them; a learned row
-    replaces a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 take learn
-    modes of ports and miss actions of the switch by `swssconfig` instead (`no-flooding.json` of `pauseframe deploy`).
+    A flooded frame uses every link, including those that the proof of deadlock freedom excludes; a learned row replaces
+    a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 set learn modes of
+    ports and miss actions of the switch by `swssconfig` (`no-flooding.json` of `pauseframe deploy`).
 
-    No incident behind it: it follows from the proof of a plan, which holds for its rows alone. SONiC#2468 proposes the
-    fields.
+    No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes fields
+    that turn learning and flooding off.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}

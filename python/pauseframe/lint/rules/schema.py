@@ -1,4 +1,4 @@
-"""PF00x: what a row may say, by itself."""
+"""PF00x: each row must be valid by itself."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _rows(reading: Reading) -> Iterator[tuple[str, ConfigDb, str, Table, str, Ro
 
 
 def _parts(spec: Table, key: str) -> list[tuple[str, Field, str]] | None:
-    """(name, limits, text) of the parts of a key; None if it has another number of parts than any form."""
+    """The parts of a key as (name, limits, text); None if no form has this number of parts."""
     texts = key.split("|")
     form = next((parts for parts in spec.keys if len(parts) == len(texts)), None)
     return None if form is None else [(name, field, text) for (name, field), text in zip(form, texts, strict=True)]
 
 
 def _cells(spec: Table, row: Row) -> Iterator[tuple[str, Field, str]]:
-    """(field, limits, value) of the fields of a row; the entries of a map are fields twice: as key and as value."""
+    """The fields of a row as (field, limits, value); each entry of a map gives two, for its key and its value."""
     for name, value in row.items():
         if spec.entries is not None:
             (_, of_key), (_, of_value) = spec.entries
@@ -52,12 +52,12 @@ def _items(limits: Field, text: str) -> list[str]:
 
 @rule("PF001", "value", _YANG)
 def check_values(reading: Reading) -> Iterator[Finding]:
-    """A value is out of its range, no word of its list, or missing where SONiC's models demand it.
+    """A value is out of range, not in its list of words, or missing although SONiC's models require it.
 
-    SONiC's daemons read such a row, log a line and go on without it: the port keeps what it had. An image that
-    validates (`config apply-patch`) refuses the whole change.
+    SONiC's daemons read a row with such a value, log a line and ignore the row: the port keeps its previous setting. An
+    image that validates (`config apply-patch`) rejects the whole change.
 
-    No incident behind it: the limits are those of SONiC's YANG models.
+    No incident: the limits are those of SONiC's YANG models.
     """
     for device, database, table, spec, key, row in _rows(reading):
         parts = _parts(spec, key)
@@ -93,12 +93,12 @@ def _needs_lanes(database: ConfigDb) -> bool:
 
 @rule("PF002", "reference", _YANG, "https://github.com/sonic-net/sonic-buildimage/issues/11901")
 def check_references(reading: Reading) -> Iterator[Finding]:
-    """A row names a port, profile, map or pool that is not there.
+    """A row names a port, profile, map or pool that does not exist.
 
-    orchagent waits for the missing object for ever and says so in the log alone; what the row was to set stays unset.
-    In a fragment of a CONFIG_DB (one without PORT) only tables that it has are looked into.
+    orchagent waits for the missing object for ever and only logs it; the setting of the row has no effect. In a
+    fragment of a CONFIG_DB (without PORT) only references to tables of the fragment are checked.
 
-    No incident behind it: the references are those of SONiC's YANG models.
+    No incident: the references are those of SONiC's YANG models.
     """
     for device, database, table, spec, key, row in _rows(reading):
         for name, limits, text in _parts(spec, key) or []:
@@ -114,7 +114,7 @@ def check_references(reading: Reading) -> Iterator[Finding]:
 
 
 _LISTS_OF_PORTS = {"BUFFER_PG", "BUFFER_QUEUE", "QUEUE", "PORT_QOS_MAP"}
-"""Whose keys older images write with several ports: "Ethernet0,Ethernet4|3-4"."""
+"""Tables whose keys older images write with several ports: "Ethernet0,Ethernet4|3-4"."""
 
 
 def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: str) -> Iterator[Finding]:
@@ -153,13 +153,13 @@ def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
 
 @rule("PF003", "constraint", _YANG)
 def check_constraints(reading: Reading) -> Iterator[Finding]:
-    """Two values that are right alone contradict each other.
+    """Two values, each valid alone, contradict each other.
 
-    A maximum below its minimum, a peak rate below the committed one, a watchdog that is asked to detect faster than it
-    polls, a port untagged in two VLANs: SONiC's models refuse these, and older images without validation do something
-    else with each.
+    Examples: a maximum below its minimum, a peak rate below the committed one, a watchdog with a detection time below
+    its polling interval, a port untagged in two VLANs. SONiC's models reject these; older images without validation
+    handle each differently.
 
-    No incident behind it: the conditions are those of SONiC's YANG models and of the daemons that read the tables.
+    No incident: the conditions are those of SONiC's YANG models and of the daemons that read the tables.
     """
     for device, database in reading.databases.items():
         yield from _wred(device, database)
@@ -185,7 +185,7 @@ def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 
 def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
-    """A lane, an alias or an index belongs to one port."""
+    """A lane, an alias or an index may belong to only one port."""
     for name in ("lanes", "alias"):
         owner: dict[str, str] = {}
         for key, row in database.rows("PORT").items():
@@ -318,7 +318,7 @@ def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 
 def _channel_members(device: str, database: ConfigDb) -> Iterator[Finding]:
-    """A port is in one channel at most, and a member has no addresses."""
+    """A port is in at most one channel, and a member has no addresses."""
     channel_of: dict[str, str] = {}
     for key in database.rows("PORTCHANNEL_MEMBER"):
         channel, _, port = key.partition("|")
@@ -335,12 +335,11 @@ def _channel_members(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 @rule("PF004", "unknown-field", _YANG, severity=Severity.warning)
 def check_fields(reading: Reading) -> Iterator[Finding]:
-    """A field has a name that the table does not know: nobody reads it.
+    """A field has a name that the table does not define: no daemon reads it.
 
-    `wred_green_enabled` for `wred_green_enable` leaves a queue without marks, and no log says so.
+    `wred_green_enabled` instead of `wred_green_enable` leaves a queue without marks, without any log message.
 
-    No incident behind it: the fields are those of SONiC's YANG models. What a field that nobody reads leads to, PF030
-    shows.
+    No incident: the fields are those of SONiC's YANG models. PF030 shows the consequence of an unread field.
     """
     for device, _, table, spec, key, row in _rows(reading):
         if spec.entries is not None:
@@ -355,9 +354,9 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
 
 
 def _mistyped(name: str, fields: Iterable[str]) -> str | None:
-    """The field that a name is a typing mistake of: word for word alike.
+    """The field that a misspelt name probably means, compared word by word.
 
-    `green_ecn_min_threshold` is none of `green_min_threshold`: a further word has a meaning of its own.
+    `green_ecn_min_threshold` does not mean `green_min_threshold`, because the extra word has a meaning.
     """
     words = name.split("_")
 
@@ -371,11 +370,13 @@ def _mistyped(name: str, fields: Iterable[str]) -> str | None:
 
 @rule("PF005", "malformed", _YANG)
 def check_form(reading: Reading) -> Iterator[Finding]:
-    """A table is no object of rows, a row no object of fields, a key is there twice, or a line of a table is no row.
+    """A table, row or line has the wrong form, or a key occurs twice.
 
-    The rest of the file was read and judged without it.
+    A table must be an object of rows, a row an object of fields, and each line of a text table a row.
 
-    No incident behind it: the forms are those in which CONFIG_DB and `pg_profile_lookup.ini` are defined.
+    The rest of the file is checked without the malformed part.
+
+    No incident: these forms define CONFIG_DB and `pg_profile_lookup.ini`.
     """
     for device, database in reading.databases.items():
         for table, key, message in database.malformed:

@@ -1,4 +1,4 @@
-"""Rules PF04x: does a storm end."""
+"""Rules PF04x: the watchdog must end pause storms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 LONGEST_PAUSE = 65535 * 512
-"""Bit times of the longest pause that one frame can ask for (IEEE 802.3 Annex 31B)."""
+"""Bit times of the longest pause that one frame can request (IEEE 802.3 Annex 31B)."""
 
 
 @rule(
@@ -25,11 +25,11 @@ LONGEST_PAUSE = 65535 * 512
     severity=Severity.warning,
 )
 def check_loops(reading: Reading) -> Iterator[Finding]:
-    """The watchdog calls a storm over sooner than it could see the next one.
+    """The watchdog ends a storm sooner than it could detect the next one.
 
-    With a restoration time below the detection time a storm that goes on is declared over, found again, and so on.
+    With a restoration time below the detection time, a continuing storm is declared over and detected again in a loop.
 
-    What taught it: sonic-buildimage#29203: 170 cycles in 20 minutes, and in each gap lossless traffic stood still.
+    Incident: sonic-buildimage#29203: 170 cycles in 20 minutes, and in each gap lossless traffic stood still.
     """
     for switch, port in reading.fabric.ports():
         dog = port.watchdog
@@ -46,13 +46,12 @@ def check_loops(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF041", "no-watchdog", "https://github.com/sonic-net/SONiC/wiki/PFC-Watchdog-Design", severity=Severity.warning)
 def check_presence(reading: Reading) -> Iterator[Finding]:
-    """A port pauses a priority that no watchdog looks at.
+    """A port pauses a priority that no watchdog guards.
 
-    `pfcwd_sw_enable` misses the priority, or other ports have a row in PFC_WD and this one has none. One NIC that
-    pauses for ever then stops every switch behind it.
+    `pfcwd_sw_enable` lacks the priority, or other ports have a row in PFC_WD and this one has none. One NIC that pauses
+    for ever then stops every switch behind it.
 
-    No incident behind it: SONiC's design of the watchdog describes the storm; that nothing looks at a port follows from
-    the tables.
+    No incident: SONiC's design of the watchdog describes the storm, and the tables show the unguarded port.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or not port.lossless:
@@ -90,9 +89,9 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
     severity=Severity.warning,
 )
 def check_legal(reading: Reading) -> Iterator[Finding]:
-    """The watchdog takes a legal pause for a storm: one frame may ask for 65,535 quanta, 335 ms at 100 Mb/s.
+    """The watchdog takes a legal pause for a storm: one frame may request 65,535 quanta, 335 ms at 100 Mb/s.
 
-    No incident behind it: it follows from IEEE 802.3 Annex 31B: 65,535 quanta of 512 bit times.
+    No incident: this follows from IEEE 802.3 Annex 31B: 65,535 quanta of 512 bit times.
     """
     for switch, port in reading.fabric.ports():
         if port.watchdog and port.watchdog.detection and port.speed:

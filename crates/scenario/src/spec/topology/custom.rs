@@ -33,7 +33,7 @@ table! {
     pub struct CustomLink {
         /// The two nodes of the link
         ends: [String; 2] = required();
-        /// Rate, each way
+        /// Rate, per direction
         rate: BitRate = or_because_in(
             (of_kind(ends.as_ref(), hosts, links).rate, Origin::Default),
             RATES,
@@ -45,9 +45,9 @@ table! {
             DELAYS,
             "topology.link.delay at hosts, else topology.fabric_link.delay",
         );
-        /// Rate from the second end to the first, where it is another
+        /// Rate from the second end to the first, if different
         rate_back: Option<BitRate> = optional_in(RATES, "as rate");
-        /// Propagation delay from the second end to the first, where it is another
+        /// Propagation delay from the second end to the first, if different
         delay_back: Option<Span> = optional_in(DELAYS, "as delay");
     }
     pub fn try_read(t, hosts: &BTreeSet<String>, links: &Links);
@@ -65,14 +65,14 @@ fn check_names(t: &mut Table, key: &str, names: Option<&[String]>) {
     t.check(bad.is_none(), key, message, hint);
 }
 
-/// The names of ports and queues are made of those of nodes ("edge0:3/p0").
+/// Names of ports and queues contain those of nodes ("edge0:3/p0").
 fn is_node_name(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     !name.starts_with(['.', '-']) && !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
 }
 
 impl CustomLink {
-    /// From the first end to the second, and back: an asymmetric link has another rate or delay there.
+    /// From the first end to the second, and back: asymmetric links differ in rate or delay.
     fn ways(&self) -> [LinkSpec; 2] {
         let &CustomLink { rate, delay, .. } = self;
         let back =
@@ -100,13 +100,13 @@ impl Graph for Custom {
                 (a_id, _) => {
                     let name = if a_id.is_none() { a } else { b };
                     let message = format!("there is no node {name:?} in hosts or switches");
-                    // Looking for near names takes its time: enough is enough.
+                    // Finding similar names takes time, so their number is limited.
                     let hint = if flaws.len() < 10 { near(name) } else { String::new() };
                     flaws.push((format!("topology.links.{index}.ends"), message, hint));
                 }
             }
         }
-        // Without its misspelt links a graph would seem to be in parts.
+        // Without its misspelt links a graph would seem disconnected.
         if flaws.is_empty() { sound(topology) } else { Err(flaws) }
     }
 }

@@ -13,19 +13,19 @@ use std::sync::Arc;
 /// A graph from a file of another tool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct File {
-    /// As written: relative to the scenario; what messages call it.
+    /// As written, relative to the scenario; messages use it.
     pub path: String,
     /// SHA-256 of its text, "sha256:..".
     pub digest: String,
-    /// What it says.
+    /// Its content.
     pub fabric: FabricFile,
 }
 
-/// What a file says of a fabric: the graph, the names of ports, and what was assumed.
+/// The fabric in a file: the graph, the names of ports, and assumptions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FabricFile(pub Arc<Import>);
 
-/// A format as scenarios name it.
+/// A format by its name in scenarios.
 #[derive(Clone, Copy, PartialEq)]
 struct FormatName(Format);
 

@@ -1,4 +1,4 @@
-//! `[topology]`: which graph, and how fast and long its links are. Families are those of the topology crate.
+//! `[topology]`: the graph, and the rates and delays of its links. The topology crate has the families.
 
 pub(crate) mod parts;
 
@@ -13,7 +13,7 @@ use pauseframe_topology::interchange::Labels;
 use std::path::Path;
 
 registry! {
-    /// Graphs that are given link by link
+    /// Graphs listed link by link
     pub enum GivenKind {
         "file" => file::File(File);
         "custom" => custom::Custom(Custom);
@@ -25,9 +25,9 @@ registry! {
 /// Which graph.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TopologyKind {
-    /// A family with its parameters; the topology crate has them all.
+    /// A family of the topology crate with its parameters.
     Family(FamilyKind),
-    /// One that is given link by link.
+    /// A graph listed link by link.
     Given(GivenKind),
 }
 
@@ -56,7 +56,7 @@ impl TopologyKind {
         }
     }
 
-    /// The names of ports and further addresses of nodes, where a file gives them.
+    /// Names of ports and further addresses of nodes, if a file has them.
     pub fn labels(&self) -> Labels {
         match self {
             TopologyKind::Family(_) => Labels::default(),
@@ -70,7 +70,7 @@ impl TopologyKind {
 pub struct TopologySpec {
     /// The family and its parameters.
     pub kind: TopologyKind,
-    /// Rate and delay of links at hosts (and of all links, unless `fabric_link` says else).
+    /// Rate and delay of links at hosts (and of all links without `fabric_link`).
     pub link: LinkSpec,
     /// Rate and delay of links between switches.
     pub fabric_link: LinkSpec,
@@ -90,7 +90,7 @@ pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
 fn fabric_link(t: &mut Table, host: LinkSpec) -> LinkSpec {
     t.about("Link", "Rate and one-way delay of a link, both directions");
     let same = |what: &str| Origin::Computed(format!("as topology.link.{what}"));
-    let doc = "Rate of the links between switches, each way";
+    let doc = "Rate of the links between switches, per direction";
     let rate = t.or_because_in("rate", (host.rate, same("rate")), RATES, "topology.link.rate", doc);
     let doc = "Propagation delay of the links between switches, one way";
     let delay = t.or_because_in("delay", (host.delay, same("delay")), DELAYS, "topology.link.delay", doc);

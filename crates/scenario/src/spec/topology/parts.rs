@@ -1,4 +1,4 @@
-//! What the kinds of topologies share: their trait, the links, and what is wrong with a graph.
+//! Code shared by the kinds of topologies: their trait, the links, and flaws of graphs.
 
 use pauseframe_schema::table;
 use pauseframe_topology::generate::GenerateError;
@@ -8,40 +8,40 @@ use pauseframe_units::{BitRate, Span};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Something wrong with a graph: path, message, hint.
+/// A flaw of a graph: path, message, hint.
 pub(crate) type Flaw = (String, String, String);
 
-/// What a kind of topology has to do.
+/// A kind of topology.
 pub trait Graph {
-    /// The graph, with these links at hosts and between switches; or what is wrong with it.
+    /// The graph, with these links at hosts and between switches; or its flaws.
     ///
     /// # Errors
     /// Path, message and hint of each flaw.
     fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>>;
-    /// The names of ports and further addresses of nodes, where a file gives them.
+    /// Names of ports and further addresses of nodes, if a file has them.
     fn labels(&self) -> Labels {
         Labels::default()
     }
 }
 
-/// What the readers of kinds are told.
+/// Input of the readers of kinds.
 pub struct Links<'a> {
     pub(crate) host: LinkSpec,
     pub(crate) fabric: LinkSpec,
-    /// Where relative names of files begin.
+    /// The folder of relative file names.
     pub(crate) base_dir: &'a Path,
 }
 
-/// The slowest link that is taken for intended, and the fastest: beyond it a byte takes less than a picosecond or two.
+/// Limits of plausible link rates; above the highest, a byte takes less than two picoseconds.
 pub(crate) const RATES: RangeInclusive<BitRate> = BitRate(1_000)..=BitRate(4_000_000_000_000);
-/// The longest: the Earth to the Moon is 1.3 s.
+/// The longest plausible delay: from the Earth to the Moon it is 1.3 s.
 pub(crate) const DELAYS: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(10);
 
 table! {
     /// Rate and one-way delay of a link, both directions
     #[derive(Copy)]
     pub struct LinkSpec {
-        /// Rate of the links at hosts, each way
+        /// Rate of the links at hosts, per direction
         rate: BitRate = or_in(BitRate::gbps(10), RATES);
         /// Propagation delay, one way
         delay: Span = or_in(Span::from_us(1), DELAYS);
@@ -55,12 +55,12 @@ impl LinkSpec {
     }
 }
 
-/// What a generator made, if it is a fabric.
+/// The result of a generator, if it is a fabric.
 pub(crate) fn generated(topology: Result<Topology, GenerateError>) -> Result<Topology, Vec<Flaw>> {
     sound(topology.map_err(|error| vec![parameter(&error)])?)
 }
 
-/// A generator's complaint at the key that it is about.
+/// A generator's error at the key that it concerns.
 fn parameter(error: &GenerateError) -> Flaw {
     match error {
         GenerateError::Parameter { parameter, value, allowed, .. }
@@ -72,7 +72,7 @@ fn parameter(error: &GenerateError) -> Flaw {
     }
 }
 
-/// The graph, unless hosts have no link or two, or it is in several parts.
+/// The graph, unless hosts have no link or two, or it is disconnected.
 pub(crate) fn sound(topology: Topology) -> Result<Topology, Vec<Flaw>> {
     let errors = check(&topology);
     if errors.is_empty() {

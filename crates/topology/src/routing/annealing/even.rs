@@ -1,9 +1,10 @@
-//! Even loads among orders that cost no detour.
+//! Searches for orders with evenly balanced link loads among orders that cause no detour.
 //!
-//! On a graph with few shortest paths, such as a dragonfly, many pairs of orders give every pair of switches a shortest
-//! route, and some load the links much less evenly than others. So the search goes on among them, for the least sum of
-//! squares of what the links carry when every pair of hosts sends alike. A move that costs a detour is dropped by its
-//! bits; only for the others trees are grown.
+//! On a graph with few shortest paths, such as a dragonfly, many pairs of orders give every pair of switches
+//! a shortest route, but some balance the link loads better than others. Therefore the search continues among
+//! such orders. The search minimises the sum of squared link loads, assuming that all pairs of hosts send the
+//! same amount. The bit sets reject a move that causes a detour; the search grows trees only for the other
+//! moves.
 
 use super::{Effort, Search};
 use crate::routing::RoutingError;
@@ -12,13 +13,13 @@ use crate::routing::ordered_trees::{Growth, TreeGrower, Uses};
 use crate::routing::turn_order::TurnOrder;
 use pauseframe_units::PortId;
 
-/// The temperature at the start, as a part of the sum of squares.
+/// Initial temperature, as a fraction of the sum of squared loads.
 const HEAT: f64 = 0.0003;
-/// What it takes to look at a directed link while a tree grows, in words.
+/// Cost of a visit to a directed link while a tree grows, in words.
 const WORDS_A_LINK: u64 = 16;
 
 impl Effort {
-    /// How many moves are weighed for each link between switches.
+    /// Number of moves for which loads are computed, per link between switches.
     fn weighings_a_link(self) -> u64 {
         match self {
             Effort::Fast => 20,
@@ -29,7 +30,7 @@ impl Effort {
 }
 
 impl Search<'_> {
-    /// Makes loads more even, if no pair has a detour and as much work as for short routes does for half of it.
+    /// Balances link loads, if no pair has a detour and the effort allows at least half of the wanted moves.
     ///
     /// # Errors
     /// [`RoutingError::Stopped`].
@@ -58,7 +59,7 @@ impl Search<'_> {
             let weighed = short.map(|_| self.squares());
             let words = words + 64 + weighed.map_or(0, |_| weighing);
             done += words;
-            // Trees take more of a step than bits do.
+            // Growing trees takes a full step per word; bit sets can take half a step.
             ledger.spend(words);
             match weighed.filter(|weighed| *weighed <= limit) {
                 Some(weighed) => {
@@ -77,7 +78,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The sum of squares of the loads that one VLAN a lane puts on the directed links.
+    /// The sum of the squared loads of all directed links, with one VLAN per lane.
     pub(crate) fn squares(&self) -> f64 {
         self.loads().iter().map(|load| load * load).sum()
     }
@@ -124,7 +125,7 @@ mod tests {
         search.even_out(Effort::Normal, &mut Ledger::unlimited(&mut Unwatched), u64::MAX).unwrap();
         assert_eq!(search.cost(), 0);
         assert!(search.squares() < 0.99 * before, "{before} to {}", search.squares());
-        // Every pair of hosts, two a switch, counts once on each link of a shortest path.
+        // Each pair of hosts (two per switch) adds one to the load of every link on its shortest path.
         let (mut distance, mut links) = (vec![0; graph.len()], 0);
         for to in graph.attachments() {
             graph.distances(*to, &mut distance, &mut Vec::new());

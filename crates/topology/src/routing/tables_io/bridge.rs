@@ -1,8 +1,8 @@
-//! What `bridge -j fdb show` (iproute2) prints for a Linux switch.
+//! Reads the output of `bridge -j fdb show` (iproute2) for a Linux switch.
 //!
-//! Rows with a MAC address, an interface and a VLAN count, static or learned. Skipped: the switch's own
-//! addresses (`permanent`), group addresses, and rows of the interface alone (`self` without `master`). A row
-//! without a VLAN belongs to VLAN 0, a bridge without VLAN filtering.
+//! The reader uses static or learned rows that have a MAC address, an interface and a VLAN. The reader skips
+//! the switch's own addresses (`permanent`), group addresses, and rows of the interface alone (`self` without
+//! `master`). A row without a VLAN belongs to VLAN 0, which stands for a bridge without VLAN filtering.
 
 use super::builder::Builder;
 use crate::interchange::{Flaw, Labels};
@@ -46,7 +46,7 @@ pub(super) fn read(name: &str, text: &str, labels: &Labels, builder: &mut Builde
     Ok(())
 }
 
-/// The lowest bit of the first byte (IEEE 802, clause 8.2).
+/// True for a group address: lowest bit of the first byte set (IEEE 802, clause 8.2).
 fn is_group(mac: &str) -> bool {
     let first = mac.split(':').next().and_then(|byte| u8::from_str_radix(byte, 16).ok());
     first.is_some_and(|byte| byte & 1 == 1)

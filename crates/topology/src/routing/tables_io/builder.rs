@@ -1,4 +1,4 @@
-//! Rows by name, in any order, to [`Tables`].
+//! Builds [`Tables`] from table rows that use names and come in any order.
 
 use super::lookup::{Column, Columns, PortNames};
 use crate::interchange::{Flaw, Labels, did_you_mean};
@@ -9,13 +9,13 @@ use pauseframe_units::{NodeId, PortId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The lanes that files may name: 0 to 7 on Ethernet, to 14 on InfiniBand.
+/// Highest lane that files may contain: 0 to 7 on Ethernet, 0 to 14 on InfiniBand.
 const LANE_MAX: u8 = 15;
 
-/// IEEE 802.1Q reserves 4095. 0 is a bridge without VLANs.
+/// Highest VLAN number; IEEE 802.1Q reserves 4095. VLAN 0 stands for a bridge without VLANs.
 const VLAN_MAX: u16 = 4094;
 
-/// "Switch `switch` sends packets of `vlan` for `destination` out of `port`."
+/// The statement "Switch `switch` sends packets of `vlan` for `destination` out of `port`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
@@ -25,7 +25,7 @@ pub(super) struct Row {
     pub(super) port: String,
 }
 
-/// "Packets of `vlan` are in `lane`."
+/// The statement "Packets of `vlan` are in `lane`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lane {
@@ -33,7 +33,7 @@ pub(super) struct Lane {
     pub(super) lane: u8,
 }
 
-/// "Switch `switch` sends packets of `vlan` in `lane`."
+/// The statement "Switch `switch` sends packets of `vlan` in `lane`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rewrite {
@@ -42,7 +42,8 @@ pub(super) struct Rewrite {
     pub(super) lane: u8,
 }
 
-/// "The hosts at switch `from` may send to host `to`, or to all those at switch `to`, in `vlan`."
+/// The statement "The hosts at switch `from` may send to host `to`, or to all hosts at switch `to`, in
+/// `vlan`."
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sender {
@@ -51,7 +52,7 @@ pub(super) struct Sender {
     pub(super) to: String,
 }
 
-/// What stands around the rows of tables.
+/// The parts of a tables file other than the rows: lanes, rewrites and senders.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Around {
@@ -59,13 +60,13 @@ pub(super) struct Around {
     pub(super) lanes: Vec<Lane>,
     #[serde(default)]
     pub(super) rewrites: Vec<Rewrite>,
-    /// If there are any, nobody else may send.
+    /// Allowed senders; if the list is empty, all hosts may send.
     #[serde(default)]
     pub(super) senders: Vec<Sender>,
 }
 
 impl Around {
-    /// Adds all of it.
+    /// Adds lanes, rewrites and senders to a builder.
     pub(super) fn add_to(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         let at = |list: &str, i: usize, added: Result<(), String>| {
             added.map_err(|message| Flaw::at(format!("{list}[{i}]"), message))
@@ -83,10 +84,10 @@ impl Around {
     }
 }
 
-/// What the hosts of a tree have in common: the port of every switch, and who may send.
+/// The properties by which hosts of a tree are grouped: the port of every switch, and the allowed senders.
 type Alike = (Vec<PortId>, Option<Vec<u64>>);
 
-/// Tables while a file is read. Places are numbers of lines or entries.
+/// Tables under construction while a file is read; positions are numbers of lines or entries.
 pub(super) struct Builder<'a> {
     topology: &'a Topology,
     labels: &'a Labels,
@@ -96,9 +97,10 @@ pub(super) struct Builder<'a> {
     lanes: BTreeMap<u16, u8>,
     rewrites: BTreeMap<(u16, NodeId), u8>,
     columns: Columns,
-    /// By VLAN and destination, a host or a switch for all its hosts: a bit for each attachment row.
+    /// Allowed senders by VLAN and destination; the destination is a host, or a switch for all its hosts; one
+    /// bit for each edge switch that may send.
     senders: BTreeMap<(u16, NodeId), Vec<u64>>,
-    /// The switch and the destination of the last row.
+    /// The switch and the destination of the row that was added last.
     last_row: (u32, Option<NodeId>),
     pub(super) notes: Vec<String>,
 }
@@ -130,7 +132,7 @@ impl<'a> Builder<'a> {
         self.names.get(name).copied().ok_or_else(missing)
     }
 
-    /// What the topology calls a node.
+    /// The name of a node in the topology.
     pub(super) fn name(&self, node: NodeId) -> &'a str {
         &self.topology.nodes()[node].name
     }
@@ -150,7 +152,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The port of a switch with this name.
+    /// The port with this name at a switch.
     pub(super) fn port(&self, switch: NodeId, name: &str) -> Result<PortId, String> {
         let known = self.ports.id(name).and_then(|id| self.port_by_id(switch, id));
         known.ok_or_else(|| {
@@ -165,12 +167,12 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The number of a name that some switch has a port by.
+    /// The number of a port name that at least one switch uses.
     pub(super) fn port_name(&self, name: &str) -> Option<u32> {
         self.ports.id(name)
     }
 
-    /// The port of a switch by the number of its name.
+    /// The port of a switch with the given number of a port name.
     pub(super) fn port_by_id(&self, switch: NodeId, name: u32) -> Option<PortId> {
         self.ports.port(self.graph.number(switch)?, name)
     }
@@ -179,7 +181,7 @@ impl<'a> Builder<'a> {
         self.topology.nodes()[node].kind
     }
 
-    /// The port with this number: by its label, or where the switch has no such labels, counted from 1.
+    /// The port with this number: by its label, or counted from 1 if the switch has no such labels.
     pub(super) fn numbered_port(&self, switch: NodeId, number: u16) -> Result<PortId, String> {
         let ports = &self.topology.nodes()[switch].ports;
         let labelled = ports.iter().any(|port| self.labels.port(*port).is_some());
@@ -194,7 +196,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a row; `destination` is a host, or a switch for all its hosts. The message if there is another.
+    /// Adds a row; `destination` is a host, or a switch for all its hosts; returns a message if a different
+    /// row exists.
     pub(super) fn row(
         &mut self,
         place: (&str, u32),
@@ -222,8 +225,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds a row by names. Most files go through the switches of one destination after the other, so those that come
-    /// next are tried before any name is looked up.
+    /// Adds a table row given by names. Most files list the switches of one destination after the other, so
+    /// the method tries the next switch before it looks a name up.
     pub(super) fn named_row(
         &mut self,
         place: (&str, u32),
@@ -259,7 +262,7 @@ impl<'a> Builder<'a> {
         same_lane(&format!("VLAN {vlan} at {switch:?}"), known, *lane)
     }
 
-    /// Packets of `vlan` leave `switch` in `lane`, whatever the lane of the VLAN is elsewhere.
+    /// Makes packets of `vlan` leave `switch` in `lane`, whatever the lane of the VLAN is elsewhere.
     pub(super) fn lane_at(&mut self, vlan: u16, switch: NodeId, lane: u8) {
         self.rewrites.insert((vlan, switch), lane);
     }
@@ -272,7 +275,7 @@ impl<'a> Builder<'a> {
         self.may_send(*vlan, from, node)
     }
 
-    /// Lets the hosts at switch `from` send to `to` in `vlan`.
+    /// Allows the hosts at switch `from` to send to `to` in `vlan`.
     pub(super) fn may_send(&mut self, vlan: u16, from: NodeId, to: NodeId) -> Result<(), String> {
         let Some(from) = self.attachment_row(from) else {
             let name = &self.topology.nodes()[from].name;
@@ -316,7 +319,7 @@ impl<'a> Builder<'a> {
         Ok(super::TableImport { tables: Tables::new(self.graph, nodes, vlans, trees), notes: self.notes })
     }
 
-    /// One tree for each group of hosts at the same switch whose rows and senders are alike.
+    /// Adds one tree for each group of hosts at the same switch that have the same rows and senders.
     fn add_trees(&self, vlan: usize, id: u16, row: u32, trees: &mut Vec<Tree>) {
         let attachment = self.graph.attachments()[row as usize];
         let common = self.columns.get(id, self.graph.node(attachment));
@@ -348,7 +351,8 @@ impl<'a> Builder<'a> {
         trees.extend(found.into_iter().map(tree));
     }
 
-    /// Who may send to a host: all if no senders are named at all, else those named for it or for its switch.
+    /// The switches whose hosts may send to a host: all switches if the tables list no senders, else the
+    /// senders listed for the host or for its switch.
     fn senders_to(&self, vlan: u16, host: NodeId, attachment: u32) -> Option<Vec<u64>> {
         let named = [host, self.graph.node(attachment)].map(|to| self.senders.get(&(vlan, to)));
         let nobody = || vec![0; self.graph.attachments().len().div_ceil(64)];
@@ -356,7 +360,7 @@ impl<'a> Builder<'a> {
         (!self.senders.is_empty()).then(|| own.or(common).cloned().unwrap_or_else(nobody))
     }
 
-    /// The ports for a host: its own rows, before those for all hosts at its switch.
+    /// The ports for a host: its own rows take precedence over the rows for all hosts at its switch.
     fn next(&self, own: &Column, common: Option<&Column>, attachment: u32, host: NodeId) -> Vec<PortId> {
         let down = self.graph.uplink(host).reverse();
         let port = |switch: usize| {
@@ -391,7 +395,7 @@ fn same_lane(what: &str, known: u8, lane: u8) -> Result<(), String> {
     }
 }
 
-/// The first few names.
+/// Formats the first few names.
 fn few(names: &[&str]) -> String {
     let shown: Vec<_> = names.iter().take(6).map(|name| format!("{name:?}")).collect();
     let more = if names.len() > shown.len() { ", ..." } else { "" };

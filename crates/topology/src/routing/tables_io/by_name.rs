@@ -1,4 +1,4 @@
-//! [`Tables`] back to rows by name.
+//! Converts [`Tables`] to rows that use names.
 
 use super::builder::{Around, Lane, Rewrite, Sender};
 use crate::interchange::{Flaw, Labels};
@@ -6,7 +6,7 @@ use crate::routing::verify::{DELIVER, Tables};
 use crate::{NodeKind, Topology};
 use pauseframe_units::{NodeId, PortId};
 
-/// The lanes, rewrites and senders of `tables` by name, without the rows.
+/// Returns the lanes, rewrites and senders of `tables` with names, without the rows.
 pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Around {
     let graph = tables.graph();
     let name = |node: NodeId| topology.nodes()[node].name.clone();
@@ -32,8 +32,8 @@ pub(super) fn around_rows(tables: &Tables, topology: &Topology) -> Around {
     around
 }
 
-/// Shows every row: switch, VLAN, destination, port. All hosts of a switch that have the same rows are one
-/// destination. A table of millions of rows is never in memory as text.
+/// Calls `show` with every table row: switch, VLAN, destination, port. All hosts of a switch that have the
+/// same rows form one destination. So a table of millions of rows is never in memory as text.
 pub(super) fn for_each_row(
     tables: &Tables,
     topology: &Topology,
@@ -43,7 +43,7 @@ pub(super) fn for_each_row(
     for tree in &tables.trees {
         let vlan = tables.vlans()[tree.vlan].id;
         let attachment = graph.attachments()[tree.row as usize];
-        // A row for all hosts says nothing at their own switch, so there must be one elsewhere.
+        // The switch of the hosts needs no common row for them, so at least one other switch must have a row.
         let elsewhere = tree.next.iter().filter(|port| **port != PortId::NONE).count() > 1;
         let whole = elsewhere
             && tree.hosts == graph.hosts(attachment)
@@ -66,7 +66,8 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// What [`Labels::ports_by_name`] understands: the label; `eth1` ... where a switch has none; else the full name.
+/// Port names that [`Labels::ports_by_name`] accepts: the label; `eth1` ... if the switch has no labels; else
+/// the full name.
 pub(super) fn port_names(topology: &Topology, labels: &Labels) -> Vec<String> {
     let mut names = vec![String::new(); topology.port_count()];
     for node in topology.nodes() {

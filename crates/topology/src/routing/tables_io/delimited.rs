@@ -1,5 +1,5 @@
-//! Tables as comma-separated values: blocks, each introduced by its header. Lines that begin with `#` and empty
-//! lines are skipped.
+//! Tables as comma-separated values: blocks, each with its own header. The reader skips empty lines and lines
+//! that begin with `#`.
 
 use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender};
 use super::by_name::{around_rows, for_each_row, port_names};
@@ -9,7 +9,7 @@ use crate::routing::verify::Tables;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What the lines of a block say.
+/// The kind of lines in a block.
 #[derive(Clone, Copy)]
 enum Block {
     Rows,
@@ -31,7 +31,7 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
     builder.from_reader(text.as_bytes())
 }
 
-/// Takes spaces around fields away; the reader's own way to do so copies every record.
+/// Removes spaces around fields; the trim option of the CSV reader copies every record.
 fn trim(record: &mut csv::StringRecord) {
     if record.iter().any(|field| field.trim().len() < field.len()) {
         record.trim();
@@ -77,7 +77,7 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Switch, destination and port, and the VLAN: of these there are millions.
+/// Reads switch, destination, port and VLAN; fast, because files contain millions of such rows.
 fn row<'a>(record: &'a csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
     let fields =
         (record.get(0), record.get(1).and_then(|vlan| vlan.parse().ok()), record.get(2), record.get(3));
@@ -89,7 +89,7 @@ fn row<'a>(record: &'a csv::StringRecord, header: &[&str]) -> Result<([&'a str; 
     }
 }
 
-/// What is wrong with a row.
+/// Reads a row and describes what is wrong with it.
 fn fields_of_row<'a>(record: &csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
     let wrong = || {
         Err(format!(
@@ -138,7 +138,7 @@ pub(super) fn read_addresses(text: &str, topology: &Topology, labels: &mut Label
     Ok(())
 }
 
-/// Writes the blocks, the rows one by one.
+/// Writes all blocks; the rows are written one by one.
 pub(super) fn write(
     tables: &Tables,
     topology: &Topology,
@@ -170,7 +170,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The header and the lines; nothing if there are no lines.
+/// Formats a block: the header and the lines; none if there are no lines.
 fn block<T: Serialize>(items: &[T]) -> Result<Option<String>, Flaw> {
     let flaw = |error: &dyn std::error::Error| Flaw::of_file(error.to_string());
     let mut writer = csv::Writer::from_writer(Vec::new());

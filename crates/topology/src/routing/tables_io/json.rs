@@ -7,7 +7,7 @@ use crate::interchange::{Flaw, Labels};
 use crate::routing::verify::Tables;
 use serde::{Deserialize, Serialize};
 
-/// All that a file of tables says.
+/// The contents of a file with tables.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Flat {

@@ -1,4 +1,4 @@
-//! What is looked up for each of the millions of rows that a table of a large fabric has.
+//! Fast look-ups for each of the millions of rows in a table of a large fabric.
 
 use crate::Topology;
 use crate::interchange::Labels;
@@ -6,10 +6,11 @@ use crate::routing::SwitchGraph;
 use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The port of every switch, with the place of the row.
+/// For every switch, its port and the position of the row in the file.
 pub(super) type Column = Vec<(PortId, u32)>;
 
-/// The columns by VLAN and destination. Most files have the rows of one after the other, so the last one is at hand.
+/// Columns by VLAN and destination; a column contains the port of every switch. Most files list all rows of a
+/// destination together, so the last column is cached.
 #[derive(Default)]
 pub(super) struct Columns {
     place: BTreeMap<(u16, NodeId), usize>,
@@ -22,7 +23,7 @@ impl Columns {
         self.place.get(&(vlan, destination)).map(|place| &self.all[*place])
     }
 
-    /// The column of a VLAN and destination, with an entry for each of `switches` if it is new.
+    /// Returns the column of a VLAN and destination; a new column has an entry for each of `switches`.
     pub(super) fn or_new(&mut self, vlan: u16, destination: NodeId, switches: usize) -> &mut Column {
         let key = (vlan, destination);
         let place = match self.last.filter(|(last, _)| *last == key) {
@@ -36,17 +37,17 @@ impl Columns {
         &mut self.all[place]
     }
 
-    /// The VLANs that have any, ascending.
+    /// The VLANs that have table rows, ascending.
     pub(super) fn vlans(&self) -> BTreeSet<u16> {
         self.place.keys().map(|(vlan, _)| *vlan).collect()
     }
 }
 
-/// The ports of switches by name. Switches share most of their names, and of rows there are millions: so a name is looked up
-/// in one map, small enough for a cache.
+/// The ports of switches by name. Switches share most port names and files have millions of rows, so all
+/// names are in one map that is small enough for a cache.
 pub(super) struct PortNames {
     id: HashMap<String, u32>,
-    /// For each name, the switches that have it, ascending, with the port.
+    /// For each name, the switches that have such a port, ascending, with the port.
     of_name: Vec<Vec<(u32, PortId)>>,
 }
 
@@ -72,7 +73,7 @@ impl PortNames {
 
     pub(super) fn port(&self, switch: u32, name: u32) -> Option<PortId> {
         let ports = &self.of_name[name as usize];
-        // Where all switches before have the name too, the place is known.
+        // If all earlier switches have a port of this name too, its position is known without a search.
         let (_, port) = match ports.get(switch as usize).filter(|(at, _)| *at == switch) {
             Some(found) => found,
             None => ports.binary_search_by_key(&switch, |(at, _)| *at).ok().map(|place| &ports[place])?,

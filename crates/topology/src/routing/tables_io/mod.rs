@@ -1,9 +1,9 @@
-//! Forwarding tables from and to files: our own CSV, Parquet and JSON, the LFT dump of InfiniBand fabrics, and the
-//! `bridge -j fdb show` of Linux switches.
+//! Reads and writes forwarding tables: our own CSV, Parquet and JSON, the LFT dumps of InfiniBand fabrics,
+//! and the output of `bridge -j fdb show` on Linux switches.
 //!
-//! Switches, ports and hosts must be those of the topology; an unknown one is an error with file, line and the
-//! nearest name. Rows of one file may come in any order. Where a format has no lanes, every VLAN is in lane 0
-//! until [`Tables::assign_lanes`].
+//! Switches, ports and hosts must exist in the topology; for an unknown name the error contains the file, the
+//! line and the most similar name. Rows of a file may have any order. If a format has no lanes, every VLAN is
+//! in lane 0 until [`Tables::assign_lanes`].
 
 mod bridge;
 mod builder;
@@ -27,19 +27,22 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableFormat {
     /// Blocks of comma-separated values, each with its header: `switch,vlan,destination,port`, and optionally
-    /// `vlan,lane`, `switch,vlan,lane` (a rewrite) and `vlan,from,to` (who may send). A destination is a host,
-    /// or a switch for all its hosts.
+    /// `vlan,lane`, `switch,vlan,lane` (a rewrite of the lane) and `vlan,from,to` (allowed senders). A
+    /// destination is a host, or a switch for all its hosts.
     Csv,
-    /// The same blocks as lists of objects: `rows`, `lanes`, `rewrites`, `senders`.
+    /// The CSV blocks as lists of objects: `rows`, `lanes`, `rewrites`, `senders`.
     Json,
-    /// The rows in columns, the rest in the metadata: small, for tables of any size. In files only, not as text.
+    /// Table rows as Parquet rows, lanes and senders in the metadata; compact, for tables of any size, but
+    /// only in files.
     Parquet,
-    /// What `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`) print. With an LMC, LID offsets are VLANs.
+    /// The output of `dump_lfts.sh`, `ibroute` and `OpenSM` (`opensm-lfts.dump`). With an LMC, LID offsets
+    /// become VLANs.
     OpenSm,
 }
 
 impl TableFormat {
-    /// The format of a file by its extension: `.csv`, `.parquet`, `.json`, and `.lft`, `.lfts`, `.dump`, `.txt` or `.fdbs`.
+    /// Recognises the format of a file by its extension: `.csv`, `.parquet`, `.json`, and `.lft`, `.lfts`,
+    /// `.dump`, `.txt` or `.fdbs`.
     pub fn of(path: &Path) -> Option<TableFormat> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(TableFormat::Csv),
@@ -51,20 +54,21 @@ impl TableFormat {
     }
 }
 
-/// Tables and what was left out of the file, one sentence each.
+/// Tables read from a file, with notes on skipped contents.
 #[derive(Clone, Debug)]
 pub struct TableImport {
     /// The tables.
     pub tables: Tables,
-    /// What was assumed or left out.
+    /// Assumptions and skipped contents, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Reads tables for `topology` from `text`. `file` is for messages; `labels` are those of the topology's import.
+/// Reads tables for `topology` from `text`. Error messages contain the name `file`; `labels` come from the
+/// import of the topology.
 ///
 /// # Errors
-/// With file and line: what does not parse, switches, ports and hosts that are not in the topology, two rows
-/// for the same thing, a VLAN without a lane, a host without exactly one link.
+/// With file and line: text that cannot be parsed, switches, ports and hosts that are not in the topology,
+/// two different rows for the same key, a VLAN without a lane, a host without exactly one link.
 pub fn read(
     file: &str,
     text: &str,
@@ -85,11 +89,11 @@ pub fn read(
     read().map_err(|flaw: Flaw| flaw.in_file(file))
 }
 
-/// Reads one `bridge -j fdb show` output for each switch: switch name to JSON. MAC addresses are those in
-/// `labels`; [`read_addresses`] adds more.
+/// Reads one output of `bridge -j fdb show` for each switch: a map from switch name to JSON. `labels`
+/// contains the MAC addresses; [`read_addresses`] adds more.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_bridges(
     outputs: &BTreeMap<String, String>,
     topology: &Topology,
@@ -103,11 +107,12 @@ pub fn read_bridges(
     builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
 }
 
-/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet` (a plan of ours), from one with
-/// `opensm-lfts.dump` and its companions, or from a folder of `SWITCH.json` files with bridge tables.
+/// Reads tables from a file, from a folder with `tables.csv` or `tables.parquet` (a plan of this program),
+/// from a folder with `opensm-lfts.dump` and its companions, or from a folder of `SWITCH.json` files with
+/// bridge tables.
 ///
 /// # Errors
-/// As [`read`], and if a file cannot be read or the extension tells no format.
+/// The errors of [`read`]; also if a file cannot be read or its extension is unknown.
 pub fn read_path(
     path: &Path,
     format: Option<TableFormat>,
@@ -159,12 +164,12 @@ pub fn read_path(
     read_bridges(&outputs, topology, labels)
 }
 
-/// What `OpenSM` calls its dumps.
+/// The name of the forwarding-table dump of `OpenSM`.
 const LFTS: &str = "opensm-lfts.dump";
 const PATH_RECORDS: &str = "opensm-path-records.dump";
 const SL2VL: &str = "opensm-sl2vl.dump";
 
-/// The dumps of `OpenSM` in a folder; those with the lanes may be missing.
+/// Reads the dumps of `OpenSM` in a folder; the dumps with the lanes are optional.
 fn read_opensm(folder: &Path, topology: &Topology, labels: &Labels) -> Result<TableImport, InterchangeError> {
     let file = |name: &str| folder.join(name).display().to_string();
     let text = |name: &str| {
@@ -197,7 +202,7 @@ fn read_parquet(path: &Path, topology: &Topology, labels: &Labels) -> Result<Tab
 /// Adds the addresses in `text` (CSV with the header `address,node`) to `labels`.
 ///
 /// # Errors
-/// With the line, if the header is missing or a node is not in the topology.
+/// With the line: the header is missing or a node is not in the topology.
 pub fn read_addresses(
     file: &str,
     text: &str,
@@ -210,7 +215,7 @@ pub fn read_addresses(
 /// Writes tables as CSV or JSON.
 ///
 /// # Errors
-/// If the format is import only.
+/// If the format cannot be written as text.
 pub fn write(
     tables: &Tables,
     format: TableFormat,
@@ -222,10 +227,11 @@ pub fn write(
     String::from_utf8(bytes).map_err(|error| Flaw::of_file(error.to_string()).in_file("tables"))
 }
 
-/// The same into a file or the like, Parquet too; CSV and Parquet row by row, so that large tables need no further memory.
+/// Writes tables to a writer such as a file, also as Parquet. CSV and Parquet are written row by row, so that
+/// large tables need no further memory.
 ///
 /// # Errors
-/// As [`write()`], and if `out` takes no more.
+/// The errors of [`write()`]; also if writing to `out` fails.
 pub fn write_to(
     tables: &Tables,
     format: TableFormat,

@@ -1,11 +1,11 @@
-//! Linear forwarding tables of an InfiniBand fabric as text: what `ibroute` prints for a switch, `dump_lfts.sh`
-//! for all, and `OpenSM` into `opensm-lfts.dump`.
+//! Linear forwarding tables of an InfiniBand fabric as text: the output of `ibroute` for a switch, of
+//! `dump_lfts.sh` for all switches, and the file `opensm-lfts.dump` of `OpenSM`.
 //!
-//! A switch is found by its GUID or else its description, a destination by its LID, or else by the GUID or the
-//! description in the comment. LIDs of switches are skipped: management traffic, in a lane of its own. With an
-//! LMC above 0 a host has several LIDs with routes of their own; the n-th is VLAN n. Ports without a label are
-//! taken as numbered from 1 in the order of the topology. Lanes come from other files ([`super::service_levels`]); without
-//! them every route is in lane 0.
+//! A switch is identified by its GUID or else its description, a destination by its LID or else by the GUID
+//! or the description in the comment. The reader skips LIDs of switches, because they carry management
+//! traffic in a separate lane. With an LMC above 0 a host has several LIDs with different routes; the n-th
+//! LID becomes VLAN n. Ports without a label count from 1 in the order of the topology. Other files contain
+//! the lanes ([`super::service_levels`]); without them every route is in lane 0.
 
 use super::builder::Builder;
 use super::service_levels::ServiceLevels;
@@ -65,13 +65,13 @@ pub(super) fn read(
     Ok(())
 }
 
-/// The tables of a dump, one a switch: whose they are, and whether they are whole.
+/// The tables of a dump: the switch of each table, and whether the table is complete.
 #[derive(Default)]
 struct Sections {
     of: BTreeSet<NodeId>,
-    /// The last one, with its line, until its end has come.
+    /// The table being read, with its line number.
     open: Option<(usize, NodeId)>,
-    /// The first one that had no end.
+    /// The first table without an end mark.
     endless: Option<(usize, NodeId)>,
     ended: usize,
 }
@@ -87,10 +87,10 @@ impl Sections {
         self.ended += 1;
     }
 
-    /// Notes switches that have no table.
+    /// Adds notes on switches that have no table.
     ///
     /// # Errors
-    /// If a table has no end and others do: its last row may be cut off within the number of a port.
+    /// If a table has no end mark and others have one: the port number in its last row may be truncated.
     fn check(&self, builder: &mut Builder<'_>) -> Result<(), Flaw> {
         if let Some((line, switch)) = self.endless.or(self.open).filter(|_| self.ended > 0) {
             let name = builder.name(switch);
@@ -111,7 +111,7 @@ impl Sections {
     }
 }
 
-/// `0011 003 : (...)`: LID, port, the rest.
+/// Splits a line such as `0011 003 : (...)` into LID, port and rest.
 fn columns(text: &str) -> Option<(u16, u16, &str)> {
     let (lid, rest) = text.split_once(char::is_whitespace)?;
     let rest = rest.trim_start();
@@ -119,7 +119,7 @@ fn columns(text: &str) -> Option<(u16, u16, &str)> {
     Some((u16::from_str_radix(lid, 16).ok()?, port.parse().ok()?, rest))
 }
 
-/// The GUID after `word`, as our labels write it.
+/// The GUID after `word`, in the format of our labels.
 pub(super) fn guid(text: &str, word: &str) -> Option<String> {
     let (_, rest) = text.split_once(word)?;
     let digits = rest.trim_start().strip_prefix("0x")?;
@@ -127,7 +127,7 @@ pub(super) fn guid(text: &str, word: &str) -> Option<String> {
     Some(format!("guid 0x{:016x}", u64::from_str_radix(digits, 16).ok()?))
 }
 
-/// The description: in quotes, or else what the last brackets hold.
+/// The description of a node: the text in quotes, or else in the last brackets.
 fn description(text: &str) -> Option<&str> {
     let quoted = text.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\'')).map(|(name, _)| name);
     let bracketed = || text.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map(|(name, _)| name);

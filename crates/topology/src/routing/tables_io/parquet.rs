@@ -1,6 +1,7 @@
-//! Tables as Parquet: the columns `switch`, `vlan`, `destination` and `port`, a row of a table in each row, and under the
-//! key `pauseframe` of the file's metadata the lanes, rewrites and senders as JSON. For tables of millions of rows: a
-//! tenth of the size of CSV and less, and no text to take apart. Columns of other integer and string types are read too.
+//! Tables as Parquet: the columns `switch`, `vlan`, `destination` and `port`, with one row per table row. The
+//! file's metadata contains the lanes, rewrites and senders as JSON under the key `pauseframe`. Parquet files
+//! of large tables have at most a tenth of the size of CSV, and need no text parser. The reader also accepts
+//! columns of other integer and string types.
 
 use super::builder::{Around, Builder};
 use super::by_name::{around_rows, for_each_row, port_names};
@@ -24,9 +25,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The key of what stands around the rows.
+/// The metadata key for lanes, rewrites and senders.
 const KEY: &str = "pauseframe";
-/// Rows that are in memory at once. What they name is looked up once in each batch.
+/// Number of table rows in memory at once. Each name is looked up once per batch.
 const BATCH: usize = 1 << 18;
 const COLUMNS: [&str; 4] = ["switch", "vlan", "destination", "port"];
 
@@ -54,7 +55,8 @@ pub(super) fn read(path: &Path, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Reads some rows, the first of which is number `first`; the number of the next one.
+/// Reads a batch of table rows, of which the first has the number `first`; returns the number after the last
+/// row.
 fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Result<u32, Flaw> {
     let column = |name: &str, kind: &DataType| -> Result<ArrayRef, Flaw> {
         let found = batch.column_by_name(name);
@@ -89,7 +91,7 @@ fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Res
     Ok(first + batch.num_rows() as u32)
 }
 
-/// A column of names of nodes, each looked up once.
+/// A column of node names; each name is looked up once.
 struct Known<'a> {
     keys: &'a Int32Array,
     texts: &'a StringArray,
@@ -117,7 +119,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Writes the rows, some at a time.
+/// Writes the table rows in batches.
 pub(super) fn write(
     tables: &Tables,
     topology: &Topology,
@@ -152,11 +154,11 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Rows that are not written yet, names by number.
+/// Table rows that are not written yet; names are replaced by numbers.
 struct Rows {
     nodes: ArrayRef,
     ports: ArrayRef,
-    /// The number of the name of every port.
+    /// For every port, the number that represents its name.
     name_of: Vec<i32>,
     switch: Vec<i32>,
     vlan: Vec<u16>,
@@ -169,7 +171,7 @@ impl Rows {
         let nodes: StringArray = topology.nodes().iter().map(|node| Some(node.name.as_str())).collect();
         let names = port_names(topology, labels);
         let mut number: BTreeMap<&str, i32> = BTreeMap::new();
-        // Ports of hosts are in no table.
+        // Forwarding tables contain no ports of hosts.
         let of_switches =
             |port: &usize| tables.graph().number(topology.owner(PortId(*port as u32))).is_some();
         for port in (0..names.len()).filter(of_switches) {
@@ -190,7 +192,7 @@ impl Rows {
         self.port.push(self.name_of[port.0 as usize]);
     }
 
-    /// The columns, which begin anew.
+    /// Returns the columns of the batch and starts an empty batch.
     fn take(&mut self) -> Vec<ArrayRef> {
         let vlan = UInt16Array::from(std::mem::take(&mut self.vlan));
         let named = |keys: &mut Vec<i32>, texts: &ArrayRef| -> ArrayRef {

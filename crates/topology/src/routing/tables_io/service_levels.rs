@@ -1,15 +1,18 @@
-//! Virtual lanes of an InfiniBand fabric: which service level (SL) a path has, and in which lane (VL) switches send it.
+//! Virtual lanes of an InfiniBand fabric: the service level (SL) of each path, and the virtual lane (VL) in
+//! which switches send packets of that SL.
 //!
-//! A route of `DFSSSP`, `LASH` or `Nue` is free of deadlock only in the lane that its SL leads to. The SL is a matter of source and
-//! destination: `opensm-path-records.dump`, which the plugin `dump_pr` of `OpenSM` writes if `DUMP_FULL_PATH_RECORDS` is set,
-//! lists after a head such as `Channel Adapter 0x0000000000000041, base LID 8, "node1 HCA-1", port 1` a line
-//! `0x000C : 1  : 4   : 3` (destination LID, SL, MTU, rate) for each destination. What `saquery -p` prints does as well: a block of
-//! `slid....11`, `dlid....12`, `sl....0x1` for each path. The lane is a matter of the switch:
-//! `opensm-sl2vl.dump` of `OpenSM` (`osm_dump.c`) lists after `Switch 0x0000000000000021, base LID 1, "spine"` a line
-//! `1   2   : 0  1  2 ...` (port in, port out, the VL of each SL) for each pair of ports (IBA specification, 7.6.6).
+//! A route of `DFSSSP`, `LASH` or `Nue` is deadlock-free only in the lane that its SL selects. The SL depends
+//! on source and destination. The plugin `dump_pr` of `OpenSM` writes `opensm-path-records.dump` if
+//! `DUMP_FULL_PATH_RECORDS` is set: after a head such as `Channel Adapter 0x0000000000000041, base LID 8,
+//! "node1 HCA-1", port 1`, it has a line `0x000C : 1  : 4   : 3` (destination LID, SL, MTU, rate) for each
+//! destination. The output of `saquery -p` is accepted too: a block of `slid....11`, `dlid....12`,
+//! `sl....0x1` for each path. The lane depends on the switch: after `Switch 0x0000000000000021, base LID 1,
+//! "spine"`, the file `opensm-sl2vl.dump` of `OpenSM` (`osm_dump.c`) has a line `1   2   : 0  1  2 ...`
+//! (ingress port, egress port, VL of each SL) for each pair of ports (IBA specification, 7.6.6).
 //!
-//! A pair (LMC path, SL) is a VLAN of ours, 16 x path + SL, in which those may send whose path has that SL. Left out:
-//! lanes that depend on the ports (torus-2QoS), which are refused; the lanes in which hosts send, since hosts do not forward.
+//! A pair (LMC path, SL) becomes the VLAN 16 x path + SL, in which exactly the sources whose path has that SL
+//! may send. Not supported: lanes that depend on the ports (torus-2QoS), which are rejected; the lanes in
+//! which hosts send, because hosts do not forward.
 
 use super::builder::{Builder, Lane};
 use super::opensm::guid;
@@ -18,21 +21,21 @@ use crate::interchange::{Address, Flaw, Labels};
 use pauseframe_units::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// SLs of a path, and VLs of a port: the last lane is for management (IBA specification, 3.5.7).
+/// Number of SLs of a path and of VLs of a port; the last VL is for management (IBA specification, 3.5.7).
 const LEVELS: usize = 16;
 const MANAGEMENT: u8 = 15;
 
 /// The SLs of all paths, and the lanes of all switches.
 #[derive(Default)]
 pub(super) struct ServiceLevels {
-    /// The switches of those who send to a destination and path, by SL.
+    /// By destination and path, then by SL, the switches whose hosts may send.
     senders: BTreeMap<(NodeId, u16), BTreeMap<u8, BTreeSet<NodeId>>>,
-    /// The lane of each SL, by switch; the SL itself without.
+    /// For each switch, the lane of each SL; without an entry, the lane is the SL.
     lanes: BTreeMap<NodeId, [u8; LEVELS]>,
 }
 
 impl ServiceLevels {
-    /// The SLs of `opensm-path-records.dump`, or of the output of `saquery -p` under that name.
+    /// Reads the SLs of `opensm-path-records.dump`, or the output of `saquery -p` in a file of that name.
     pub(super) fn of_paths(
         text: &str,
         labels: &Labels,
@@ -50,13 +53,13 @@ impl ServiceLevels {
         Ok(levels)
     }
 
-    /// A sender may reach a host and path at this SL.
+    /// Allows a sender to reach a host and path at this SL.
     fn add(&mut self, from: NodeId, to: Address, level: u8) {
         let of_path = self.senders.entry((to.node, to.path)).or_default();
         of_path.entry(level).or_default().insert(from);
     }
 
-    /// What `saquery -p` prints; paths from or to switches are management traffic.
+    /// Reads the output of `saquery -p`; paths from or to switches carry management traffic.
     fn read_answers(&mut self, text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<(), Flaw> {
         let host = |lid: Option<u16>| {
             lid.and_then(|lid| labels.address(&format!("lid {lid}")))
@@ -125,7 +128,7 @@ impl ServiceLevels {
                         "a row looks like \"1 2 : 0 1 2 ...\" with 16 lanes, not {text:?}"
                     )));
                 };
-                // Port 0 is the switch itself, and no packet goes back to where it came from.
+                // Port 0 is the switch itself, and no packet leaves through its ingress port.
                 if ports.contains(&0) || ports[0] == ports[1] {
                     continue;
                 }
@@ -184,7 +187,7 @@ impl ServiceLevels {
     }
 }
 
-/// The lane that most switches have; of several the lowest.
+/// The lane that most switches use; the lowest lane if several are equally common.
 fn most_common(lanes: impl Iterator<Item = u8>) -> Option<u8> {
     let mut count: BTreeMap<u8, u32> = BTreeMap::new();
     for lane in lanes {
@@ -201,7 +204,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()))
 }
 
-/// A number as `OpenSM`'s tools print it, decimal or `0x`.
+/// Parses a number in the format of `OpenSM`'s tools, decimal or with `0x`.
 fn number(text: &str) -> Option<u16> {
     match text.trim().strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
@@ -209,7 +212,7 @@ fn number(text: &str) -> Option<u16> {
     }
 }
 
-/// The node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.
+/// Finds the node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.
 fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<NodeId>, String> {
     let Some(word) =
         ["Switch 0x", "Channel Adapter 0x", "Router 0x"].iter().find(|word| text.starts_with(**word))
@@ -228,7 +231,7 @@ fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<Nod
     builder.node(name).map(Some)
 }
 
-/// `000C : 1  : 4   : 3` or `000C : UNREACHABLE`: LID, and SL if there is a path.
+/// Splits `000C : 1  : 4   : 3` or `000C : UNREACHABLE` into the LID and, if there is a path, the SL.
 fn path_record(text: &str) -> Option<(u16, Option<u8>)> {
     let mut fields = text.split(':').map(str::trim);
     let lid = u16::from_str_radix(fields.next()?, 16).ok()?;
@@ -238,7 +241,7 @@ fn path_record(text: &str) -> Option<(u16, Option<u8>)> {
     }
 }
 
-/// `1   2   : 0  1 ...`: the ports, and the lane of each SL.
+/// Splits `1   2   : 0  1 ...` into the ports and the lane of each SL.
 fn lanes_of_ports(text: &str) -> Option<([u16; 2], [u8; LEVELS])> {
     let (ports, lanes) = text.split_once(':')?;
     let ports: Vec<u16> = ports.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;

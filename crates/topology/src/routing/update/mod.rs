@@ -1,12 +1,14 @@
-//! From tables in use to tables for another topology, without a moment in which packets wait in a circle, go in a circle
-//! or are lost.
+//! Plans the transition from tables in use to tables for another topology, without a moment in which packets
+//! deadlock, loop or are lost.
 //!
-//! The new tables stay close to the old ones: a row changes only if its way is gone, and new ways take only turns that
-//! close no cycle with those of all old routes in the same lane. So packets in old VLANs and packets in new VLANs can
-//! wait for each other in any mixture. Rows that anybody sends by never change: a VLAN whose rows change gets a new
-//! number, senders move over once all its rows are in place, and the rows of the old number go when nobody is left (make
-//! before break). Hence the order in which switches or hosts carry out a step does not matter. That the union of old and
-//! new rows is acyclic would not do for rows changed in place: a half-updated table mixes routes that neither table has.
+//! The new tables stay close to the old tables: a table row changes only if its route is gone, and new routes
+//! take only turns that close no cycle with the turns of all old routes in the same lane. So packets in old
+//! VLANs and packets in new VLANs can wait for each other in any mixture without deadlock. Table rows in use
+//! never change: a VLAN whose rows change gets a new number, senders move to the new VLAN once all its rows
+//! are installed, and the rows of the old VLAN are removed when no sender uses them (make before break).
+//! Hence the order in which switches or hosts carry out a step does not matter. Changing rows in place would
+//! be unsafe, even if the union of old and new rows is acyclic: a half-updated table mixes routes that
+//! neither table contains.
 
 mod repair;
 mod union;
@@ -22,22 +24,23 @@ use pauseframe_units::NodeId;
 use repair::Repair;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an update may use.
+/// Settings of an update.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateSettings {
-    /// The most lanes, those of the old tables included: a lane more is used only for pairs that fit in none.
+    /// Maximum number of lanes, including the lanes of the old tables. A further lane is used only for pairs
+    /// that fit into no other lane.
     pub lanes: usize,
-    /// Whether the links that are not in the new topology are down already. If not, they carry packets until the old
-    /// rows are gone.
+    /// True if the links that are absent from the new topology are down already; if false, these links carry
+    /// packets until the old rows are removed.
     pub failed: bool,
 }
 
-/// A row that differs.
+/// A table row that an update changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowChange {
     /// The switch.
     pub switch: String,
-    /// The switch of the destinations.
+    /// The switch that the destination hosts are attached to.
     pub destination: String,
     /// VLAN and port before.
     pub before: Option<(u16, String)>,
@@ -45,31 +48,31 @@ pub struct RowChange {
     pub after: Option<(u16, String)>,
 }
 
-/// Old tables, new tables and what they have in common.
+/// The old tables, the new tables and the union of their topologies.
 #[derive(Clone, Debug)]
 pub struct Update {
-    /// The graph of both.
+    /// The union of the old and the new topology.
     pub union: Union,
-    /// The old tables on it.
+    /// The old tables, as tables of the union.
     pub before: Tables,
-    /// The new tables on it.
+    /// The new tables, as tables of the union.
     pub after: Tables,
-    /// VLANs that keep their number: rows for destinations in both tables are the same.
+    /// VLANs that keep their number, because their old and new rows for common destinations are equal.
     pub kept: Vec<u16>,
-    /// The numbers of the others: old, new. A VLAN that only one of them has stands alone.
+    /// The old and the new number of each other VLAN; one number if the VLAN exists on one side only.
     pub renumbered: Vec<(Option<u16>, Option<u16>)>,
-    /// Ordered pairs of hosts whose routes all went over links that have failed.
+    /// Number of ordered pairs of hosts whose routes all crossed failed links.
     pub lost_before: u64,
-    /// What was done that is out of the ordinary.
+    /// Messages on unusual decisions of the planner.
     pub notes: Vec<String>,
 }
 
 impl Update {
-    /// Plans the tables for `new` near `tables`, which are for `old`.
+    /// Plans tables for the topology `new` that stay close to `tables`, the tables of `old`.
     ///
     /// # Errors
-    /// If the old tables can deadlock or rewrite lanes, a pair of the new topology has no path, or its route closes a
-    /// cycle in every lane that may be used.
+    /// If the old tables can deadlock or rewrite lanes, a pair of the new topology has no path, or its route
+    /// closes a cycle in every allowed lane.
     pub fn plan(
         old: (&Topology, &Labels),
         tables: &Tables,
@@ -103,11 +106,11 @@ impl Update {
         Ok(update)
     }
 
-    /// Gives new numbers to the VLANs that change rows somebody sends by.
+    /// Gives new numbers to VLANs in which table rows in use change.
     fn number(&mut self) -> Result<(), RoutingError> {
         let taken: BTreeSet<u16> = self.before.vlans().iter().map(|vlan| vlan.id).collect();
         let mut free = (1..=4094_u16).filter(|id| !taken.contains(id));
-        // Higher numbers first, so that a plan reads in order.
+        // Prefer higher numbers, so that the VLAN numbers of a plan ascend.
         let highest = taken.last().copied().unwrap_or(0);
         let mut fresh =
             (highest.saturating_add(1).max(1)..=4094).chain(free.by_ref().filter(|id| *id < highest));
@@ -132,9 +135,10 @@ impl Update {
         Ok(())
     }
 
-    /// Whether all rows for hosts of both tables are the same.
+    /// True if all table rows for hosts in both tables are equal.
     fn agrees(&self, before: usize, after: usize) -> bool {
-        // A host that moves has rows under one name at two places, which no VLAN can hold at once.
+        // A host that moves has rows in the tables for two switches, which one VLAN cannot contain at the
+        // same time.
         self.union.moved.is_empty()
             && self.union.topology.hosts().all(|host| {
                 match (self.before.tree_of(before, host), self.after.tree_of(after, host)) {
@@ -146,7 +150,7 @@ impl Update {
             })
     }
 
-    /// Old and new rows together, as the switches have them between the first step and the last.
+    /// The old and the new tables together, as the switches hold them between the first and the last step.
     pub fn during(&self) -> Tables {
         let mut vlans: BTreeMap<u16, Vlan> = BTreeMap::new();
         for vlan in self.before.vlans().iter().chain(self.after.vlans()) {
@@ -170,20 +174,20 @@ impl Update {
         Tables::new(self.after.graph.clone(), self.after.nodes(), vlans.into_values().collect(), trees)
     }
 
-    /// Whether packets by old and by new routes, in any mixture, cannot wait for each other in a circle.
+    /// True if no mixture of packets on old and on new routes can deadlock.
     ///
     /// # Errors
-    /// If there are too many pairs of buffers to keep.
+    /// If there are too many pairs of buffers to store.
     pub fn mixes(&self) -> Result<bool, RoutingError> {
         Ok(dependency_graph(&self.union.topology, &[&self.before, &self.after])?.is_acyclic())
     }
 
-    /// The names of the ports of the new topology, those that it shares with the old one as the old tables name them.
+    /// The port names of the new topology; ports that also exist in the old topology have their old names.
     pub fn labels(&self, new: &Labels) -> Labels {
         self.union.labels_of_new(new)
     }
 
-    /// The new tables on the new topology alone.
+    /// The new tables as tables of the new topology alone.
     ///
     /// # Errors
     /// If a host does not have exactly one link.
@@ -191,7 +195,7 @@ impl Update {
         repair::carried_to_new(&self.after, &self.union, new)
     }
 
-    /// The rows that differ.
+    /// The table rows that the update changes.
     pub fn changes(&self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         let ids = self.kept.iter().map(|id| (Some(*id), Some(*id))).chain(self.renumbered.iter().copied());

@@ -1,5 +1,5 @@
-//! The new tables of an update: the old ones, less what leads over links that are gone, with routes for all whom that
-//! cuts off.
+//! Computes the new tables of an update: the old tables without the rows over removed links, plus routes for
+//! all pairs that lose their routes.
 
 use super::Union;
 use crate::Topology;
@@ -10,7 +10,7 @@ use crate::watch::Watch;
 use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tables of the old topology as tables of the union.
+/// Converts tables of the old topology to tables of the union.
 pub(super) fn carried_over(tables: &Tables, union: &Union, graph: &SwitchGraph) -> Tables {
     carried(
         tables,
@@ -21,7 +21,7 @@ pub(super) fn carried_over(tables: &Tables, union: &Union, graph: &SwitchGraph) 
     )
 }
 
-/// Tables of the union as tables of the new topology.
+/// Converts tables of the union to tables of the new topology.
 pub(super) fn carried_to_new(tables: &Tables, union: &Union, new: &Topology) -> Result<Tables, RoutingError> {
     let graph = SwitchGraph::new(new)?;
     let nodes: BTreeMap<NodeId, NodeId> =
@@ -42,7 +42,8 @@ fn carried(
     let mut trees = Vec::with_capacity(tables.trees.len());
     for tree in &tables.trees {
         let mut hosts: Vec<NodeId> = tree.hosts.iter().filter_map(|host| node(*host)).collect();
-        // The numbers of a moved host differ: unsorted, the hosts of a switch are not recognised as all of them.
+        // The ids of a moved host differ between both topologies; sorting lets the list be recognised as all
+        // hosts of a switch.
         hosts.sort_unstable();
         let Some(row) = hosts.first().and_then(|host| graph.attachment_row(graph.attachment(*host)?)) else {
             continue;
@@ -57,7 +58,7 @@ fn carried(
                 old => port(old).unwrap_or(PortId::NONE),
             };
         }
-        // Where hosts come to a switch that had none, they do not send by these tables.
+        // Hosts that move to a switch without hosts do not send by these tables.
         let mut senders = vec![0_u64; graph.attachments().len().div_ceil(64)];
         for (from, switch) in tables.graph.attachments().iter().enumerate() {
             let here = node(tables.graph.node(*switch)).and_then(|node| graph.number(node));
@@ -74,7 +75,8 @@ fn carried(
     Tables::new(graph.clone(), nodes, vlans, trees).in_order()
 }
 
-/// Takes out the rows over links that have failed; the ordered pairs of hosts that have no route any more.
+/// Removes the rows over failed links; returns the number of ordered pairs of hosts that have no route any
+/// more.
 pub(super) fn cut_failed(before: &mut Tables, union: &Union) -> u64 {
     let mut lost = BTreeMap::new();
     for tree in &mut before.trees {
@@ -97,7 +99,7 @@ fn gone(union: &Union, port: PortId) -> bool {
     (port.0 as usize) < union.topology.port_count() && !union.present[1][port.link().0 as usize]
 }
 
-/// From which switches packets arrive.
+/// The switches whose packets reach edge switch `row`.
 fn arriving(graph: &SwitchGraph, next: &[PortId], row: u32) -> Vec<bool> {
     let to = graph.attachments()[row as usize];
     let mut arrives: Vec<Option<bool>> = vec![None; graph.len()];
@@ -122,14 +124,14 @@ fn arriving(graph: &SwitchGraph, next: &[PortId], row: u32) -> Vec<bool> {
     arrives.into_iter().map(|arrives| arrives == Some(true)).collect()
 }
 
-/// A plan in the making.
+/// A plan under construction.
 pub(super) struct Repair<'a> {
     union: &'a Union,
     graph: &'a SwitchGraph,
     before: &'a Tables,
     turns: Vec<UsedTurns>,
     lanes_max: usize,
-    /// Destination rows with their hosts in the new topology.
+    /// The edge switches with the hosts that they have in the new topology.
     destinations: BTreeMap<u32, Vec<NodeId>>,
     notes: Vec<String>,
 }
@@ -170,7 +172,8 @@ impl<'a> Repair<'a> {
         self.notes
     }
 
-    /// The new tables, their VLANs still numbered as the old ones; further VLANs have the number 0.
+    /// Computes the new tables, in which VLANs still have their old numbers; additional VLANs have the number
+    /// 0.
     pub(super) fn run(&mut self, watch: &mut dyn Watch) -> Result<Tables, RoutingError> {
         let mut vlans: Vec<Vlan> = self.before.vlans().to_vec();
         let mut trees: Vec<Tree> = Vec::new();
@@ -216,7 +219,8 @@ impl<'a> Repair<'a> {
         Ok(Tables::new(self.graph.clone(), self.union.topology.nodes().len(), vlans, trees))
     }
 
-    /// The tree of a VLAN to a destination: what is left of the old one, with routes for those it does not serve.
+    /// The tree of a VLAN to a destination: the remaining part of the old tree, with routes for the sources
+    /// that it no longer serves.
     fn mended(&mut self, vlan: usize, lane: usize, row: u32, missing: &mut BTreeSet<(u32, u32)>) -> Tree {
         let to = self.graph.attachments()[row as usize];
         let hosts = self.destinations[&row].clone();
@@ -228,7 +232,8 @@ impl<'a> Repair<'a> {
         let left = arriving(self.graph, &next, row);
         next.iter_mut().zip(&left).filter(|(_, left)| !**left).for_each(|(port, _)| *port = PortId::NONE);
         next[to as usize] = PortId::NONE;
-        // Who did not use this VLAN before does not have to now, unless it is the last chance.
+        // A source that did not use this VLAN before does not have to use it now, unless no other VLAN is
+        // left.
         let restricted = old.and_then(|tree| tree.senders.clone());
         let mut senders: Vec<u32> = Vec::new();
         for from in self.destinations.keys().copied().filter(|from| *from != row).collect::<Vec<_>>() {
@@ -252,7 +257,8 @@ impl<'a> Repair<'a> {
         Tree { vlan, hosts, row, next, senders }
     }
 
-    /// Whether packets from a row arrive by `next`, if need be by new rows, and all turns fit.
+    /// True if packets from edge switch `from` arrive by `next`, possibly after new rows were added, and all
+    /// their turns are allowed.
     fn serve(&mut self, lane: usize, next: &mut [PortId], from: u32, to: u32) -> bool {
         let start = self.graph.attachments()[from as usize];
         let turns = &mut self.turns[lane];

@@ -1,8 +1,9 @@
-//! The graph that an update happens on: everything of the old topology and everything of the new one.
+//! The union of the old and the new topology, on which an update takes place.
 //!
-//! Nodes are the same if they have the same name; links, if they join the same nodes by ports of the same names, or,
-//! where one of the files names no ports, in the order of the links between these nodes. A host that moves, comes or goes stands
-//! at both places: packets to its old place are under way until the old tables are gone.
+//! Two nodes are the same if they have the same name. Two links are the same if they join the same nodes by
+//! ports of the same names; if one of the files contains no port names, links between the same nodes are
+//! matched in their order. A host that moves, appears or disappears exists at both places, because packets to
+//! its old place are in flight until the old tables are removed.
 
 use crate::interchange::Labels;
 use crate::routing::RoutingError;
@@ -10,34 +11,35 @@ use crate::{NodeKind, Topology};
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Behind the name of a port that a cable of the new topology takes from one of the old topology.
+/// Suffix of a port name, if a port of the new topology has the name of a port that a cable of the old
+/// topology still uses.
 const NEW: &str = " (new)";
 
-/// Both topologies in one.
+/// The union of the old and the new topology.
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// The graph.
+    /// The graph of the union.
     pub topology: Topology,
-    /// The names of its ports: those of the old topology; those of the new one for what is new.
+    /// The port names of the union: the old topology's names, and the new topology's names for new ports.
     pub labels: Labels,
-    /// The node here of each old and each new node.
+    /// The node in the union for each old and each new node.
     pub(super) nodes: [IndexVec<NodeId, NodeId>; 2],
-    /// The port here of each old and each new port.
+    /// The port in the union for each old and each new port.
     pub(super) ports: [Vec<PortId>; 2],
-    /// Whether a link here is in the old and in the new topology.
+    /// For each link of the union, whether the old and the new topology contain it.
     pub(super) present: [Vec<bool>; 2],
-    /// Hosts that stand elsewhere in the new topology.
+    /// Hosts that are attached to another switch in the new topology.
     pub moved: Vec<String>,
 }
 
-/// The names of the ends of a link, ascending.
+/// The names of the nodes at both ends of a link, ascending.
 fn ends(topology: &Topology, link: LinkId) -> [&str; 2] {
     let mut names = topology.links()[link].ends.map(|end| topology.nodes()[end].name.as_str());
     names.sort_unstable();
     names
 }
 
-/// The names of its ports in the same order, if it has any.
+/// The names of the link's ports, in the order of the nodes' names, if the ports have names.
 fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option<[&'a str; 2]> {
     let end = |end: usize| {
         let port = PortId::of_link(link, end);
@@ -48,14 +50,14 @@ fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option
     Some(named.map(|(_, port)| port))
 }
 
-/// The old link that each new one is.
+/// For each new link, the old link that it matches.
 fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<LinkId>> {
     let mut left: BTreeMap<[&str; 2], Vec<LinkId>> = BTreeMap::new();
     for link in old.0.links().ids() {
         left.entry(ends(old.0, link)).or_default().push(link);
     }
     let mut found = vec![None; new.0.links().len()];
-    // Those with the same names of ports first, so that the others do not take them.
+    // Match links by port names before other links, so that each named link finds its partner.
     for by_name in [true, false] {
         for link in
             new.0.links().ids().filter(|link| by_name || found[link.0 as usize].is_none()).collect::<Vec<_>>()
@@ -73,10 +75,10 @@ fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<L
 }
 
 impl Union {
-    /// Joins two topologies with the names of their ports.
+    /// Joins two topologies with their port names.
     ///
     /// # Errors
-    /// If a node is a host in one and a switch in the other.
+    /// If a node is a host in one topology and a switch in the other.
     pub fn of(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Result<Union, RoutingError> {
         let mut union = Union {
             topology: Topology::new(),
@@ -141,7 +143,7 @@ impl Union {
     ) {
         for (id, link) in old.0.links().iter_enumerated() {
             let ends = link.ends.map(|end| self.nodes[0][end]);
-            // Links of the union begin with the old ones, so they keep their numbers.
+            // The links of the union begin with the old links, which thus keep their numbers.
             let here = self.topology.add_asymmetric_link(ends[0], ends[1], link.channels);
             self.ports[0].extend([0, 1].map(|end| PortId::of_link(here, end)));
             self.mark(here, 0);
@@ -156,7 +158,7 @@ impl Union {
             let here =
                 known.unwrap_or_else(|| self.topology.add_asymmetric_link(ends[0], ends[1], link.channels));
             self.mark(here, 1);
-            // A link that a file writes the other way round is still the same.
+            // A link whose ends are swapped in a file is still the same link.
             let turned = self.topology.links()[here].ends[0] != ends[0];
             for end in 0..2 {
                 let port = PortId::of_link(here, end ^ usize::from(turned));
@@ -169,8 +171,8 @@ impl Union {
         }
     }
 
-    /// The name of a new port: its own, marked where an old port of the node has it still, or the first of `eth1`, `eth2`
-    /// ... that the node does not have.
+    /// The name of a new port: its own name, with a mark if an old port of the node still uses it, or the
+    /// first unused name among `eth1`, `eth2` ...
     fn free_name(&self, labels: &Labels, theirs: PortId, port: PortId) -> String {
         let node = &self.topology.nodes()[self.topology.owner(port)];
         let taken: BTreeSet<&str> = node.ports.iter().filter_map(|port| self.labels.port(*port)).collect();
@@ -191,7 +193,7 @@ impl Union {
         self.present[which][link.0 as usize] = true;
     }
 
-    /// The names that the ports of the new topology have here.
+    /// The port names of the new topology in the union.
     pub(super) fn labels_of_new(&self, new: &Labels) -> Labels {
         let mut labels = new.clone();
         for (port, here) in self.ports[1].iter().enumerate() {

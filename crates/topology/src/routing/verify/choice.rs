@@ -1,9 +1,10 @@
-//! What a sender needs of the tables: which VLANs lead to a destination, along which links, and which of them has the
-//! least load. And what a switch needs: its port for a (VLAN, destination).
+//! Look-ups in forwarding tables. A sender needs the VLANs to a destination, the links of their routes, and
+//! the VLAN with the least load. A switch needs its port for a (VLAN, destination).
 //!
-//! Load is a sum over what was put on a link, in flows or in bits per second, relative to the rate of the link. The
-//! links of the two hosts are the same in every VLAN and do not count. The planner's assignment is greedy: the largest
-//! demand first, each to the VLAN whose busiest link is least busy, then all once more.
+//! The load of a link is the sum of the flows or bits per second assigned to it, divided by the rate of the
+//! link. The links of the two hosts are the same in every VLAN and do not count. The assignment is greedy:
+//! demands are assigned in descending order to the VLAN with the least loaded bottleneck link, then all
+//! demands once more.
 
 use super::lengths::nearly_shortest;
 use super::tables::DELIVER;
@@ -11,19 +12,20 @@ use super::{RouteLengths, Tables};
 use crate::Topology;
 use pauseframe_units::{NodeId, PortId};
 
-/// What one host sends to another, in any unit that is the same for all.
+/// The demand from one host to another, in any unit that all demands share.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
     /// The sending host.
     pub from: NodeId,
     /// The receiving host.
     pub to: NodeId,
-    /// How much.
+    /// The amount of the demand.
     pub amount: f64,
 }
 
 impl Tables {
-    /// The port of a switch (by its dense number) for `host` in the VLAN at this position; [`PortId::NONE`] without a row.
+    /// The port of a switch (by its dense number) for `host` in the VLAN with this index; [`PortId::NONE`] if
+    /// the table has no row.
     #[inline]
     pub fn look_up(&self, vlan: usize, switch: u32, host: NodeId) -> PortId {
         match self.tree_of[vlan * self.nodes() + host.0 as usize] {
@@ -35,8 +37,8 @@ impl Tables {
         }
     }
 
-    /// Follows the route from host to host in the VLAN at this position and shows `visit` the ports between switches.
-    /// False if the packet does not arrive or may not be sent.
+    /// Follows the route from host to host in the VLAN with this index and calls `visit` with the ports
+    /// between switches; returns false if the packet does not arrive or must not be sent.
     pub fn follow(&self, vlan: usize, from: NodeId, to: NodeId, mut visit: impl FnMut(PortId)) -> bool {
         let (Some(mut at), Some(tree)) = (self.graph.attachment(from), self.tree_of(vlan, to)) else {
             return false;
@@ -61,19 +63,20 @@ impl Tables {
         false
     }
 
-    /// Links between switches on the route, if the packet arrives and may be sent.
+    /// Number of links between switches on the route, if the packet arrives and may be sent.
     pub fn length(&self, vlan: usize, from: NodeId, to: NodeId) -> Option<u16> {
         let mut links = 0;
         self.follow(vlan, from, to, |_| links += 1).then_some(links)
     }
 
-    /// Puts into `out` the positions of the VLANs from `from` to `to` whose routes have at most `slack` links more than
-    /// the shortest of them, ascending. None if no VLAN serves the pair.
+    /// Writes the indices of the VLANs from `from` to `to` whose routes have at most `slack` links more than
+    /// the shortest of these routes into `out`, ascending; the list is empty if no VLAN serves the pair.
     pub fn vlans_between(&self, from: NodeId, to: NodeId, slack: u16, out: &mut Vec<u16>) {
         nearly_shortest(self.vlans.len(), |vlan| self.length(vlan, from, to), slack, out);
     }
 
-    /// The VLANs of each demand, chosen so that the busiest links are least busy; `None` for a pair that no VLAN serves.
+    /// Assigns a VLAN to each demand, so that the load of the busiest links is small; `None` for a pair that
+    /// no VLAN serves.
     pub fn assign(&self, topology: &Topology, demands: &[Demand], slack: u16) -> Vec<Option<u16>> {
         const PASSES: usize = 2;
         let mut order: Vec<usize> = (0..demands.len()).collect();
@@ -98,28 +101,29 @@ impl Tables {
     }
 }
 
-/// What has been put on every link between switches, relative to its rate.
+/// The load assigned to every link between switches, relative to the link's rate.
 #[derive(Clone, Debug)]
 pub struct LinkLoad {
     load: Vec<f64>,
-    /// What one unit is worth on the link: the inverse of its rate in Gb/s.
+    /// For each link, the load of one unit: the inverse of the link's rate in Gb/s.
     unit: Vec<f64>,
 }
 
 impl LinkLoad {
-    /// No load on the links of `topology`.
+    /// Makes link loads of zero for `topology`.
     pub fn new(topology: &Topology) -> LinkLoad {
         let ports = 0..topology.port_count() as u32;
         let unit = |port| 1e9 / topology.channel(PortId(port)).rate.0 as f64;
         LinkLoad { load: vec![0.0; topology.port_count()], unit: ports.map(unit).collect() }
     }
 
-    /// Puts `amount` on the links of a route; takes it off again if negative.
+    /// Adds `amount` to the links of a route; a negative amount removes load.
     pub fn add(&mut self, tables: &Tables, vlan: u16, from: NodeId, to: NodeId, amount: f64) {
         tables.follow(usize::from(vlan), from, to, |port| self.load[port.0 as usize] += amount);
     }
 
-    /// The VLAN whose busiest link has the least load; then the one with the least load in sum, then the first.
+    /// The VLAN whose busiest link has the least load; ties are broken by the smaller total load, then by the
+    /// order of the VLANs.
     pub fn least(&self, tables: &Tables, among: &[u16], from: NodeId, to: NodeId) -> Option<u16> {
         let cost = |vlan: u16| {
             let (mut most, mut sum) = (0.0_f64, 0.0);

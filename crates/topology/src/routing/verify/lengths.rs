@@ -1,30 +1,30 @@
-//! How many links the routes of tables have. Each tree is followed once, from all switches with hosts together, when the
-//! first pair asks for it: who chooses VLANs for thousands of flows asks for all routes of each pair.
+//! The number of links on the routes of tables. Each tree is followed once, from all switches with hosts,
+//! when the first pair needs it: choosing VLANs for thousands of flows needs all routes of each pair.
 
 use super::Tables;
 use super::tables::{DELIVER, Tree};
 use pauseframe_units::{NodeId, PortId};
 use std::cell::OnceCell;
 
-/// No packet arrives.
+/// Length of a route on which no packet arrives.
 const NEVER: u16 = u16::MAX;
 
-/// The lengths of the routes of some tables.
+/// The lengths of the routes in tables.
 #[derive(Debug)]
 pub struct RouteLengths<'a> {
     tables: &'a Tables,
-    /// Links between switches from each attachment row, tree by tree. None of a tree whose rows name the port of one
-    /// host for several: there each host has a route of its own.
+    /// For each tree, the number of links between switches from each edge switch; none for a tree that uses
+    /// the port of one host for several hosts: there, the routes of the hosts differ.
     of_tree: Vec<OnceCell<Option<Box<[u16]>>>>,
 }
 
 impl<'a> RouteLengths<'a> {
-    /// Nothing is followed yet.
+    /// Makes an empty cache of lengths.
     pub fn new(tables: &'a Tables) -> RouteLengths<'a> {
         RouteLengths { tables, of_tree: tables.trees.iter().map(|_| OnceCell::new()).collect() }
     }
 
-    /// As [`Tables::length`].
+    /// Like [`Tables::length`], with a cache.
     pub fn length(&self, vlan: usize, from: NodeId, to: NodeId) -> Option<u16> {
         let number = self.tables.tree_of(vlan, to)? as usize;
         let tree = &self.tables.trees[number];
@@ -35,13 +35,14 @@ impl<'a> RouteLengths<'a> {
         }
     }
 
-    /// As [`Tables::vlans_between`].
+    /// Like [`Tables::vlans_between`], with a cache.
     pub fn vlans_between(&self, from: NodeId, to: NodeId, slack: u16, out: &mut Vec<u16>) {
         nearly_shortest(self.tables.vlans.len(), |vlan| self.length(vlan, from, to), slack, out);
     }
 }
 
-/// Puts into `out` the VLANs (of `count`) whose length is at most `slack` above the shortest, ascending.
+/// Writes the VLANs (of `count`) whose length is at most `slack` above the shortest length into `out`,
+/// ascending.
 pub(super) fn nearly_shortest(
     count: usize,
     length: impl Fn(usize) -> Option<u16>,
@@ -63,14 +64,15 @@ pub(super) fn nearly_shortest(
     }
 }
 
-/// Links between switches from every attachment row; None if the hosts of the tree have different routes.
+/// Number of links between switches from every edge switch; none if the hosts of the tree have different
+/// routes.
 fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
     let graph = &tables.graph;
     let own_port = match tree.hosts[..] {
         [host] => graph.uplink(host).reverse(),
         _ => DELIVER,
     };
-    // Of each switch, whether it was seen, and the links from there if packets arrive.
+    // For each switch: whether it was visited, and the number of links from the switch if packets arrive.
     let mut of_switch: Vec<Option<Option<u16>>> = vec![None; graph.len()];
     let mut walk = Vec::new();
     for start in graph.attachments() {
@@ -84,7 +86,7 @@ fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
                 of_switch[at as usize] = Some(Some(0));
                 break Some(0);
             }
-            // Until the walk ends elsewhere: a loop never arrives.
+            // Assume a loop until the walk ends elsewhere: packets in a loop never arrive.
             of_switch[at as usize] = Some(None);
             walk.push(at);
             if port == PortId::NONE {

@@ -1,11 +1,12 @@
-//! Judges any forwarding tables: can they deadlock a lossless network, and do they work?
+//! Verifies forwarding tables of any origin: whether they can deadlock a lossless network, and whether their
+//! packets arrive.
 //!
-//! The proof is that of Dally and Seitz (1987): a buffer is a (directed link, lane), the lane being that of the
-//! transmitting switch after any rewrite; a packet in one buffer waits for the next one of its route; without
-//! a cycle there is no deadlock. A cycle is shown with a route for each of its arcs. Besides: loops, black
-//! holes, pairs without a route, VLANs that change lane, table sizes, and what each single failure costs. Left
-//! out: the buffers of hosts (a host does not forward) and whether a cycle fills up in practice, which the
-//! packet simulator shows.
+//! The proof follows Dally and Seitz (1987): a buffer is a (directed link, lane), where the lane is the lane
+//! of the transmitting switch after any rewrite; a packet in one buffer waits for the next buffer on its
+//! route; without a cycle no deadlock is possible. For each arc of a cycle the report shows a route. The
+//! verifier also finds loops, black holes, pairs without a route, VLANs that change lane, table sizes, and
+//! the effect of each single failure. Not modelled: the buffers of hosts (a host does not forward). Whether a
+//! cycle fills up in practice is a question for the packet simulator.
 
 mod choice;
 mod lengths;
@@ -31,16 +32,16 @@ use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 use walk::{DependencySet, End, walk};
 
-/// What to look at.
+/// Options of the verifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options<'a> {
-    /// The most rows (VLAN, host) that a switch can hold.
+    /// Maximum number of table rows (VLAN, host) that a switch can hold.
     pub rows_budget: Option<u64>,
-    /// Whether to try every single failure.
+    /// True to examine every single failure.
     pub what_ifs: bool,
-    /// How many examples of each finding to name.
+    /// Number of examples to name for each finding.
     pub examples: usize,
-    /// What the tables call ports; positions at the nodes ("leaf0:3") without.
+    /// Port names for the report; without labels, port numbers at the nodes ("leaf0:3").
     pub labels: Option<&'a Labels>,
 }
 
@@ -50,11 +51,11 @@ impl Default for Options<'_> {
     }
 }
 
-/// The dependencies between buffers that all of these tables make together: during an update a packet may meet
-/// old and new rows' queues, so the union must be acyclic.
+/// The dependencies between buffers that all of these tables cause together: during an update, packets on old
+/// and on new routes may share queues, so the union of both dependency graphs must be acyclic.
 ///
 /// # Errors
-/// If a host does not have exactly one link, or there are too many pairs of buffers to keep.
+/// If a host does not have exactly one link, or there are too many pairs of buffers to store.
 pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<DependencyGraph, RoutingError> {
     let graph = SwitchGraph::new(topology)?;
     let lanes = tables.iter().map(|tables| tables.lanes()).max().unwrap_or(0);
@@ -65,18 +66,18 @@ pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<Depen
     Ok(DependencyGraph::new(graph.port_count(), dependencies.into_found()))
 }
 
-/// Judges `tables`, which must be for `topology`.
+/// Verifies `tables`, which must be tables of `topology`.
 ///
 /// # Errors
-/// If there are too many pairs of buffers to keep.
+/// If there are too many pairs of buffers to store.
 pub fn verify(topology: &Topology, tables: &Tables, options: &Options<'_>) -> Result<Report, RoutingError> {
     verify_watched(topology, tables, options, &mut Unwatched)
 }
 
-/// The same with somebody who looks on, and may stop it.
+/// Verifies `tables` like [`verify()`]; reports the progress to `watch`, which can stop the computation.
 ///
 /// # Errors
-/// As [`verify()`], and [`RoutingError::Stopped`].
+/// The errors of [`verify()`], and [`RoutingError::Stopped`].
 pub fn verify_watched(
     topology: &Topology,
     tables: &Tables,
@@ -118,7 +119,7 @@ pub fn verify_watched(
     })
 }
 
-/// Hosts at one switch that are alike in every VLAN, with their tree in each.
+/// Hosts at one switch that have the same table rows in every VLAN, with their tree in each VLAN.
 struct Class {
     row: u32,
     hosts: Vec<NodeId>,
@@ -126,20 +127,20 @@ struct Class {
 }
 
 impl Class {
-    /// Ordered pairs from the hosts at attachment row `from` to these.
+    /// Number of ordered pairs from the hosts at edge switch `from` to the hosts of this class.
     fn pairs(&self, graph: &SwitchGraph, from: u32) -> u64 {
         let senders = graph.hosts(graph.attachments()[from as usize]).len() as u64;
         (senders - u64::from(from == self.row)) * self.hosts.len() as u64
     }
 
-    /// The first pair.
+    /// An example pair of hosts.
     fn example(&self, graph: &SwitchGraph, from: u32) -> [NodeId; 2] {
         let to = self.hosts[0];
         let mut senders = graph.hosts(graph.attachments()[from as usize]).iter();
         [*senders.find(|host| **host != to).unwrap_or(&to), to]
     }
 
-    /// The trees by which packets from attachment row `from` arrive.
+    /// The trees on which packets from edge switch `from` arrive.
     fn arriving<'a>(&'a self, ends: &'a [End], rows: usize, from: u32) -> impl Iterator<Item = u32> + 'a {
         let trees = self.trees.iter().flatten().copied();
         trees.filter(move |tree| ends[*tree as usize * rows + from as usize] == End::Arrives)
@@ -234,7 +235,7 @@ fn table_sizes(tables: &Tables, options: &Options<'_>, names: &Names<'_>) -> Tab
     TableSizes { largest, rows_mean, budget: options.rows_budget, over_budget }
 }
 
-/// Turns ids into names.
+/// Converts ids to names.
 struct Names<'a> {
     topology: &'a Topology,
     tables: &'a Tables,

@@ -1,14 +1,14 @@
-//! What the verifier found, by name: for JSON, and as a summary for people.
+//! The report of the verifier, with names: as JSON, and as a summary for people.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How often something was found, with the first examples.
+/// The number of occurrences of a finding, with the first examples.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding<T> {
-    /// How often in all.
+    /// Number of occurrences.
     pub count: u64,
-    /// The first of them.
+    /// The first occurrences.
     pub examples: Vec<T>,
 }
 
@@ -19,7 +19,7 @@ impl<T> Default for Finding<T> {
 }
 
 impl<T> Finding<T> {
-    /// Counts `weight`; keeps the example while there are fewer than `most`.
+    /// Adds `weight` occurrences; stores the example if there are fewer than `most` examples.
     pub(super) fn add(&mut self, weight: u64, most: usize, example: impl FnOnce() -> T) {
         self.count += weight;
         if weight > 0 && self.examples.len() < most {
@@ -37,7 +37,7 @@ pub struct Pair {
     pub to: String,
 }
 
-/// A route, by the names of its egress ports ("leaf0:eth3"), the sender's first.
+/// A route as a list of egress ports by name ("leaf0:eth3"), beginning with the sender's port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Route {
     /// The sending host.
@@ -50,7 +50,7 @@ pub struct Route {
     pub ports: Vec<String>,
 }
 
-/// A buffer: what one switch sends to another in one lane.
+/// A buffer, which holds the packets of one lane that one switch receives from another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Buffer {
     /// The transmitting port.
@@ -61,129 +61,129 @@ pub struct Buffer {
     pub lane: u8,
 }
 
-/// Packets in `held` wait for room in `wanted`, as `witness` shows.
+/// An arc of a cycle: packets in `held` wait for space in `wanted`, as the route `witness` shows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CycleArc {
-    /// The buffer that is held.
+    /// The buffer that the packets occupy.
     pub held: Buffer,
-    /// The buffer that is waited for, held in the next arc.
+    /// The buffer that the packets wait for; the next arc of the cycle holds it.
     pub wanted: Buffer,
-    /// A route through both.
+    /// A route that uses both buffers.
     pub witness: Route,
 }
 
-/// A VLAN whose packets change lane on their way.
+/// A VLAN whose packets change lane on the way.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LaneViolation {
     /// The VLAN.
     pub vlan: u16,
-    /// All its lanes.
+    /// All lanes of the VLAN.
     pub lanes: Vec<u8>,
-    /// The switches that send in another lane than the rest.
+    /// The switches whose lane differs from the lane of most switches.
     pub switches: Vec<String>,
 }
 
-/// The rows of a switch.
+/// The size of a switch's forwarding table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SwitchRows {
     /// The switch.
     pub switch: String,
-    /// One for each VLAN and host.
+    /// Number of table rows, one for each VLAN and host.
     pub rows: u64,
 }
 
-/// How large the tables are.
+/// The sizes of all forwarding tables.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TableSizes {
-    /// The switch with the most rows.
+    /// The switch with the largest table.
     pub largest: Option<SwitchRows>,
-    /// The mean over the switches.
+    /// Mean number of table rows over all switches.
     pub rows_mean: f64,
-    /// The most that a switch can hold, if that was given.
+    /// The maximum number of table rows that a switch can hold, if given.
     pub budget: Option<u64>,
-    /// Switches that need more.
+    /// Switches that need more table rows.
     pub over_budget: Finding<SwitchRows>,
 }
 
-/// What fails, and what that costs while nobody recomputes the tables.
+/// A failure and its effect while nobody recomputes the tables.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failure {
     /// The switch, or the two ends of the link ("leaf0:eth4 - spine1:eth1").
     pub what: String,
-    /// Ordered pairs of hosts that lose all routes.
+    /// Number of ordered pairs of hosts that lose all routes.
     pub pairs_lost: u64,
-    /// The first of them.
+    /// The first pair of hosts that loses all routes.
     pub example: Pair,
 }
 
-/// All failures of one kind, one at a time.
+/// All single failures of links, or of switches.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failures {
-    /// How many were tried.
+    /// Number of failures examined.
     pub tried: usize,
-    /// How many cost no pair its last route.
+    /// Number of failures that remove the last route of no pair.
     pub harmless: usize,
-    /// The sum of the pairs lost over all failures.
+    /// Number of pairs lost, summed over all failures.
     pub pairs_lost: u64,
-    /// The worst, most pairs first.
+    /// The worst failures, sorted by the number of lost pairs.
     pub worst: Vec<Failure>,
 }
 
-/// Every single failure.
+/// The effects of every single failure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct WhatIf {
-    /// Of links between switches. (The link of a host always costs that host.)
+    /// Failures of links between switches. (A failure of a host's link always disconnects the host.)
     pub links: Failures,
-    /// Of switches; the hosts at the switch itself do not count.
+    /// Failures of switches; the hosts at the failed switch do not count.
     pub switches: Failures,
 }
 
-/// Everything that the verifier found. Counts of routes are of (VLAN, sending host, receiving host).
+/// All findings of the verifier. Routes are counted as (VLAN, sending host, receiving host).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// Whether the buffers have a cyclic dependency.
+    /// True if the buffers have a cyclic dependency.
     pub can_deadlock: bool,
-    /// Switches.
+    /// Number of switches.
     pub switches: usize,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Links between switches.
+    /// Number of links between switches.
     pub links: usize,
-    /// VLANs.
+    /// Number of VLANs.
     pub vlans: usize,
-    /// Lanes: the highest one plus one.
+    /// Number of lanes: the highest lane plus one.
     pub lanes: usize,
-    /// Dependencies between buffers.
+    /// Number of dependencies between buffers.
     pub dependencies: usize,
-    /// The sizes of the strongly connected components that hold a cycle, largest first.
+    /// The sizes of the strongly connected components that contain a cycle, largest first.
     pub cyclic_components: Vec<usize>,
-    /// A cycle with the fewest buffers; empty without one.
+    /// A cycle with the fewest buffers; empty if there is no cycle.
     pub shortest_cycle: Vec<CycleArc>,
-    /// Routes that arrive.
+    /// Number of routes whose packets arrive.
     pub delivered: u64,
-    /// Routes that circle.
+    /// Routes that loop.
     pub loops: Finding<Route>,
-    /// Routes that end at a switch without a row, a dead link or another host. No harm where the sender may
-    /// use another VLAN.
+    /// Routes that end at a switch without a table row, at a failed link or at another host. A black hole is
+    /// harmless if the sender may use another VLAN.
     pub black_holes: Finding<Route>,
     /// Pairs that no VLAN serves.
     pub unreachable: Finding<Pair>,
-    /// VLANs without a lane of their own.
+    /// VLANs whose packets change lane.
     pub lane_violations: Vec<LaneViolation>,
-    /// Rows.
+    /// The sizes of the tables.
     pub tables: TableSizes,
-    /// Failures, if they were asked for.
+    /// The effects of failures, if requested.
     pub what_if: Option<WhatIf>,
 }
 
 impl Report {
-    /// Whether the buffers have a cyclic dependency: necessary for a deadlock (Dally and Seitz 1987), not
+    /// True if the buffers have a cyclic dependency: necessary for a deadlock (Dally and Seitz 1987), not
     /// sufficient.
     pub fn can_deadlock(&self) -> bool {
         self.can_deadlock
     }
 
-    /// Whether there is nothing to mend: no cycle, no loop, no pair without a route, every VLAN in one lane,
+    /// True if nothing needs repair: no cycle, no loop, no pair without a route, every VLAN in one lane,
     /// every table within its budget.
     pub fn is_clean(&self) -> bool {
         !self.can_deadlock
@@ -213,7 +213,7 @@ impl fmt::Display for CycleArc {
 }
 
 impl fmt::Display for Report {
-    /// A summary in a few lines.
+    /// Formats a summary of a few lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { switches, hosts, links, vlans, lanes, dependencies, .. } = self;
         writeln!(f, "{switches} switches, {hosts} hosts, {links} links, {vlans} VLANs, {lanes} lanes")?;

@@ -1,40 +1,40 @@
-//! Forwarding tables as real switches have them: a port for each (switch, VLAN, destination host), and the lane
-//! of each VLAN, which a switch may rewrite.
+//! Forwarding tables as in real switches: a port for each (switch, VLAN, destination host), and the lane of
+//! each VLAN, which a switch may rewrite.
 //!
-//! Hosts at the same switch whose rows are alike in a VLAN share one [`Tree`], so a plan of our own costs no
-//! more than in [`ForwardingTables`], and a table with a route of its own for each host fits too. Left out:
-//! changing the VLAN on the way, several next hops for one row.
+//! Hosts at the same switch that have the same table rows in a VLAN share one [`Tree`]. So a plan of ours
+//! needs no more memory than in [`ForwardingTables`], and a table with a different route for each host fits
+//! too. Not supported: a change of the VLAN on the way, several next hops for one row.
 
 use crate::routing::{ForwardingTables, SwitchGraph};
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::BTreeMap;
 
-/// "To the host itself": stands for the different ports of the hosts of one tree.
+/// Next hop at the hosts' own switch; it stands for the different ports to the hosts of one tree.
 pub(crate) const DELIVER: PortId = PortId(u32::MAX - 1);
 
 /// A VLAN and the lane (priority, virtual lane) of its packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vlan {
-    /// Its number in the files and on the wire.
+    /// Number of the VLAN in files and on the wire.
     pub id: u16,
-    /// The lane in which switches send its packets.
+    /// The lane in which switches send the VLAN's packets.
     pub lane: u8,
-    /// The switches that send them in another lane: what a rewrite of the priority does.
+    /// The switches that send the VLAN's packets in another lane, which represents a rewrite of the priority.
     pub lane_at: BTreeMap<NodeId, u8>,
 }
 
-/// The rows for some hosts at one switch in one VLAN.
+/// The next hops to a group of hosts at one switch in one VLAN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tree {
-    /// Position in [`Tables::vlans`].
+    /// Index into [`Tables::vlans`].
     pub(crate) vlan: usize,
-    /// Ascending.
+    /// The hosts, ascending.
     pub(crate) hosts: Vec<NodeId>,
-    /// The attachment row of the hosts.
+    /// The index of the hosts' edge switch.
     pub(crate) row: u32,
-    /// The port of every switch; [`PortId::NONE`] without a row, [`DELIVER`] for the hosts' own ports.
+    /// The port of every switch; [`PortId::NONE`] without a row, [`DELIVER`] at the hosts' switch.
     pub(crate) next: Vec<PortId>,
-    /// The attachment rows that may send, one bit each; all without a list.
+    /// The edge switches whose hosts may send, one bit each; without a list, all may send.
     pub(crate) senders: Option<Vec<u64>>,
 }
 
@@ -51,7 +51,7 @@ pub struct Tables {
     pub(crate) graph: SwitchGraph,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) trees: Vec<Tree>,
-    /// VLAN position x nodes + host; `u32::MAX` where no switch has a row.
+    /// The tree at index VLAN index x nodes + host; `u32::MAX` if no switch has a row.
     pub(super) tree_of: Vec<u32>,
     nodes: usize,
 }
@@ -67,10 +67,10 @@ impl Tables {
         Tables { graph, vlans, trees, tree_of, nodes }
     }
 
-    /// The tables of a plan, its VLANs numbered from `first_id`.
+    /// Converts a plan to tables; its VLANs are numbered from `first_id`.
     ///
     /// # Panics
-    /// If there are more VLANs than numbers.
+    /// If there are more VLANs than VLAN numbers.
     pub fn of_plan(plan: &ForwardingTables, first_id: u16) -> Tables {
         let graph = plan.graph();
         let rows = graph.attachments().len() as u32;
@@ -92,8 +92,8 @@ impl Tables {
         Tables::new(graph.clone(), nodes, vlans, trees)
     }
 
-    /// The same tables with VLANs ascending by number and trees in the order of VLANs and destinations, as a file has
-    /// them: what is planned from tables must not depend on how they came about.
+    /// Sorts VLANs by number and trees by VLAN and destination, as in a file: a plan based on tables must not
+    /// depend on how the tables were made.
     #[must_use]
     pub(crate) fn in_order(self) -> Tables {
         let Tables { graph, vlans, mut trees, nodes, .. } = self;
@@ -113,7 +113,7 @@ impl Tables {
         Tables::new(graph, nodes, vlans, trees)
     }
 
-    /// How many nodes the topology has.
+    /// Number of nodes in the topology.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
@@ -128,16 +128,16 @@ impl Tables {
         &self.vlans
     }
 
-    /// How many lanes there are: the highest one plus one.
+    /// Number of lanes: the highest lane plus one.
     pub fn lanes(&self) -> usize {
         let lanes = self.vlans.iter().flat_map(|vlan| vlan.lane_at.values().chain([&vlan.lane]));
         lanes.max().map_or(0, |lane| usize::from(*lane) + 1)
     }
 
-    /// Gives the VLANs their lanes; for tables that come without.
+    /// Assigns lanes to the VLANs of tables that have no lanes.
     ///
     /// # Errors
-    /// The number of a VLAN that `lanes` does not name.
+    /// The number of a VLAN that is not in `lanes`.
     pub fn assign_lanes(&mut self, lanes: &BTreeMap<u16, u8>) -> Result<(), u16> {
         for vlan in &mut self.vlans {
             vlan.lane = *lanes.get(&vlan.id).ok_or(vlan.id)?;
@@ -145,7 +145,8 @@ impl Tables {
         Ok(())
     }
 
-    /// The same routes with all lanes in one: what they are where PAUSE stops whole links (IEEE 802.3 Annex 31B).
+    /// The same routes with all VLANs in one lane, as in networks where PAUSE stops whole links (IEEE 802.3
+    /// Annex 31B).
     #[must_use]
     pub fn in_one_lane(&self) -> Tables {
         let mut merged = self.clone();
@@ -156,7 +157,7 @@ impl Tables {
         merged
     }
 
-    /// The tree of a host in the VLAN at this position.
+    /// The tree of a host in the VLAN with this index.
     pub(crate) fn tree_of(&self, vlan: usize, host: NodeId) -> Option<u32> {
         Some(self.tree_of[vlan * self.nodes + host.0 as usize]).filter(|tree| *tree != u32::MAX)
     }
@@ -172,8 +173,8 @@ impl Tables {
         }
     }
 
-    /// The egress ports from host `from` to host `to`, up to where the packet arrives, is lost, or comes to a
-    /// port for the second time (which then stands at the end once more).
+    /// The egress ports from host `from` to host `to`, up to the point where the packet arrives, is lost, or
+    /// comes to a port for the second time (the list then ends with this port again).
     pub fn route(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
         let mut route = vec![self.graph.uplink(from)];
         let mut at = self.graph.attachment(from);
@@ -186,8 +187,8 @@ impl Tables {
         route
     }
 
-    /// The ports from host `from` to host `to` in the VLAN at this position, the sender's first, into `out`; false
-    /// if the sender may not use it, or the packets do not arrive.
+    /// Writes the ports from host `from` to host `to` in the VLAN with this index into `out`, beginning with
+    /// the sender's port; returns false if the sender must not use the VLAN or the packets do not arrive.
     pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
         out.clear();
         let Some(tree) = self.tree_of(vlan, to).map(|tree| &self.trees[tree as usize]) else { return false };
@@ -213,8 +214,8 @@ impl Tables {
         false
     }
 
-    /// Of all ordered pairs of switches with hosts, how many no VLAN serves once the links in `failed` are down and
-    /// nobody has computed new tables; and how many pairs there are.
+    /// Number of ordered pairs of switches with hosts that no VLAN serves if the links in `failed` are down
+    /// and the tables are unchanged; and the number of all pairs.
     pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
         let attachments = self.graph.attachments();
         let mut down = vec![false; self.graph.port_count() / 2];
@@ -236,7 +237,7 @@ impl Tables {
         (all - served, all)
     }
 
-    /// Whether packets arrive from each switch by `tree` if no link that is `down` is on their way.
+    /// For each switch, whether packets arrive on `tree` without crossing a link that is `down`.
     fn arrivals(&self, tree: &Tree, down: &[bool], walk: &mut Vec<u32>, arrives: &mut Vec<Option<bool>>) {
         arrives.clear();
         arrives.resize(self.graph.len(), None);
@@ -246,7 +247,7 @@ impl Tables {
                 if let Some(end) = arrives[at as usize] {
                     break end;
                 }
-                // A loop never arrives.
+                // Packets in a loop never arrive.
                 arrives[at as usize] = Some(false);
                 walk.push(at);
                 match tree.next[at as usize] {
@@ -264,7 +265,8 @@ impl Tables {
         }
     }
 
-    /// The rows of every switch with one for each VLAN and group of hosts at a switch that are alike.
+    /// The size of every switch's table, with one row for each VLAN and group of hosts at a switch that share
+    /// their rows.
     pub(crate) fn rows_by_tree(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
@@ -275,7 +277,7 @@ impl Tables {
         rows
     }
 
-    /// The rows of every switch: one for each VLAN and host that it has a port for.
+    /// The size of every switch's table, with one row for each VLAN and host.
     pub(crate) fn rows(&self) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
@@ -286,7 +288,8 @@ impl Tables {
         rows
     }
 
-    /// The lane in which every switch sends the packets of a VLAN: position x switches + switch.
+    /// The lane in which every switch sends the packets of a VLAN; the index is VLAN index x switches +
+    /// switch.
     pub fn lane_table(&self) -> Vec<u8> {
         let lane = |vlan: &Vlan, switch: u32| {
             vlan.lane_at.get(&self.graph.node(switch)).copied().unwrap_or(vlan.lane)
@@ -296,7 +299,7 @@ impl Tables {
     }
 }
 
-/// The rows that may send, unless all may.
+/// The edge switches that may send, unless all may send.
 fn restricted(plan: &ForwardingTables, vlan: usize, row: u32, rows: u32) -> Option<Vec<u64>> {
     let mut senders = vec![0_u64; (rows as usize).div_ceil(64)];
     let mut all = true;

@@ -1,7 +1,7 @@
-//! Follows every route of tables once: where it ends, and which buffers depend on which on the way.
+//! Follows every route of tables once: finds its end and the dependencies between buffers on the route.
 //!
-//! A route that is lost or circles holds buffers until then, so it counts. Routes between hosts at the same
-//! switch count too: a bad table may send them out.
+//! A packet that loops or is lost occupies buffers until then, so its route counts. Routes between hosts at
+//! the same switch count too, because a wrong table may send their packets out of the switch.
 
 use super::tables::{DELIVER, Tables, Tree};
 use crate::routing::cdg::Turns;
@@ -9,28 +9,28 @@ use crate::routing::{BufferChannel, Dependency, RoutingError, SwitchGraph, Witne
 use crate::watch::{Stopped, Watch};
 use pauseframe_units::PortId;
 
-/// How a route ends.
+/// The outcome of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Arrives,
     BlackHole,
     Loop,
-    /// Nobody may send here.
+    /// No source may send on this route.
     NotPlanned,
 }
 
-/// The dependencies found so far, each with the first route that made it.
+/// The dependencies found up to now, each with the first route that caused it.
 pub(super) struct DependencySet<'a> {
     graph: &'a SwitchGraph,
     turns: Turns,
     lanes: usize,
-    /// One bit for each pair of lanes and turn.
+    /// One bit for each combination of a pair of lanes and a turn.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
 
 impl<'a> DependencySet<'a> {
-    /// No dependencies yet; `graph` has all links that any table uses.
+    /// Makes an empty set; `graph` contains all links that any table uses.
     pub(super) fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<DependencySet<'a>, RoutingError> {
         let turns = Turns::of(graph);
         bound_rows(&[turns.count(), (lanes * lanes).div_ceil(8)])?;
@@ -38,7 +38,7 @@ impl<'a> DependencySet<'a> {
         Ok(DependencySet { graph, turns, lanes, known, found: Vec::new() })
     }
 
-    /// What arrives over `from` at `switch` goes out through `to`.
+    /// Adds a dependency: packets that arrive at `switch` over `from` leave through `to`.
     fn add(
         &mut self,
         switch: u32,
@@ -60,8 +60,8 @@ impl<'a> DependencySet<'a> {
     }
 }
 
-/// Follows all routes of `tables`, adds their dependencies, and returns their ends: tree x attachment rows +
-/// source row. From its own row to a tree of a single host, nobody sends.
+/// Follows all routes of `tables`, adds their dependencies, and returns their ends; the index is tree x edge
+/// switches + source. A tree with a single host has no sender at its own switch.
 pub(super) fn walk(
     tables: &Tables,
     dependencies: &mut DependencySet<'_>,
@@ -95,7 +95,7 @@ pub(super) fn walk(
     Ok(ends)
 }
 
-/// A pair of hosts whose packets go from `switch` along `tree`.
+/// Finds a pair of hosts whose packets go from `switch` along `tree`.
 fn witness(tables: &Tables, tree: &Tree, switch: u32) -> Witness {
     let to = tree.hosts[0];
     let mut senders = tables.graph.hosts(switch).iter();
@@ -116,8 +116,9 @@ struct Walker {
 }
 
 impl Walker {
-    /// Follows the rows of `tree` from `start` until the end is known; `pass` hears of every switch that a
-    /// packet comes to over one link (its transmitting switch and port) and leaves over another.
+    /// Follows the next hops of `tree` from `start` until the end is known; calls `pass` for every switch
+    /// that a packet enters over one link (given by its transmitting switch and port) and leaves over
+    /// another.
     fn follow(
         &mut self,
         graph: &SwitchGraph,
@@ -142,7 +143,8 @@ impl Walker {
             match to {
                 Some(next) => (held, at) = (Some((at, wanted)), next),
                 None if wanted == DELIVER => break End::Arrives,
-                // No row, a link that is down, or the port of another host, which does not forward.
+                // The table has no row, the link is down, or the port leads to another host, which does not
+                // forward.
                 None => break End::BlackHole,
             }
         };

@@ -1,7 +1,8 @@
-//! What each single failure costs while nobody recomputes the tables.
+//! The effects of each single failure while nobody recomputes the tables.
 //!
-//! A pair loses all its routes when a link fails exactly if every VLAN that serves it uses that link. So one
-//! pass over all pairs, which intersects the routes of each, answers for all links and switches at once.
+//! A pair loses all its routes when a link fails if and only if every VLAN that serves the pair uses that
+//! link. So one pass over all pairs, which intersects the routes of each pair, finds the effects of all links
+//! and switches.
 
 use super::report::{Failure, Failures, WhatIf};
 use super::walk::End;
@@ -10,7 +11,7 @@ use crate::routing::SwitchGraph;
 use crate::watch::{Stopped, Watch};
 use pauseframe_units::{NodeId, PortId};
 
-/// Pairs lost by one failure, and the first of them.
+/// Number of pairs lost by one failure, and the first of these pairs.
 #[derive(Clone, Copy, Default)]
 struct Loss {
     pairs: u64,
@@ -24,7 +25,7 @@ impl Loss {
     }
 }
 
-/// Links and inner switches that all routes of a pair have in common; reused from pair to pair.
+/// Links and inner switches that all routes of a pair share; reused for the next pair.
 #[derive(Default)]
 struct Common {
     links: Vec<u32>,
@@ -33,7 +34,7 @@ struct Common {
 }
 
 impl Common {
-    /// Follows each of `trees` from `start`.
+    /// Follows each of `trees` from `start` and intersects their routes.
     fn find(&mut self, tables: &Tables, trees: impl Iterator<Item = u32>, start: u32) {
         self.links.clear();
         self.switches.clear();
@@ -63,7 +64,7 @@ impl Common {
             switches.push(at);
             port = next[at as usize];
         }
-        // The last switch is that of the receiver.
+        // The last switch of a route is the receiver's switch.
         switches.pop();
     }
 }

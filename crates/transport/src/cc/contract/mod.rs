@@ -1,5 +1,4 @@
-//! What every congestion control must keep to: one contract for the built-in ones (`tests.rs`) and for plug-ins
-//! (`pauseframe cc check`).
+//! The contract that every congestion control must fulfil, built-in (`tests.rs`) or plug-in (`pauseframe cc check`).
 
 mod player;
 mod wire;
@@ -7,97 +6,110 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use super::{AckSample, Algorithm, Congestion, CongestionControl, CongestionControlConfig, Value, Window};
+use super::{
+    AckSample, CongestionAlgorithm, CongestionCause, CongestionControl, CongestionControlConfig,
+    CongestionWindow, Value,
+};
 use pauseframe_units::{Span, Time};
-use player::{Draws, Player, play};
+use player::{AlgorithmPlayer, SplitMix64, play_steps};
 
-const MSS: u32 = 1000;
+const CONTRACT_MSS: u32 = 1000;
 /// A large window, in segments.
-const LARGE: u64 = 100;
-/// Random sequences for each rule that needs them, and their steps.
-const SEQUENCES: u64 = 64;
-const STEPS: usize = 300;
+const LARGE_WINDOW_SEGMENTS: u64 = 100;
+/// Number of random sequences for each rule that needs them.
+const RANDOM_SEQUENCES: u64 = 64;
+const STEPS_PER_SEQUENCE: usize = 300;
 
 /// An ACK of `acked` bytes.
-pub(super) fn sample(acked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
+pub(super) fn ack_sample(acked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
     let rtt = Span::from_us(100);
     AckSample { acked, ece: false, snd_una, snd_nxt, now: Time::ZERO, rtt, srtt: rtt, open: true }
 }
 
 /// A window of so many segments of 1000 bytes, in slow start.
-pub(super) fn window_of(segments: u64) -> Window {
-    Window { cwnd: segments * u64::from(MSS), ssthresh: u64::MAX, mss: MSS }
+pub(super) fn window_of_segments(segments: u64) -> CongestionWindow {
+    CongestionWindow { cwnd: segments * u64::from(CONTRACT_MSS), ssthresh: u64::MAX, mss: CONTRACT_MSS }
 }
 
 /// A rule of the contract.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct ContractRule {
     /// Its name.
     pub name: &'static str,
-    /// What it demands, in one sentence.
+    /// The requirement in one sentence.
     pub demand: &'static str,
-    /// Whether a congestion control keeps to it.
+    /// Checks a congestion control against the rule.
     pub check: fn(&CongestionControlConfig) -> Result<(), String>,
 }
 
-/// The rules. A plug-in that fails in one of them panics ([`super::plugin::failure`]).
-pub const RULES: &[Rule] = &[
-    Rule {
+/// The rules. A plug-in that fails in one of them panics ([`super::plugin::plugin_failure`]).
+pub const CONTRACT_RULES: &[ContractRule] = &[
+    ContractRule {
         name: "window",
         demand: "Random ACKs, marks, losses, timeouts and idle times never lead to a window below one segment, to growth by \
                  more than was acknowledged, or to a cut that grows",
-        check: any_sequence,
+        check: check_random_sequences,
     },
-    Rule {
+    ContractRule {
         name: "constants",
         demand: "The same with constants from all over their ranges",
-        check: any_constants,
+        check: check_random_constants,
     },
-    Rule { name: "deterministic", demand: "The same events give the same windows", check: deterministic },
-    Rule {
+    ContractRule {
+        name: "deterministic",
+        demand: "The same events give the same windows",
+        check: check_determinism,
+    },
+    ContractRule {
         name: "own state",
         demand: "Two connections that take turns have the windows that each has alone: nothing is kept outside of the state",
-        check: own_state,
+        check: check_state_isolation,
     },
-    Rule { name: "loss", demand: "A loss in a window of 100 segments shrinks it", check: reacts_to_losses },
-    Rule {
+    ContractRule {
+        name: "loss",
+        demand: "A loss in a window of 100 segments shrinks it",
+        check: check_reaction_to_losses,
+    },
+    ContractRule {
         name: "marks",
         demand: "ECN marks on all of a window of 100 segments shrink it",
-        check: reacts_to_marks,
+        check: check_reaction_to_marks,
     },
-    Rule {
+    ContractRule {
         name: "once",
         demand: "Marks on every packet shrink the window at most once a window of data",
-        check: wire::reduces_once_a_window,
+        check: wire::check_one_reduction_per_window,
     },
-    Rule {
+    ContractRule {
         name: "avoidance",
         demand: "After a cut the window grows slower than in slow start: it does not double within one round trip",
-        check: avoids_congestion,
+        check: check_congestion_avoidance,
     },
-    Rule {
+    ContractRule {
         name: "idle",
         demand: "The same after a minute in which nothing was sent",
-        check: restarts_after_idle,
+        check: check_restart_after_idle,
     },
 ];
 
-fn any_sequence(config: &CongestionControlConfig) -> Result<(), String> {
-    (0..SEQUENCES).try_for_each(|seed| play(config, &Draws::new(seed).steps(STEPS)).map(drop))
-}
-
-fn any_constants(config: &CongestionControlConfig) -> Result<(), String> {
-    (0..SEQUENCES).try_for_each(|seed| {
-        let mut draws = Draws::new(seed);
-        let other = with_constants(*config, &draws.bytes(12));
-        let trouble = |error| format!("with {}: {error}", constants_of(&other));
-        play(&other, &draws.steps(STEPS)).map(drop).map_err(trouble)
+fn check_random_sequences(config: &CongestionControlConfig) -> Result<(), String> {
+    (0..RANDOM_SEQUENCES).try_for_each(|seed| {
+        play_steps(config, &SplitMix64::new(seed).random_steps(STEPS_PER_SEQUENCE)).map(drop)
     })
 }
 
-fn deterministic(config: &CongestionControlConfig) -> Result<(), String> {
-    let steps = Draws::new(1).steps(STEPS);
-    let (first, second) = (play(config, &steps)?, play(config, &steps)?);
+fn check_random_constants(config: &CongestionControlConfig) -> Result<(), String> {
+    (0..RANDOM_SEQUENCES).try_for_each(|seed| {
+        let mut draws = SplitMix64::new(seed);
+        let other = with_constants(*config, &draws.random_bytes(12));
+        let trouble = |error| format!("with {}: {error}", constants_of(&other));
+        play_steps(&other, &draws.random_steps(STEPS_PER_SEQUENCE)).map(drop).map_err(trouble)
+    })
+}
+
+fn check_determinism(config: &CongestionControlConfig) -> Result<(), String> {
+    let steps = SplitMix64::new(1).random_steps(STEPS_PER_SEQUENCE);
+    let (first, second) = (play_steps(config, &steps)?, play_steps(config, &steps)?);
     match first.iter().zip(&second).position(|(one, other)| one != other) {
         None => Ok(()),
         Some(index) => Err(format!(
@@ -109,14 +121,17 @@ fn deterministic(config: &CongestionControlConfig) -> Result<(), String> {
     }
 }
 
-fn own_state(config: &CongestionControlConfig) -> Result<(), String> {
-    let (one, other) = (Draws::new(2).steps(STEPS), Draws::new(3).steps(STEPS));
-    let alone = play(config, &one)?;
-    let (mut first, mut second) = (Player::new(config), Player::new(config));
+fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String> {
+    let (one, other) = (
+        SplitMix64::new(2).random_steps(STEPS_PER_SEQUENCE),
+        SplitMix64::new(3).random_steps(STEPS_PER_SEQUENCE),
+    );
+    let alone = play_steps(config, &one)?;
+    let (mut first, mut second) = (AlgorithmPlayer::new(config), AlgorithmPlayer::new(config));
     for (index, (step, between)) in one.iter().zip(&other).enumerate() {
-        second.step(*between)?;
-        first.step(*step)?;
-        // A copy of a connection is that connection.
+        second.play_step(*between)?;
+        first.play_step(*step)?;
+        // A copy of a connection must behave like the original.
         first = first.clone();
         if first.window != alone[index] {
             let (turns, alone) = (first.window.cwnd, alone[index].cwnd);
@@ -129,50 +144,50 @@ fn own_state(config: &CongestionControlConfig) -> Result<(), String> {
     Ok(())
 }
 
-fn reacts_to_losses(config: &CongestionControlConfig) -> Result<(), String> {
-    let mut cc = CongestionControl::strict(config);
-    let window = window_of(LARGE);
-    let reduced = cc.reduced(&window, Congestion::Loss);
+fn check_reaction_to_losses(config: &CongestionControlConfig) -> Result<(), String> {
+    let mut cc = CongestionControl::new_strict(config);
+    let window = window_of_segments(LARGE_WINDOW_SEGMENTS);
+    let reduced = cc.reduced_window(&window, CongestionCause::Loss);
     if reduced < window.cwnd { Ok(()) } else { Err(format!("{} bytes became {reduced} bytes", window.cwnd)) }
 }
 
-fn reacts_to_marks(config: &CongestionControlConfig) -> Result<(), String> {
-    let mut cc = CongestionControl::strict(config);
-    let mut window = window_of(LARGE);
+fn check_reaction_to_marks(config: &CongestionControlConfig) -> Result<(), String> {
+    let mut cc = CongestionControl::new_strict(config);
+    let mut window = window_of_segments(LARGE_WINDOW_SEGMENTS);
     let before = window.cwnd;
-    for segment in 1..=LARGE {
-        let snd_una = segment * u64::from(MSS);
-        let ack = AckSample { ece: true, ..sample(u64::from(MSS), snd_una, snd_una + before) };
+    for segment in 1..=LARGE_WINDOW_SEGMENTS {
+        let snd_una = segment * u64::from(CONTRACT_MSS);
+        let ack = AckSample { ece: true, ..ack_sample(u64::from(CONTRACT_MSS), snd_una, snd_una + before) };
         cc.on_ack(&mut window, &ack);
     }
-    let reduced = cc.reduced(&window, Congestion::Ecn);
+    let reduced = cc.reduced_window(&window, CongestionCause::Ecn);
     if reduced < before { Ok(()) } else { Err(format!("{before} bytes became {reduced} bytes")) }
 }
 
-fn avoids_congestion(config: &CongestionControlConfig) -> Result<(), String> {
-    growth_after_a_cut(config, None)
+fn check_congestion_avoidance(config: &CongestionControlConfig) -> Result<(), String> {
+    check_growth_after_reduction(config, None)
 }
 
-fn restarts_after_idle(config: &CongestionControlConfig) -> Result<(), String> {
-    growth_after_a_cut(config, Some(Span::from_secs(60)))
+fn check_restart_after_idle(config: &CongestionControlConfig) -> Result<(), String> {
+    check_growth_after_reduction(config, Some(Span::from_secs(60)))
 }
 
-/// One window of ACKs after a loss, and after `idle`.
-fn growth_after_a_cut(config: &CongestionControlConfig, idle: Option<Span>) -> Result<(), String> {
-    let mut cc = CongestionControl::strict(config);
-    let mut window = window_of(LARGE);
-    window.ssthresh = cc.reduced(&window, Congestion::Loss);
+/// Checks growth during one window of ACKs after a loss and an idle time.
+fn check_growth_after_reduction(config: &CongestionControlConfig, idle: Option<Span>) -> Result<(), String> {
+    let mut cc = CongestionControl::new_strict(config);
+    let mut window = window_of_segments(LARGE_WINDOW_SEGMENTS);
+    window.ssthresh = cc.reduced_window(&window, CongestionCause::Loss);
     window.cwnd = window.ssthresh;
     let start = window.cwnd;
     let mut now = Time::ZERO + Span::from_secs(1);
     let mut snd_una = 0;
     if let Some(idle) = idle {
-        round_trip(&mut cc, &mut window, &mut snd_una, now);
+        play_round_trip(&mut cc, &mut window, &mut snd_una, now);
         now += idle;
-        cc.on_restart(idle);
+        cc.on_restart_after_idle(idle);
     }
     let start = if idle.is_some() { window.cwnd } else { start };
-    round_trip(&mut cc, &mut window, &mut snd_una, now);
+    play_round_trip(&mut cc, &mut window, &mut snd_una, now);
     if window.cwnd < 2 * start {
         Ok(())
     } else {
@@ -180,13 +195,13 @@ fn growth_after_a_cut(config: &CongestionControlConfig, idle: Option<Span>) -> R
     }
 }
 
-fn round_trip(cc: &mut CongestionControl, window: &mut Window, snd_una: &mut u64, now: Time) {
+fn play_round_trip(cc: &mut CongestionControl, window: &mut CongestionWindow, snd_una: &mut u64, now: Time) {
     let (end, flight) = (*snd_una + window.cwnd, window.cwnd);
     while *snd_una < end {
-        *snd_una += u64::from(MSS);
-        let ack = AckSample { now, ..sample(u64::from(MSS), *snd_una, *snd_una + flight) };
+        *snd_una += u64::from(CONTRACT_MSS);
+        let ack = AckSample { now, ..ack_sample(u64::from(CONTRACT_MSS), *snd_una, *snd_una + flight) };
         cc.on_ack(window, &ack);
-        cc.increase(window, &ack);
+        cc.increase_window(window, &ack);
     }
 }
 

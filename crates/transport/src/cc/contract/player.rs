@@ -1,24 +1,27 @@
-//! An algorithm driven as the sender drives it, by random events, with a look at each of its answers.
+//! Drives an algorithm with random events, as the sender does, and checks each of its answers.
 
-use super::{MSS, sample, window_of};
-use crate::cc::{AckSample, Algorithm, Congestion, CongestionControl, CongestionControlConfig, Window};
+use super::{CONTRACT_MSS, ack_sample, window_of_segments};
+use crate::cc::{
+    AckSample, CongestionAlgorithm, CongestionCause, CongestionControl, CongestionControlConfig,
+    CongestionWindow,
+};
 use pauseframe_units::{Span, Time};
 
-/// One thing that happens to an algorithm.
+/// One event for an algorithm.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum ContractStep {
     Ack { segments: u64, ece: bool, rtt_us: u64, after_us: u64 },
-    Cut(Congestion),
+    Cut(CongestionCause),
     Timeout,
     Idle { us: u64 },
 }
 
 /// A small generator of random numbers (Steele, Lea and Flood 2014, `SplitMix64`), so that every check is the same.
-pub(super) struct Draws(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Draws {
-    pub(super) fn new(seed: u64) -> Draws {
-        Draws(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+impl SplitMix64 {
+    pub(super) fn new(seed: u64) -> SplitMix64 {
+        SplitMix64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
     fn next(&mut self) -> u64 {
@@ -29,29 +32,29 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    fn random_below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub(super) fn random_bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()
     }
 
-    pub(super) fn steps(&mut self, count: usize) -> Vec<Step> {
-        (0..count).map(|_| self.step()).collect()
+    pub(super) fn random_steps(&mut self, count: usize) -> Vec<ContractStep> {
+        (0..count).map(|_| self.random_step()).collect()
     }
 
-    fn step(&mut self) -> Step {
-        match self.below(16) {
-            12 => Step::Cut(Congestion::Ecn),
-            13 => Step::Cut(Congestion::Loss),
-            14 => Step::Timeout,
-            15 => Step::Idle { us: self.below(2_000_000) },
-            _ => Step::Ack {
-                segments: 1 + self.below(3),
-                ece: self.below(2) == 1,
-                rtt_us: self.below(5_000),
-                after_us: self.below(3_000),
+    fn random_step(&mut self) -> ContractStep {
+        match self.random_below(16) {
+            12 => ContractStep::Cut(CongestionCause::Ecn),
+            13 => ContractStep::Cut(CongestionCause::Loss),
+            14 => ContractStep::Timeout,
+            15 => ContractStep::Idle { us: self.random_below(2_000_000) },
+            _ => ContractStep::Ack {
+                segments: 1 + self.random_below(3),
+                ece: self.random_below(2) == 1,
+                rtt_us: self.random_below(5_000),
+                after_us: self.random_below(3_000),
             },
         }
     }
@@ -59,12 +62,12 @@ impl Draws {
 
 /// One algorithm with its window.
 #[derive(Clone)]
-pub(super) struct Player {
+pub(super) struct AlgorithmPlayer {
     pub(super) cc: CongestionControl,
-    pub(super) window: Window,
+    pub(super) window: CongestionWindow,
     snd_una: u64,
     now: Time,
-    /// ACKs until the window is open again after a cut.
+    /// ACKs until the window may grow again after a reduction.
     closed: u32,
 }
 
@@ -72,38 +75,40 @@ fn ensure(kept: bool, message: impl FnOnce() -> String) -> Result<(), String> {
     if kept { Ok(()) } else { Err(message()) }
 }
 
-impl Player {
-    pub(super) fn new(config: &CongestionControlConfig) -> Player {
-        let cc = CongestionControl::strict(config);
-        Player { cc, window: window_of(10), snd_una: 0, now: Time::ZERO, closed: 0 }
+impl AlgorithmPlayer {
+    pub(super) fn new(config: &CongestionControlConfig) -> AlgorithmPlayer {
+        let cc = CongestionControl::new_strict(config);
+        AlgorithmPlayer { cc, window: window_of_segments(10), snd_una: 0, now: Time::ZERO, closed: 0 }
     }
 
-    /// One event, and whether the answers to it are allowed.
-    pub(super) fn step(&mut self, step: Step) -> Result<(), String> {
+    /// Plays one event and checks the answers.
+    pub(super) fn play_step(&mut self, step: ContractStep) -> Result<(), String> {
         let before = self.window;
         match step {
-            Step::Ack { segments, ece, rtt_us, after_us } => self.ack(segments, ece, rtt_us, after_us)?,
-            Step::Cut(cause) => {
-                self.window.ssthresh = self.cc.reduced(&self.window, cause);
+            ContractStep::Ack { segments, ece, rtt_us, after_us } => {
+                self.play_ack(segments, ece, rtt_us, after_us)?;
+            }
+            ContractStep::Cut(cause) => {
+                self.window.ssthresh = self.cc.reduced_window(&self.window, cause);
                 self.window.cwnd = self.window.ssthresh;
                 self.closed = 5;
             }
-            Step::Timeout => {
-                self.window.ssthresh = self.cc.reduced(&self.window, Congestion::Loss);
+            ContractStep::Timeout => {
+                self.window.ssthresh = self.cc.reduced_window(&self.window, CongestionCause::Loss);
                 self.cc.on_timeout();
-                self.window.cwnd = u64::from(MSS);
+                self.window.cwnd = u64::from(CONTRACT_MSS);
                 self.closed = 5;
             }
-            Step::Idle { us } => {
+            ContractStep::Idle { us } => {
                 self.now += Span::from_us(us);
-                self.cc.on_restart(Span::from_us(us));
+                self.cc.on_restart_after_idle(Span::from_us(us));
             }
         }
-        self.judge(&before, step)
+        self.check_window_change(&before, step)
     }
 
-    fn judge(&self, before: &Window, step: Step) -> Result<(), String> {
-        let Window { cwnd, ssthresh, mss } = self.window;
+    fn check_window_change(&self, before: &CongestionWindow, step: ContractStep) -> Result<(), String> {
+        let CongestionWindow { cwnd, ssthresh, mss } = self.window;
         let mss = u64::from(mss);
         ensure(cwnd >= mss, || {
             format!("cwnd is {cwnd} bytes, below one segment of {mss} bytes, after {step:?}")
@@ -111,15 +116,15 @@ impl Player {
         ensure(ssthresh >= mss, || {
             format!("ssthresh is {ssthresh} bytes, below one segment, after {step:?}")
         })?;
-        let is_cut = matches!(step, Step::Cut(_) | Step::Timeout);
+        let is_cut = matches!(step, ContractStep::Cut(_) | ContractStep::Timeout);
         ensure(!is_cut || ssthresh <= before.cwnd.max(2 * mss), || {
             format!("a cut grew: {} bytes became {ssthresh} bytes after {step:?}", before.cwnd)
         })
     }
 
-    fn ack(&mut self, segments: u64, ece: bool, rtt_us: u64, after_us: u64) -> Result<(), String> {
+    fn play_ack(&mut self, segments: u64, ece: bool, rtt_us: u64, after_us: u64) -> Result<(), String> {
         let before = self.window;
-        let acked = (segments * u64::from(MSS)).min(self.window.cwnd);
+        let acked = (segments * u64::from(CONTRACT_MSS)).min(self.window.cwnd);
         self.snd_una += acked;
         self.now += Span::from_us(after_us);
         self.closed = self.closed.saturating_sub(1);
@@ -130,7 +135,7 @@ impl Player {
             rtt,
             srtt,
             open: self.closed == 0,
-            ..sample(acked, self.snd_una, self.snd_una + self.window.cwnd)
+            ..ack_sample(acked, self.snd_una, self.snd_una + self.window.cwnd)
         };
         self.cc.on_ack(&mut self.window, &ack);
         ensure(self.window.cwnd == before.cwnd, || "on_ack changed cwnd".to_owned())?;
@@ -141,9 +146,9 @@ impl Player {
             )
         })?;
         let before = self.window;
-        self.cc.increase(&mut self.window, &ack);
+        self.cc.increase_window(&mut self.window, &ack);
         let (from, to) = (before.cwnd, self.window.cwnd);
-        ensure(to <= from + acked.max(u64::from(MSS)), || {
+        ensure(to <= from + acked.max(u64::from(CONTRACT_MSS)), || {
             format!("increase grew from {from} to {to} bytes for an ACK of {acked} bytes")
         })?;
         if before.cwnd < before.ssthresh {
@@ -152,15 +157,18 @@ impl Player {
         ensure(to >= self.window.ssthresh, || {
             format!("increase led back to slow start: cwnd {to} is below ssthresh {}", self.window.ssthresh)
         })?;
-        // An algorithm that goes by delay halves at most, as after a loss.
-        ensure(to + u64::from(MSS) >= from / 2, || {
+        // A delay-based algorithm may at most halve the window, as after a loss.
+        ensure(to + u64::from(CONTRACT_MSS) >= from / 2, || {
             format!("increase shrank from {from} to {to} bytes, by more than half")
         })
     }
 }
 
-/// Plays `steps` and looks at each answer. Returns the windows.
-pub(super) fn play(config: &CongestionControlConfig, steps: &[Step]) -> Result<Vec<Window>, String> {
-    let mut player = Player::new(config);
-    steps.iter().map(|step| player.step(*step).map(|()| player.window)).collect()
+/// Plays `steps` and checks each answer. Returns the windows.
+pub(super) fn play_steps(
+    config: &CongestionControlConfig,
+    steps: &[ContractStep],
+) -> Result<Vec<CongestionWindow>, String> {
+    let mut player = AlgorithmPlayer::new(config);
+    steps.iter().map(|step| player.play_step(*step).map(|()| player.window)).collect()
 }

@@ -1,32 +1,35 @@
 //! The contract over the whole registry, with random events and constants.
 
-use super::player::{Player, Step, play};
+use super::player::{AlgorithmPlayer, ContractStep, play_steps};
 use super::*;
 use proptest::prelude::*;
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ContractStep> {
     prop_oneof![
         12 => (1u64..4, any::<bool>(), 0u64..5_000, 0u64..3_000)
-            .prop_map(|(segments, ece, rtt_us, after_us)| Step::Ack { segments, ece, rtt_us, after_us }),
-        1 => Just(Step::Cut(Congestion::Ecn)),
-        1 => Just(Step::Cut(Congestion::Loss)),
-        1 => Just(Step::Timeout),
-        1 => (0u64..2_000_000).prop_map(|us| Step::Idle { us }),
+            .prop_map(|(segments, ece, rtt_us, after_us)| ContractStep::Ack { segments, ece, rtt_us, after_us }),
+        1 => Just(ContractStep::Cut(CongestionCause::Ecn)),
+        1 => Just(ContractStep::Cut(CongestionCause::Loss)),
+        1 => Just(ContractStep::Timeout),
+        1 => (0u64..2_000_000).prop_map(|us| ContractStep::Idle { us }),
     ]
 }
 
-/// What the built-in ones keep to beyond the contract: none cuts by delay, and alpha is a fraction.
-fn play_built_in(config: &CongestionControlConfig, steps: &[Step]) -> Vec<Window> {
-    let mut player = Player::new(config);
+/// Additional rules of built-in algorithms: none reduces the window by delay, and alpha is a fraction.
+fn play_built_in(config: &CongestionControlConfig, steps: &[ContractStep]) -> Vec<CongestionWindow> {
+    let mut player = AlgorithmPlayer::new(config);
     let mut trace = Vec::new();
     for step in steps {
         let before = player.window;
-        player.step(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
-        if matches!(step, Step::Ack { .. }) && before.cwnd >= before.ssthresh {
+        player.play_step(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+        if matches!(step, ContractStep::Ack { .. }) && before.cwnd >= before.ssthresh {
             let shrunk = before.cwnd.saturating_sub(player.window.cwnd);
-            assert!(shrunk <= u64::from(MSS), "{config:?}: shrank by more than a segment outside slow start");
+            assert!(
+                shrunk <= u64::from(CONTRACT_MSS),
+                "{config:?}: shrank by more than a segment outside slow start"
+            );
         }
-        if let Some(alpha) = player.cc.alpha() {
+        if let Some(alpha) = player.cc.dctcp_alpha() {
             assert!((0.0..=1.0).contains(&alpha), "alpha {alpha}");
         }
         trace.push(player.window);
@@ -44,7 +47,7 @@ proptest! {
     ) {
         for (_, config) in CongestionControlConfig::NAMES {
             let first = play_built_in(config, &steps);
-            prop_assert_eq!(first, play(config, &steps).unwrap(), "the same samples give the same answers");
+            prop_assert_eq!(first, play_steps(config, &steps).unwrap(), "the same samples give the same answers");
             play_built_in(&with_constants(*config, &draws), &steps);
         }
     }
@@ -53,7 +56,7 @@ proptest! {
 #[test]
 fn every_algorithm_keeps_every_rule() {
     for (name, config) in CongestionControlConfig::NAMES {
-        for rule in RULES {
+        for rule in CONTRACT_RULES {
             assert_eq!((rule.check)(config), Ok(()), "{name}: {}", rule.name);
         }
     }

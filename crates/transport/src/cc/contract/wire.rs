@@ -1,26 +1,26 @@
-//! A connection whose every packet is marked: its sender reduces the window once a window of data.
+//! A connection with every packet marked: its sender must reduce the window once per window of data.
 
-use super::MSS;
+use super::CONTRACT_MSS;
 use crate::cc::CongestionControlConfig;
-use crate::config::{Config, EcnMode};
+use crate::config::{EcnMode, TcpConfig};
 use crate::connection::Connection;
-use crate::segment::{Ecn, Flags, Segment};
+use crate::segment::{Ecn, Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Windows of data that are sent.
+/// Number of windows of data to send.
 const WINDOWS: u64 = 20;
 const ROUND_TRIP: Span = Span::from_us(100);
 
-pub(super) fn reduces_once_a_window(config: &CongestionControlConfig) -> Result<(), String> {
-    let settings = Config {
+pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -> Result<(), String> {
+    let settings = TcpConfig {
         congestion_control: *config,
-        mss: MSS,
-        initial_window: 64 * u64::from(MSS),
+        mss: CONTRACT_MSS,
+        initial_window: 64 * u64::from(CONTRACT_MSS),
         ecn: EcnMode::Dctcp,
         receive_window: 1 << 30,
-        ..Config::PLAIN
+        ..TcpConfig::PLAIN
     };
     let mut sender = Connection::open(Arc::new(settings), 0, 0, Time::ZERO);
     sender.send(u64::MAX / 2, Time::ZERO);
@@ -35,15 +35,15 @@ pub(super) fn reduces_once_a_window(config: &CongestionControlConfig) -> Result<
         };
         now = now.max(at + ROUND_TRIP);
         let before = sender.cwnd();
-        let flags = Flags::ACK.with(Flags::ECE);
+        let flags = TcpFlags::ACK.with(TcpFlags::ECE);
         let segment = Segment { ack, window: 1 << 30, flags, ..Segment::default() };
         sender.on_segment(&segment, Ecn::NotEct, now);
         cuts += u64::from(sender.cwnd() < before);
-        if sender.acked() >= end {
+        if sender.acked_bytes() >= end {
             windows += 1;
-            end = sender.acked() + sender.flight_size();
+            end = sender.acked_bytes() + sender.flight_size();
         }
     }
-    // The first window of data has no window before it.
+    // The first window of data has no predecessor.
     if cuts <= windows + 1 { Ok(()) } else { Err(format!("{cuts} reductions in {windows} windows of data")) }
 }

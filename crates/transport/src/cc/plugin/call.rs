@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// A function of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(super) enum Function {
+pub(super) enum PluginFunction {
     Init,
     OnAck,
     Increase,
@@ -21,7 +21,7 @@ pub(super) enum Function {
     Alpha,
 }
 
-/// Their names in the order of [`Function`].
+/// Their names in the order of [`PluginFunction`].
 const NAMES: [&str; 10] = [
     "init",
     "on_ack",
@@ -35,7 +35,7 @@ const NAMES: [&str; 10] = [
     "alpha",
 ];
 
-impl Function {
+impl PluginFunction {
     pub(super) fn name(self) -> &'static str {
         NAMES[self as usize]
     }
@@ -43,7 +43,7 @@ impl Function {
 
 /// What a thread is calling.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ThreadCallSlot {
     /// Null between two calls.
     code: AtomicPtr<PluginCode>,
     function: AtomicU32,
@@ -54,36 +54,36 @@ pub(super) struct Slot {
 
 /// A call under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub(super) struct PluginCall {
     pub(super) code: &'static PluginCode,
     pub(super) function: &'static str,
     pub(super) flow: u32,
     pub(super) number: u64,
 }
 
-static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+static THREAD_CALL_SLOTS: Mutex<Vec<&'static ThreadCallSlot>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static SLOT: &'static Slot = new_slot();
+    static SLOT: &'static ThreadCallSlot = new_slot();
 }
 
 /// A thread that ends leaves its slot behind: a few bytes a thread, and only of threads that ran a plug-in.
-fn new_slot() -> &'static Slot {
-    let slot: &'static Slot = Box::leak(Box::new(Slot {
+fn new_slot() -> &'static ThreadCallSlot {
+    let slot: &'static ThreadCallSlot = Box::leak(Box::new(ThreadCallSlot {
         code: AtomicPtr::new(null_mut()),
         function: AtomicU32::new(0),
         flow: AtomicU32::new(0),
         calls: AtomicU64::new(0),
     }));
-    SLOTS.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+    THREAD_CALL_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     slot
 }
 
 /// Calls `work` and marks this thread as inside the plug-in meanwhile.
 #[inline]
-pub(super) fn inside<T>(
+pub(super) fn call_plugin<T>(
     code: &'static PluginCode,
-    function: Function,
+    function: PluginFunction,
     flow: u32,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -98,8 +98,8 @@ pub(super) fn inside<T>(
     })
 }
 
-impl Slot {
-    fn call(&self) -> Option<Call> {
+impl ThreadCallSlot {
+    fn current_call(&self) -> Option<PluginCall> {
         let code = self.code.load(Ordering::Acquire);
         #[expect(unsafe_code, reason = "codes are leaked, so the pointer is null or valid for ever")]
         // SAFETY: see above.
@@ -107,17 +107,17 @@ impl Slot {
         let function =
             NAMES.get(self.function.load(Ordering::Relaxed) as usize).copied().unwrap_or("a function");
         let (flow, number) = (self.flow.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
-        Some(Call { code, function, flow, number })
+        Some(PluginCall { code, function, flow, number })
     }
 }
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
-pub(super) fn current() -> Option<Call> {
-    SLOT.try_with(|slot| slot.call()).ok().flatten()
+pub(super) fn current_call_of_thread() -> Option<PluginCall> {
+    SLOT.try_with(|slot| slot.current_call()).ok().flatten()
 }
 
 /// The calls that all threads are in, with the thread's number.
-pub(super) fn under_way() -> Vec<(usize, Call)> {
-    let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.call()?))).collect()
+pub(super) fn calls_under_way() -> Vec<(usize, PluginCall)> {
+    let slots = THREAD_CALL_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.current_call()?))).collect()
 }

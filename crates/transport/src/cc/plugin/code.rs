@@ -11,11 +11,11 @@ use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
 
 /// Largest number of constants that a plug-in may declare.
-pub(super) const CONSTANTS_MAX: usize = 32;
+pub(super) const MAX_CONSTANTS: usize = 32;
 /// Largest state of a connection in bytes.
-const STATE_MAX: u64 = 1 << 16;
+const MAX_STATE_BYTES: u64 = 1 << 16;
 /// Largest text of a description in bytes.
-const TEXT_MAX: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// Where a plug-in came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,12 +68,12 @@ impl PluginCode {
     }
 }
 
-static LOADED: Mutex<Vec<&'static PluginCode>> = Mutex::new(Vec::new());
+static LOADED_PLUGINS: Mutex<Vec<&'static PluginCode>> = Mutex::new(Vec::new());
 
 /// Every plug-in that this process has loaded. One that was loaded again under the same name is there once, in its
 /// latest form.
-pub fn loaded() -> Vec<&'static PluginCode> {
-    LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+pub fn loaded_plugins() -> Vec<&'static PluginCode> {
+    LOADED_PLUGINS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Adds the algorithm that `address` describes (a `pauseframe_cc` of `pauseframe_cc.h`) to those that scenarios can name,
@@ -85,7 +85,7 @@ pub fn loaded() -> Vec<&'static PluginCode> {
 /// # Safety
 /// `address` is that of a `pauseframe_cc` whose pointers stay valid until the process ends, and whose functions keep to
 /// `pauseframe_cc.h`.
-pub unsafe fn register(
+pub unsafe fn register_plugin(
     module: &str,
     address: usize,
     source: PluginSource,
@@ -111,23 +111,23 @@ pub unsafe fn register(
     check_functions(&functions).map_err(|error| format!("{own}: {error}"))?;
     let parameters = read_parameters(own, &functions).map_err(|error| format!("{own}: {error}"))?;
     let name = format!("{module}:{own}");
-    let others: Vec<_> = loaded().into_iter().filter(|code| code.name != name).collect();
+    let others: Vec<_> = loaded_plugins().into_iter().filter(|code| code.name != name).collect();
     check_keys(own, &parameters, &others)?;
     let code: &'static PluginCode = Box::leak(Box::new(PluginCode {
-        name: leak(&name),
-        doc: leak(doc.lines().next().unwrap_or_default()),
+        name: leak_str(&name),
+        doc: leak_str(doc.lines().next().unwrap_or_default()),
         parameters: Vec::leak(parameters),
         source,
         functions,
         words: functions.state_size.div_ceil(8) as usize,
     }));
-    let mut list = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut list = LOADED_PLUGINS.lock().unwrap_or_else(PoisonError::into_inner);
     list.retain(|known| known.name != name);
     list.push(code);
     Ok(code)
 }
 
-fn leak(text: &str) -> &'static str {
+fn leak_str(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
@@ -135,11 +135,14 @@ fn read_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
     if text.is_null() {
         return Err(format!("its {field} is missing (NULL)"));
     }
-    // SAFETY: the caller of `register` promises a text that ends with a zero byte.
+    // SAFETY: the caller of `register_plugin` promises a text that ends with a zero byte.
     let text = unsafe { CStr::from_ptr(text) };
     let text = text.to_str().map_err(|_| format!("its {field} is not UTF-8"))?;
-    if text.trim().is_empty() || text.len() > TEXT_MAX {
-        return Err(format!("its {field} must have 1 to {TEXT_MAX} bytes, and has {}", text.trim().len()));
+    if text.trim().is_empty() || text.len() > MAX_TEXT_BYTES {
+        return Err(format!(
+            "its {field} must have 1 to {MAX_TEXT_BYTES} bytes, and has {}",
+            text.trim().len()
+        ));
     }
     Ok(text.trim())
 }
@@ -166,9 +169,9 @@ fn check_functions(functions: &RawAlgorithm) -> Result<(), String> {
     if let Some((name, _)) = required.iter().find(|(_, there)| !there) {
         return Err(format!("the function {name} is missing (NULL); every algorithm needs it"));
     }
-    if functions.state_size > STATE_MAX {
+    if functions.state_size > MAX_STATE_BYTES {
         return Err(format!(
-            "its state has {} bytes a connection; at most {STATE_MAX} are allowed",
+            "its state has {} bytes a connection; at most {MAX_STATE_BYTES} are allowed",
             functions.state_size
         ));
     }
@@ -180,14 +183,14 @@ fn check_functions(functions: &RawAlgorithm) -> Result<(), String> {
 
 fn read_parameters(own: &str, functions: &RawAlgorithm) -> Result<Vec<Parameter>, String> {
     let count = functions.parameter_count as usize;
-    if count > CONSTANTS_MAX {
-        return Err(format!("it has {count} constants; at most {CONSTANTS_MAX} are allowed"));
+    if count > MAX_CONSTANTS {
+        return Err(format!("it has {count} constants; at most {MAX_CONSTANTS} are allowed"));
     }
     if count > 0 && functions.parameters.is_null() {
         return Err(format!("parameter_count is {count}, but parameters is NULL"));
     }
     let prefix = own.to_ascii_lowercase();
-    // SAFETY: the caller of `register` promises an array of so many.
+    // SAFETY: the caller of `register_plugin` promises an array of so many.
     (0..count).map(|index| read_parameter(&prefix, unsafe { &*functions.parameters.add(index) })).collect()
 }
 
@@ -198,18 +201,19 @@ fn read_parameter(prefix: &str, raw: &RawParameter) -> Result<Parameter, String>
         return Err(format!("{key:?} is no key: use lower-case letters, digits and '_'"));
     }
     let doc = read_text(raw.doc, &format!("doc of the constant {key}"))?;
-    let read = |value: RawValue| read_value(value, raw.kind).map_err(|error| format!("{key}: {error}"));
+    let read = |value: RawValue| value_from_raw(value, raw.kind).map_err(|error| format!("{key}: {error}"));
     let default = read(raw.default)?;
     let range = if raw.has_range == 0 { None } else { Some((read(raw.low)?, read(raw.high)?)) };
     if let Some((low, high)) = range
-        && !(order(low) <= order(default) && order(default) <= order(high))
+        && !(comparable_value(low) <= comparable_value(default)
+            && comparable_value(default) <= comparable_value(high))
     {
         return Err(format!("{key}: the default {default:?} is outside of its range, {low:?} to {high:?}"));
     }
-    Ok(Parameter { key: leak(&format!("{prefix}_{key}")), doc: leak(doc), default, range })
+    Ok(Parameter { key: leak_str(&format!("{prefix}_{key}")), doc: leak_str(doc), default, range })
 }
 
-fn order(value: Value) -> f64 {
+fn comparable_value(value: Value) -> f64 {
     match value {
         Value::Number(x) => x,
         Value::Count(x) => f64::from(x),
@@ -218,7 +222,7 @@ fn order(value: Value) -> f64 {
     }
 }
 
-fn read_value(raw: RawValue, kind: i32) -> Result<Value, String> {
+fn value_from_raw(raw: RawValue, kind: i32) -> Result<Value, String> {
     // SAFETY: both fields are eight bytes for which every pattern is a value.
     let (number, integer) = unsafe { (raw.number, raw.integer) };
     match kind {
@@ -236,7 +240,7 @@ fn read_value(raw: RawValue, kind: i32) -> Result<Value, String> {
 }
 
 /// A constant as plug-ins take it.
-pub(super) fn raw_value(value: Value) -> RawValue {
+pub(super) fn value_to_raw(value: Value) -> RawValue {
     match value {
         Value::Number(number) => RawValue { number },
         Value::Count(count) => RawValue { integer: i64::from(count) },

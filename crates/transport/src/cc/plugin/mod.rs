@@ -1,7 +1,7 @@
 //! A congestion control that is loaded when the program runs, by the C interface of `pauseframe_cc.h`.
 //!
 //! The connection owns the plug-in's state, a block of fixed size, so it can be copied. Whatever a plug-in returns is
-//! checked here: a value that makes no sense ends the run ([`failure`]).
+//! checked here: a value that makes no sense ends the run ([`plugin_failure`]).
 
 #![expect(unsafe_code, reason = "calls through a C interface")]
 
@@ -10,27 +10,27 @@ mod call;
 mod code;
 mod guard;
 
-pub use code::{PluginCode, PluginSource, loaded, register};
-pub use guard::{Watchdog, install_trap_handler};
+pub use code::{PluginCode, PluginSource, loaded_plugins, register_plugin};
+pub use guard::{PluginWatchdog, install_trap_handler};
 
 use super::parameter::Value;
-use super::{AckSample, Algorithm, Congestion, Window};
+use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 use abi::{RawAck, RawWindow};
-use call::{Function, inside};
-use code::{CONSTANTS_MAX, raw_value};
+use call::{PluginFunction, call_plugin};
+use code::{MAX_CONSTANTS, value_to_raw};
 use pauseframe_units::Span;
 use std::ffi::{c_int, c_void};
 
 /// Largest window that a plug-in may set: 2^40 bytes.
-pub const WINDOW_MAX: u64 = 1 << 40;
+pub const MAX_PLUGIN_WINDOW: u64 = 1 << 40;
 /// Largest pacing rate that a plug-in may set: 10^15 bit/s.
-pub const PACING_RATE_MAX: u64 = 1_000_000_000_000_000;
+pub const MAX_PLUGIN_PACING_RATE: u64 = 1_000_000_000_000_000;
 
 /// A plug-in with the values of its constants.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginConfig {
     code: &'static PluginCode,
-    values: [Value; CONSTANTS_MAX],
+    values: [Value; MAX_CONSTANTS],
 }
 
 impl PartialEq for PluginConfig {
@@ -42,7 +42,7 @@ impl PartialEq for PluginConfig {
 impl PluginConfig {
     /// With every constant at its default.
     pub fn new(code: &'static PluginCode) -> PluginConfig {
-        let mut values = [Value::Flag(false); CONSTANTS_MAX];
+        let mut values = [Value::Flag(false); MAX_CONSTANTS];
         for (value, parameter) in values.iter_mut().zip(code.parameters) {
             *value = parameter.default;
         }
@@ -69,11 +69,11 @@ impl PluginConfig {
 }
 
 /// What ends the message of a plug-in's failure, which travels as a panic to where the run knows time and seed.
-const END_OF_FAILURE: char = '\0';
+const FAILURE_TERMINATOR: char = '\0';
 
 /// What a plug-in did wrong, if that is what a panic said.
-pub fn failure(panic: &str) -> Option<&str> {
-    panic.split_once(END_OF_FAILURE).map(|(message, _)| message)
+pub fn plugin_failure(panic: &str) -> Option<&str> {
+    panic.split_once(FAILURE_TERMINATOR).map(|(message, _)| message)
 }
 
 /// The plug-in of one connection.
@@ -91,22 +91,23 @@ pub(crate) struct Plugin {
 
 impl Plugin {
     pub(crate) fn new(config: &PluginConfig) -> Plugin {
-        guard::prepare_thread();
+        guard::prepare_signal_stack();
         let code = config.code;
         let mut plugin =
             Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX, strict: false };
-        let constants = config.values.map(raw_value);
+        let constants = config.values.map(value_to_raw);
         if let Some(init) = code.functions.init {
-            let state = plugin.state();
-            // SAFETY: `register` was promised functions that keep to the interface.
-            let went_well =
-                inside(code, Function::Init, u32::MAX, || unsafe { init(state, constants.as_ptr()) });
-            plugin.check(Function::Init, went_well);
+            let state = plugin.state_pointer();
+            // SAFETY: `register_plugin` was promised functions that keep to the interface.
+            let went_well = call_plugin(code, PluginFunction::Init, u32::MAX, || unsafe {
+                init(state, constants.as_ptr())
+            });
+            plugin.check_return_code(PluginFunction::Init, went_well);
         }
         plugin
     }
 
-    pub(super) fn be_strict(&mut self) {
+    pub(super) fn set_strict(&mut self) {
         self.strict = true;
     }
 
@@ -114,33 +115,36 @@ impl Plugin {
         self.flow = flow;
     }
 
-    fn state(&mut self) -> *mut c_void {
+    fn state_pointer(&mut self) -> *mut c_void {
         self.state.as_mut_ptr().cast()
     }
 
-    fn raw(&self, window: &Window) -> RawWindow {
+    fn raw_window(&self, window: &CongestionWindow) -> RawWindow {
         RawWindow {
-            cwnd: signed(window.cwnd),
-            ssthresh: signed(window.ssthresh),
-            pacing_rate: signed(self.pacing_rate),
+            cwnd: saturate_to_i64(window.cwnd),
+            ssthresh: saturate_to_i64(window.ssthresh),
+            pacing_rate: saturate_to_i64(self.pacing_rate),
             mss: i64::from(window.mss),
         }
     }
 
-    fn check(&self, function: Function, went_well: c_int) {
+    fn check_return_code(&self, function: PluginFunction, went_well: c_int) {
         if went_well != 1 {
-            self.fail(function, "reported an error");
+            self.fail_run(function, "reported an error");
         }
     }
 
     /// A window in bytes that a plug-in has set, raised to one segment.
     #[inline]
-    fn checked_window(&self, function: Function, what: &str, window: i64, mss: u32) -> u64 {
-        if window < 1 || window > WINDOW_MAX as i64 {
-            self.fail(function, &format!("set {what} to {}; it must be from 1 to 2^40 bytes", shown(window)));
+    fn checked_window(&self, function: PluginFunction, what: &str, window: i64, mss: u32) -> u64 {
+        if window < 1 || window > MAX_PLUGIN_WINDOW as i64 {
+            self.fail_run(
+                function,
+                &format!("set {what} to {}; it must be from 1 to 2^40 bytes", describe_value(window)),
+            );
         }
         if self.strict && window < i64::from(mss) {
-            self.fail(
+            self.fail_run(
                 function,
                 &format!("set {what} to {window} bytes, less than one segment of {mss} bytes"),
             );
@@ -150,27 +154,27 @@ impl Plugin {
 
     /// Takes over what a plug-in did to `raw`.
     #[inline]
-    fn accept(&mut self, function: Function, window: &mut Window, raw: &RawWindow) {
-        let before = signed(window.cwnd);
+    fn apply_raw_window(&mut self, function: PluginFunction, window: &mut CongestionWindow, raw: &RawWindow) {
+        let before = saturate_to_i64(window.cwnd);
         if raw.cwnd != before {
-            if function == Function::OnAck {
+            if function == PluginFunction::OnAck {
                 let message =
                     "changed cwnd, which only increase may; on_ack may set ssthresh and pacing_rate";
-                self.fail(function, message);
+                self.fail_run(function, message);
             }
             window.cwnd = self.checked_window(function, "cwnd", raw.cwnd, window.mss);
         }
-        if raw.ssthresh != signed(window.ssthresh) {
+        if raw.ssthresh != saturate_to_i64(window.ssthresh) {
             window.ssthresh = if raw.ssthresh == i64::MAX {
                 u64::MAX
             } else {
                 self.checked_window(function, "ssthresh", raw.ssthresh, window.mss)
             };
         }
-        if raw.pacing_rate != signed(self.pacing_rate) {
-            if raw.pacing_rate < 0 || raw.pacing_rate > PACING_RATE_MAX as i64 {
-                let rate = shown(raw.pacing_rate);
-                self.fail(
+        if raw.pacing_rate != saturate_to_i64(self.pacing_rate) {
+            if raw.pacing_rate < 0 || raw.pacing_rate > MAX_PLUGIN_PACING_RATE as i64 {
+                let rate = describe_value(raw.pacing_rate);
+                self.fail_run(
                     function,
                     &format!("set pacing_rate to {rate}; it must be from 0 (none) to 10^15 bit/s"),
                 );
@@ -180,22 +184,28 @@ impl Plugin {
     }
 
     #[inline]
-    fn on_sample(&mut self, function: Function, call: abi::OnAck, window: &mut Window, ack: &AckSample) {
-        let (mut raw, raw_ack) = (self.raw(window), raw_ack(ack));
-        let (code, flow, state) = (self.code, self.flow, self.state());
+    fn call_with_ack(
+        &mut self,
+        function: PluginFunction,
+        call: abi::OnAck,
+        window: &mut CongestionWindow,
+        ack: &AckSample,
+    ) {
+        let (mut raw, raw_ack) = (self.raw_window(window), raw_ack(ack));
+        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
         // SAFETY: as in `new`.
         let went_well =
-            inside(code, function, flow, || unsafe { call(state, &raw mut raw, &raw const raw_ack) });
-        self.check(function, went_well);
-        self.accept(function, window, &raw);
+            call_plugin(code, function, flow, || unsafe { call(state, &raw mut raw, &raw const raw_ack) });
+        self.check_return_code(function, went_well);
+        self.apply_raw_window(function, window, &raw);
     }
 
     /// Ends the run: `guarded` of the scenario crate makes an error of it.
     #[cold]
-    fn fail(&self, function: Function, message: &str) -> ! {
+    fn fail_run(&self, function: PluginFunction, message: &str) -> ! {
         let of_flow = if self.flow == u32::MAX { String::new() } else { format!(" (flow {})", self.flow) };
         panic!(
-            "congestion control {:?}{of_flow}: its function {} {message}{END_OF_FAILURE}",
+            "congestion control {:?}{of_flow}: its function {} {message}{FAILURE_TERMINATOR}",
             self.code.name,
             function.name()
         );
@@ -203,99 +213,107 @@ impl Plugin {
 }
 
 /// A size or rate as plug-ins see it; "unlimited" is the largest.
-fn signed(value: u64) -> i64 {
+fn saturate_to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// The conversion of NaN and of infinities to a whole number gives the smallest one.
-fn shown(value: i64) -> String {
+fn describe_value(value: i64) -> String {
     if value == i64::MIN { "NaN or a number out of range".to_owned() } else { value.to_string() }
 }
 
 fn raw_ack(ack: &AckSample) -> RawAck {
     RawAck {
-        acked: signed(ack.acked),
+        acked: saturate_to_i64(ack.acked),
         ece: i64::from(ack.ece),
-        snd_una: signed(ack.snd_una),
-        snd_nxt: signed(ack.snd_nxt),
-        now: signed(ack.now.0),
-        rtt: signed(ack.rtt.0),
-        srtt: signed(ack.srtt.0),
+        snd_una: saturate_to_i64(ack.snd_una),
+        snd_nxt: saturate_to_i64(ack.snd_nxt),
+        now: saturate_to_i64(ack.now.0),
+        rtt: saturate_to_i64(ack.rtt.0),
+        srtt: saturate_to_i64(ack.srtt.0),
         open: i64::from(ack.open),
     }
 }
 
-impl Algorithm for Plugin {
-    fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
+impl CongestionAlgorithm for Plugin {
+    fn on_ack(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if let Some(on_ack) = self.code.functions.on_ack {
-            self.on_sample(Function::OnAck, on_ack, window, ack);
+            self.call_with_ack(PluginFunction::OnAck, on_ack, window, ack);
         }
     }
 
-    fn increase(&mut self, window: &mut Window, ack: &AckSample) {
+    fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if let Some(increase) = self.code.functions.increase {
-            self.on_sample(Function::Increase, increase, window, ack);
+            self.call_with_ack(PluginFunction::Increase, increase, window, ack);
         }
     }
 
-    fn reduced(&mut self, window: &Window, cause: Congestion) -> u64 {
+    fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
         let Some(reduced) = self.code.functions.reduced else { return window.cwnd };
-        let raw = self.raw(window);
+        let raw = self.raw_window(window);
         let cause = match cause {
-            Congestion::Ecn => 0,
-            Congestion::Loss => 1,
+            CongestionCause::Ecn => 0,
+            CongestionCause::Loss => 1,
         };
-        let (code, flow, state) = (self.code, self.flow, self.state());
+        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
         // SAFETY: as in `new`.
-        let cwnd = inside(code, Function::Reduced, flow, || unsafe { reduced(state, &raw const raw, cause) });
-        self.checked_window(Function::Reduced, "the window", cwnd, window.mss)
+        let cwnd = call_plugin(code, PluginFunction::Reduced, flow, || unsafe {
+            reduced(state, &raw const raw, cause)
+        });
+        self.checked_window(PluginFunction::Reduced, "the window", cwnd, window.mss)
     }
 
-    fn loss_after_ecn(&mut self, window: &Window) -> u64 {
+    fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
         let Some(loss_after_ecn) = self.code.functions.loss_after_ecn else { return window.ssthresh };
-        let raw = self.raw(window);
-        let (code, flow, state) = (self.code, self.flow, self.state());
+        let raw = self.raw_window(window);
+        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
         // SAFETY: as in `new`.
-        let cwnd =
-            inside(code, Function::LossAfterEcn, flow, || unsafe { loss_after_ecn(state, &raw const raw) });
-        self.checked_window(Function::LossAfterEcn, "the window", cwnd, window.mss)
+        let cwnd = call_plugin(code, PluginFunction::LossAfterEcn, flow, || unsafe {
+            loss_after_ecn(state, &raw const raw)
+        });
+        self.checked_window(PluginFunction::LossAfterEcn, "the window", cwnd, window.mss)
     }
 
-    fn forget_earned(&mut self) {
-        self.notify(Function::ForgetEarned, self.code.functions.forget_earned);
+    fn discard_growth_credit(&mut self) {
+        self.notify(PluginFunction::ForgetEarned, self.code.functions.forget_earned);
     }
 
     fn on_timeout(&mut self) {
-        self.notify(Function::OnTimeout, self.code.functions.on_timeout);
+        self.notify(PluginFunction::OnTimeout, self.code.functions.on_timeout);
     }
 
-    fn on_restart(&mut self, idle: Span) {
+    fn on_restart_after_idle(&mut self, idle: Span) {
         let Some(on_restart) = self.code.functions.on_restart else { return };
-        let (code, flow, state) = (self.code, self.flow, self.state());
+        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
         // SAFETY: as in `new`.
-        let went_well =
-            inside(code, Function::OnRestart, flow, || unsafe { on_restart(state, signed(idle.0)) });
-        self.check(Function::OnRestart, went_well);
+        let went_well = call_plugin(code, PluginFunction::OnRestart, flow, || unsafe {
+            on_restart(state, saturate_to_i64(idle.0))
+        });
+        self.check_return_code(PluginFunction::OnRestart, went_well);
     }
 
-    fn probe_after(&self) -> u32 {
+    fn timeouts_before_probing(&self) -> u32 {
         let Some(probe_after) = self.code.functions.probe_after else { return u32::MAX };
         let state = self.state.as_ptr().cast();
         // SAFETY: as in `new`.
-        let count = inside(self.code, Function::ProbeAfter, self.flow, || unsafe { probe_after(state) });
+        let count =
+            call_plugin(self.code, PluginFunction::ProbeAfter, self.flow, || unsafe { probe_after(state) });
         if count < 1 {
-            self.fail(Function::ProbeAfter, &format!("returned {}; it must be from 1 on", shown(count)));
+            self.fail_run(
+                PluginFunction::ProbeAfter,
+                &format!("returned {}; it must be from 1 on", describe_value(count)),
+            );
         }
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    fn alpha(&self) -> Option<f64> {
+    fn dctcp_alpha(&self) -> Option<f64> {
         let alpha = self.code.functions.alpha?;
         let state = self.state.as_ptr().cast();
         // SAFETY: as in `new`.
-        let value = inside(self.code, Function::Alpha, self.flow, || unsafe { alpha(state) });
+        let value = call_plugin(self.code, PluginFunction::Alpha, self.flow, || unsafe { alpha(state) });
         if !value.is_finite() {
-            self.fail(Function::Alpha, &format!("returned {value}; it must be a finite number"));
+            self.fail_run(PluginFunction::Alpha, &format!("returned {value}; it must be a finite number"));
         }
         Some(value)
     }
@@ -306,11 +324,11 @@ impl Algorithm for Plugin {
 }
 
 impl Plugin {
-    fn notify(&mut self, function: Function, notice: Option<abi::Notice>) {
+    fn notify(&mut self, function: PluginFunction, notice: Option<abi::Notice>) {
         let Some(notice) = notice else { return };
-        let (code, flow, state) = (self.code, self.flow, self.state());
+        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
         // SAFETY: as in `new`.
-        let went_well = inside(code, function, flow, || unsafe { notice(state) });
-        self.check(function, went_well);
+        let went_well = call_plugin(code, function, flow, || unsafe { notice(state) });
+        self.check_return_code(function, went_well);
     }
 }

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Makes the page of docs/gallery and its thumbnails from runs of the gallery's scenarios.
+
+Run `make gallery`; tests/test_gallery.py compares the page. Each function draws one scenario and returns the numbers
+that docs/gallery/page.md.in cites as {scenario.number}.
+"""
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pauseframe as pf
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+FOLDER = Path(__file__).parents[1] / "docs" / "gallery"
+SIZE = (3.2, 1.9)
+"""Size of a thumbnail in inches."""
+COLOURS = {"compute": "#3a78b5", "waiting": "#f0b429", "paused": "#d62728", "link": "#8a94a6", "switch": "#3a78b5"}
+GBPS = 8e-3
+"""Conversion factor from bytes per microsecond to Gb/s."""
+Numbers = dict[str, Any]
+
+
+def incast(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the end of each flow, by transport."""
+    numbers: Numbers = {}
+    for preset, flows in _by_preset(sweep.flows.collect()):
+        ends = flows["fct_us"].sort() / 1000
+        axes.step([0, *ends], range(len(ends) + 1), where="post", label=preset)
+        numbers[f"{preset}_ms"] = ends[-1]
+    for preset, rows in _by_preset(sweep.summaries):
+        numbers |= {f"{preset}_{key}": rows[key][0] for key in ("drops", "pfc_pauses", "timeouts")}
+    axes.set(xscale="log", xlabel="ms", ylabel="flows finished")
+    axes.legend()
+    return numbers
+
+
+def storm(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the pauses of each port; the port that was paused first is at the bottom."""
+    changes = pl.DataFrame(run.states).filter(pl.col("kind").is_in(["paused", "resumed"])).sort("time_us")
+    ports: dict[str, list[tuple[float, float]]] = {}
+    since: dict[str, float] = {}
+    for time, kind, port in changes.select("time_us", "kind", "port").iter_rows():
+        if kind == "paused":
+            since.setdefault(port, time)
+        elif port in since:
+            ports.setdefault(port, []).append((since[port], time - since.pop(port)))
+    end = run.summary["sim_time_s"] * 1e6
+    for port, time in since.items():
+        ports.setdefault(port, []).append((time, end - time))
+    ordered = sorted(ports, key=lambda port: ports[port][0][0])
+    for index, port in enumerate(ordered):
+        axes.broken_barh(ports[port], (index - 0.4, 0.8), color=COLOURS["paused"])
+    axes.set_yticks(range(len(ordered)), ordered)
+    axes.set(xlabel="us, paused in red", xlim=(0, end))
+    return {
+        "ports": len(ordered),
+        "first_us": ports[ordered[0]][0][0],
+        "last_us": max(spans[0][0] for spans in ports.values()),
+        "drops": run.summary["drops"],
+    }
+
+
+def deadlock(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the delivered bytes of every flow over time."""
+    goodput = pl.DataFrame(run.series).filter(metric="goodput_gbps")
+    for _, flow in goodput.group_by("entity", maintain_order=True):
+        step = flow["time_us"].diff().fill_null(0)
+        axes.plot(flow["time_us"], (flow["value"] * step / GBPS / 1e3).cum_sum(), linewidth=1)
+    cycle = pl.DataFrame(run.deadlocks)
+    since = _float(cycle["paused_since_us"].max())
+    axes.axvline(since, color=COLOURS["paused"], linestyle="--", linewidth=1)
+    axes.set(xlabel="us", ylabel="KB delivered, each flow", xlim=(0, 600))
+    return {"since_us": since, "queues": len(cycle), "finished": run.summary["flows_finished"]}
+
+
+def parking_lot(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the throughput of every sender."""
+    rates = pl.DataFrame(run.flows)["delivered_bytes"] * GBPS / 50_000
+    axes.bar([f"host{index}" for index in range(len(rates))], rates)
+    axes.axhline(sum(rates) / len(rates), color=COLOURS["link"], linestyle="--", linewidth=1)
+    axes.set(ylabel="Gb/s")
+    return {f"host{index}": rate for index, rate in enumerate(rates)} | {"fair": sum(rates) / len(rates)}
+
+
+def buildup(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the queue of the shared link over time."""
+    numbers: Numbers = {}
+    queue = sweep.series.filter(pl.col("metric") == "backlog_bytes").collect()
+    for preset, rows in _by_preset(queue):
+        axes.plot(rows["time_us"] / 1000, rows["value"] / 1000, linewidth=1, label=preset)
+        settled = _float(rows.filter(pl.col("time_us") > 10_000)["value"].mean())
+        numbers[f"{preset}_kb"] = settled / 1000
+        numbers[f"{preset}_us"] = settled * GBPS / 10
+    axes.set(xlabel="ms", ylabel="queue, KB")
+    axes.legend()
+    return numbers
+
+
+def coexistence(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the throughput of both flows over time."""
+    rates = _rates(axes, run, every=1000)
+    return {name: _mean(rates.filter(workload=name), 100_000, 199_000) for name in ("dctcp", "cubic")}
+
+
+def all_reduce(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the activities of every rank over time."""
+    for row in pl.DataFrame(run.timeline).iter_rows(named=True):
+        bar = [(row["start_us"] / 1000, (row["end_us"] - row["start_us"]) / 1000)]
+        axes.broken_barh(bar, (row["rank"] + 0.1, 0.8), color=COLOURS[row["activity"]], rasterized=True)
+    axes.set(xlabel="ms", ylabel="rank")
+    job = pl.DataFrame(run.jobs).row(0, named=True)
+    network = job["waiting_us"] + job["sending_us"]
+    return {
+        "ms": job["time_us"] / 1000,
+        "slowdown": job["slowdown"],
+        "drops": run.summary["drops"],
+        "network": 100 * network / job["time_us"],
+    }
+
+
+def victim(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the throughput of the crowd and of the victim over time."""
+    rates = _rates(axes, run, every=500).filter(workload="victim")
+    return {
+        "alone": _mean(rates, 1_000, 4_900),
+        "crowded": _mean(rates, 6_000, 14_500),
+        "drops": run.summary["drops"],
+    }
+
+
+def roce(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the throughput of both classes over time."""
+    rates = _rates(axes, run, every=100).filter(workload="roce")
+    return {
+        "alone": _mean(rates, 1_000, 4_900),
+        "least": rates.filter(pl.col("start_us") > 5_000)["gbps"][:-1].min(),
+        "end": _mean(rates, 19_000, 19_900),
+        "drops": run.summary["drops"],
+    }
+
+
+def dynamic_thresholds(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the queues of the three ports over time."""
+    queues = pl.DataFrame(run.series).filter(metric="backlog_bytes")
+    numbers: Numbers = {}
+    for (port,), rows in queues.group_by("entity", maintain_order=True):
+        axes.plot(rows["time_us"] / 1000, rows["value"] / 1000, label=str(port).partition("/")[0])
+    for index, end in enumerate((990, 1990, 2990), start=1):
+        at_end = queues.filter((pl.col("time_us") - end).abs() < 5)["value"].cast(float) / 1000
+        numbers |= {f"queue{index}_kb": at_end.max(), f"held{index}_kb": at_end.sum()}
+    axes.set(xlabel="ms", ylabel="queue, KB")
+    axes.legend()
+    return numbers
+
+
+def failure(axes: Axes, run: pf.Run) -> Numbers:
+    """Draws the throughput of all flows together over time."""
+    rates = _rates(axes, run, every=200)
+    spans = {
+        "before": (5_000, 9_700),
+        "outage": (11_000, 14_000),
+        "rerouted": (25_000, 29_700),
+        "after": (40_000, 49_700),
+    }
+    means = {name: _mean(rates, *span) for name, span in spans.items()}
+    return means | {"lost": run.summary["drops_by_reason"]["link_down"]}
+
+
+def storage(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the 90th percentile of read times by the number of servers."""
+    numbers: Numbers = {}
+    for preset, rows in _by_preset(sweep.queries.collect()):
+        times = rows.group_by("workload.fan_in").agg(pl.col("fct_us").quantile(0.9) / 1000).sort("workload.fan_in")
+        axes.plot(times["workload.fan_in"], times["fct_us"], "o-", markersize=3, label=preset)
+        numbers |= {f"{preset}_{servers}": value for servers, value in times.iter_rows()}
+    axes.set(yscale="log", xlabel="servers per read", ylabel="p90 of reads, ms")
+    axes.legend()
+    return numbers
+
+
+DRAWN = (
+    incast, storm, deadlock, parking_lot, buildup, coexistence,
+    all_reduce, victim, roce, dynamic_thresholds, failure, storage,
+)  # fmt: skip
+SCENARIOS: dict[str, Callable[[Axes, Any], Numbers]] = {one.__name__: one for one in DRAWN}
+
+
+def _by_preset(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    groups = rows.group_by("transport.preset", maintain_order=True)
+    return [(str(preset), group) for (preset,), group in groups]
+
+
+def _rates(axes: Axes, run: pf.Run, every: int) -> pl.DataFrame:
+    """Draws the throughput of each workload in intervals of `every` microseconds, and returns it."""
+    starts = (pl.col("start_us") // every * every).alias("start_us")
+    rates = (
+        pl.DataFrame(run.throughput)
+        .group_by("workload", starts, maintain_order=True)
+        .agg(gbps=pl.col("received_bytes").sum() * GBPS / (pl.col("end_us").max() - pl.col("start_us").min()))
+    )
+    for (name,), rows in rates.group_by("workload", maintain_order=True):
+        axes.plot(rows["start_us"] / 1000, rows["gbps"], linewidth=1, label=str(name))
+    axes.set(xlabel="ms", ylabel="Gb/s", ylim=(0, None))
+    axes.legend()
+    return rates
+
+
+def _mean(rates: pl.DataFrame, start: float, end: float) -> float:
+    return _float(rates.filter(pl.col("start_us").is_between(start, end))["gbps"].mean())
+
+
+def _float(value: Any) -> float:
+    """A statistic of a numeric column, as a float."""
+    return float(value)
+
+
+def results(name: str, out: Path) -> Any:
+    """The results of one scenario; those of a sweep if the scenario has axes."""
+    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    if "\n[sweep]\n" in text:
+        return pf.sweep(FOLDER / f"{name}.toml", out=out / name, progress=False)
+    return pf.run(FOLDER / f"{name}.toml", progress=False)
+
+
+def page(numbers: dict[str, Numbers]) -> str:
+    """The text of the page with the numbers of the runs, and the scenario files."""
+
+    def filled(mark: re.Match[str]) -> str:
+        if mark[2] == "toml":
+            return (FOLDER / f"{mark[1]}.toml").read_text(encoding="utf-8").rstrip("\n")
+        value = numbers[mark[1]][mark[2]]
+        return f"{value:,}" if isinstance(value, int) or value >= 1000 else f"{value:.3g}"
+
+    text = (FOLDER / "page.md.in").read_text(encoding="utf-8")
+    return re.sub(r"\{(\w+)\.(\w+)\}", filled, text)
+
+
+def draw(folder: Path | None) -> dict[str, Numbers]:
+    """Runs every scenario; saves its thumbnail in `folder`, if given, and returns its numbers."""
+    numbers: dict[str, Numbers] = {}
+    with tempfile.TemporaryDirectory() as out:
+        for name, scenario in SCENARIOS.items():
+            figure = Figure(figsize=SIZE, layout="constrained")
+            axes = figure.subplots()
+            numbers[name] = scenario(axes, results(name, Path(out)))
+            if folder:
+                _save(figure, axes, folder / f"{name}.svg")
+    return numbers
+
+
+def _save(figure: Figure, axes: Axes, path: Path) -> None:
+    axes.tick_params(labelsize=6)
+    axes.xaxis.label.set_fontsize(7)
+    axes.yaxis.label.set_fontsize(7)
+    if legend := axes.get_legend():
+        legend.set_frame_on(False)
+        for label in legend.get_texts():
+            label.set_fontsize(6)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> int:
+    """Writes the page and its thumbnails."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "pauseframe"}):
+        text = page(draw(FOLDER))
+    (FOLDER / "README.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
