@@ -335,7 +335,7 @@ fn a_pause_spreads_upstream_to_the_host() {
     let ending = proceed(&mut network, Time(2000 * US));
     let frames = network.take_frames();
     let first = |port: &PortId| {
-        let frames: Vec<_> = frames.iter().filter(|frame| frame.port == *port).copied().collect();
+        let frames: Vec<_> = frames.iter().filter(|frame| frame.port == *port).cloned().collect();
         pauses_of(&frames)[0].0
     };
     assert!(ports.iter().map(first).is_sorted());
