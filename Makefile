@@ -9,12 +9,13 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers check docs dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
 	@echo "make test    every test but the papers' experiments"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
+	@echo "make test-kernel  hosts with a Linux kernel, which it builds first (minutes, once)"
 	@echo "make build   $(BIN)/pauseframe"
 	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
@@ -40,6 +41,10 @@ test: $(STAMP)/dev
 
 test-papers: $(STAMP)/dev
 	$(BIN)/python -m pytest -m papers
+
+test-kernel: $(STAMP)/dev
+	$(BIN)/pauseframe kernel build
+	$(BIN)/python -m pytest tests/test_kernel.py
 
 check: $(STAMP)/dev
 	cargo fmt --all --check

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pauseframe import InputError, kernel
 from pauseframe.reproduce.command import _chosen
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +29,7 @@ SMALL_STUDY = "a minute or two: tests/test_tune.py runs it at a small size"
 INSTEAD: dict[str, tuple[str | None, str]] = {
     "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
     "make test": (None, "it is what runs this"),
+    "pauseframe kernel build": (None, "minutes of compiling; `make test-kernel` does it"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
     "pip install 'pauseframe[plugins]'": (None, "it is installed already"),
@@ -172,7 +174,18 @@ def replacement(command: str) -> tuple[str | None, str]:
         (Path(folder) / "tshark").exists() for folder in os.environ["PATH"].split(os.pathsep)
     ):
         return None, "SKIPPED: tshark is not installed"
+    if "kernel.toml" in command and (why := no_kernel()):
+        return None, f"SKIPPED: {why}"
     return command, ""
+
+
+def no_kernel() -> str:
+    """Why hosts cannot have a kernel here, or ""."""
+    try:
+        kernel.find()
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def test_every_replacement_is_used():

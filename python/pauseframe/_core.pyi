@@ -100,6 +100,9 @@ class Resolved:
     def has_plugins(self) -> bool:
         """True if the scenario uses a congestion control of a plug-in."""
     @property
+    def has_kernel(self) -> bool:
+        """Whether its hosts are those of a Linux kernel."""
+    @property
     def toml(self) -> str:
         """The scenario as TOML, every key with its value; resolving this text gives an equal scenario."""
     @property
@@ -189,6 +192,8 @@ def run(
     force_large: bool = False,
     threads: int = 0,
     divide: bool = False,
+    kernel: str | None = None,
+    programs: list[tuple[str, str]] = ...,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> Run:
     """Runs a scenario to its end, or until Ctrl-C; then the results so far are kept, and `interrupted` is true.

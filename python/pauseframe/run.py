@@ -13,7 +13,7 @@ from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file
 from pauseframe.results import Run, from_core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pauseframe.progress import Display
@@ -46,6 +46,8 @@ def run(
     divide: bool = False,
     progress: Progress | bool | None = None,
     plugins: Plugins = (),
+    kernel: str | Path | None = None,
+    programs: Iterable[tuple[str, str]] = (),
 ) -> Run:
     """Runs a scenario to its end and returns its tables and summary.
 
@@ -62,6 +64,10 @@ def run(
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
     `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.
+
+    `kernel` is a Linux kernel for scenarios with `host.stack = "kernel"`: its version, or its folder as
+    `pauseframe.kernel.build` returns it; None takes the one that was built last. `programs` are shell commands that
+    run on such hosts, each a host and its command; the run then lasts until they have ended.
 
     Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds the results so far,
     its `interrupted` is true, and a note goes to stderr. While results are being written, Ctrl-C raises
@@ -92,6 +98,8 @@ def run(
                 force_large=force_large,
                 threads=thread_count(threads),
                 divide=divide,
+                kernel=_kernel_for(resolved, kernel),
+                programs=list(programs),
                 progress=report,
             )
     finally:
@@ -102,6 +110,15 @@ def run(
             f"interrupted at {core.summary['sim_time_s']:g} s of simulated time; what was recorded is kept\n"
         )
     return from_core(core, resolved)
+
+
+def _kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | None:
+    """The folder of the kernel that a scenario needs; None if it needs none."""
+    if not scenario.has_kernel:
+        return None
+    from pauseframe.kernel import find
+
+    return str(find(kernel))
 
 
 def resolve(

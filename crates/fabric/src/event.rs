@@ -43,6 +43,8 @@ pub(crate) enum Event {
     PauseStorm(u32),
     /// A deadline of the queue pair at this address (flow * 2 + side).
     QueuePair(u32),
+    /// A stack outside of the simulator acts.
+    External,
 }
 
 /// Identifies a QCN rate limiter: its host and its NIC queue.
@@ -100,6 +102,7 @@ impl Event {
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
             Event::QueuePair(address) => (38, address),
+            Event::External => (39, 0),
         };
         kind << EVENT_KIND_SHIFT | u64::from(index)
     }
@@ -148,7 +151,8 @@ impl Event {
             35 => Event::RateTimer(LimiterId::from_index(code & ((1 << EVENT_KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
-            _ => Event::QueuePair(index),
+            38 => Event::QueuePair(index),
+            _ => Event::External,
         }
     }
 }
@@ -176,6 +180,7 @@ mod tests {
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
             Event::QueuePair(6),
+            Event::External,
         ];
         for event in all {
             assert_eq!(Event::decode(event.encode()), event);

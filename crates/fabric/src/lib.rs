@@ -18,6 +18,7 @@ mod contention;
 mod context;
 mod endpoint;
 mod event;
+mod external;
 mod failures;
 mod flow;
 mod frame;
@@ -47,6 +48,9 @@ mod wire;
 mod worker;
 
 pub use endpoint::throughput::ThroughputSeries;
+pub use external::{
+    ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport,
+};
 pub use failures::{FailedElement, LinkFailure};
 pub use flow::{
     DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, QueryRecord, RdmaCounts,

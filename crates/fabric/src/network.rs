@@ -9,9 +9,12 @@
 mod observers;
 mod outcome;
 
+use crate::endpoint::HostPaths;
+use crate::external::{ExternalStack, StackFailure};
 use crate::failures::{FailureSchedule, NetworkChange};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
+use crate::ids::HostId;
 use crate::invariants::{InvariantSchedule, check_invariants};
 use crate::observers::deadlock::DeadlockDetector;
 use crate::observers::notes::PauseNote;
@@ -72,6 +75,8 @@ pub struct Network {
 pub struct PartitionFailure {
     /// The violated condition and its place.
     pub message: String,
+    /// It is a failure of the stack outside of the simulator, not an assertion.
+    pub of_stack: bool,
 }
 
 impl Network {
@@ -167,6 +172,34 @@ impl Network {
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
 
+    /// Hosts belong to a stack outside of the simulator, which the only partition runs.
+    ///
+    /// # Panics
+    /// If the network is divided or not idle.
+    pub fn attach(&mut self, stack: Box<dyn ExternalStack>) {
+        assert!(
+            self.workers.len() == 1 && self.reached == Time::ZERO,
+            "a stack joins an idle network of one partition"
+        );
+        self.workers[0].partition.attach(stack);
+        self.find_program_paths(Time::ZERO);
+    }
+
+    /// Frames of programs get paths, and those that they had are given up at `now`. The run lasts as long as the programs.
+    fn find_program_paths(&mut self, now: Time) {
+        let Some(external) = &mut self.workers[0].partition.endpoints.external else { return };
+        if external.has_programs() {
+            self.traffic.hold();
+            let hosts = self.plan.hosts.iter().enumerate();
+            let owned = hosts.filter(|(host, _)| external.owns(HostId(*host as u32))).map(|(_, node)| *node);
+            let paths =
+                HostPaths::find(owned.collect(), |pair, choice| self.traffic.find_route(pair, choice));
+            if let Some(before) = external.replace_paths(paths) {
+                self.traffic.give_up(before.rows(), now);
+            }
+        }
+    }
+
     /// The number of partitions.
     pub fn partition_count(&self) -> usize {
         self.workers.len()
@@ -227,7 +260,8 @@ impl Network {
         self.invariants
             .schedule_next_check(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| check_invariants(view, number);
-        run_in_parallel(self.workers.len(), catch_panic, look).map_err(|message| PartitionFailure { message })
+        run_in_parallel(self.workers.len(), catch_panic, look)
+            .map_err(|message| PartitionFailure { message, of_stack: false })
     }
 
     /// The last partition, for tests that corrupt counters.
@@ -259,6 +293,7 @@ impl Network {
             }
             let end = self.plan_window(start, limits.time);
             self.run_workers(end, pool)?;
+            self.check_stack()?;
             if let Some(stopped) = self.run_observers(self.reached) {
                 return Ok(self.run_ending(stopped, false));
             }
@@ -275,6 +310,18 @@ impl Network {
                     return Ok(self.run_ending(now, true));
                 }
             }
+        }
+    }
+
+    /// A stack outside of the simulator that has failed ends the run.
+    fn check_stack(&mut self) -> Result<(), PartitionFailure> {
+        let Some(external) = &mut self.workers[0].partition.endpoints.external else { return Ok(()) };
+        if !external.has_programs() {
+            self.traffic.release(self.reached);
+        }
+        match external.take_failure() {
+            Some(StackFailure(message)) => Err(PartitionFailure { message, of_stack: true }),
+            None => Ok(()),
         }
     }
 
@@ -353,7 +400,9 @@ impl Network {
     fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), PartitionFailure> {
         let before = self.events();
         match pool {
-            Some(pool) => pool.run(&mut self.workers, end).map_err(|message| PartitionFailure { message })?,
+            Some(pool) => pool
+                .run(&mut self.workers, end)
+                .map_err(|message| PartitionFailure { message, of_stack: false })?,
             None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
         }
         swap_mailboxes(&mut self.workers);
@@ -433,6 +482,7 @@ impl Network {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
+        self.find_program_paths(now);
         self.dispatch_orders(now);
         for (host, address, row) in changed {
             self.workers[usize::from(self.partition_of[host])].partition.endpoints.set_path(address, row);

@@ -6,9 +6,10 @@
 //! (`order.rs`). Only this file accesses both switches and hosts.
 
 use crate::context::Context;
-use crate::endpoint::Endpoints;
 use crate::endpoint::node::HostNode;
+use crate::endpoint::{Endpoints, External};
 use crate::event::{Event, LimiterId};
+use crate::external::ExternalStack;
 use crate::frame::{FrameKind, PacketId};
 use crate::hot::PrefetchMode;
 use crate::ids::{HostId, SlotId, SwitchOrHost};
@@ -211,8 +212,40 @@ impl Partition {
 
     fn on_order(&mut self, address: u32) {
         if let Some((host, orders)) = self.endpoints.take_due_orders(address, self.ctx.now()) {
+            if let Some(external) = self.endpoints.external.as_mut().filter(|external| external.owns(host)) {
+                let node = self.ctx.plan.hosts[host.0 as usize];
+                for order in &orders {
+                    external.order(node, address, order, &mut self.ctx);
+                }
+                return;
+            }
             let (mut host, ctx) = self.borrow_host(host);
             host.execute_orders(address, orders, ctx);
+        }
+    }
+
+    /// A stack outside of the simulator acts, and its hosts send.
+    fn on_external(&mut self) {
+        let Some(external) = &mut self.endpoints.external else { return };
+        for node in external.act(&mut self.ctx) {
+            let (mut host, ctx) = self.borrow_host(self.ctx.plan.host_id(node));
+            host.on_frames_ready(ctx);
+        }
+        if let Some(external) = &mut self.endpoints.external {
+            external.arm(&mut self.ctx);
+        }
+    }
+
+    /// Hosts belong to a stack outside of the simulator from now on.
+    pub(crate) fn attach(&mut self, stack: Box<dyn ExternalStack>) {
+        let owned: Vec<bool> = self.ctx.plan.hosts.iter().map(|node| stack.owns(*node)).collect();
+        let hosts = (0..).map(HostId).zip(&owned).filter(|(_, owned)| **owned).map(|(host, _)| host);
+        let hosts: Vec<HostId> = hosts.collect();
+        let mut external = External::new(stack, owned);
+        external.arm(&mut self.ctx);
+        self.endpoints.external = Some(Box::new(external));
+        for host in hosts {
+            self.borrow_host(host).0.join_stack();
         }
     }
 
@@ -261,6 +294,7 @@ impl Partition {
             Event::Watchdog(slot) => self.on_watchdog(slot),
             Event::PauseStorm(number) => self.on_pause_storm(number),
             Event::QueuePair(address) => self.on_queue_pair(address),
+            Event::External => self.on_external(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }

@@ -116,6 +116,11 @@ impl Resolved {
     }
 
     #[getter]
+    fn has_kernel(&self) -> bool {
+        self.inner.scenario.host.stack == pauseframe_scenario::spec::HostStack::Kernel
+    }
+
+    #[getter]
     fn toml(&self) -> String {
         self.inner.to_toml()
     }
@@ -283,7 +288,7 @@ fn resolve(
 
 /// Runs a scenario to its end, or until a signal arrives.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, progress=None))]
+#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, kernel=None, programs=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of Python")]
 fn run(
     py: Python<'_>,
@@ -293,13 +298,24 @@ fn run(
     force_large: bool,
     threads: usize,
     divide: bool,
+    kernel: Option<PathBuf>,
+    programs: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let mut last = Instant::now();
     let mut raised = None;
     let results = guarded(|| {
         Ok(py.detach(|| {
-            let options = RunOptions { out: out.as_deref(), force, force_large, threads, divide };
+            let kernel = kernel.as_deref();
+            let options = RunOptions {
+                out: out.as_deref(),
+                force,
+                force_large,
+                threads,
+                divide,
+                kernel,
+                programs: &programs,
+            };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
                     return RunControl::Continue;

@@ -52,6 +52,18 @@ pub enum RunError {
         /// The files that are complete and stay in the folder.
         left: String,
     },
+    /// The Linux kernel of the hosts failed.
+    #[error("the kernel of scenario {scenario:?}, seed {seed}, failed at simulated time {time}: {message}")]
+    Kernel {
+        /// Name of the scenario.
+        scenario: String,
+        /// Master seed of the run.
+        seed: u64,
+        /// Simulated time of the failure.
+        time: pauseframe_units::Time,
+        /// The last lines of the kernel.
+        message: String,
+    },
     /// An internal assertion failed, so the results would be wrong.
     #[error(
         "internal error in scenario {scenario:?}, seed {seed}, at simulated time {time}: {message}. This is a bug of \

@@ -146,6 +146,7 @@ impl<'a, W: Write> PacketWriter<'a, W> {
                 let Agreement { dscp, cnp_dscp, .. } = agreement(*flow);
                 whole(roce::frame(&frame.content, if is_cnp { cnp_dscp } else { dscp }))
             }
+            FrameContent::Bytes { bytes, priority } => whole(tagged(bytes, *priority)),
             FrameContent::Segment { flow, .. } => segment_headers(&frame.content, agreement(*flow)),
         };
         self.append(frame.port, frame.time, &bytes, length)
@@ -236,6 +237,16 @@ pub(super) fn link_header(
         bytes.extend(tag.to_bytes());
     }
     bytes
+}
+
+/// A frame of a kernel, with a priority tag where its priority is not 0 and it has no tag.
+fn tagged(bytes: &[u8], priority: Priority) -> Vec<u8> {
+    let (addresses, rest) = bytes.split_at(bytes.len().min(12));
+    if priority.code_point() == 0 || rest.starts_with(&EtherType::VLAN_TAGGED_FRAME.0.to_be_bytes()) {
+        return bytes.to_vec();
+    }
+    let [high, low] = EtherType::VLAN_TAGGED_FRAME.0.to_be_bytes();
+    [addresses, &[high, low, priority.code_point() << 5, 0], rest].concat()
 }
 
 fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement) -> TcpHeader {

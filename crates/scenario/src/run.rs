@@ -1,5 +1,6 @@
 //! Runs a resolved scenario: builds the network, simulates, and records and writes the results.
 
+mod kernel;
 mod outcome;
 mod suspicious;
 mod threads;
@@ -12,7 +13,7 @@ use crate::faults;
 use crate::jobs;
 use crate::resolve::Resolved;
 use crate::spec::lookup::{matches, ports_matching};
-use crate::spec::{PacketsSpec, Scenario, SeriesSpec};
+use crate::spec::{HostStack, PacketsSpec, Scenario, SeriesSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{RunControl, RunEnding, RunLimits};
@@ -45,6 +46,10 @@ pub struct RunOptions<'a> {
     pub threads: usize,
     /// Use exactly `threads` threads, even if that is slower.
     pub divide: bool,
+    /// The folder with the Linux kernel, for scenarios whose hosts have one.
+    pub kernel: Option<&'a Path>,
+    /// Programs that run on hosts with a kernel: host and command.
+    pub programs: &'a [(String, String)],
 }
 
 /// Progress of a run, for the display.
@@ -130,7 +135,7 @@ pub fn run(
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (built, choice) = divided(build(resolved).map_err(RunError::Build)?, options);
+    let (mut built, choice) = divided(scenario, build(resolved).map_err(RunError::Build)?, options);
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
     let references =
         jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
@@ -143,6 +148,7 @@ pub fn run(
         }
         None => None,
     };
+    kernel::attach(scenario, &mut built, options)?;
     let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
     let (mut finished, packets) =
         simulate(scenario, built, folder.as_ref(), limit, &mut |now| watch.ask(now))?;
@@ -192,9 +198,14 @@ impl RunProgress {
 }
 
 /// Divides the network into one partition for each thread; returns the reason for the number of threads.
-fn divided(mut built: Built, RunOptions { threads, divide, .. }: RunOptions) -> (Built, ThreadChoice) {
+fn divided(
+    scenario: &Scenario,
+    mut built: Built,
+    RunOptions { threads, divide, .. }: RunOptions,
+) -> (Built, ThreadChoice) {
     let plan = built.network.plan();
     let choice = match (threads, built.network.min_reaction_to_divide()) {
+        _ if scenario.host.stack == HostStack::Kernel => threads::one_kernel(),
         (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
         (0, None) if divide => {
             ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) }
@@ -295,8 +306,14 @@ fn guarded(
     work: impl FnOnce(&mut Network) -> Result<RunEnding, RunFailed>,
 ) -> Result<RunEnding, RunError> {
     let ran = caught(|| work(network)).map_err(|panic| panic.to_string());
+    let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
+    let ran = match ran {
+        Ok(Err(failed)) if failed.of_stack => {
+            return Err(RunError::Kernel { scenario, seed, time, message: failed.message });
+        }
+        ran => ran,
+    };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
-        let (scenario, seed, time) = (scenario.name.clone(), scenario.seed, network.now());
         match plugin::plugin_failure(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },

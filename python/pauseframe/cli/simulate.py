@@ -67,6 +67,14 @@ def run(
     divide: Divide = False,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
+    kernel: Annotated[
+        str | None,
+        typer.Option("--kernel", help="Version of the hosts' Linux kernel, or its folder [default: the last built]."),
+    ] = None,
+    exec_: Annotated[
+        list[str] | None,
+        typer.Option("--exec", metavar="HOST=COMMAND", help="Run a command on a host with a kernel. Repeatable."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -85,6 +93,8 @@ def run(
         force_large=force_large,
         threads=threads,
         divide=divide,
+        kernel=kernel,
+        programs=[_program(text) for text in exec_ or ()],
         progress=False if quiet else None,
     )
     if pages:
@@ -101,6 +111,8 @@ def run(
         if len(result.jobs):
             print()
             print_table(jobs_table(result))
+        if exec_:
+            print(f"\noutput of the programs: {folder / 'kernel'}")
         # A user who recorded states probably wants to view them; the report only counts them.
         next_step = "view" if len(result.states) else "report"
         print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
@@ -108,6 +120,14 @@ def run(
         if warning not in scenario.warnings:
             say(f"warning: {warning}")
     _end(result, folder)
+
+
+def _program(text: str) -> tuple[str, str]:
+    """The host and the command of `--exec HOST=COMMAND`."""
+    host, equals, command = text.partition("=")
+    if not (host and equals and command.strip()):
+        raise typer.BadParameter(f'{text!r} is not HOST=COMMAND, such as "host3=iperf3 -s"', param_hint="--exec")
+    return host, command
 
 
 def _end(result: Run, folder: Path) -> None:

@@ -440,6 +440,28 @@ class WireJitter(Part):
 class Host(Part):
     """Hosts and their NICs."""
 
+    stack: Literal["simulated", "kernel"] | None = None
+    """Who moves the data: our own TCP, or a Linux kernel that `pauseframe kernel build` has built (docs/how-to/use-
+    the-linux-kernel.md); default "simulated".
+    """
+    kernel_hosts: Sequence[str] | None = None
+    """With the kernel: the hosts that have it, as names or patterns; empty: all. Flows need it at both ends or at
+    none; default [].
+    """
+    sysctl: Sequence[str] | None = None
+    """With the kernel: settings "key = value" for sysctl, in every host; default []."""
+    qdisc: str | None = None
+    """With the kernel: the queueing discipline of the network card, in the words of `tc qdisc`; empty: the kernel's
+    default; default "".
+    """
+    interrupt_delay: str | None = None
+    """With the kernel: a network card interrupts it so long after the first frame that it has received or sent, once
+    for all until then, as with `ethtool -C rx-usecs`; 0 s: for each frame (0 s to 1 ms); default "0 s".
+    """
+    route: str | None = None
+    """With the kernel: attributes of the route to the other hosts, in the words of `ip route`, such as "initcwnd 100";
+    default "".
+    """
     mtu: str | None = None
     """Largest IP packet (576 B to 9216 B); default "1500 B"."""
     tx_delay: str | None = None

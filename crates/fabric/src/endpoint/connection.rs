@@ -295,6 +295,10 @@ impl<'n> HostNode<'n> {
                 self.deliver_rdma(index, ctx);
                 return;
             }
+            FrameKind::Foreign { bytes, ecn, .. } => {
+                self.deliver_to_stack(index, bytes, ecn, ctx);
+                return;
+            }
             _ => unreachable!("what is no packet of a flow goes another way"),
         };
         let (segment, to) = (ctx.packets.unpack_segment(&carried), carried.to);

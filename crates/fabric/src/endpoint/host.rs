@@ -42,6 +42,8 @@ pub(super) enum BlockedSocket {
     Connection(EndpointId),
     Datagrams(EndpointId),
     QueuePair(EndpointId),
+    /// All sockets of a stack outside of the simulator.
+    External,
 }
 
 /// Packets in a NIC for one destination and class.
@@ -230,7 +232,7 @@ impl HostNode<'_> {
 
     /// Queues a packet at the port if its class is empty there, else in the queue of its destination.
     #[inline(always)]
-    fn enqueue_at_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+    pub(super) fn enqueue_at_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
         if self.ports.port(port).is_idle(now) {
@@ -282,7 +284,7 @@ impl HostNode<'_> {
 
     /// Lets blocked sockets send one segment each in turn while there is buffer space.
     #[inline]
-    fn unblock_sockets(&mut self, ctx: &mut Context) {
+    pub(super) fn unblock_sockets(&mut self, ctx: &mut Context) {
         while self.host().has_nic_buffer_space(ctx) {
             let Some(socket) = self.host().blocked.pop_front() else { return };
             match socket {
@@ -297,6 +299,12 @@ impl HostNode<'_> {
                 BlockedSocket::QueuePair(place) => {
                     if self.send_one_blocked_pair(place, ctx) {
                         self.host().blocked.push_back(socket);
+                    }
+                }
+                BlockedSocket::External => {
+                    self.host().blocked.push_back(socket);
+                    if !self.pull_frame(ctx) {
+                        return;
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Hosts: stacks, NICs, endpoints of connections, sources and sinks of datagrams, and orders of applications.
 
 mod connection;
+mod external;
 mod host;
 mod limiter;
 mod messages;
@@ -18,6 +19,7 @@ pub(crate) mod udp;
 mod vlan;
 
 pub(crate) use self::connection::Endpoint;
+pub(crate) use self::external::{External, HostPaths};
 
 use self::host::{BlockedSocket, Host};
 use self::limiter::RateLimiters;
@@ -58,6 +60,8 @@ pub(crate) struct Endpoints {
     /// Pending orders to hosts, by time and address.
     orders: BTreeMap<(Time, u32), (HostId, Vec<EndpointOrder>)>,
     pub(crate) throughput: ThroughputSeries,
+    /// The stack of hosts that are not simulated.
+    pub(crate) external: Option<Box<External>>,
 }
 
 impl Endpoints {
@@ -84,6 +88,7 @@ impl Endpoints {
             vlans: PerPacketVlanPicker::from_plan(plan).map(Box::new),
             orders: BTreeMap::new(),
             throughput: ThroughputSeries::new(workloads),
+            external: None,
         }
     }
 
@@ -114,6 +119,9 @@ impl Endpoints {
     /// Changes the path of an endpoint.
     pub(crate) fn set_path(&mut self, address: u32, row: u32) {
         self.pairs.take_path(address, row);
+        if let Some(external) = &mut self.external {
+            external.take_path(address, row);
+        }
         let Some(place) = self.endpoint_index_at(address) else { return };
         if self.sources.get(place).is_some_and(|source| source.flow * 2 == address) {
             self.sources[place].route = row;
@@ -131,11 +139,14 @@ impl Endpoints {
     }
 
     /// Passes the unreported counters of all endpoints to `take`.
-    pub(crate) fn drain_counters(&mut self, mut take: impl FnMut(EndpointCounters)) {
+    pub(crate) fn drain_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
         self.ends.iter_mut().flatten().filter_map(Endpoint::take_counters).for_each(&mut take);
         self.sources.iter_mut().map(DatagramSource::take_counters).for_each(&mut take);
         self.sinks.iter_mut().map(DatagramSink::take_counters).for_each(&mut take);
         self.pairs.drain_counters(&mut take);
+        if let Some(external) = &mut self.external {
+            external.drain_counters(now, &mut take);
+        }
     }
 
     /// The open endpoint of `flow` on `side` in this partition, for samples.

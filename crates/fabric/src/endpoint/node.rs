@@ -4,6 +4,7 @@
 //! in every build, and a token lives no longer than the borrow of the host.
 
 use super::connection::Endpoint;
+use super::external::External;
 use super::host::Host;
 use super::limiter::RateLimiter;
 use super::queue_pair::QueuePairs;
@@ -82,6 +83,11 @@ impl<'n> HostNode<'n> {
     #[inline(always)]
     pub(super) fn count_received(&mut self, workload: u16, bytes: u64, ctx: &Context) {
         self.all.throughput.add_bytes(workload, bytes, ctx.now());
+    }
+
+    /// The stack that it belongs to, if it is not simulated.
+    pub(super) fn external(&mut self) -> Option<&mut External> {
+        self.all.external.as_deref_mut()
     }
 
     /// Picks VLANs, if each packet has its own.

@@ -49,6 +49,8 @@ pub(crate) enum FrameKind {
     Datagram { to: u32, len: u16, ecn: Ecn },
     /// A `RoCEv2` packet.
     Rdma(RdmaFrame),
+    /// A TCP segment of a stack outside of the simulator, addressed to flow * 2 + the side: its bytes lie in the pool.
+    Foreign { to: u32, bytes: BytesId, ecn: Ecn },
     /// A PFC pause frame (IEEE 802.1Qbb): its class-enable vector and the quanta; 0 resumes.
     Pause { classes: u8, quanta: u16 },
     /// A congestion notification message.
@@ -76,6 +78,13 @@ pub(crate) struct CompactSegment {
     pub(crate) ecn: Ecn,
     pub(crate) flags: TcpFlags,
 }
+
+/// The bytes of a frame, from its Ethernet header on.
+pub(crate) type FrameBytes = Vec<u8>;
+
+/// The place of a frame's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BytesId(u32);
 
 /// A `RoCEv2` packet as a frame carries it.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +149,13 @@ impl Packet {
     /// Whether this is a packet of a flow.
     #[inline(always)]
     pub(crate) fn is_flow_packet(&self) -> bool {
-        matches!(self.content, FrameKind::Segment(_) | FrameKind::Datagram { .. } | FrameKind::Rdma(_))
+        matches!(
+            self.content,
+            FrameKind::Segment(_)
+                | FrameKind::Datagram { .. }
+                | FrameKind::Rdma(_)
+                | FrameKind::Foreign { .. }
+        )
     }
 
     /// Whether it is a SYN or a SYN-ACK.
@@ -162,6 +177,7 @@ impl Packet {
         match self.content {
             FrameKind::Segment(CompactSegment { ecn, .. })
             | FrameKind::Datagram { ecn, .. }
+            | FrameKind::Foreign { ecn, .. }
             | FrameKind::Rdma(RdmaFrame { ecn, .. }) => ecn,
             _ => Ecn::NotEct,
         }
@@ -172,6 +188,7 @@ impl Packet {
         match self.content {
             FrameKind::Segment(CompactSegment { to, .. })
             | FrameKind::Datagram { to, .. }
+            | FrameKind::Foreign { to, .. }
             | FrameKind::Rdma(RdmaFrame { to, .. })
             | FrameKind::Cnm(Cnm { to, .. }) => Some(to),
             FrameKind::Pause { .. } | FrameKind::Damaged { .. } | FrameKind::Lost => None,

@@ -1,7 +1,7 @@
 //! The pool of all packets of a partition. It allocates only while it grows to the maximum number of packets in flight.
 
 use super::telemetry::TelemetryPool;
-use super::{CompactSegment, FrameKind, OptionsId, Packet, PacketId};
+use super::{BytesId, CompactSegment, FrameBytes, FrameKind, OptionsId, Packet, PacketId};
 use pauseframe_engine::memory::{prefetch_first_line, push_to_arena};
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Segment, TcpOptions};
@@ -16,6 +16,8 @@ pub(crate) struct PacketPool {
     options: Vec<TcpOptions>,
     free_options: Vec<OptionsId>,
     pub(super) telemetries: TelemetryPool,
+    bytes: Vec<FrameBytes>,
+    free_bytes: Vec<BytesId>,
 }
 
 impl PacketPool {
@@ -27,6 +29,8 @@ impl PacketPool {
             options: Vec::new(),
             free_options: Vec::new(),
             telemetries: TelemetryPool::default(),
+            bytes: Vec::new(),
+            free_bytes: Vec::new(),
         }
     }
 
@@ -50,6 +54,7 @@ impl PacketPool {
                 self.free_options.push(options);
             }
             FrameKind::Rdma(_) => self.free_telemetry(&self[index].content.clone()),
+            FrameKind::Foreign { bytes, .. } => drop(self.take_bytes(bytes)),
             _ => {}
         }
     }
@@ -67,6 +72,8 @@ impl PacketPool {
     pub(crate) fn mark_damaged(&mut self, index: PacketId, content: FrameKind) {
         if let FrameKind::Segment(CompactSegment { options, .. }) = self[index].content {
             self.take_options(options);
+        } else if let FrameKind::Foreign { bytes, .. } = self[index].content {
+            self.take_bytes(bytes);
         }
         self.free_telemetry(&self[index].content.clone());
         self[index].content = content;
@@ -143,6 +150,34 @@ impl PacketPool {
         }
         self.free_options.push(options);
         self.options[options.0 as usize]
+    }
+
+    /// Stores the bytes of a frame.
+    pub(crate) fn add_bytes(&mut self, bytes: FrameBytes) -> BytesId {
+        if let Some(place) = self.free_bytes.pop() {
+            self.bytes[place.0 as usize] = bytes;
+            return place;
+        }
+        self.bytes.push(bytes);
+        BytesId((self.bytes.len() - 1) as u32)
+    }
+
+    /// Takes the bytes of a frame out of the pool.
+    #[cold]
+    fn take_bytes(&mut self, place: BytesId) -> FrameBytes {
+        self.free_bytes.push(place);
+        std::mem::take(&mut self.bytes[place.0 as usize])
+    }
+
+    /// Removes a frame of bytes from the pool.
+    pub(crate) fn remove_bytes(&mut self, index: PacketId, bytes: BytesId) -> FrameBytes {
+        self.free.push(index);
+        self.take_bytes(bytes)
+    }
+
+    /// The bytes of a frame.
+    pub(crate) fn bytes(&self, place: BytesId) -> &FrameBytes {
+        &self.bytes[place.0 as usize]
     }
 
     /// Stores a packet of another pool with its options; the packet refers to them by their index in `options`.

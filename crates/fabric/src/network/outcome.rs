@@ -34,6 +34,12 @@ impl Network {
         }
     }
 
+    /// Notes of an external stack after the run.
+    pub fn stack_notes(&mut self) -> Vec<String> {
+        let external = self.workers[0].partition.endpoints.external.as_mut();
+        external.map_or_else(Vec::new, |external| external.notes())
+    }
+
     /// Warnings to read before trusting the run.
     pub fn warnings(&self) -> &[String] {
         self.plan.warnings()
@@ -150,7 +156,7 @@ impl Network {
             worker
                 .partition
                 .endpoints
-                .drain_counters(|counters| self.traffic.add_endpoint_counters(&counters));
+                .drain_counters(now, |counters| self.traffic.add_endpoint_counters(&counters));
         }
         self.traffic.records_at(now)
     }

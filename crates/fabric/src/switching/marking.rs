@@ -88,6 +88,7 @@ impl<'n> SwitchNode<'n> {
     ) {
         if let FrameKind::Segment(CompactSegment { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. })
         | FrameKind::Datagram { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }
+        | FrameKind::Foreign { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }
         | FrameKind::Rdma(RdmaFrame { ecn: ecn @ (Ecn::Ect0 | Ecn::Ect1), .. }) =
             &mut ctx.packets[index].content
         {

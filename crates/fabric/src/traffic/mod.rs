@@ -79,6 +79,8 @@ pub(crate) struct Traffic {
     active: u64,
     finished: u64,
     stop_when_finished: bool,
+    /// Programs of an external stack still run.
+    is_held: bool,
     /// When all work was finished.
     over: Option<Time>,
     pub(crate) orders: Vec<AddressedOrder>,
@@ -117,6 +119,7 @@ impl Traffic {
             active: 0,
             finished: 0,
             stop_when_finished,
+            is_held: false,
             over: None,
             orders: Vec::new(),
             new_hosts: Vec::new(),
@@ -240,8 +243,20 @@ impl Traffic {
     /// Checks whether the run has finished: no open flow, and no workload that could start one.
     fn check_finished(&mut self, now: Time) {
         let idle = || self.workloads.iter().all(|workload| workload.next_start_time().is_none());
-        if self.stop_when_finished && self.active == 0 && idle() {
+        if self.stop_when_finished && !self.is_held && self.active == 0 && idle() {
             self.over.get_or_insert(now);
+        }
+    }
+
+    /// Keeps the run from being over until `release`.
+    pub(crate) fn hold(&mut self) {
+        (self.is_held, self.over) = (true, None);
+    }
+
+    /// Ends `hold`.
+    pub(crate) fn release(&mut self, now: Time) {
+        if std::mem::take(&mut self.is_held) {
+            self.check_finished(now);
         }
     }
 

@@ -8,12 +8,19 @@ use std::sync::Arc;
 
 impl Traffic {
     /// The ECMP path of a flow between two hosts; the destination node if switches look up next hops.
-    pub(super) fn find_route(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
+    pub(crate) fn find_route(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
         if !self.rows.is_enabled() {
             return there.0;
         }
         let path = self.ecmp_path([here, there], flow);
         self.rows.add_path(path)
+    }
+
+    /// Frees rows that no sender uses any more.
+    pub(crate) fn give_up(&mut self, rows: impl Iterator<Item = u32>, now: Time) {
+        if self.rows.is_enabled() {
+            rows.for_each(|row| self.rows.retire_row(row, now));
+        }
     }
 
     pub(super) fn ecmp_path(&self, [here, there]: [NodeId; 2], flow: u32) -> Vec<PortId> {

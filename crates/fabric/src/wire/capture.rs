@@ -1,7 +1,8 @@
 //! Packet capture on links. Nothing in the simulation reads captures back.
 
 use crate::context::Context;
-use crate::frame::{CompactSegment, FrameKind, Packet, PacketId, RdmaFrame};
+use crate::external::mark_ce;
+use crate::frame::{CompactSegment, FrameBytes, FrameKind, Packet, PacketId, RdmaFrame};
 use crate::plan::Plan;
 use crate::records::FlowRecords;
 use crate::settings::RdmaSettings;
@@ -9,7 +10,7 @@ use pauseframe_transport::{Ecn, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 
 /// A frame seen on the wire.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct CapturedFrame {
     /// When its first bit left.
     pub time: Time,
@@ -20,7 +21,7 @@ pub struct CapturedFrame {
 }
 
 /// Kind and content of a captured frame.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum FrameContent {
     /// A TCP segment in an IP packet.
     Segment {
@@ -93,6 +94,13 @@ pub enum FrameContent {
         /// Bytes of telemetry between its headers and the payload.
         telemetry: u16,
     },
+    /// A frame of a stack outside of the simulator.
+    Bytes {
+        /// From its Ethernet header on, without FCS, as it is on this wire.
+        bytes: Vec<u8>,
+        /// IEEE 802.1p priority.
+        priority: Priority,
+    },
     /// A congestion notification message (IEEE 802.1Qau).
     Cnm {
         /// The port whose queue was sampled.
@@ -115,12 +123,14 @@ pub enum FrameContent {
 }
 
 /// A captured frame in the simulator's form.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RawCapturedFrame {
     pub(crate) time: Time,
     pub(crate) port: PortId,
     packet: Packet,
     segment: Segment,
+    /// Of a frame of a stack outside of the simulator.
+    bytes: FrameBytes,
 }
 
 /// Captures frames on chosen ports, up to a limit.
@@ -173,7 +183,17 @@ impl FrameCapture {
             FrameKind::Segment(carried) => ctx.packets.unpack_segment(carried),
             _ => Segment::default(),
         };
-        self.frames.push(RawCapturedFrame { time: ctx.now(), port, packet, segment });
+        let bytes = match packet.content {
+            FrameKind::Foreign { bytes, ecn, .. } => {
+                let mut bytes = ctx.packets.bytes(bytes).clone();
+                if ecn == Ecn::Ce {
+                    mark_ce(&mut bytes);
+                }
+                bytes
+            }
+            _ => FrameBytes::new(),
+        };
+        self.frames.push(RawCapturedFrame { time: ctx.now(), port, packet, segment, bytes });
     }
 
     /// Whether this is the first captured port on the path of a packet.
@@ -259,6 +279,7 @@ impl RawCapturedFrame {
                     telemetry,
                 }
             }
+            FrameKind::Foreign { .. } => FrameContent::Bytes { bytes: self.bytes.clone(), priority },
             FrameKind::Segment(CompactSegment { to, ecn, .. }) => {
                 let (source, destination) = ends(to);
                 let (flow, forward, segment) = (to / 2, to & 1 == 1, self.segment);

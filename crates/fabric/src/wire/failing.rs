@@ -69,6 +69,7 @@ impl NodePorts<'_> {
                 FrameKind::Segment(_)
                 | FrameKind::Datagram { .. }
                 | FrameKind::Rdma(_)
+                | FrameKind::Foreign { .. }
                 | FrameKind::Cnm(_) => {
                     self.count_loss_on_wire(port, &packet, LossReason::LinkDown, ctx);
                 }

@@ -42,7 +42,7 @@ fn identity(frame: &CapturedFrame) -> Option<(Option<NodeId>, NodeId, String)> {
         FrameContent::Rdma { source, destination, flow, packet, .. } => {
             Some((Some(source), destination, format!("flow {flow}: {packet:?}")))
         }
-        FrameContent::Pause { .. } | FrameContent::LinkPause { .. } => None,
+        FrameContent::Bytes { .. } | FrameContent::Pause { .. } | FrameContent::LinkPause { .. } => None,
     }
 }
 

@@ -158,7 +158,7 @@ fn a_pause_acts_at_the_computed_picosecond() {
         network.capture_frames(&[a, to_a], 1 << 20);
         let ending = proceed(&mut network, Time(100 * US));
         let frames = network.take_frames();
-        let of = |port| frames.iter().filter(|frame| frame.port == port).copied().collect::<Vec<_>>();
+        let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
 
         // The first frame is on r's link, five fill up to XOFF, the seventh crosses it.
         let crossed = 7 * FULL + US;
@@ -185,7 +185,7 @@ fn a_resume_is_sent_at_xon_and_acts_at_the_computed_picosecond() {
     network.capture_frames(&[a, to_a], 1 << 20);
     proceed(&mut network, Time(120 * US));
     let frames = network.take_frames();
-    let of = |port| frames.iter().filter(|frame| frame.port == port).copied().collect::<Vec<_>>();
+    let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
     let paused = 7 * FULL + US + PAUSE + US;
     // All frames that began until then but the first, which went straight to r's link, are stored.
     let stored = paused / FULL;
@@ -267,7 +267,7 @@ fn the_time_paused_is_that_of_the_pause_frames() {
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_frames();
     for port in back {
-        let frames: Vec<_> = frames.iter().filter(|frame| frame.port == port).copied().collect();
+        let frames: Vec<_> = frames.iter().filter(|frame| frame.port == port).cloned().collect();
         let (mut total, mut since, mut until) = (0, None::<u64>, 0);
         let (mut pauses, mut resumes) = (0, 0);
         for (time, asked) in pauses_of(&frames) {
@@ -335,7 +335,7 @@ fn a_pause_spreads_upstream_to_the_host() {
     let ending = proceed(&mut network, Time(2000 * US));
     let frames = network.take_frames();
     let first = |port: &PortId| {
-        let frames: Vec<_> = frames.iter().filter(|frame| frame.port == *port).copied().collect();
+        let frames: Vec<_> = frames.iter().filter(|frame| frame.port == *port).cloned().collect();
         pauses_of(&frames)[0].0
     };
     assert!(ports.iter().map(first).is_sorted());

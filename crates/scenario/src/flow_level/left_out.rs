@@ -1,7 +1,7 @@
 //! Keys of a scenario that the flow-level model does not implement. A key that decides which flows finish
 //! causes an error; a key that changes only times or records causes a warning.
 
-use crate::spec::{Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
+use crate::spec::{HostStack, Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
 use std::collections::BTreeSet;
 
@@ -44,6 +44,7 @@ pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
     let priorities: BTreeSet<u8> = scenario.transport_specs().map(|spec| spec.priority).collect();
     let keys = [
         ("qcn", scenario.qcn.is_some()),
+        ("host.stack", scenario.host.stack == HostStack::Kernel),
         ("switch.scheduler", matches!(scenario.switch.scheduler, SchedulerSpec::Ets { .. })),
         ("transport.priority", priorities.len() > 1),
         ("record.series", record.series.is_some()),

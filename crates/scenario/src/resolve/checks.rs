@@ -3,9 +3,9 @@
 
 use crate::spec::lookup::all_ports;
 use crate::spec::{
-    BufferSpec, ClassSpec, EcnName, HostSpec, IdealOutputQueued, NicQueue, PerPort, PfcSpec, QcnSpec,
-    RdmaControlName, RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec,
-    WireOverhead, WorkloadKind,
+    BufferSpec, ClassSpec, EcnName, HostSpec, HostStack, IdealOutputQueued, NicQueue, PerPort, PfcSpec,
+    QcnSpec, RdmaControlName, RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec,
+    UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
@@ -50,9 +50,9 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     }
 }
 
-/// Checks that the scenario has workloads, and that each workload has a unique name.
-pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial]) {
-    if workloads.is_empty() && !ledger.failed("workload") {
+/// Checks that the scenario has workloads, and that each workload has a unique name. Hosts with a kernel may run programs alone.
+pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostSpec) {
+    if workloads.is_empty() && host.stack == HostStack::Simulated && !ledger.failed("workload") {
         let hint = "add one, as in [[workload]] with kind = \"permutation\" and size = \"1 MB\"";
         ledger.problem("workload", "is required: at least one", hint);
     }

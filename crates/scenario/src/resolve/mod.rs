@@ -9,11 +9,13 @@
 
 mod checks;
 mod explain;
+mod kernel;
 mod routes;
 mod transports;
 
 pub(crate) use checks::size as buffer_size;
 pub use explain::{Explained, expanded, explained, stack_of};
+pub(crate) use kernel::{kernel_hosts, name_in_linux};
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};
@@ -256,7 +258,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         }
     }
     checks::host_names(ledger, &host, hosts.as_ref());
-    checks::workloads(ledger, &workloads);
+    checks::workloads(ledger, &workloads, &host);
     if let Some(graph) = &graph {
         faults::check(ledger, graph, &failure, &corruption, &stop);
         faults::check_pauses(ledger, graph, &pause_storm, switch.pfc.as_ref(), &stop);
@@ -273,6 +275,14 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     checks::queue_pairs(ledger, &host, &transports);
     checks::marks_of_datagrams(ledger, &switch, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
+    let others = kernel::Others {
+        graph: graph.as_ref(),
+        routing: &routing,
+        qcn: qcn.as_ref(),
+        transports: &transports,
+        workloads: &workloads,
+    };
+    kernel::check(ledger, &host, &others);
 
     let mut transports = transports.into_iter().map(|transport| (transport.name, transport.spec));
     let scenario = Scenario {

@@ -37,6 +37,7 @@ pub(super) fn tabulate(
     warnings
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
+    warnings.extend(built.network.stack_notes());
     warnings.extend(dropped_syns(&built.network));
     warnings.extend(needless_timeouts(scenario, &mut built.network, &ports, ending.now));
     warnings.extend(starved_flows(scenario, (&mut built.network, &built.ideal), &names, &ports, ending.now));

@@ -33,6 +33,11 @@ pub(super) struct ThreadChoice {
     pub(super) warning: Option<String>,
 }
 
+/// The single thread of a run with a kernel.
+pub(super) fn one_kernel() -> ThreadChoice {
+    ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
+}
+
 /// The number of threads that a network can use well.
 pub(super) trait Network {
     /// Number of threads that shorten a run on the given number of cores.

@@ -16,6 +16,18 @@ const SECOND: Span = Span::from_secs(1);
 table! {
     /// Hosts and their NICs
     pub struct HostSpec {
+        /// Who moves the data: our own TCP, or a Linux kernel that `pauseframe kernel build` has built (docs/how-to/use-the-linux-kernel.md)
+        stack: HostStack = or(HostStack::Simulated);
+        /// With the kernel: the hosts that have it, as names or patterns; empty: all. Flows need it at both ends or at none
+        kernel_hosts: Vec<String> = or(Vec::new());
+        /// With the kernel: settings "key = value" for sysctl, in every host
+        sysctl: Vec<String> = or(Vec::new());
+        /// With the kernel: the queueing discipline of the network card, in the words of `tc qdisc`; empty: the kernel's default
+        qdisc: String = or(String::new());
+        /// With the kernel: a network card interrupts it so long after the first frame that it has received or sent, once for all until then, as with `ethtool -C rx-usecs`; 0 s: for each frame
+        interrupt_delay: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_us(1000));
+        /// With the kernel: attributes of the route to the other hosts, in the words of `ip route`, such as "initcwnd 100"
+        route: String = or(String::new());
         /// Largest IP packet
         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
         /// Time that a segment spends in the stack before the NIC has it
@@ -154,6 +166,16 @@ table! {
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t, names: &mut Vec<String>, hosts: Option<&Hosts>);
+}
+
+choices! {
+    /// Who moves the data of hosts
+    pub enum HostStack {
+        /// Our own TCP and RoCE
+        Simulated = "simulated",
+        /// An unmodified Linux kernel in virtual time
+        Kernel = "kernel",
+    }
 }
 
 choices! {

@@ -30,7 +30,7 @@ pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
 pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
-pub use host::{HostSpec, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use host::{HostSpec, HostStack, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
     ValueByPort,

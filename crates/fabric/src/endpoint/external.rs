@@ -1,0 +1,361 @@
+//! Hosts that belong to a stack outside of the simulator (`external.rs`).
+//!
+//! The stack is one for all its hosts, with one event for all that it does. Its sockets stand in the line for room in their NIC as one
+//! socket each, so the NIC takes a frame from a transmit ring whenever none waits for the port: a paused port leaves all others in the ring.
+
+use super::host::BlockedSocket;
+use super::node::HostNode;
+use crate::context::Context;
+use crate::event::Event;
+use crate::external::{
+    ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport, mark_ce,
+};
+use crate::frame::{BytesId, FrameKind, Packet, PacketId};
+use crate::ids::HostId;
+use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, Exchange};
+use pauseframe_engine::mix_bits;
+use pauseframe_transport::Ecn;
+use pauseframe_units::{NodeId, Time};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+const NANOSECOND: u64 = 1_000;
+
+/// The first time from `time` on that is a multiple of a nanosecond.
+fn round_up(time: Time) -> Time {
+    Time(time.0.next_multiple_of(NANOSECOND))
+}
+
+/// The address of frames that belong to no flow.
+const NO_FLOW: u32 = u32::MAX;
+
+/// Paths from each host to each other one, for frames that belong to no flow: some for each pair, of which the ports of a
+/// frame choose one.
+#[derive(Debug)]
+pub(crate) struct HostPaths {
+    /// In the order of their numbers.
+    hosts: Vec<NodeId>,
+    rows: Vec<u32>,
+}
+
+impl HostPaths {
+    const CHOICES: usize = 8;
+
+    /// Asks for the row from a host to another one, by the number of the choice.
+    pub(crate) fn find(mut hosts: Vec<NodeId>, mut row: impl FnMut([NodeId; 2], u32) -> u32) -> HostPaths {
+        hosts.sort_unstable();
+        let mut of_pair =
+            |[from, to]: [NodeId; 2], choice| if from == to { u32::MAX } else { row([from, to], choice) };
+        let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| [*from, *to]));
+        let rows = pairs.flat_map(|pair| (0..HostPaths::CHOICES as u32).map(move |choice| (pair, choice)));
+        let rows = rows.map(|(pair, choice)| of_pair(pair, choice)).collect();
+        HostPaths { hosts, rows }
+    }
+
+    /// All rows that it has.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
+        self.rows.iter().copied().filter(|row| *row != u32::MAX)
+    }
+
+    fn row(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
+        let place = |host: NodeId| self.hosts.binary_search(&host).ok();
+        let pair = place(from)? * self.hosts.len() + place(to)?;
+        let choice = mix_bits(u64::from(ports)) as usize % HostPaths::CHOICES;
+        Some(self.rows[pair * HostPaths::CHOICES + choice]).filter(|row| *row != u32::MAX)
+    }
+}
+
+/// The stack, and what the network keeps for it.
+#[derive(Debug)]
+pub(crate) struct External {
+    /// Behind a lock that is never taken: observers on other threads may hold the network, but not use its stack.
+    stack: Mutex<Box<dyn ExternalStack>>,
+    /// By host: it belongs to the stack.
+    owned: Vec<bool>,
+    /// When the pending event fires; `Time::MAX` if none is pending.
+    armed: Time,
+    /// Open ends by address: how their packets go.
+    ends: BTreeMap<u32, End>,
+    /// How frames of programs go, which belong to no flow.
+    paths: Option<HostPaths>,
+    /// Frames that belong to no open flow and to no program; they go nowhere.
+    discarded: u64,
+    failure: Option<StackFailure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct End {
+    route: u32,
+    class: u8,
+    flow: u32,
+    connected: Option<Time>,
+    /// Packets with CE that were not reported.
+    ce_packets: u64,
+}
+
+impl External {
+    /// `owned`: by host, whether it belongs to the stack.
+    pub(crate) fn new(stack: Box<dyn ExternalStack>, owned: Vec<bool>) -> External {
+        External {
+            stack: Mutex::new(stack),
+            owned,
+            armed: Time::MAX,
+            ends: BTreeMap::new(),
+            paths: None,
+            discarded: 0,
+            failure: None,
+        }
+    }
+
+    pub(crate) fn owns(&self, host: HostId) -> bool {
+        self.owned[host.0 as usize]
+    }
+
+    fn stack(&mut self) -> &mut dyn ExternalStack {
+        self.stack.get_mut().expect("nobody takes the lock").as_mut()
+    }
+
+    pub(crate) fn has_programs(&mut self) -> bool {
+        self.stack().has_programs()
+    }
+
+    /// The paths of programs from now on, and those before.
+    pub(crate) fn replace_paths(&mut self, paths: HostPaths) -> Option<HostPaths> {
+        self.paths.replace(paths)
+    }
+
+    /// What a person should know after the run.
+    pub(crate) fn notes(&mut self) -> Vec<String> {
+        let mut notes = self.stack().notes();
+        if let Some(StackFailure(message)) = &self.failure {
+            notes.push(format!("counters of the kernel are missing: {message}"));
+        }
+        notes
+    }
+
+    /// How a frame goes: the address that it goes to, its row and its class. `None` if it belongs to nothing that is open.
+    fn path_of(&self, from: NodeId, frame: &StackFrame, ctx: &Context) -> Option<(u32, u32, u8)> {
+        if let Some((to, end)) = frame.to.and_then(|to| Some((to, self.ends.get(&(to ^ 1))?))) {
+            return Some((to, end.route, end.class));
+        }
+        let row = self.paths.as_ref()?.row(from, frame.destination?, frame.ports)?;
+        // Programs send in the class of the first transport.
+        Some((NO_FLOW, row, ctx.plan.class_of_transport[0]))
+    }
+
+    /// What the stack could not do, once.
+    pub(crate) fn take_failure(&mut self) -> Option<StackFailure> {
+        self.failure.take()
+    }
+
+    /// An end takes another path.
+    pub(super) fn take_path(&mut self, address: u32, row: u32) {
+        if let Some(end) = self.ends.get_mut(&address) {
+            end.route = row;
+        }
+    }
+
+    /// Keeps an event pending that is not later than what the stack does next.
+    pub(crate) fn arm(&mut self, ctx: &mut Context) {
+        let Some(next) = self.stack().next_time() else { return };
+        let at = round_up(next.max(ctx.now()));
+        if at < self.armed {
+            self.armed = at;
+            ctx.schedule(at, Event::External);
+        }
+    }
+
+    /// Notes a failure: the window ends, and the run with it.
+    fn check<T>(&mut self, outcome: Result<T, StackFailure>, ctx: &mut Context) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(failure) => {
+                self.failure.get_or_insert(failure);
+                ctx.outgoing.end = ctx.now();
+                None
+            }
+        }
+    }
+
+    /// The stack acts, if the event is not an old one. The hosts that have something to send.
+    pub(crate) fn act(&mut self, ctx: &mut Context) -> Vec<NodeId> {
+        let now = ctx.now();
+        if self.armed != now || self.failure.is_some() {
+            return Vec::new();
+        }
+        self.armed = Time::MAX;
+        let until = ctx.queue.next_time().map_or(ctx.outgoing.end, |next| next.min(ctx.outgoing.end));
+        let ran = self.stack().run(now, until);
+        if self.check(ran, ctx).is_none() {
+            return Vec::new();
+        }
+        for (address, report) in self.stack().take_reports() {
+            if let Some(event) = self.event(address, report, now) {
+                ctx.send_report(address, event);
+            }
+        }
+        self.stack().take_senders()
+    }
+
+    /// The event that the traffic receives for a report of the stack.
+    fn event(&mut self, address: u32, report: StackReport, now: Time) -> Option<EndpointEvent> {
+        match report {
+            StackReport::Connected => {
+                self.ends.get_mut(&address)?.connected = Some(now);
+                None
+            }
+            StackReport::Complete => Some(EndpointEvent::Complete),
+            StackReport::Failed(failure) => Some(EndpointEvent::Failed(failure)),
+            StackReport::Drained => Some(EndpointEvent::Drained),
+            StackReport::Counted { .. } => self.counters(address, report).map(EndpointEvent::Counted),
+        }
+    }
+
+    fn counters(&mut self, address: u32, report: StackReport) -> Option<EndpointCounters> {
+        let StackReport::Counted { flow, delivered, retransmits, timeouts } = report else { return None };
+        let end = self.ends.get_mut(&address);
+        let (connected, ce_packets) =
+            end.map_or((None, 0), |end| (end.connected.take(), std::mem::take(&mut end.ce_packets)));
+        Some(EndpointCounters {
+            flow,
+            replies: address & 1 == 1,
+            delivered,
+            retransmits,
+            timeouts,
+            ce_packets,
+            connected,
+            ..EndpointCounters::default()
+        })
+    }
+
+    /// The run is over: what all ends have counted that they have not reported.
+    pub(super) fn drain_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
+        if self.failure.is_some() {
+            return;
+        }
+        if let Err(failure) = self.stack().finish(round_up(now)) {
+            self.failure = Some(failure);
+            return;
+        }
+        for (address, report) in self.stack().take_reports() {
+            self.counters(address, report).into_iter().for_each(&mut take);
+        }
+    }
+
+    /// An application does something.
+    pub(crate) fn order(&mut self, host: NodeId, address: u32, order: &EndpointOrder, ctx: &mut Context) {
+        let order = match order {
+            EndpointOrder::Open(opening) => {
+                let spec = &opening.spec;
+                let has_stack = |node| self.owns(ctx.plan.host_id(node));
+                if !(has_stack(spec.source) && has_stack(spec.destination)) {
+                    let message = "a flow has a kernel at one end only: host.kernel_hosts needs both or none";
+                    self.check(Err::<(), _>(StackFailure(message.to_owned())), ctx);
+                    return;
+                }
+                let end = End {
+                    route: opening.route,
+                    class: opening.picked.class,
+                    flow: opening.exchange.flow,
+                    connected: None,
+                    ce_packets: 0,
+                };
+                self.ends.insert(address, end);
+                let side = (address & 1) as u8;
+                StackOrder::Open(StackOpening {
+                    side,
+                    peer: if side == 0 { spec.destination } else { spec.source },
+                    transport: spec.transport,
+                    start: spec.start,
+                    exchange: exchange(&opening.exchange),
+                })
+            }
+            EndpointOrder::Continue(next) => {
+                if let Some(end) = self.ends.get_mut(&address) {
+                    end.flow = next.flow;
+                }
+                StackOrder::Continue(exchange(next))
+            }
+            EndpointOrder::EndExchange => StackOrder::EndExchange,
+            EndpointOrder::Close => StackOrder::Close,
+            EndpointOrder::Stop => StackOrder::Stop,
+            EndpointOrder::Free => StackOrder::Free,
+            EndpointOrder::Write { .. }
+            | EndpointOrder::Await { .. }
+            | EndpointOrder::OpenDatagrams(_)
+            | EndpointOrder::AwaitDatagrams(_)
+            | EndpointOrder::FreeDatagrams => unreachable!("scenarios with kernel hosts have TCP flows only"),
+        };
+        self.stack().order(host, address, &order, ctx.now());
+        self.arm(ctx);
+    }
+}
+
+fn exchange(exchange: &Exchange) -> StackExchange {
+    StackExchange {
+        flow: exchange.flow,
+        writes: exchange.writes,
+        expects: exchange.expects,
+        reply: exchange.reply,
+        reply_delay: exchange.reply_delay.0.div_ceil(NANOSECOND),
+    }
+}
+
+impl HostNode<'_> {
+    /// The NIC takes the next frame from the transmit ring, unless another one waits for the port; true if there was one.
+    pub(super) fn pull_frame(&mut self, ctx: &mut Context) -> bool {
+        if self.ports.port(self.port).ready != 0 {
+            return false;
+        }
+        let node = self.topology_node(ctx);
+        let Some(external) = self.external() else { return false };
+        let sent = external.stack().transmit(node, ctx.now());
+        let frame = external.check(sent, ctx).flatten();
+        // The stack hears of the transmit buffer that it may use again.
+        external.arm(ctx);
+        let Some(frame) = frame else { return false };
+        let Some((to, route, class)) = external.path_of(node, &frame, ctx) else {
+            external.discarded += 1;
+            return true;
+        };
+        let StackFrame { bytes, ip_size, ecn, .. } = frame;
+        let priority = ctx.plan.priorities[usize::from(class)];
+        let size = ctx.settings.overhead.frame_size(ip_size, priority) as u16;
+        let bytes = ctx.packets.add_bytes(bytes);
+        let content = FrameKind::Foreign { to, bytes, ecn };
+        let packet = Packet { at: ctx.now(), route, ..Packet::new(content, size, class) };
+        let index = ctx.packets.insert(packet);
+        let nic_queue = self.host().nic_queue_for(node, class);
+        self.host().held += u64::from(size);
+        self.enqueue_at_port(nic_queue, index, ctx);
+        true
+    }
+
+    /// The stack has put frames into a ring that was empty.
+    pub(crate) fn on_frames_ready(&mut self, ctx: &mut Context) {
+        self.unblock_sockets(ctx);
+    }
+
+    /// A frame goes up to the stack.
+    #[cold]
+    pub(super) fn deliver_to_stack(&mut self, index: PacketId, bytes: BytesId, ecn: Ecn, ctx: &mut Context) {
+        let to = ctx.packets[index].destination_address();
+        let mut frame = ctx.packets.remove_bytes(index, bytes);
+        let (now, node) = (round_up(ctx.now()), self.topology_node(ctx));
+        let Some(external) = self.external() else { return };
+        if ecn == Ecn::Ce {
+            mark_ce(&mut frame);
+            if let Some(end) = to.and_then(|to| external.ends.get_mut(&to)) {
+                end.ce_packets += 1;
+            }
+        }
+        let received = external.stack().receive(node, &frame, now);
+        external.check(received, ctx);
+        external.arm(ctx);
+    }
+
+    /// Its sockets join the line for room in the NIC, where they stay.
+    pub(crate) fn join_stack(&mut self) {
+        self.host().block_socket(BlockedSocket::External);
+    }
+}

@@ -1,0 +1,187 @@
+//! Stacks outside of the simulator, to which hosts of the network belong: the kernel of an operating system.
+//!
+//! The network grants the clock of such a stack. It owns its hosts' sockets and transmit rings; the network takes frames from
+//! a ring as its port can send them, and hands over what arrives. Orders of the traffic reach the applications in the stack, whose
+//! reports come back. Frames carry their real bytes.
+
+use crate::frame::FrameBytes;
+use pauseframe_transport::{ConnectionFailure, Ecn};
+use pauseframe_units::{NodeId, Time};
+use std::fmt;
+
+/// What a stack could not do; the run ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StackFailure(pub String);
+
+/// A stack to which hosts belong.
+///
+/// The network calls it at times that never decrease, all of them multiples of a nanosecond.
+pub trait ExternalStack: fmt::Debug + Send {
+    /// Whether a host belongs to it.
+    fn owns(&self, host: NodeId) -> bool;
+    /// When it acts next by itself; `None` if it waits for the network.
+    fn next_time(&self) -> Option<Time>;
+    /// Acts at `now`. Nothing reaches it before `until`, so it may run ahead as long as nothing leaves it.
+    ///
+    /// # Errors
+    /// If the stack has failed.
+    fn run(&mut self, now: Time, until: Time) -> Result<(), StackFailure>;
+    /// A frame has arrived at a host. It acts on it at `next_time`.
+    ///
+    /// # Errors
+    /// If the stack has failed.
+    fn receive(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), StackFailure>;
+    /// The next frame in the transmit ring of a host.
+    ///
+    /// # Errors
+    /// If the stack has failed.
+    fn transmit(&mut self, host: NodeId, now: Time) -> Result<Option<StackFrame>, StackFailure>;
+    /// Hosts that have put frames into rings that were empty, since this was last read.
+    fn take_senders(&mut self) -> Vec<NodeId>;
+    /// What the application at an address (flow * 2 + side) does now. It acts on it at `next_time`.
+    fn order(&mut self, host: NodeId, address: u32, order: &StackOrder, now: Time);
+    /// What applications report since this was last read.
+    fn take_reports(&mut self) -> Vec<(u32, StackReport)>;
+    /// Whether programs of the user still run in it.
+    fn has_programs(&self) -> bool;
+    /// What a person should know after the run.
+    fn notes(&self) -> Vec<String>;
+    /// Reports what all ends have counted: the run is over at `now`.
+    ///
+    /// # Errors
+    /// If the stack has failed.
+    fn finish(&mut self, now: Time) -> Result<(), StackFailure>;
+}
+
+/// What an application does at one end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub enum StackOrder {
+    /// Opens a connection.
+    Open(StackOpening),
+    /// Begins the next exchange on it.
+    Continue(StackExchange),
+    /// The exchange is over.
+    EndExchange,
+    /// Closes when all is sent.
+    Close,
+    /// Writes nothing more, and closes.
+    Stop,
+    /// The end is freed.
+    Free,
+}
+
+/// One end of a connection as it opens.
+#[derive(Clone, Copy, Debug)]
+pub struct StackOpening {
+    /// 0: it connects; 1: it accepts.
+    pub side: u8,
+    /// The other host.
+    pub peer: NodeId,
+    /// Position among the transports of the settings.
+    pub transport: u16,
+    /// When the application writes first.
+    pub start: Time,
+    /// What it does.
+    pub exchange: StackExchange,
+}
+
+/// What the application at one end writes and waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct StackExchange {
+    /// The flow.
+    pub flow: u32,
+    /// Bytes that are written at once.
+    pub writes: u64,
+    /// Bytes that the application waits for; `u64::MAX`: none.
+    pub expects: u64,
+    /// What it answers then; 0: nothing.
+    pub reply: u64,
+    /// Nanoseconds until it answers.
+    pub reply_delay: u64,
+}
+
+/// What an application reports of one end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackReport {
+    /// The connection is established.
+    Connected,
+    /// All bytes that it waited for are in.
+    Complete,
+    /// The connection failed.
+    Failed(ConnectionFailure),
+    /// Nothing is under way any more.
+    Drained,
+    /// What was counted for a flow since the last report.
+    Counted {
+        /// The flow.
+        flow: u32,
+        /// Bytes that the application has read.
+        delivered: u64,
+        /// Segments that were sent again.
+        retransmits: u32,
+        /// Expiries of the retransmission timer.
+        timeouts: u32,
+    },
+}
+
+/// A frame that a stack sends.
+#[derive(Clone, Debug)]
+pub struct StackFrame {
+    /// From its Ethernet header on, without a tag.
+    pub bytes: Vec<u8>,
+    /// Bytes of its IP packet.
+    pub ip_size: u32,
+    /// The address (flow * 2 + side) that its ports name, if they are ports of a flow.
+    pub to: Option<u32>,
+    /// The host that it goes to; `None` if it goes to several, or to none.
+    pub destination: Option<NodeId>,
+    /// Its TCP or UDP ports: they choose one of several paths where it belongs to no flow.
+    pub ports: u32,
+    /// The ECN field of its IP header.
+    pub ecn: Ecn,
+}
+
+const ETHERNET: usize = 14;
+
+/// Sets the ECN field of an untagged IPv4 frame to CE, and its header checksum (RFC 1624).
+pub(crate) fn mark_ce(frame: &mut FrameBytes) {
+    let Some(header) = frame.get_mut(ETHERNET..ETHERNET + 20) else { return };
+    let word = |header: &[u8], at: usize| u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
+    let before = word(header, 0);
+    header[1] |= 3;
+    let after = word(header, 0);
+    // HC' = ~(~HC + ~m + m'), in one's complement.
+    let mut sum = (!word(header, 10) & 0xffff) + (!before & 0xffff) + after;
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    header[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 1071: the one's complement sum over a header with its checksum is all ones.
+    fn is_valid(header: &[u8]) -> bool {
+        let sum = header.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u32>();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    fn frame() -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0]);
+        // An IPv4 header with ECT(0) and its checksum.
+        frame.extend([0x45, 2, 0, 40, 0, 1, 0x40, 0, 64, 6, 0x26, 0xcb, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame
+    }
+
+    #[test]
+    fn a_mark_keeps_the_checksum_valid() {
+        let mut frame = frame();
+        assert!(is_valid(&frame[14..34]));
+        mark_ce(&mut frame);
+        assert_eq!(frame[15] & 3, 3);
+        assert!(is_valid(&frame[14..34]));
+    }
+}

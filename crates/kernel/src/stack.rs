@@ -1,0 +1,376 @@
+//! A machine as the stack of hosts of a network.
+
+use crate::control::{self, Command, Report};
+use crate::machine::{Machine, MachineError};
+use crate::setup::RunFolder;
+use pauseframe_fabric::{ExternalStack, StackFailure, StackFrame, StackOrder, StackReport};
+use pauseframe_transport::{ConnectionFailure, Ecn};
+use pauseframe_units::{NodeId, Time};
+use std::collections::BTreeMap;
+
+/// The device that the agent talks by.
+const CONTROL: usize = 0;
+/// Time zero of the network is a multiple of this in the kernel's time, in nanoseconds: timer ticks are at full milliseconds.
+const BOOT_GRID: u64 = 1_000_000_000;
+/// Simulated time that the kernel has to boot, in nanoseconds.
+const BOOT_MAX: u64 = 600 * BOOT_GRID;
+const PICOSECONDS: u64 = 1_000;
+
+/// The IPv4 address of a node: as in packet captures.
+pub fn ipv4(node: NodeId) -> [u8; 4] {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    [10, a, b, c]
+}
+
+/// The MAC address of a node: as in packet captures.
+pub fn mac(node: NodeId) -> [u8; 6] {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    [2, 0, 0, a, b, c]
+}
+
+/// The MAC address of the device that the agent talks by.
+pub const CONTROL_MAC: [u8; 6] = [2, 0xff, 0xff, 0, 0, 0];
+
+/// The hosts of a kernel.
+#[derive(Debug)]
+pub struct KernelStack {
+    machine: Machine,
+    /// Behind the machine, which must end before it goes.
+    _folder: RunFolder,
+    /// By position: the node of the host whose device is one behind it.
+    hosts: Vec<NodeId>,
+    device_of: BTreeMap<NodeId, usize>,
+    /// The kernel's time at time zero of the network.
+    zero: u64,
+    commands: Vec<Command>,
+    /// Devices that the kernel may have to be called for, and when.
+    interrupts: BTreeMap<usize, u64>,
+    /// From the first frame that a device has received or sent until it calls the kernel, in nanoseconds.
+    interrupt_delay: u64,
+    /// Kicks that the network has not seen, each at its time.
+    kicks: Vec<(usize, u64)>,
+    senders: Vec<NodeId>,
+    reports: Vec<(u32, StackReport)>,
+    /// Programs of the user, and their statuses once they have ended.
+    programs: Vec<(String, Option<u32>)>,
+    is_counted: bool,
+    /// The network wants to know when these have frames: none was left when it asked last.
+    is_silent: Vec<bool>,
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failure(error: MachineError) -> StackFailure {
+    StackFailure(error.to_string())
+}
+
+impl KernelStack {
+    /// Boots a machine whose devices are the agent's and one for each of `hosts`, in their order.
+    ///
+    /// # Errors
+    /// If the kernel or its agent fails.
+    pub(crate) fn boot(
+        mut machine: Machine,
+        hosts: &[NodeId],
+        programs: Vec<String>,
+        interrupt_delay: u64,
+        folder: RunFolder,
+    ) -> Result<KernelStack, MachineError> {
+        machine.wait()?;
+        while !is_ready(&mut machine)? {
+            if machine.devices() > CONTROL {
+                machine.call(machine.now(), [CONTROL])?;
+            }
+            let next = machine.requested().filter(|next| *next < BOOT_MAX);
+            let next = next.ok_or_else(|| MachineError::Ended(machine.last_lines()))?;
+            // It does not wait for the network while it boots.
+            machine.advance(next, next)?;
+        }
+        let zero = machine.now().next_multiple_of(BOOT_GRID);
+        for device in 0..machine.devices() {
+            while machine.take_frame(device)?.is_some() {}
+            machine.want_kicks(device, true)?;
+        }
+        machine.call(machine.now(), 0..machine.devices())?;
+        while let Some(next) = machine.requested().filter(|next| *next < zero) {
+            machine.advance(next, zero)?;
+        }
+        machine.take_kicks();
+        machine.close_listeners();
+        let device_of = hosts.iter().copied().zip(1..).collect();
+        Ok(KernelStack {
+            machine,
+            _folder: folder,
+            hosts: hosts.to_vec(),
+            device_of,
+            zero,
+            commands: vec![Command::Begin],
+            interrupts: BTreeMap::new(),
+            interrupt_delay,
+            kicks: Vec::new(),
+            senders: Vec::new(),
+            reports: Vec::new(),
+            programs: programs.into_iter().map(|program| (program, None)).collect(),
+            is_counted: false,
+            is_silent: vec![true; hosts.len() + 1],
+        })
+    }
+
+    fn kernel_time(&self, time: Time) -> u64 {
+        self.zero + time.0 / PICOSECONDS
+    }
+
+    fn network_time(&self, nanoseconds: u64) -> Time {
+        Time(nanoseconds.saturating_sub(self.zero).saturating_mul(PICOSECONDS))
+    }
+
+    fn device(&self, host: NodeId) -> usize {
+        self.device_of[&host]
+    }
+
+    /// When something is due, in the kernel's time.
+    fn next(&self) -> Option<u64> {
+        let kick = self.kicks.iter().map(|(_, at)| *at).min();
+        let interrupt = self.interrupts.values().copied().min();
+        [kick, interrupt, self.machine.requested()].into_iter().flatten().min()
+    }
+
+    /// The device calls the kernel once for all that it receives and sends until then.
+    fn interrupt_soon(&mut self, device: usize, now: Time) {
+        let at = self.kernel_time(now) + self.interrupt_delay;
+        self.interrupts.entry(device).or_insert(at);
+    }
+
+    /// Hands kicks over that are due at `now`: reports of the agent, and hosts that send.
+    fn take_kicks(&mut self, now: u64) -> Result<(), MachineError> {
+        self.kicks.extend(self.machine.take_kicks());
+        let due: Vec<usize> =
+            self.kicks.extract_if(.., |(_, at)| *at <= now).map(|(device, _)| device).collect();
+        for device in due {
+            if device != CONTROL {
+                self.senders.push(self.hosts[device - 1]);
+                continue;
+            }
+            while let Some(frame) = self.machine.take_frame(CONTROL)? {
+                for report in control::reports(&frame).unwrap_or_default() {
+                    self.take_report(report);
+                }
+            }
+            self.machine.want_kicks(CONTROL, true)?;
+            self.interrupts.insert(CONTROL, now);
+        }
+        Ok(())
+    }
+
+    fn take_report(&mut self, report: Report) {
+        let (address, report) = match report {
+            Report::Connected(address) => (address, StackReport::Connected),
+            Report::Complete(address) => (address, StackReport::Complete),
+            Report::Failed(address, error) => (address, StackReport::Failed(cause(error))),
+            Report::Drained(address) => (address, StackReport::Drained),
+            Report::Counted { address, flow, delivered, retransmits, timeouts } => {
+                (address, StackReport::Counted { flow, delivered, retransmits, timeouts })
+            }
+            Report::ProgramEnded(number, status) => {
+                if let Some((_, ended)) = self.programs.get_mut(number as usize) {
+                    *ended = Some(status);
+                }
+                return;
+            }
+            Report::CountedAll => {
+                self.is_counted = true;
+                return;
+            }
+            Report::Ready => return,
+        };
+        self.reports.push((address, report));
+    }
+
+    fn run_at(&mut self, now: u64, until: u64) -> Result<(), MachineError> {
+        self.take_kicks(now)?;
+        loop {
+            for frame in control::frames(&std::mem::take(&mut self.commands)) {
+                if !self.machine.put_frame(CONTROL, &frame)? {
+                    return Err(MachineError::Protocol(
+                        "the agent takes no orders".to_owned(),
+                        self.machine.last_lines(),
+                    ));
+                }
+                self.interrupts.insert(CONTROL, now);
+            }
+            let due: Vec<usize> =
+                self.interrupts.extract_if(.., |_, at| *at <= now).map(|(device, _)| device).collect();
+            self.machine.call(now, due)?;
+            if self.machine.requested().is_none_or(|next| next > now) {
+                return Ok(());
+            }
+            // What leaves the kernel now may come back at once: then it must not run ahead.
+            let is_quiet = self.reports.is_empty() && self.senders.is_empty();
+            let until = self.interrupts.values().copied().fold(until, u64::min);
+            self.machine.advance(now, if is_quiet { until } else { now })?;
+            self.take_kicks(now)?;
+        }
+    }
+}
+
+/// Whether the agent has reported that it takes orders.
+fn is_ready(machine: &mut Machine) -> Result<bool, MachineError> {
+    if machine.devices() == 0 {
+        return Ok(false);
+    }
+    while let Some(frame) = machine.take_frame(CONTROL)? {
+        if control::reports(&frame).is_some_and(|reports| reports.contains(&Report::Ready)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What an error number of a socket means for its flow.
+fn cause(error: u32) -> ConnectionFailure {
+    match error as i32 {
+        libc::ECONNREFUSED => ConnectionFailure::Refused,
+        libc::ECONNRESET | libc::EPIPE => ConnectionFailure::Reset,
+        libc::ETIMEDOUT => ConnectionFailure::DataTimeout,
+        _ => ConnectionFailure::SynTimeout,
+    }
+}
+
+impl ExternalStack for KernelStack {
+    fn owns(&self, host: NodeId) -> bool {
+        self.device_of.contains_key(&host)
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        if !self.commands.is_empty() {
+            return Some(Time::ZERO);
+        }
+        self.next().map(|time| self.network_time(time))
+    }
+
+    fn run(&mut self, now: Time, until: Time) -> Result<(), StackFailure> {
+        let (now, until) = (self.kernel_time(now), self.kernel_time(until));
+        self.run_at(now, until).map_err(failure)
+    }
+
+    fn receive(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), StackFailure> {
+        let device = self.device(host);
+        if !self.machine.put_frame(device, frame).map_err(failure)? {
+            return Err(StackFailure("the kernel has no buffer for a frame that has arrived".to_owned()));
+        }
+        self.interrupt_soon(device, now);
+        Ok(())
+    }
+
+    fn transmit(&mut self, host: NodeId, now: Time) -> Result<Option<StackFrame>, StackFailure> {
+        let device = self.device(host);
+        let frame = self.machine.take_frame(device).map_err(failure)?;
+        if self.is_silent[device] == frame.is_some() {
+            self.is_silent[device] = frame.is_none();
+            self.machine.want_kicks(device, frame.is_none()).map_err(failure)?;
+        }
+        Ok(frame.map(|frame| {
+            self.interrupt_soon(device, now);
+            describe(frame)
+        }))
+    }
+
+    fn take_senders(&mut self) -> Vec<NodeId> {
+        let mut senders = std::mem::take(&mut self.senders);
+        senders.sort_unstable();
+        senders.dedup();
+        senders
+    }
+
+    fn order(&mut self, host: NodeId, address: u32, order: &StackOrder, now: Time) {
+        let (peer, delay) = match order {
+            StackOrder::Open(opening) => {
+                (ipv4(opening.peer), opening.start.saturating_since(now).0.div_ceil(PICOSECONDS))
+            }
+            _ => ([0; 4], 0),
+        };
+        let host = (self.device(host) - 1) as u16;
+        self.commands.push(Command::Order { host, address, peer, delay, order: *order });
+    }
+
+    fn take_reports(&mut self) -> Vec<(u32, StackReport)> {
+        std::mem::take(&mut self.reports)
+    }
+
+    fn has_programs(&self) -> bool {
+        self.programs.iter().any(|(_, status)| status.is_none())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let note = |(program, status): &(String, Option<u32>)| match status {
+            Some(0) => None,
+            Some(status) => Some(format!("program {program} ended with status {status}")),
+            None => Some(format!("program {program} still ran when the run ended")),
+        };
+        self.programs.iter().filter_map(note).collect()
+    }
+
+    fn finish(&mut self, now: Time) -> Result<(), StackFailure> {
+        let mut now = self.kernel_time(now).max(self.machine.now());
+        self.commands.push(Command::CountAll);
+        self.is_counted = false;
+        while !self.is_counted {
+            self.run_at(now, now).map_err(failure)?;
+            // Its answer takes a few nanoseconds.
+            match self.next() {
+                _ if self.is_counted => {}
+                Some(next) if next < now + BOOT_GRID => now = next.max(now),
+                _ => return Err(StackFailure("the agent does not report its counters".to_owned())),
+            }
+        }
+        Ok(())
+    }
+}
+
+const ETHERNET: usize = 14;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// What the network must know of a frame.
+fn describe(bytes: Vec<u8>) -> StackFrame {
+    let destination = match bytes.get(..6) {
+        Some([2, 0, 0, a, b, c]) => Some(NodeId(u32::from_be_bytes([0, *a, *b, *c]))),
+        _ => None,
+    };
+    let ip = bytes.get(ETHERNET..).filter(|ip| ip.len() >= 20 && bytes[12..ETHERNET] == [8, 0]);
+    let Some(ip) = ip else {
+        let ip_size = bytes.len().saturating_sub(ETHERNET) as u32;
+        return StackFrame { ip_size, to: None, destination, ports: 0, ecn: Ecn::NotEct, bytes };
+    };
+    let above = ip.get(usize::from(ip[0] & 15) * 4..).filter(|above| above.len() >= 4);
+    let ports = above.filter(|_| [TCP, UDP].contains(&ip[9])).map(|above| {
+        let port = |at: usize| u16::from_be_bytes([above[at], above[at + 1]]);
+        (port(0), port(2))
+    });
+    let to = ports.filter(|_| ip[9] == TCP).and_then(|(from, to)| control::address(from, to));
+    let ports = ports.map_or(0, |(from, to)| u32::from(from) << 16 | u32::from(to));
+    let ecn = match ip[1] & 3 {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    };
+    let ip_size = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
+    StackFrame { ip_size, to, destination, ports, ecn, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_of_a_flow_is_known_by_its_ports() {
+        let mut frame = vec![2, 0, 0, 0, 1, 4, 0, 0, 0, 0, 0, 0];
+        frame.extend([8, 0, 0x45, 2, 0, 40, 0, 1, 0x40, 0, 64, 6, 0x26, 0xcb, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([4, 7, 0, 100]);
+        frame.extend([0; 16]);
+        let described = describe(frame);
+        assert_eq!((described.to, described.ecn, described.ip_size), (Some(15), Ecn::Ect0, 40));
+        assert_eq!((described.destination, described.ports), (Some(NodeId(260)), 0x0407_0064));
+        assert_eq!(describe(vec![0; 60]).to, None, "not IP");
+    }
+}

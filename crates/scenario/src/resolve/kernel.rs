@@ -1,0 +1,155 @@
+//! What a scenario may ask of hosts that are namespaces of a Linux kernel.
+
+use super::checks::Named;
+use crate::spec::lookup::{matches, no_such_node};
+use crate::spec::{EcnName, HostSpec, HostStack, QcnSpec, RoutingSpec, TransportKindName, WorkloadKind};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_topology::Topology;
+use pauseframe_transport::CongestionControlConfig;
+use pauseframe_units::{NodeId, Span};
+use pauseframe_workload::Partial;
+
+/// Of our congestion controls, those that Linux has too, and their names there.
+const IN_LINUX: [(&str, &str); 4] =
+    [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
+/// One kernel has interrupts for so many network cards.
+const HOSTS_MAX: usize = 52;
+
+/// The name of a congestion control in Linux, if it has it.
+pub(crate) fn name_in_linux(control: &CongestionControlConfig) -> Option<&'static str> {
+    IN_LINUX.iter().find(|(ours, _)| *ours == control.name()).map(|(_, theirs)| *theirs)
+}
+
+/// The hosts that have the kernel.
+pub(crate) fn kernel_hosts(topology: &Topology, host: &HostSpec) -> Vec<NodeId> {
+    let is_chosen = |name: &str| host.kernel_hosts.iter().any(|pattern| matches(pattern, name));
+    let name = |host: NodeId| topology.nodes()[host].name.as_str();
+    topology.hosts().filter(|node| host.kernel_hosts.is_empty() || is_chosen(name(*node))).collect()
+}
+
+/// What the other tables say.
+pub(super) struct Others<'a> {
+    pub(super) graph: Option<&'a Topology>,
+    pub(super) routing: &'a RoutingSpec,
+    pub(super) qcn: Option<&'a QcnSpec>,
+    pub(super) transports: &'a [Named],
+    pub(super) workloads: &'a [Partial],
+}
+
+/// Checks that the kernel can do what the scenario sets for hosts, and that only kernel hosts have what the kernel alone offers.
+pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+    if host.stack == HostStack::Kernel {
+        check_kernel(ledger, host, others);
+        return;
+    }
+    let given = [
+        ("host.kernel_hosts", host.kernel_hosts.is_empty()),
+        ("host.sysctl", host.sysctl.is_empty()),
+        ("host.qdisc", host.qdisc.is_empty()),
+        ("host.route", host.route.is_empty()),
+        ("host.interrupt_delay", host.interrupt_delay == Span::ZERO),
+    ];
+    for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
+        ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");
+    }
+}
+
+/// Each pattern names a host, and the kernel has an interrupt for each host.
+fn check_hosts(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
+    for (index, pattern) in host.kernel_hosts.iter().enumerate() {
+        if !graph.hosts().any(|node| matches(pattern, &graph.nodes()[node].name)) {
+            let (message, hint) = no_such_node(graph, pattern);
+            ledger.problem(&format!("host.kernel_hosts.{index}"), message, hint);
+        }
+    }
+    let hosts = kernel_hosts(graph, host).len();
+    if hosts > HOSTS_MAX {
+        let message = format!("a kernel has at most {HOSTS_MAX} hosts, and {hosts} are to have it");
+        ledger.problem("host.stack", message, "name fewer in host.kernel_hosts, or use a smaller topology");
+    }
+}
+
+/// These words reach `tc`, `ip` and a shell in the kernel, which sees the files of this computer.
+fn check_words(ledger: &mut Ledger, host: &HostSpec) {
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " ._:/%+-".contains(c));
+    let of_path = |path: &str, is_fine: bool, ledger: &mut Ledger| {
+        if !is_fine {
+            let hint = "use letters, digits, spaces and . _ : / % + - only";
+            ledger.problem(path, "has characters that a command could misread", hint);
+        }
+    };
+    of_path("host.qdisc", is_plain(&host.qdisc), ledger);
+    of_path("host.route", is_plain(&host.route), ledger);
+    for (index, setting) in host.sysctl.iter().enumerate() {
+        let path = format!("host.sysctl.{index}");
+        match setting.split_once('=') {
+            Some((key, value)) => {
+                let is_key = key.trim().chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+                of_path(&path, is_key && is_plain(value), ledger);
+            }
+            None => ledger.problem(&path, "is not \"key = value\"", "such as \"net.ipv4.tcp_ecn = 1\""),
+        }
+    }
+}
+
+fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+    check_words(ledger, host);
+    let Others { graph, routing, qcn, transports, workloads } = others;
+    if let Some(graph) = graph {
+        check_hosts(ledger, host, graph);
+    }
+    let refused = [
+        ("host.tx_delay", host.tx_delay > Span::ZERO),
+        ("host.refusing", !host.refusing.is_empty()),
+        ("host.silent", !host.silent.is_empty()),
+        ("host.tso", host.tso),
+        ("host.gro", host.gro),
+        ("routing.vlans", routing.vlans.is_some()),
+        ("qcn", qcn.is_some()),
+    ];
+    for (path, _) in refused.iter().filter(|(_, given)| *given) {
+        ledger.problem(
+            path,
+            "is not supported with host.stack = \"kernel\"",
+            "remove it, or use \"simulated\"",
+        );
+    }
+    for Named { path, spec, .. } in transports.iter().filter(|transport| transport.is_used) {
+        if spec.kind != TransportKindName::Tcp {
+            ledger.problem(
+                &format!("{path}.kind"),
+                "the kernel has TCP only",
+                "use \"tcp\", or host.stack = \"simulated\"",
+            );
+        } else if name_in_linux(&spec.congestion_control).is_none() {
+            let known: Vec<&str> = IN_LINUX.iter().map(|(ours, _)| *ours).collect();
+            let message = format!("Linux has no {}", spec.congestion_control.name());
+            ledger.problem(
+                &format!("{path}.congestion_control"),
+                message,
+                format!("one of {}", known.join(", ")),
+            );
+        } else if spec.ecn == EcnName::Dctcp && spec.congestion_control.name() != "dctcp" {
+            let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
+            ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
+        }
+    }
+    let mut used = transports.iter().filter(|transport| transport.is_used);
+    if let Some(first) = used.next().filter(|_| !host.route.contains("initcwnd"))
+        && let Some(other) = used.find(|other| other.spec.initial_window != first.spec.initial_window)
+    {
+        let hint = "use the same for all, or set \"initcwnd\" in host.route";
+        let message = "the kernel has one initial window for all flows of a host";
+        ledger.problem(&format!("{}.initial_window", other.path), message, hint);
+    }
+    for (index, workload) in workloads.iter().enumerate() {
+        if matches!(workload.kind, Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_))) {
+            let message = "the agent in the kernel opens TCP connections for flows only";
+            ledger.problem(
+                &format!("workload.{index}.kind"),
+                message,
+                "use another kind, or host.stack = \"simulated\"",
+            );
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Hosts that are namespaces of a Linux kernel, which boots before the run and ends with it.
+
+use super::RunOptions;
+use crate::build::Built;
+use crate::spec::{HostStack, Scenario};
+use pauseframe_results::RunError;
+use std::path::Path;
+
+/// In picoseconds.
+#[cfg(target_os = "linux")]
+const NANOSECOND: u64 = 1_000;
+
+/// Boots the kernel, if the scenario asks for one, and gives it the hosts.
+pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: RunOptions) -> Result<(), RunError> {
+    if scenario.host.stack != HostStack::Kernel {
+        let message = "programs run on hosts with a kernel only: set host.stack = \"kernel\"";
+        return if options.programs.is_empty() { Ok(()) } else { Err(RunError::Build(message.to_owned())) };
+    }
+    let missing = "host.stack = \"kernel\" needs a kernel: build one with pauseframe kernel build";
+    let files = options.kernel.ok_or_else(|| RunError::Build(missing.to_owned()))?;
+    boot(scenario, built, files, options)
+}
+
+#[cfg(target_os = "linux")]
+fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: RunOptions) -> Result<(), RunError> {
+    use crate::resolve::{kernel_hosts, name_in_linux};
+    use crate::spec::EcnName;
+
+    let topology = &built.topology;
+    let hosts = kernel_hosts(topology, &scenario.host).into_iter();
+    let hosts: Vec<_> = hosts.map(|host| (host, topology.nodes()[host].name.clone())).collect();
+    let names: Vec<&str> = hosts.iter().map(|(_, name)| name.as_str()).collect();
+    let programs = programs(&names, options.programs)?;
+    let transports = scenario.transport_specs().map(|spec| {
+        // One that no workload uses may be unknown to the kernel.
+        name_in_linux(&spec.congestion_control).unwrap_or("reno").to_owned()
+    });
+    let has_classic_ecn = scenario.transport_specs().any(|spec| spec.ecn == EcnName::Classic);
+    let ecn = has_classic_ecn.then(|| "net.ipv4.tcp_ecn = 1".to_owned());
+    let setup = pauseframe_kernel::Setup {
+        files: files.to_owned(),
+        seed: scenario.seed,
+        mtu: scenario.host.mtu.0 as u16,
+        hosts,
+        transports: transports.collect(),
+        route: route(scenario, built),
+        sysctl: ecn.into_iter().chain(scenario.host.sysctl.iter().cloned()).collect(),
+        qdisc: scenario.host.qdisc.clone(),
+        interrupt_delay: scenario.host.interrupt_delay.0.div_ceil(NANOSECOND),
+        programs,
+        logs: options.out.map(|folder| folder.join("kernel")),
+    };
+    let stack = setup.boot().map_err(|error| RunError::Build(error.to_string()))?;
+    built.network.attach(Box::new(stack));
+    Ok(())
+}
+
+/// Attributes of routes: those of the scenario, and the initial window of the transport in use. `resolve` has checked that all
+/// transports in use have the same one.
+#[cfg(target_os = "linux")]
+fn route(scenario: &Scenario, built: &Built) -> String {
+    let given = &scenario.host.route;
+    if given.contains("initcwnd") {
+        return given.clone();
+    }
+    let name = scenario.workload.first().map_or("default", |workload| &workload.transport);
+    let index = built.transports.iter().position(|transport| transport == name).unwrap_or(0);
+    let config = &built.settings.transports[index].config;
+    let segments = config.initial_window.div_ceil(u64::from(config.mss));
+    format!("initcwnd {segments} {given}").trim_end().to_owned()
+}
+
+/// Programs by the position of their host.
+#[cfg(target_os = "linux")]
+fn programs(hosts: &[&str], programs: &[(String, String)]) -> Result<Vec<(usize, String)>, RunError> {
+    let find = |(host, command): &(String, String)| match hosts.iter().position(|name| name == host) {
+        Some(_) if command.contains(['\n', '\t']) => {
+            Err(RunError::Build(format!("the program for {host} has a line break or a tab")))
+        }
+        Some(position) => Ok((position, command.clone())),
+        None => Err(RunError::Build(format!("no host {host:?} has a kernel for {command:?}"))),
+    };
+    programs.iter().map(find).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot(_: &Scenario, _: &mut Built, _: &Path, _: RunOptions) -> Result<(), RunError> {
+    Err(RunError::Build("hosts with a kernel need Linux".to_owned()))
+}

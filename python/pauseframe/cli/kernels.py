@@ -1,0 +1,53 @@
+"""The command `kernel`: Linux kernels for hosts with `stack = "kernel"`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pauseframe.cli._common import Quiet, say
+from pauseframe.cli._options import PlainTyper
+from pauseframe.kernel import HZ, VERSIONS
+
+commands = PlainTyper()
+kernel = PlainTyper(no_args_is_help=True, rich_markup_mode=None, help="Build Linux kernels that hosts run.")
+commands.add_typer(kernel, name="kernel")
+
+
+@kernel.callback()
+def _group() -> None:
+    """Keeps `build` a command of `kernel`."""
+
+
+@kernel.command(epilog="Example: pauseframe kernel build --version 6.12")
+def build(
+    version: Annotated[
+        str, typer.Option("--version", help=f"Version of Debian's source package: {', '.join(VERSIONS)}.")
+    ] = VERSIONS[0],
+    hz: Annotated[
+        int, typer.Option("--hz", help="Ticks of the kernel's timer in a second: 100, 250, 300 or 1000.")
+    ] = 1000,
+    own: Annotated[
+        Path | None, typer.Option("--kernel", help="Take this user-mode kernel instead of building one.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Compilers at once [default: one for each core].")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Build it even if it is built already.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Build a user-mode kernel with its agent, once; scenarios with host.stack = "kernel" use it.
+
+    This takes some minutes, 1.6 GB in the cache while it builds and 10 MB afterwards.
+    """
+    from pauseframe._core import InputError
+    from pauseframe.kernel import build as build_kernel
+
+    if version not in VERSIONS and own is None:
+        raise InputError(f"version {version} is not known to work; {' and '.join(VERSIONS)} are")
+    if hz not in HZ:
+        raise InputError(f"--hz {hz}: the kernel has {', '.join(map(str, HZ))}")
+    folder = build_kernel(version, hz=hz, kernel=own, jobs=jobs, force=force, tell=None if quiet else say)
+    print(folder)

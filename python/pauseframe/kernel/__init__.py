@@ -1,0 +1,218 @@
+"""The Linux kernel for hosts with `stack = "kernel"`: built from Debian's source package and kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pauseframe._core import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERSIONS = ("6.1", "6.12")
+"""Kernels that are known to work, the default first."""
+HZ = (100, 250, 300, 1000)
+TOOLS = ("gcc", "make", "flex", "bison", "bc", "ip", "tc")
+NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "VIRTIO_UML", "VIRTIO_NET", "TCP_CONG_DCTCP", "NET_SCH_FQ")
+"""Options without which a kernel is of no use here."""
+PARTS = ("linux", "agent", "shim.so")
+"""What a folder of a kernel has."""
+_SOURCE = Path("/usr/src")
+_LINES_OF_LOG = 15
+
+
+def cache() -> Path:
+    """The folder of all kernels: `~/.cache/pauseframe/kernel`, or the one below `XDG_CACHE_HOME`."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pauseframe" / "kernel"
+
+
+def obstacle() -> str | None:
+    """Why no kernel can run on this computer, in one line; None if one can."""
+    if sys.platform != "linux":
+        return f"hosts with a kernel need Linux, and this is {platform.system()}"
+    if platform.machine() != "x86_64":
+        return f"hosts with a kernel need an x86-64 processor, and this is {platform.machine()}"
+    return None if _can_trace() else "hosts with a kernel need ptrace, which this system does not allow"
+
+
+def _can_trace() -> bool:
+    """Whether a process may trace its child, as the kernel traces its programs."""
+    import ctypes
+
+    child = os.fork()
+    if child == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        os._exit(0 if libc.ptrace(0, 0, None, None) == 0 else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def find(kernel: str | Path | None = None) -> Path:
+    """The folder of a built kernel: a version of it, the folder itself, or None for the one that was built last.
+
+    Raises InputError with what to do if there is none or it cannot run here.
+    """
+    if (why := obstacle()) is not None:
+        raise InputError(why)
+    if kernel is not None and str(kernel) not in VERSIONS:
+        if not _is_complete(Path(kernel)):
+            known = ", ".join(VERSIONS)
+            raise InputError(f"{kernel} is neither a version ({known}) nor a folder of pauseframe kernel build")
+        return Path(kernel)
+    built = [path for path in cache().glob("[!.]*") if _is_complete(path)]
+    if kernel is not None:
+        built = [path for path in built if path.name.split("-")[0] == str(kernel)]
+    if not built:
+        raise InputError(
+            "no kernel is built: run pauseframe kernel build"
+            if kernel is None
+            else f"kernel {kernel} is not built: run pauseframe kernel build --version {kernel}"
+        )
+    return max(built, key=lambda path: (path.stat().st_mtime, path.name))
+
+
+def _is_complete(folder: Path) -> bool:
+    return all((folder / part).is_file() for part in PARTS)
+
+
+def build(
+    version: str = VERSIONS[0],
+    *,
+    hz: int = 1000,
+    kernel: Path | None = None,
+    jobs: int | None = None,
+    force: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Path:
+    """Builds a user-mode kernel with its agent and returns their folder; a few minutes, once.
+
+    `kernel` is a user-mode kernel of your own, which is taken as it is. `hz` is the frequency of the kernel's timer.
+    """
+    say = tell or (lambda _: None)
+    if (why := obstacle()) is not None:
+        raise InputError(why)
+    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+        packages = " ".join(_packages(missing))
+        raise InputError(f"missing tools: {', '.join(missing)}. On Debian: apt-get install {packages}")
+    folder = cache() / (f"own-{_digest(kernel)}" if kernel else f"{version}-hz{hz}")
+    is_built = _is_complete(folder)
+    if is_built and not force and not _is_stale(folder):
+        say(f"{folder} is built already")
+        return folder
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=".build-") as scratch:
+        ready = Path(scratch) / "ready"
+        ready.mkdir()
+        if kernel is not None:
+            shutil.copy2(kernel, ready / "linux")
+        elif is_built and not force:
+            shutil.copy2(folder / "linux", ready / "linux")
+        else:
+            _build_linux(Path(scratch), ready / "linux", version, hz, jobs or os.cpu_count() or 1, say)
+        _build_agent(ready)
+        if folder.exists():
+            shutil.rmtree(folder)
+        ready.rename(folder)
+    say(f"built {folder}")
+    return folder
+
+
+def _packages(tools: list[str]) -> list[str]:
+    package = {"ip": "iproute2", "tc": "iproute2"}
+    return sorted({package.get(tool, tool) for tool in tools})
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _is_stale(folder: Path) -> bool:
+    """Whether the agent was built from other sources than these."""
+    mark = folder / "sources"
+    return not mark.is_file() or mark.read_text() != _sources()
+
+
+def _sources() -> str:
+    parts = files("pauseframe.kernel")
+    return hashlib.sha256(b"".join((parts / name).read_bytes() for name in ("agent.c", "shim.c"))).hexdigest()
+
+
+def _build_agent(ready: Path) -> None:
+    for name, output, options in (
+        ("agent.c", "agent", ("-O2", "-static")),
+        ("shim.c", "shim.so", ("-O2", "-shared", "-fPIC")),
+    ):
+        with as_file(files("pauseframe.kernel") / name) as source:
+            _run(["gcc", *options, "-o", str(ready / output), str(source)], ready)
+    (ready / "sources").write_text(_sources())
+
+
+def _build_linux(scratch: Path, output: Path, version: str, hz: int, jobs: int, say: Callable[[str], None]) -> None:
+    source = _unpack(scratch, version, say)
+    _set_clock(source, hz)
+    config = scratch / "um.config"
+    config.write_bytes((files("pauseframe.kernel") / "um.config").read_bytes())
+    make = ["make", "-s", "ARCH=um", f"-j{jobs}"]
+    _run([*make, f"KCONFIG_ALLCONFIG={config}", "allnoconfig"], source)
+    text = (source / ".config").read_text()
+    if missing := [option for option in NEEDED if f"CONFIG_{option}=y" not in text]:
+        raise InputError(f"this source has no {', '.join(missing)} for user-mode kernels")
+    say(f"compiling Linux {version} (about six minutes of processor time)")
+    _run([*make, "linux"], source)
+    shutil.copy2(source / "linux", output)
+
+
+def _unpack(scratch: Path, version: str, say: Callable[[str], None]) -> Path:
+    package = f"linux-source-{version}"
+    archive = _SOURCE / f"{package}.tar.xz"
+    if not archive.is_file():
+        say(f"fetching {package}")
+        fetched = scratch / "package"
+        fetched.mkdir()
+        if shutil.which("apt-get") is None:
+            raise InputError(f"{archive} is missing, and there is no apt-get to fetch {package} with")
+        _run(["apt-get", "download", package], fetched)
+        [deb] = fetched.glob("*.deb")
+        _run(["dpkg-deb", "-x", str(deb), "."], fetched)
+        archive = fetched / archive.relative_to("/")
+    say(f"unpacking {archive.name}")
+    with tarfile.open(archive) as tar:
+        tar.extractall(scratch, filter="tar")
+    return scratch / package
+
+
+def _set_clock(source: Path, hz: int) -> None:
+    """Constants of user-mode kernels that have no option: the timer's frequency, and the resolution of the clock."""
+    _edit(source / "arch/um/Kconfig", r"(config HZ\n(?:.*\n)*?\tdefault )100\n", rf"\g<1>{hz}\n")
+    header = source / "arch/um/include/linux/time-internal.h"
+    _edit(header, r"(#define TIMER_MULTIPLIER\s+)\d+", r"\g<1>1")
+    _edit(header, r"(#define TIMER_MIN_DELTA\s+)\d+", r"\g<1>1")
+
+
+def _edit(path: Path, pattern: str, replacement: str) -> None:
+    text, count = re.subn(pattern, replacement, path.read_text(), count=1)
+    if count != 1:
+        raise InputError(f"{path.name} of this source is unlike that of the versions that are known to work")
+    path.write_text(text)
+
+
+def _run(command: list[str], folder: Path) -> None:
+    """Runs a tool; what it says is shown if it fails."""
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        last = "\n".join(done.stdout.splitlines()[-_LINES_OF_LOG:])
+        raise InputError(f"{command[0]} failed:\n{last}")

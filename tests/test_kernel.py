@@ -1,0 +1,330 @@
+"""Hosts with a Linux kernel: the same frames in every run, PAUSE, marks, and an end without leftovers.
+
+Tests that need a kernel are skipped where none is built: `make test-kernel` builds one. PAUSEFRAME_KERNEL names the
+folder of another.
+"""
+
+import os
+import platform
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pauseframe as pf
+import pauseframe.kernel
+import polars as pl
+import pytest
+from pauseframe import InputError
+from pauseframe.run import resolve
+from test_cli import cli
+
+INCAST = """
+name = "kernel-incast"
+stop = { time = "2 s", when_finished = true }
+topology = { kind = "star", hosts = 9, link = { rate = "10 Gbps", delay = "1 us" } }
+workload = [{ kind = "n_to_1", senders = 8, size = "500 KB" }]
+switch = { buffer = "60 KB" }
+host = { stack = "kernel" }
+"""
+LONG = """
+name = "kernel-long"
+stop = "100 s"
+topology = { kind = "star", hosts = 3, link = { rate = "1 Gbps", delay = "1 us" } }
+workload = [{ kind = "n_to_1", senders = 2, size = "100 GB" }]
+host = { stack = "kernel" }
+"""
+DCTCP = {"transport.preset": "dctcp", "switch.marker.kind": "step", "switch.marker.k": "22.5 KB"}
+WAIT = 60
+"""Seconds of real time for what takes about one on an idle machine."""
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    try:
+        return pauseframe.kernel.find(os.environ.get("PAUSEFRAME_KERNEL"))
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+def run(kernel, scenario=INCAST, out=None, **changes):
+    return pf.run(scenario, kernel=kernel, out=out, set=changes, progress=False)
+
+
+@pytest.fixture
+def busy():
+    """Two processes on every core that do nothing but compute."""
+    command = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1))]
+    yield
+    for process in others:
+        process.kill()
+        process.wait()
+
+
+def test_two_runs_have_the_same_frames_on_a_busy_machine_too(kernel, tmp_path, busy):
+    changes = {"record.packets": True, "workload.0.size": "100 KB"}
+    first = run(kernel, out=tmp_path / "first", **changes)
+    second = run(kernel, out=tmp_path / "second", **changes)
+    captures = [(tmp_path / name / "packets.pcapng").read_bytes() for name in ("first", "second")]
+    assert len(captures[0]) > 100_000
+    assert captures[0] == captures[1]
+    assert first.summary["fingerprint"] == second.summary["fingerprint"]
+    other = run(kernel, out=tmp_path / "other", seed=2, **changes)
+    assert other.summary["fingerprint"] != first.summary["fingerprint"], "sequence numbers and ports follow the seed"
+
+
+def test_pause_stops_the_senders(kernel):
+    lossy = run(kernel)
+    lossless = run(kernel, **{"transport.lossless": True})
+    assert lossy.summary["drops"] > 0, "the incast overflows this buffer"
+    assert lossless.summary["drops"] == 0
+    assert pl.DataFrame(lossless.flows)["retransmits"].sum() == 0
+    assert lossless.summary["pfc_pauses"] > 0
+    assert lossless.summary["flows_finished"] == 8
+    hosts = pl.DataFrame(lossless.ports).filter(pl.col("node").cast(pl.String).str.starts_with("host"))
+    assert max(hosts["paused_us"].to_list()) > 100
+
+
+def test_dctcp_of_the_kernel_reacts_to_marks(kernel):
+    changes = {"workload.0.size": "5 MB", "workload.0.senders": 2, "switch.buffer": "2 MB"}
+    cubic, dctcp = (run(kernel, **changes, **more) for more in ({}, DCTCP))
+    assert min(pl.DataFrame(dctcp.flows)["ce_packets"].to_list()) > 0
+    assert dctcp.summary["drops"] == 0
+
+    def backlog(result):
+        ports = pl.DataFrame(result.ports).filter(pl.col("tier") == "switch-host")
+        return max(ports["backlog_mean_bytes"].to_list())
+
+    # The step is at 22.5 KB: about as much as that waits, while CUBIC fills the buffer.
+    assert backlog(dctcp) < 45_000 < backlog(cubic)
+
+
+def test_settings_reach_the_kernel(kernel):
+    """42 segments take three rounds from 10 segments on, and one if the route or the transport says 100."""
+    changes = {"workload.0.senders": 1, "workload.0.size": "60 KB", "topology.link.delay": "100 us"}
+    slow, *fast = (
+        pl.DataFrame(run(kernel, **changes, **more).flows)["fct_us"][0]
+        for more in ({}, {"host.route": "initcwnd 100"}, {"transport.initial_window": "100 segments"})
+    )
+    assert fast[0] == fast[1]
+    # Two rounds of 400 us and the times of a few frames.
+    assert 800 - 50 < slow - fast[0] < 800 + 20
+    shaped = run(kernel, **changes, **{"host.qdisc": "tbf rate 100mbit burst 3000 limit 1000000"})
+    [fct] = pl.DataFrame(shaped.flows)["fct_us"]
+    # At 100 Mb/s, after the handshake of 400 us.
+    assert 60_000 * 8 / 100 < fct < 1.2 * 60_000 * 8 / 100
+
+
+def test_a_panic_ends_the_run_with_the_last_lines(kernel, tmp_path):
+    wrong = 'stack = "kernel", sysctl = ["net.no.such = 1"]'
+    (tmp_path / "s.toml").write_text(INCAST.replace('stack = "kernel"', wrong))
+    done = cli("run", tmp_path / "s.toml", "--kernel", kernel, cwd=tmp_path)
+    assert done.returncode == 1
+    for text in ("the kernel ended", "Kernel panic", "net/no/such"):
+        assert text in done.stderr
+    assert len(done.stderr.splitlines()) <= 22
+
+
+def processes_in(folder):
+    """Processes that work in a folder or below it."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            target = str(link.readlink())
+        except OSError:
+            continue
+        if target.startswith(str(folder)):
+            found.append(int(link.parent.name))
+    return found
+
+
+def until(condition):
+    end = time.monotonic() + WAIT
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture
+def running(kernel, tmp_path):
+    """A run that goes on for long, and the kernel's process, which has opened all its devices."""
+    (tmp_path / "s.toml").write_text(LONG)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pauseframe", "run", "s.toml", "--kernel", str(kernel), "--quiet"],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(runs)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process, until(lambda: not sockets(runs) and processes_in(runs)), runs
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def sockets(folder):
+    """Sockets in the folder; true as long as no run has begun."""
+    if not any(folder.glob("*/setup.log")):
+        return True
+    return [path for path in folder.rglob("*") if stat.S_ISSOCK(path.stat().st_mode)]
+
+
+def test_no_process_outlives_a_killed_run(running, kernel):
+    process, started, runs = running
+    assert started
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: not processes_in(runs))
+    assert not sockets(runs)
+    # The next run removes the folder.
+    [left] = runs.iterdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "pauseframe", "run", "s.toml", "--kernel", str(kernel), "--set", "stop=1 ms", "--force"],
+        cwd=runs.parent,
+        env=os.environ | {"TMPDIR": str(runs)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(runs.iterdir()), left
+
+
+def test_a_killed_kernel_ends_the_run(running):
+    process, started, runs = running
+    os.kill(min(started), signal.SIGKILL)
+    _, errors = process.communicate(timeout=WAIT)
+    assert process.returncode != 0
+    assert "the kernel ended" in errors
+    assert "Traceback" not in errors
+    assert not processes_in(runs)
+    assert not list(runs.iterdir())
+
+
+def test_an_interrupt_leaves_nothing(running):
+    process, _, runs = running
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=WAIT)
+    assert process.returncode == 130
+    assert not processes_in(runs)
+    assert not list(runs.iterdir())
+
+
+def test_without_a_kernel_one_line_says_what_to_do(tmp_path, monkeypatch):
+    if (why := pauseframe.kernel.obstacle()) is not None:
+        pytest.skip(why)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "s.toml").write_text(INCAST)
+    done = cli("run", tmp_path / "s.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["error: no kernel is built: run pauseframe kernel build"]
+    with pytest.raises(InputError, match=r"kernel 6\.12 is not built: run pauseframe kernel build --version 6\.12"):
+        pauseframe.kernel.find("6.12")
+
+
+def test_other_systems_get_one_line(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(InputError, match="need an x86-64 processor, and this is aarch64"):
+        pauseframe.kernel.find()
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(InputError, match="need Linux, and this is Darwin"):
+        pauseframe.kernel.build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"transport.preset": "roce_dcqcn"}, "TCP only"),
+        ({"transport.congestion_control": "aimd"}, "Linux has no aimd"),
+        ({"topology.hosts": 53}, "at most 52 hosts"),
+        ({"host.tx_delay": "1 us"}, "host.tx_delay"),
+        ({"host.stack": "simulated", "host.qdisc": "fq"}, "for hosts with a kernel"),
+        ({"host.qdisc": "fq; reboot"}, "characters that a command could misread"),
+        ({"host.sysctl": ["net.ipv4.tcp_ecn"]}, "key = value"),
+        ({"host.kernel_hosts": ["host99"]}, 'no node "host99"'),
+    ],
+)
+def test_what_a_kernel_cannot_do_is_refused(changes, message):
+    with pytest.raises(pf.ScenarioError, match=message):
+        resolve(INCAST, set=changes)
+
+
+TWO = """
+name = "kernel-programs"
+stop = { time = "20 s", when_finished = true }
+[topology]
+kind = "leaf_spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 1
+link = { rate = "1 Gbps", delay = "1 us" }
+
+[host]
+stack = "kernel"
+"""
+SERVER = """
+import socket
+s = socket.create_server(("0.0.0.0", 5000))
+c, _ = s.accept()
+total = 0
+while data := c.recv(1 << 16):
+    total += len(data)
+print(total)
+"""
+CLIENT = """
+import socket, sys, time
+before = time.monotonic()
+s = socket.create_connection((sys.argv[1], 5000))
+s.sendall(bytes(10_000_000))
+s.shutdown(socket.SHUT_WR)
+s.recv(1)
+print(time.monotonic() - before)
+"""
+
+
+def test_programs_of_the_user_talk_through_the_fabric(kernel, tmp_path):
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "client.py").write_text(CLIENT)
+    python = Path(sys.executable).resolve()
+    client = f"sleep 0.1; {python} -SE {tmp_path}/client.py host0"
+    programs = [("host0", f"{python} -SE {tmp_path}/server.py"), ("host1", client)]
+    result = pf.run(TWO, kernel=kernel, programs=programs, out=tmp_path / "out", progress=False)
+    total, seconds = ((tmp_path / f"out/kernel/program-{number}.log").read_text() for number in range(2))
+    assert int(total) == 10_000_000
+    # 1 Gb/s less the headers, and slow start; the link carries 1448 of 1538 bytes.
+    assert 0.0849 < float(seconds) < 0.1
+    assert 0.18 < result.summary["sim_time_s"] < 0.2, "the run ends with its programs"
+    assert result.summary["warnings"] == []
+
+
+def test_failures_of_programs_are_reported(kernel, tmp_path):
+    failing = pf.run(TWO, kernel=kernel, programs=[("host1", "exit 7")], progress=False)
+    assert failing.summary["warnings"] == ['program host1="exit 7" ended with status 7']
+    short = pf.run(TWO, kernel=kernel, programs=[("host1", "sleep 30")], set={"stop.time": "1 s"}, progress=False)
+    assert short.summary["warnings"] == ['program host1="sleep 30" still ran when the run ended']
+    with pytest.raises(pf.RunError, match='no host "host9" has a kernel'):
+        pf.run(TWO, kernel=kernel, programs=[("host9", "true")], progress=False)
+
+
+def test_simulated_hosts_and_those_of_a_kernel_share_a_fabric(kernel):
+    flows = [{"src": f"host{n}", "dst": f"host{n + 1}", "size": "1 MB", "start": "0 s"} for n in (1, 3)]
+    changes = {"host.kernel_hosts": ["host1", "host2"], "workload": [{"kind": "flows", "flows": flows}]}
+    mixed = pl.DataFrame(run(kernel, **changes).flows)
+    assert mixed["fct_us"].null_count() == 0
+    simulated = changes | {"host.stack": "simulated", "host.kernel_hosts": []}
+    ours = pl.DataFrame(run(kernel, **simulated).flows)
+    assert mixed["fct_us"][1] == ours["fct_us"][1], "hosts without the kernel are as they were"
+    assert mixed["fct_us"][0] != ours["fct_us"][0]
+    flows[0]["dst"] = "host3"
+    with pytest.raises(pf.RunError, match="a kernel at one end only"):
+        run(kernel, **changes)
