@@ -38,6 +38,8 @@ struct Unordered {
     in_flight: u64,
     /// After a timeout a packet goes whatever the window: what it counts as under way may be lost.
     is_forced: bool,
+    /// From this time on a timeout counts as another retry.
+    retry_at: Time,
 }
 
 /// The sending side. Packets are numbered from 0; the low 24 bits of a number are its PSN.
@@ -450,7 +452,11 @@ impl Sender {
             return;
         }
         stats.timeouts += 1;
-        self.retries += 1;
+        // Packets of unordered delivery expire one by one: those of one timeout are one retry.
+        if !settings.unordered || now >= self.unordered.retry_at {
+            self.retries += 1;
+            self.unordered.retry_at = now + settings.timeout;
+        }
         self.timer_at = Time::MAX;
         if self.retries > settings.retry_count {
             self.failure = Some(Failure::RetriesExhausted);
