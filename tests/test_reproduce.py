@@ -433,7 +433,7 @@ def test_all_mistakes_of_all_files_at_once(folder):
 def test_select_by_paper_experiment_and_claim(folder):
     experiments = find_experiments(folder)
     assert select(experiments, "tiny") == select(experiments, "tiny/two") == select(experiments, "T-1") == experiments
-    with pytest.raises(RunError, match="is not one of tiny, tiny/two"):
+    with pytest.raises(RunError, match="is no paper, experiment or claim"):
         select(experiments, "fast")
 
 

@@ -141,7 +141,7 @@ def compare(
     from pauseframe.sweep.compare import compare as compare_folders
 
     comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
-    if comparison.runs == 1:
+    if comparison.runs == 1 and not as_json:
         say(f"warning: {folders[0]} is a single run: name a second folder to compare it with")
     if csv is not None:
         write_text(csv, tables.csv_text(comparison))
