@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers test-kernel check docs gallery dist generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel check docs dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -21,6 +21,7 @@ help:
 	@echo "make docs    the documentation site: site/index.html"
 	@echo "make gallery  docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
+	@echo "make platforms  the core checked for macOS and Windows, the wheel for Linux on aarch64"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
@@ -63,6 +64,9 @@ gallery: $(STAMP)/dev
 
 dist: $(STAMP)/dev
 	tools/dist
+
+platforms: $(STAMP)/dev
+	tools/platforms
 
 # What follows from the declarations of keys and columns; a test compares.
 generate: $(STAMP)/dev

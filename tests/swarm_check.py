@@ -37,6 +37,8 @@ TABLES = (
 OF_THE_MACHINE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "out"}
 """Fields of the summary that depend on the machine and not on the network."""
 
+QUEUE_PAIR_GAVE_UP_AFTER = 8
+"""Timeouts of a queue pair that has used up its seven retries."""
 GAVE_UP_AFTER = 6
 """Timeouts after which a connection may give up: the smallest `retries` or `syn_retries` of any stack."""
 
@@ -181,7 +183,8 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     missed = [flow for flow in tables.flows if flow["status"] not in {"finished", "stopped"}]
     failed = [flow for flow in missed if flow["status"] == "failed"]
     for flow in failed:
-        if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < GAVE_UP_AFTER:
+        patience = QUEUE_PAIR_GAVE_UP_AFTER if flow["failure"] == "retries_exhausted" else GAVE_UP_AFTER
+        if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
     # pFabric keeps sending probes while nobody answers (SIGCOMM 2013, §4.2), so a flow to a silent host never ends.
     probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}

@@ -145,6 +145,7 @@ def _asymmetric(rng: random.Random) -> Table:
     return {"kind": "custom", "hosts": hosts, "switches": switches, "links": links}
 
 
+LOSSLESS = {"tcp_bolt", "tcp_dcb", "roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift"}
 PRESETS = ["newreno", "dctcp", "dctcp", "dctcp_plus", "tcp_bolt", "tcp_bolt", "tcp_dcb", "cubic", "vegas", "pfabric"]
 
 HABITS: list[Table] = [
@@ -169,7 +170,25 @@ HABITS: list[Table] = [
 ]
 
 
+QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc"]
+
+
+def _queue_pairs(rng: random.Random) -> Table:
+    transport: Table = {"preset": rng.choice(QUEUE_PAIRS), "rdma_mtu": "256 B", "rdma_send": rng.random() < 0.3}
+    transport["rdma_selective_repeat"] = rng.random() < 0.4
+    transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"
+    if transport["preset"] == "roce_dcqcn":
+        transport["rdma_control"] = rng.choice(["none", "none", "none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])
+    if rng.random() < 0.4:
+        transport |= {"rdma_ack_every": 8, "rdma_cnp_interval": "4 us", "rdma_cnp_delay": "2 us"}
+    if rng.random() < 0.3:
+        transport["lossless"] = rng.random() < 0.5
+    return transport
+
+
 def _transport(rng: random.Random) -> Table:
+    if rng.random() < 0.25:
+        return _queue_pairs(rng)
     transport: Table = {"preset": rng.choice(PRESETS)}
     if rng.random() < 0.08:
         transport = {"congestion_control": "aimd", "aimd_b": 0.2}
@@ -190,7 +209,7 @@ def _transport(rng: random.Random) -> Table:
 def _lossless(scenario: Table) -> bool:
     """True if the transport is lossless, as far as the scenario file shows."""
     transports = [scenario["transport"], *scenario.get("transports", {}).values()]
-    return any(t.get("lossless", t.get("preset") in {"tcp_bolt", "tcp_dcb"}) for t in transports)
+    return any(t.get("lossless", t.get("preset") in LOSSLESS) for t in transports)
 
 
 def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
@@ -214,6 +233,8 @@ def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
         switch["latency"] = f"{rng.choice([100, 800])} ns"
     if rng.random() < 0.1 or "pfabric" in str(scenario["transport"]):
         switch["queue"] = rng.choice(["pfabric", "pfabric", "fifo"])
+    if "uec_nscc" in str(scenario["transport"]) and rng.random() < 0.7:
+        switch["queue"] = "trim"
     if rng.random() < 0.08:
         switch["queue_packets"] = rng.choice([5, 100])
     pfc = _pfc(rng, chosen, policy) if _lossless(scenario) or {"whole link", "one way", "pause storm"} & chosen else {}

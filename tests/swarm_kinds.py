@@ -11,6 +11,7 @@ KINDS = {
     "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd",
     "stack": "linux freebsd9 ns3",
+    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
     "host": (
@@ -19,7 +20,7 @@ KINDS = {
     ),
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets by_port geometric",
-    "switch": "latency pfabric_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
+    "switch": "latency pfabric_queue trim_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
     "watchdog_alert watchdog_poll headroom_pool one_way qcn",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp application",
     "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
@@ -77,6 +78,13 @@ def _transports(resolved: Table) -> list[Table]:
 
 
 def _transport(transport: Table) -> Iterator[str]:
+    if transport["kind"] == "rdma":
+        yield f"queue pairs: {transport['rdma_control'].split('_')[0]}"
+        habits = _given(
+            go_back_n=not transport["rdma_selective_repeat"], delayed_cnp=transport["rdma_cnp_delay"] != "0 s"
+        )
+        yield from (f"queue pairs: {habit}" for habit in habits)
+        return
     yield f"control: {transport['congestion_control']}"
     yield f"stack: {transport['stack']}"
     habits = _given(
@@ -135,6 +143,7 @@ def _switch(resolved: Table) -> Iterator[str]:
     return _given(
         latency=switch["latency"] != "0 s",
         pfabric_queue=switch["queue"] == "pfabric",
+        trim_queue=switch["queue"] == "trim",
         queue_packets="queue_packets" in switch,
         ets=switch["scheduler"]["kind"] == "ets",
         pfc=pfc,

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pauseframe as pf
@@ -23,6 +23,8 @@ import polars as pl
 import pytest
 from pauseframe import cli
 from pauseframe._results_folder import DamagedResultsError, open_results
+from pauseframe.flow import run_flows
+from pauseframe.run import resolve
 
 SCENARIO = """
 topology = {kind = "star", hosts = 6}
@@ -33,9 +35,18 @@ record = {states = true, pause_tree = true, series = {every = "20 us"}}
 stop = "3 ms"
 seed = 5
 """
-COMMANDS = (["report"], ["view"], ["compare"], ["export", "perfetto"])
+COMMANDS = (
+    ["report"],
+    ["view"],
+    ["compare"],
+    ["export", "perfetto"],
+    ["export", "csv", "--force"],
+    ["export", "arrow", "--force"],
+)
+FLOW_LEVEL_COMMANDS = (*COMMANDS[-2:], *COMMANDS[-2:], *COMMANDS)
 SEED = 20261125
 Damage = Callable[[Path, random.Random], str]
+Sources = list[tuple[Path, Sequence[list[str]]]]
 
 
 def truncate(file: Path, draw: random.Random) -> str:
@@ -156,7 +167,27 @@ def other_json(file: Path, draw: random.Random) -> str:
     return f"{key} {what}"
 
 
+def foreign(file: Path, draw: random.Random) -> str:
+    """The folder of another version or program, with the manifest or the columns that it might write."""
+    path = file.with_name("manifest.json")
+    value = json.loads(path.read_text())
+    how = draw.choice(["version", "program", "no summary", "other keys", "kind"])
+    if how in {"version", "program"}:
+        value[how] = draw.choice(["0.0.3", "9.9.9", "ns-3", "", None, 7])
+    elif how == "kind":
+        value["kind"] = draw.choice(["flow_level", "sweep", "", None, 3])
+    elif how == "no summary":
+        del value["summary"]
+    else:
+        value |= {"format": 7, "runs": [1, 2]}
+        value.get("files", {}).pop(draw.choice(sorted(value.get("files", {"-": 0}))), None)
+    path.write_text(json.dumps(value))
+    return f"foreign: {how}"
+
+
 DAMAGES: list[Damage] = [
+    foreign,
+    foreign,
     truncate,
     truncate,
     flip,
@@ -197,20 +228,21 @@ def without_seals(folder: Path) -> None:
     """The results folder as an older version wrote it, without digests in the manifest."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
-    del manifest["files"]
+    manifest.pop("files", None)
     path.write_text(json.dumps(manifest))
 
 
-def attempt(source: Path, home: Path, draw: random.Random, *, sealed: bool) -> tuple[str, int, str]:
+def attempt(sources: Sources, home: Path, draw: random.Random, *, sealed: bool) -> tuple[str, int, str]:
     """Damages a copy of a results folder and runs a command on it."""
     copy = home / "run"
+    source, commands = draw.choice(sources)
     shutil.copytree(source, copy)
     if not sealed:
         without_seals(copy)
     damage = draw.choice(DAMAGES)
     file = draw.choice(sorted(path for path in copy.iterdir() if path.suffix in {".json", ".toml", ".parquet"}))
     what = f"{'sealed' if sealed else 'unsealed'} {file.name}: {damage(file, draw)}"
-    command = draw.choice(COMMANDS)
+    command = draw.choice(commands)
     folders = [str(copy)] + ([str(source)] if command == ["compare"] else [])
     try:
         code, err = call([*command, *folders])
@@ -219,12 +251,12 @@ def attempt(source: Path, home: Path, draw: random.Random, *, sealed: bool) -> t
     return f"{' '.join(command)} {what}", code, err
 
 
-def attempts(source: Path, count: int, *, sealed_share: float) -> Counter[int]:
-    """Tries `count` damages; returns the number of occurrences of each exit code."""
+def attempts(sources: Sources, count: int, *, sealed_share: float) -> Counter[int]:
+    """Tries so many damages; how often each exit code came."""
     draw, codes = random.Random(SEED), Counter[int]()
     with tempfile.TemporaryDirectory() as home:
         for number in range(count):
-            what, code, err = attempt(source, Path(home), draw, sealed=draw.random() < sealed_share)
+            what, code, err = attempt(sources, Path(home), draw, sealed=draw.random() < sealed_share)
             assert code in {0, 2}, f"{number}: {what}: exit code {code}\n{err}"
             assert code == 0 or err.startswith("error: "), f"{number}: {what}\n{err}"
             codes[code] += 1
@@ -236,14 +268,29 @@ def write_run(out: Path) -> Path:
     return out
 
 
+def write_sources(home: Path) -> Sources:
+    """Folders to damage with the commands to try on them: two of three are runs with packets."""
+    run_flows(resolve(SCENARIO), out=home / "flow_level", progress=False)
+    packets = (write_run(home / "whole"), COMMANDS)
+    return [packets, packets, (home / "flow_level", FLOW_LEVEL_COMMANDS)]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("results") / "whole")
 
 
-def test_every_damage_is_named(run: Path) -> None:
-    codes = attempts(run, 150, sealed_share=0.8)
+def test_every_damage_is_named(tmp_path: Path) -> None:
+    codes = attempts(write_sources(tmp_path), 150, sealed_share=0.8)
     assert codes[2] > 75, codes
+
+
+def test_an_export_names_a_table_that_is_gone(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    (copy / "ports.parquet").unlink()
+    code, err = call(["export", "csv", str(copy)])
+    assert code == 2
+    assert "ports.parquet" in err
 
 
 @pytest.mark.parametrize("damage", [truncate, flip, append, delete, other_text, folder, loop, fifo, other_columns])
@@ -276,4 +323,4 @@ def test_a_whole_folder_is_read(run: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        sys.stdout.write(f"{attempts(write_run(Path(place) / 'whole'), int(sys.argv[1]), sealed_share=0.8)}\n")
+        sys.stdout.write(f"{attempts(write_sources(Path(place)), int(sys.argv[1]), sealed_share=0.8)}\n")

@@ -40,7 +40,7 @@ MISTAKES = {
     "it says so": ("run incast.toml --set switch.buffer=-5", "it cannot be negative"),
     "a seed in words": ("run incast.toml --seed abc", "'abc' must be a whole number from 0 to 2^64 - 1"),
     "half a seed": ("run incast.toml --seed 1.5", "'1.5' must be a whole number from 0 to 2^64 - 1"),
-    "a negative seed": ("run incast.toml --seed=-1", "seed = -1: must be a whole number from 0 to 2^64 - 1"),
+    "a negative seed": ("run incast.toml --seed=-1", "'-1' must be a whole number from 0 to 2^64 - 1"),
     "a gigantic seed": ("run incast.toml --seed=18446744073709551616", "from 0 to 2^64 - 1"),
     "options": ("options xyzzy", "no key has 'xyzzy' in its path or meaning"),
     "nearly options": ("options tranport", "did you mean transport"),

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -139,6 +140,11 @@ def test_show():
     assert "k = 5" in wrong.stderr
 
 
+def drawn(page):
+    """The figure of a page."""
+    return json.loads(re.findall(r'<script type="application/json" id="figure">(.*)</script>', page)[0])
+
+
 def test_drawings(tmp_path):
     for source in ("fat_tree:k=4", "ring:switches=5,hosts_per_switch=2", "star:hosts=3"):
         done = cli("topo", "draw", source, "-o", tmp_path / "fabric.svg")
@@ -151,8 +157,7 @@ def test_drawings(tmp_path):
     page = (tmp_path / "fabric.html").read_text()
     assert "a fat tree" in page
     assert "prefers-color-scheme: dark" in page.partition("</head>")[0]
-    data = page.rpartition("Plotly.newPlot(")[2]
-    traces, _ = json.JSONDecoder().raw_decode(data, data.index("["))
+    traces = drawn(page)["data"]
     told = [text for trace in traces if trace["hoverinfo"] == "text" for text in trace["text"]]
     assert sum("10 Gb" in text and "µs" in text for text in told) == 48, "each link says its ports and its rate"
     names = [trace["text"] for trace in traces if "text" in trace["mode"]]
@@ -530,11 +535,7 @@ def test_captions_of_arrows_stand_beside_their_links(tmp_path):
     """Captions do not lie on the nodes, whose names they would cover."""
     ring = pf.load_topology("ring:switches=5,hosts_per_switch=1")
     drawing = arrange(ring, "auto", {"s0:eth2": "s0:eth2, lane 0"})
-    page = to_html(drawing)
-    written = page.rpartition("Plotly.newPlot(")[2]
-    _, end = json.JSONDecoder().raw_decode(written, written.index("["))
-    layout, _ = json.JSONDecoder().raw_decode(written, written.index("{", end))
-    (caption,) = [one for one in layout["annotations"] if one["text"]]
+    (caption,) = [one for one in drawn(to_html(drawing))["layout"]["annotations"] if one["text"]]
     assert caption["showarrow"] is False
     assert all(math.dist((caption["x"], caption["y"]), place) > 0.05 for place in drawing.places.values())
 

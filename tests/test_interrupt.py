@@ -79,7 +79,7 @@ WHILE_LOADING = [
 IN_THE_COMMAND = [
     "import|polars",
     "import|jinja2",
-    "import|plotly.offline",
+    "open|plotly-cartesian",
     "open|.report.html.",
     "os.rename|.report.html.",
 ]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"polars", "plotly", "jinja2", "rich", "pandas", "pyarrow", "duckdb", "IPython", "tomli_w", "numpy"}
+HEAVY = {"polars", "jinja2", "rich", "pandas", "pyarrow", "duckdb", "IPython", "tomli_w", "numpy"}
 
 
 def modules_after(code):

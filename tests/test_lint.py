@@ -567,3 +567,13 @@ def test_strange_values_never_raise(tmp_path):
         folder = lint_fabrics.write(devices, tmp_path / str(number))
         report = lint([folder])
         list(output.as_text(report)), output.as_json(report), output.as_sarif(report), output.as_patch(report)
+
+
+@pytest.mark.parametrize(("into", "found"), [("3", True), ("4", True), ("6", False), ("0", False)])
+def test_notifications_do_not_belong_into_a_paused_priority(fabric, into, found):
+    path = min(fabric.glob("*/config_db.json"))
+    tables = json.loads(path.read_text())
+    for row in tables["DSCP_TO_TC_MAP"].values():
+        row["48"] = into
+    path.write_text(json.dumps(tables))
+    assert ("PF025" in codes(fabric)) == found

@@ -162,6 +162,31 @@ SCENARIOS = {
         'kind = "fat_tree"\nk = 3', 'kind = "star"\nhosts = 4', "topology.k", "must be even", "at least 2"
     ),
     "a priority": Case("[transport]\npriority = 9", "[transport]", "transport.priority", "9 is outside", "0 to 7"),
+    "PFC on": Case('[switch]\npfc = "on"', "[switch]", "switch.pfc", "is text", "write true, without quotes", "["),
+    "ECN at the switch": Case(
+        "[switch]\necn = true", "[switch]", "switch.ecn", "unknown key", 'did you mean "marker"?', "belongs in"
+    ),
+    "hosts with a point": Case("hosts = 4.0", "hosts = 4", "topology.hosts", "has a decimal point", "write 4"),
+    "a load beside the arrivals": Case(
+        'arrivals = { kind = "load", load = 0.3 }\nload = 0.3',
+        'arrivals = { kind = "load", load = 0.3 }',
+        "workload.0.load",
+        "unknown key",
+        "it belongs in [workload.arrivals]",
+        "hotspot",
+    ),
+    "a stop with a mistake": Case(
+        'stop = "1 msec"', 'stop = "1 ms"', "stop.time", "unknown unit", 'write "1 ms"', "this workload has no end"
+    ),
+    "a stop without a unit": Case(
+        "stop = 0.001", 'stop = "1 ms"', "stop.time", "no unit", 'write "1 ms"', "this workload has no end"
+    ),
+    "a comment of C": Case(
+        '// mine\nname = "first"', 'name = "first"', "first.toml:1", "not TOML", "comments begin with #", "quotes"
+    ),
+    "no comma": Case(
+        'kind = "load" load', 'kind = "load", load', "first.toml:19", "missing comma", "between two keys", "quotes"
+    ),
 }
 
 
@@ -213,6 +238,7 @@ def test_a_wrong_scenario_is_answered_with_place_reason_and_cure(name, desk):
         ("a.csv", "src,dst,size_bytes,start_us\nhost0,host1,1000,0\n", "CSV"),
         ("flow.txt", "1\n0 1 3 100 1000 2\n", "a list of numbers"),
         ("fabric.graphml", "<graphml></graphml>", "XML"),
+        ("a.toml", "{'name': 'first', 'seed': 1}", "JSON with a mistake, or a Python dictionary"),
     ],
 )
 def test_files_of_another_kind_are_called_by_their_name(name, text, language, desk):
@@ -247,6 +273,25 @@ COMMANDS = {
     "sweep good.toml --seeds abc": ("--seeds", "abc", "3,5,8"),
     "export csv out --table flow": ("out", "'flow' is not one of", "did you mean flows?"),
     "presets dcqcn": ("NAME", "not modelled yet", "is not one of cubic"),
+    "run good.toml --out good.toml": ("good.toml", "is a file", "name a folder"),
+    "flow good.toml --out good.toml": ("good.toml", "is a file", "name a folder"),
+    "report out --out .": (".", "is a folder", "name a file in it"),
+    "run good.toml --seed -1": ("--seed", "'-1'", "a whole number from 0"),
+    "run good.toml --seeds 5": ("run", "No such option: --seeds", "sweep, tune, reproduce have it"),
+    "version": ("version", "is not a command", "pauseframe --version"),
+    "help": ("help", "is not a command", "pauseframe --help"),
+    "list": ("list", "is not a command", "reproduce --list"),
+    "init": ("init", "is not a command", "a scenario file that you write"),
+    "export parquet out": ("export", "'parquet' is not one of", "csv"),
+    "export out": ("export", "'out' is not one of", "the command comes first"),
+    "lint good.toml": ("good.toml", "is TOML, not a device file", "pauseframe validate"),
+    "route check fat_tree:k=4 out": ("out", "holds the results of a run", "route plan"),
+    "sweep good.toml --set topology.hosts=4..8": ("--set", "is no range", "from = 4, to = 8"),
+    "tune good.toml": ("tune.parameters", "names no key", "[tune.parameters]"),
+    "reproduce fig11": ("'fig11'", "is no paper, experiment or claim", "bolt/fig11"),
+    "options ecn_threshold": ("'ecn_threshold'", "no key has", "pauseframe options ecn"),
+    "options kmin": ("'kmin'", "no key has", "pauseframe options lists all"),
+    "import hpcc good.toml": ("good.toml", "is no config.txt", "CC_MODE"),
 }
 
 
@@ -263,6 +308,15 @@ def test_a_sweep_without_an_axis_says_so(desk):
     done = CliRunner().invoke(app, ["sweep", "good.toml", "--out", "sweep", "--jobs", "1"])
     assert (done.exit_code, "nothing is varied" in done.stderr) == (0, True)
     assert "--set PATH=V1,V2" in done.stderr
+
+
+def test_a_comparison_of_one_run_says_so(desk):
+    pf.run(desk / "good.toml", out=desk / "out", progress=False)
+    done = CliRunner().invoke(app, ["compare", "out"])
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "warning: out is a single run: name a second folder to compare it with\n",
+    )
 
 
 def test_the_next_step_after_states_is_the_player(desk):

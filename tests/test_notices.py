@@ -8,6 +8,8 @@ import runpy
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 NOTICES = runpy.run_path(str(ROOT / "tools" / "notices.py"))["notices"]()
 
@@ -23,17 +25,15 @@ def test_direct_dependencies_are_named():
     assert not {"proptest", "serde_derive"} & {name for name, _ in named}  # these crates are not part of the wheel
 
 
-def test_plotly_is_named():
-    assert "plotly.js" in NOTICES
-    assert "Plotly" in NOTICES.rpartition("plotly.js, part of every HTML report")[2]
-
-
-def test_uplot_is_named_in_the_version_that_is_there():
-    (script,) = (ROOT / "python" / "pauseframe" / "view" / "assets").glob("uPlot-*.min.js")
-    version = script.name.removeprefix("uPlot-").removesuffix(".min.js")
-    assert f"(v{version})" in script.read_text(encoding="utf-8")[:200]
-    assert f"uPlot {version}, part of every page of the player" in NOTICES
-    assert "Leon Sorokin" in NOTICES
+@pytest.mark.parametrize(
+    ("folder", "named", "owner"),
+    [("report", "HTML report", "Plotly Technologies"), ("view", "page of the player", "Leon Sorokin")],
+)
+def test_javascript_is_named_in_the_version_that_is_there(folder, named, owner):
+    (script,) = (ROOT / "python" / "pauseframe" / folder / "assets").glob("*.min.js")
+    name, _, version = script.name.removesuffix(".min.js").rpartition("-")
+    assert f"v{version}" in script.read_text(encoding="utf-8")[:200]
+    assert owner in NOTICES.partition(f"{name.replace('-', ' ')} {version}, part of every {named}")[2]
 
 
 def test_packages_take_the_file():

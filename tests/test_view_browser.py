@@ -3,10 +3,14 @@
 The test prints times but does not assert them. The test needs Chromium, and is skipped with a message without it.
 """
 
+import re
 import shutil
 
 import pauseframe as pf
+import polars as pl
 import pytest
+from pauseframe import calculator
+from pauseframe.draw import draw
 from pauseframe.view import build_view, from_folder
 from test_view import storm_text
 
@@ -71,7 +75,7 @@ def visit(browser):
     """Opens a page; at the end its console must be empty, and the page must have sent no network request."""
     said, contexts = [], []
 
-    def go(path, *, width=1400, height=900, scheme="light"):
+    def go(path, *, width=1400, height=900, scheme="light", ready="html[data-ready]"):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
@@ -79,7 +83,7 @@ def visit(browser):
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
         page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        page.wait_for_selector(ready, timeout=60_000)
         return page
 
     yield go
@@ -232,3 +236,102 @@ def test_two_runs_have_one_clock(pages, visit):
     counts = [int(text.split()[0]) for text in page.locator(".story").all_inner_texts()]
     assert counts[0] > counts[1] > 0
     assert page.locator("#sums .u-legend").count() == 3
+
+
+def test_pages_of_one_figure_draw_it(visit, tmp_path):
+    """A topology and the headroom calculator use the same compressed plotly.js as reports."""
+    fabric, headroom = tmp_path / "fabric.html", tmp_path / "headroom.html"
+    draw(pf.load_topology("fat_tree:k=4"), fabric, mark=["edge0_0:0"])
+    assert visit(fabric, ready="#canvas .scatterlayer").locator("#canvas .points path").count() >= 36
+    calculator.draw(calculator.calculate(100_000, 40.0), headroom)
+    page = visit(headroom, ready="#canvas .barlayer")
+    assert "Headroom for 100 Gb/s" in page.inner_text("h1")
+    assert page.locator("#canvas .barlayer path").count() > 5
+    assert max(fabric.stat().st_size, headroom.stat().st_size) < 800_000
+
+
+# Fifteen hosts send to one of a star: no host is slow, the queue of the switch is the cause.
+INCAST = """
+name = "incast"
+stop = "2 ms"
+topology = { kind = "leaf_spine", leaves = 3, spines = 2, hosts_per_leaf = 4 }
+switch = { buffer = "200 KB", marker = "none", pfc = true }
+transport = { preset = "tcp_dcb", initial_window = "100 KB" }
+record = { states = { every = "5 us" } }
+workload = { kind = "n_to_1", receiver = "host0", size = "1 MB" }
+"""
+SLOW = """
+name = "slow"
+stop = "3 ms"
+topology = { kind = "star", hosts = 5 }
+host = { slow_receivers = [{ host = "host2", rate = "1 Gbps", buffer = "100 KB" }] }
+switch = { buffer = "80 KB", marker = "none", pfc = true }
+transport = { preset = "tcp_dcb", initial_window = "100 KB", receive_window = "2 MB" }
+record = { states = { every = "5 us" } }
+workload = { kind = "flows", flows = [{ src = "host0", dst = "host2", size = "1 MB" }] }
+"""
+CAUSES = {
+    # Scenario, when to look, the queue where it began (None: that of the first request in the log), how many pauses
+    # the chain has at least, and its last words.
+    "storm, first pause": (storm_text(), "first pause", "edge0_0:0", 1, "its own receive buffer was full"),
+    "storm, most pauses": (storm_text(), "most pauses", "edge0_0:0", 3, "its own receive buffer was full"),
+    "slow receiver": (SLOW, "most pauses", "switch:2", 2, "its own receive buffer was full"),
+    "incast": (INCAST, "most pauses", "leaf0:0", 2, "which no pause held back"),
+    "deadlock, first pause": (RING, "first pause", None, 1, "which no pause held back"),
+}
+KEYS = {"first pause": "f", "most pauses": "m"}
+
+
+def by_clicks(page, when):
+    yield page.get_by_role("button", name=when).click
+    yield page.get_by_role("button", name="Why?").click
+    yield page.get_by_role("button", name="where it began").click
+
+
+def by_keys(page, when):
+    for key in (KEYS[when], "w", "b"):
+        yield lambda key=key: page.keyboard.press(key)
+
+
+@pytest.mark.parametrize("means", [by_clicks, by_keys])
+@pytest.mark.parametrize("case", CAUSES)
+def test_three_steps_lead_to_the_cause(pages, visit, case, means):
+    text, when, root, steps, reason = CAUSES[case]
+    path = pages(f"{means.__name__} {case}", text)
+    page = visit(path)
+    look, why, begin = means(page, when)
+    look()
+    assert "paused" in story(page)
+    assert "nothing is paused" not in story(page)
+    why()
+    chain = page.locator("#details ol.chain li").all_inner_texts()
+    assert len(chain) >= steps
+    assert reason in chain[-1]
+    spoken = page.get_by_role("status").inner_text()
+    assert all(step in spoken for step in chain), "a screen reader says the whole chain"
+    assert in_sight(page, "#details h2")
+    begin()
+    assert page.inner_text("#details h2") == f"port {root or first_request(path)}"
+    assert in_sight(page, "#details h2")
+    assert page.locator("#details .uplot").count() >= 2, "its queue and its load over the run"
+
+
+def first_request(page):
+    """The queue because of which the first pause of a run was asked for, from its table."""
+    log = pl.read_parquet(page.with_name(f"{page.stem}0") / "states.parquet")
+    return log.filter(pl.col("kind").cast(pl.String) == "asked").sort("time_us", maintain_order=True)["because_of"][0]
+
+
+def in_sight(page, selector):
+    box = page.locator(selector).bounding_box()
+    return box is not None and 0 <= box["y"] <= page.viewport_size["height"] - box["height"]
+
+
+def test_the_keys_of_a_deadlock(pages, visit):
+    page = visit(pages("keys of a ring", RING))
+    page.keyboard.press("d")
+    assert story(page).startswith("DEADLOCK since")
+    page.keyboard.press("w")
+    spoken = page.get_by_role("status").inner_text()
+    assert len(re.findall(r"s\d:\d waits for s\d:\d", spoken)) == 5
+    assert "where the circle began" in spoken

@@ -10,6 +10,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "python" / "pauseframe"
 FORBIDDEN = re.compile(r"__pycache__|\.pyc$|(^|/)(\.venv|target|results|site|tests)/|\.o$")
+LARGEST_WHEEL = 15_000_000
+"""Bytes. The compiled module and plotly.js are most of it."""
 IN_SDIST = (
     "pyproject.toml",
     "Cargo.lock",
@@ -39,17 +41,18 @@ def problems(archive: Path) -> list[str]:
         missing = {f"python/{name}" for name in needed()} | set(IN_SDIST)
         missing -= names
     wrong = [f"{archive.name} lacks {name}" for name in sorted(missing)]
+    if archive.suffix == ".whl" and archive.stat().st_size > LARGEST_WHEEL:
+        wrong.append(f"{archive.name} has {archive.stat().st_size:,} bytes, more than {LARGEST_WHEEL:,}")
     inside = {name for name in names if FORBIDDEN.search(name) and not name.startswith("crates/")}
     return wrong + [f"{archive.name} has {name}" for name in sorted(inside)]
 
 
 def main() -> int:
-    """Checks the archives of a folder; returns the exit code."""
-    archives = [*Path(sys.argv[1]).glob("*.whl"), *Path(sys.argv[1]).glob("*.tar.gz")]
+    """Checks the archives that are named; the exit code."""
+    archives = [Path(name) for name in sys.argv[1:]]
     wrong = [line for archive in archives for line in problems(archive)]
-    if len(archives) != 2:
-        wrong.append(f"one wheel and one source distribution expected, not {[path.name for path in archives]}")
-    print("\n".join(wrong) or f"{', '.join(path.name for path in archives)}: complete")
+    sizes = (f"{archive.name}: complete, {archive.stat().st_size / 1e6:.1f} MB" for archive in archives)
+    print("\n".join(wrong or sizes))
     return 1 if wrong else 0
 
 

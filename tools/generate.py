@@ -352,11 +352,12 @@ def reference(rows: Options) -> str:
     lines = [
         "# Keys of a scenario file",
         "",
-        f"{BY}",
+        "This page lists every key of a scenario file with its type, default and meaning. `pauseframe options WORD`",
+        "finds a key. Editors complete and check scenario files with the [JSON Schema](scenario.schema.json)",
+        "(`#:schema` in the first line; `pauseframe schema` writes it). Names in parentheses after a key are the kinds",
+        "that have it.",
         "",
-        "All keys, with type, default and meaning. `pauseframe options WORD` finds a key. `pauseframe schema` writes",
-        "the [JSON Schema](scenario.schema.json) with which editors complete and check scenario files (`#:schema` in",
-        "the first line, for TOML editors). Names in parentheses after a key are the kinds that have it.",
+        f"{BY}",
     ]
     tables: dict[str, Options] = {}
     for row in rows:

@@ -1,14 +1,13 @@
 """Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs this script.
 
-The file covers the compiled crates of Cargo.lock, with the licence texts from their folders; uPlot, which is part of
-the package and of every page of the player; and plotly.js, which the Python package plotly puts into every report.
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their folders; and the two
+JavaScript libraries in the package: plotly.js, part of every report, and uPlot, part of every page of the player.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ PACKAGE = "pauseframe-python"
 PLATFORM = "x86_64-unknown-linux-gnu"
 LINE = "-" * 100
 LICENCE_NAMES = ("LICEN", "COPY", "UNLICEN")
-ASSETS = ROOT / "python" / "pauseframe" / "view" / "assets"
-PLOTLY = f"{LINE}\nplotly.js, part of every HTML report\n{LINE}\n"
+PAGES = {"report": "HTML report", "view": "page of the player"}
+"""By the folder in the package that holds the JavaScript library: the pages that contain it."""
 HEAD = """Third-party notices of pauseframe
 
 The compiled extension module contains the Rust crates below and parts of the Rust standard library (MIT OR Apache-2.0,
@@ -97,22 +96,21 @@ def crates_part() -> str:
     return HEAD + "\n".join(f"{LINE}\n" + "\n".join(names) + f"\n{LINE}\n{text}\n" for text, names in having.items())
 
 
-def uplot_part() -> str:
-    """The licence of uPlot, from the file beside it."""
-    (licence,) = ASSETS.glob("uPlot-*.LICENSE")
-    name = licence.stem.replace("-", " ", 1)
-    return f"{LINE}\n{name}, part of every page of the player\n{LINE}\n{_tidy(licence.read_text(encoding='utf-8'))}\n"
+def javascript_parts() -> str:
+    """The licences of the JavaScript libraries in the package."""
+    package, parts = ROOT / "python" / "pauseframe", []
+    for folder, pages in PAGES.items():
+        (licence,) = (package / folder / "assets").glob("*.LICENSE")
 
-
-def plotly_part() -> str:
-    """The licence of the installed package plotly."""
-    paths = [path for path in files("plotly") or [] if "dist-info" in str(path) and "LICENSE" in path.name.upper()]
-    return PLOTLY + "\n".join(_tidy(path.read_text(encoding="utf-8")) for path in paths) + "\n"
+        name = licence.stem.replace("-", " ")
+        text = _tidy(licence.read_text(encoding="utf-8"))
+        parts.append(f"{LINE}\n{name}, part of every {pages}\n{LINE}\n{text}\n")
+    return "\n".join(parts)
 
 
 def notices() -> str:
-    """The text of the whole file."""
-    return f"{crates_part()}\n{uplot_part()}\n{plotly_part()}"
+    """The whole file."""
+    return f"{crates_part()}\n{javascript_parts()}"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,8 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
     if _is_no_file(path):
         path.write_bytes(content)
         return path
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder: name a file in it", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     partial = _partial(path)
@@ -42,6 +45,12 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
         return partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def refuse_file(folder: str | Path) -> None:
+    """Raises NotADirectoryError where a folder is to be written and a file stands."""
+    if Path(folder).is_file():
+        raise NotADirectoryError(errno.ENOTDIR, "is a file: name a folder for the results", str(folder))
 
 
 @contextmanager

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FINISHED = ("complete", "deadlock")
 """Statuses of runs that ended without an interruption."""
 MANIFEST = "manifest.json"
+PROGRAM = "pauseframe"
+FLOW_LEVEL = "flow_level"
+"""Kind of the manifest of a run without packets, whose tables have other columns."""
 SCENARIO = "scenario.resolved.toml"
 LARGEST_TEXT = 1 << 28
 """Maximum size of a manifest or a scenario in bytes; a scenario with a million flows needs about a quarter of it."""
@@ -69,6 +72,11 @@ class ResultsFolder:
         except (ValueError, RecursionError) as error:
             self.damaged(SCENARIO, f"it is not TOML: {error}")
         return text
+
+    def tables(self) -> list[str]:
+        """The names of the tables that the run wrote."""
+        files = self._seals or [path.name for path in self.path.iterdir()]
+        return sorted(name.removesuffix(".parquet") for name in files if name.endswith(".parquet"))
 
     def has_table(self, name: str) -> bool:
         """True if the run wrote the table `name`."""
@@ -138,6 +146,8 @@ class ResultsFolder:
         """Refuses a table whose columns are missing, or have other types than in this version."""
         import polars as pl
 
+        if self.manifest.get("kind") == FLOW_LEVEL:
+            return
         schema = pl.DataFrame(table).schema
         version = self.manifest["version"]
         for column, kind in _columns(name).items():
@@ -153,9 +163,26 @@ def open_results(folder: Path) -> ResultsFolder:
     FileNotFoundError if the folder does not exist or has no manifest, InputError if the run did not end or is at flow
     level, DamagedResultsError for any damage.
     """
-    from pauseframe._typed import flaws
     from pauseframe.types import Manifest
 
+    value = _manifest(folder)
+    if value.get("kind") == FLOW_LEVEL:
+        raise _core.InputError(f"{folder} holds a run at flow level, which has no packets: read its tables as they are")
+    return ResultsFolder(folder, cast("Manifest", _checked_manifest(folder, value, Manifest)))
+
+
+def open_tables(folder: Path) -> ResultsFolder:
+    """Opens a results folder of packets or of flow level, for its tables alone; raises as `open_results` does."""
+    from pauseframe.types import FlowLevelManifest
+
+    value = _manifest(folder)
+    if value.get("kind") != FLOW_LEVEL:
+        return open_results(folder)
+    return ResultsFolder(folder, cast("Manifest", _checked_manifest(folder, value, FlowLevelManifest)))
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """What the manifest says, of a run that came to its end."""
     path = folder / MANIFEST
     if not _is_there(path):
         raise FileNotFoundError(_not_results(folder))
@@ -169,24 +196,20 @@ def open_results(folder: Path) -> ResultsFolder:
         damaged(MANIFEST, f"it is not JSON: {error}")
     if not isinstance(value, dict):
         damaged(MANIFEST, "it is not a JSON object")
+    if value.get("program", PROGRAM) != PROGRAM:
+        raise _core.InputError(f"{folder} holds results of another program: {path} names {value['program']!r}")
     if value.get("status") == "running":
         raise _core.InputError(f"{folder}: the run did not come to its end (status 'running'); run the scenario again")
-    if value.get("kind") == "flow_level":
-        raise _core.InputError(f"{folder} holds a run at flow level, which has no packets: read its tables as they are")
-    found = flaws(value, Manifest, closed=False) or _unlikely_numbers(value, "")
-    if found:
+    return value
+
+
+def _checked_manifest(folder: Path, value: dict[str, Any], kind: type) -> dict[str, Any]:
+    from pauseframe._typed import flaws
+
+    if found := flaws(value, kind, closed=False) or _unlikely_numbers(value, ""):
         version = f" (pauseframe {value['version']} wrote it)" if isinstance(value.get("version"), str) else ""
-        damaged(MANIFEST, found[0].lstrip(".: ") + version)
-    return ResultsFolder(folder, cast("Manifest", value))
-
-
-def is_flow_level(folder: Path) -> bool:
-    """True if a folder holds a flow-level run, which has other tables."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(manifest, dict) and manifest.get("kind") == "flow_level"
+        raise DamagedResultsError(f"{folder / MANIFEST} is damaged: {found[0].lstrip('.: ')}{version}; {CURE}")
+    return value
 
 
 def _not_results(path: Path) -> str:

@@ -179,12 +179,17 @@ def draw(result: Result, path: Path) -> None:
     if path.suffix == ".svg":
         path.write_text(_svg(result, result.shipped, title), encoding="utf-8")
         return
-    import plotly.graph_objects as go
+    from pauseframe.report.plotly import page
 
-    figure = go.Figure(go.Histogram(x=list(result.shipped.values), name="shipped"))
-    figure.add_vline(x=result.headroom, annotation_text=f"{result.headroom:,} B")
-    figure.update_layout(title=title, xaxis_title="bytes", yaxis_title="tables", template="simple_white")
-    figure.write_html(path, include_plotlyjs=True)
+    histogram = {"type": "histogram", "x": list(result.shipped.values), "name": "shipped"}
+    at = result.headroom
+    layout = {
+        "xaxis": {"title": {"text": "bytes"}},
+        "yaxis": {"title": {"text": "tables"}},
+        "shapes": [{"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}],
+        "annotations": [{"x": at, "y": 1, "yref": "paper", "text": f"{at:,} B", "showarrow": False, "xanchor": "left"}],
+    }
+    path.write_text(page([histogram], layout, title=title), encoding="utf-8")
 
 
 def _svg(result: Result, shipped: Shipped, title: str) -> str:

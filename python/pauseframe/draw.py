@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree as ET
 
 from pauseframe import _core
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    import plotly.graph_objects as go
+    Trace = dict[str, Any]
+    Annotation = dict[str, Any]
 
 Layout = Literal["auto", "levels", "circle", "spring"]
 HOSTS_DRAWN = 300
@@ -29,12 +30,8 @@ SIZE = 1000
 HALO = {"paint-order": "stroke", "stroke": "white", "stroke-width": "3", "stroke-linejoin": "round"}
 LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#7fa8cc", "#3a78b5"
 NAMES_DRAWN = 60
-# The page sets the title, because Plotly does not break lines in titles.
-PAGE = """
-body { display: flex; flex-direction: column; height: 100vh; margin: 0; }
-body > div { flex: 1; min-height: 0; }
+STYLE = """
 text { paint-order: stroke; stroke: white; stroke-width: 3; }
-h1 { font: 600 1.1rem system-ui, sans-serif; margin: 1rem 1.25rem 0; overflow-wrap: anywhere; }
 @media (prefers-color-scheme: dark) { h1 { color: #e8eaed; } }
 """
 DARK = """
@@ -269,70 +266,75 @@ def _draw_arrow(
 
 
 def to_html(drawing: Drawing, title: str = "") -> str:
-    """A self-contained page with zoom and hover texts."""
-    import plotly.graph_objects as go
+    """One self-contained page, to zoom and point at."""
+    from pauseframe.report.plotly import page
 
     plain = [number for number in range(len(drawing.links)) if number not in drawing.marked]
-    figure = go.Figure([*_lines(drawing, plain, LINK, 0.6), *_lines(drawing, sorted(drawing.marked), MARKED, 3)])
+    traces = [*_lines(drawing, plain, LINK, 0.6), *_lines(drawing, sorted(drawing.marked), MARKED, 3)]
+    for kind, colour, size in (("host", HOST, 6), ("switch", SWITCH, 10)):
+        names = [name for name, own in drawing.kinds.items() if own == kind]
+        if names:
+            places = [drawing.places[name] for name in names]
+            traces.append(_points(places, [_tooltip(drawing, name) for name in names], {"color": colour, "size": size}))
+    if len(drawing.places) <= NAMES_DRAWN:
+        traces.append(_names(drawing))
+    if note := _hidden(drawing):
+        title = f"{title} ({note})"
+    layout = {
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": {"visible": False},
+        "yaxis": {"visible": False},
+        "margin": {"l": 20, "r": 20, "t": 30, "b": 30},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "annotations": _arrows(drawing),
+    }
+    return page(traces, layout, title=title, style=f"{STYLE}{DARK}{NARROW}")
+
+
+def _arrows(drawing: Drawing) -> list[Annotation]:
+    """Heads and captions of the marked links."""
+    result: list[Annotation] = []
     for number, arrows in drawing.marked.items():
         a, b, _ = drawing.links[number]
         for arrow in arrows:
             (x1, y1), (x2, y2) = (drawing.places[end] for end in ((b, a) if arrow.backwards else (a, b)))
             head = {"x": (x1 + 2 * x2) / 3, "y": (y1 + 2 * y2) / 3, "ax": x1, "ay": y1, "axref": "x", "ayref": "y"}
-            figure.add_annotation(**head, text="", arrowhead=2, arrowcolor=MARKED, arrowwidth=2)
-            # The caption is off the middle of the link, so that the captions of both directions do not overlap.
+            result.append(head | {"text": "", "arrowhead": 2, "arrowcolor": MARKED, "arrowwidth": 2})
+            # Before its head, so that those of two directions stand apart.
             x, y = x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4
-            figure.add_annotation(x=x, y=y, text=arrow.caption, showarrow=False, yshift=9)
-    for kind, colour, size in (("host", HOST, 6), ("switch", SWITCH, 10)):
-        names = [name for name, own in drawing.kinds.items() if own == kind]
-        if names:
-            figure.add_scattergl(
-                x=[drawing.places[name][0] for name in names],
-                y=[drawing.places[name][1] for name in names],
-                mode="markers",
-                marker={"color": colour, "size": size},
-                text=[_tooltip(drawing, name) for name in names],
-                hoverinfo="text",
-            )
-    if len(drawing.places) <= NAMES_DRAWN:
-        xs, ys = zip(*drawing.places.values(), strict=True)
-        names = list(drawing.places)
-        figure.add_scatter(
-            x=xs,
-            y=ys,
-            mode="markers+text",
-            marker={"size": 14, "opacity": 0},  # the markers are invisible and keep names away from nodes
-            text=names,
-            textposition="top center",
-            hoverinfo="skip",
-            cliponaxis=False,
-        )
-    hidden = {"visible": False}
-    if note := _hidden(drawing):
-        title = f"{title} ({note})"
-    clear = {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)"}
-    margin = {"l": 20, "r": 20, "t": 30, "b": 30}
-    figure.update_layout(showlegend=False, xaxis=hidden, yaxis=hidden, margin=margin, **clear)
-    page = str(figure.to_html(include_plotlyjs=True, full_html=True))
-    page = page.replace("</head>", f"<style>{PAGE}{DARK}{NARROW}</style></head>", 1)
-    return page.replace("<body>", f"<body><h1>{escape(title)}</h1>", 1) if title else page
+            result.append({"x": x, "y": y, "text": arrow.caption, "showarrow": False, "yshift": 9})
+    return result
 
 
-def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[go.Scattergl]:
-    """Links, each with an invisible hover point in its middle that describes the link."""
-    import plotly.graph_objects as go
+def _points(places: Sequence[tuple[float, float]], texts: Sequence[str], marker: dict[str, Any]) -> Trace:
+    xs, ys = ([place[axis] for place in places] for axis in (0, 1))
+    return {
+        "type": "scatter",
+        "x": xs,
+        "y": ys,
+        "mode": "markers",
+        "marker": marker,
+        "text": texts,
+        "hoverinfo": "text",
+    }
 
+
+def _names(drawing: Drawing) -> Trace:
+    # Unseen markers keep the names at a distance from the nodes.
+    unseen = _points(list(drawing.places.values()), list(drawing.places), {"size": 14, "opacity": 0})
+    return unseen | {"mode": "markers+text", "textposition": "top center", "hoverinfo": "skip", "cliponaxis": False}
+
+
+def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[Trace]:
+    """Links, and on the middle of each an unseen point that says what it is."""
     ends = [[drawing.places[end] for end in drawing.links[number][:2]] for number in numbers]
     xs, ys = ([value for a, b in ends for value in (a[axis], b[axis], None)] for axis in (0, 1))
-    middles = [[(a[axis] + b[axis]) / 2 for a, b in ends] for axis in (0, 1)]
+    line = {"color": colour, "width": width}
+    middles = [((a[0] + b[0]) / 2, (a[1] + b[1]) / 2) for a, b in ends]
+    texts = [drawing.links[number][2] for number in numbers]
     return [
-        go.Scattergl(x=xs, y=ys, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip"),
-        go.Scattergl(
-            x=middles[0],
-            y=middles[1],
-            mode="markers",
-            marker={"color": colour, "size": 12, "opacity": 0},
-            text=[drawing.links[number][2] for number in numbers],
-            hoverinfo="text",
-        ),
+        {"type": "scatter", "x": xs, "y": ys, "mode": "lines", "line": line, "hoverinfo": "skip"},
+        _points(middles, texts, {"color": colour, "size": 12, "opacity": 0}),
     ]

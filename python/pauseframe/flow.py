@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+from pauseframe._files import refuse_file
 from pauseframe._text import (
     completion_rows,
     format_bytes,
@@ -60,6 +61,8 @@ def run_flows(
     the flow level has no congestion control, so plug-ins only make their names valid in the scenario.
     """
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
+    if out is not None:
+        refuse_file(out)
     display = None
     if progress is None or progress is True:
         from pauseframe.progress import stage_display

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
+from pauseframe._files import refuse_file
 from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file, resolve_text
 from pauseframe.results import Run, from_core
 
@@ -84,6 +85,8 @@ def run(
     0
     """
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
+    if out is not None:
+        refuse_file(out)
     display = automatic_display(resolved) if progress is None or progress is True else None
     report = progress if callable(progress) else display
     try:

@@ -105,6 +105,16 @@ class Manifest(TypedDict):
     seal: NotRequired[str]
 
 
+class FlowLevelManifest(TypedDict):
+    """`manifest.json` of a run at flow level, as far as readers of its tables need it."""
+
+    program: str
+    kind: Literal["flow_level"]
+    version: str
+    status: Status
+    files: NotRequired[dict[str, SealedFile]]
+
+
 class PluginRecord(TypedDict):
     """A congestion control loaded for a run."""
 

@@ -31,7 +31,7 @@ pub struct CriticalPath {
     pub last_rank: u32,
 }
 
-/// Reasons why there is no static path.
+/// Reasons why an application has no static path.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PathError {
     /// The partner of a step depends on timing.

@@ -2,7 +2,7 @@
 
 use crate::marker::{InspectedPackets, Marker};
 use crate::queue::QueueDiscipline;
-use crate::settings::{BufferPolicy, Settings};
+use crate::settings::{BufferPolicy, Settings, TransportSettings};
 use pauseframe_units::{Bytes, Priority};
 
 /// The complete settings of one class.
@@ -10,6 +10,8 @@ use pauseframe_units::{Bytes, Priority};
 pub(crate) struct ClassPolicy {
     pub(crate) marker: Marker,
     pub(crate) queue: QueueDiscipline,
+    /// Priority in which the headers of trimmed packets go on, if packets are trimmed.
+    pub(crate) trim_to: Option<Priority>,
     pub(crate) alpha: f64,
     pub(crate) reserved: u64,
     /// Bytes of one egress queue where lossy classes have a fixed limit; `u64::MAX` with other buffers.
@@ -28,9 +30,11 @@ impl ClassPolicy {
             BufferPolicy::Shared { alpha, reserved, .. } => (alpha, reserved, u64::MAX),
             BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u64::MAX),
         };
+        let queue = class.and_then(|class| class.queue).unwrap_or(settings.queue);
         ClassPolicy {
             marker,
-            queue: class.and_then(|class| class.queue).unwrap_or(settings.queue),
+            queue,
+            trim_to: queue.trims().then(|| trim_to(&settings.transports, priority)).flatten(),
             alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
             reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
             limit,
@@ -65,4 +69,10 @@ impl ClassPolicy {
         );
         asked || self.inspects_all_arrivals() || self.queue.is_ranked()
     }
+}
+
+/// Where a class sends the headers of trimmed packets: the priority of control packets of the transport that uses the class.
+fn trim_to(transports: &[TransportSettings], priority: Priority) -> Option<Priority> {
+    let uses = transports.iter().filter(|transport| transport.priority == priority);
+    uses.filter_map(|transport| transport.rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
 }

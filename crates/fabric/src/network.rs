@@ -21,7 +21,7 @@ use crate::observers::notes::PauseNote;
 use crate::observers::pause_tree::PauseLog;
 use crate::observers::sampler::Sampler;
 use crate::observers::states::StateLog;
-use crate::observers::view::{NetworkView, PartitionByNode};
+use crate::observers::view::{ObserverView, PartitionByNode};
 use crate::order::EndpointReport;
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -210,8 +210,8 @@ impl Network {
         self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
 
-    fn view(&self) -> NetworkView<'_> {
-        NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of }
+    fn view(&self) -> ObserverView<'_> {
+        ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of }
     }
 
     /// The partition of the node that sends by `port`.
@@ -255,7 +255,8 @@ impl Network {
     /// Checks all invariants of all partitions.
     pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), PartitionFailure> {
         self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
-        let view = NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        let view =
+            ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         self.invariants
             .schedule_next_check(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| check_invariants(view, number);
@@ -501,7 +502,8 @@ impl Network {
         let is_over = self.traffic.next_time().is_none()
             && self.failures.as_ref().is_none_or(|failures| failures.next_time().is_none())
             && self.workers.iter_mut().all(|worker| worker.next_time().is_none());
-        let view = NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        let view =
+            ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
             sampler.sample_if_due(view, self.traffic.records(), now, is_over);
         }
@@ -526,7 +528,7 @@ impl Network {
             peaks.push(partition.ports.slots[slot].take_backlog_peak());
         }
         log.record_interval(
-            NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
+            ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
             &peaks,
             now,
         );

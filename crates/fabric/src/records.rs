@@ -101,7 +101,7 @@ impl FlowRecords {
         self.slots.len()
     }
 
-    /// Whether there are no records.
+    /// Whether the table has no records.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

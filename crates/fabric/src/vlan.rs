@@ -1,7 +1,7 @@
 //! VLAN routes: the sender picks a VLAN, the VLAN fixes the lane, and every switch looks up (VLAN, destination).
 //!
 //! The model is that of static forwarding tables on lossless Ethernet (docs/models/routing.md): each frame carries an IEEE 802.1Q tag, a lane is a
-//! lossless priority with pause of its own, and a switch may send a VLAN in another lane than it came in (then the ingress account is that of the
+//! lossless priority with its own pauses, and a switch may send a VLAN in another lane than it came in (then the ingress account is that of the
 //! lane on the wire). Packets of a lossy transport take the same routes in their own priority. The choice uses the number of open flows on each link,
 //! known instantly everywhere, as a host agent with a perfect view would see it. Left out: VLANs that change on the way.
 

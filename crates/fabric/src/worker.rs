@@ -22,7 +22,7 @@ pub(crate) struct Worker {
 }
 
 /// Status of a partition at the end of a window. Between windows the network reads only this, because the partition is in the cache of the core that
-/// ran it. (It has two cache lines of its own, because some processors fetch pairs of lines.)
+/// ran it. (It fills two cache lines alone, because some processors fetch pairs of lines.)
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerStatus {

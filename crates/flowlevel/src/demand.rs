@@ -21,7 +21,7 @@ pub struct Pair {
 /// Reasons why a demand cannot be made.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum DemandError {
-    /// There are fewer hosts (or switches with hosts) than the demand needs.
+    /// The fabric has fewer hosts (or switches with hosts) than the demand needs.
     #[error("this demand needs at least {needed} {what}; there are {given}")]
     TooFew {
         /// The kind of nodes: hosts, or switches with hosts.
@@ -44,7 +44,7 @@ fn at_least(what: &'static str, given: usize, needed: usize) -> Result<(), Deman
 /// (Sattolo 1986).
 ///
 /// # Errors
-/// If there are fewer than two hosts.
+/// With fewer than two hosts.
 pub fn permutation(hosts: &[NodeId], seed: u64) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), 2)?;
     let to = cycle(hosts.len(), seed);
@@ -71,7 +71,7 @@ pub fn rack_permutation(graph: &SwitchGraph, seed: u64) -> Result<Vec<Pair>, Dem
 /// Every host sends to every other host.
 ///
 /// # Errors
-/// If there are fewer than two hosts.
+/// With fewer than two hosts.
 pub fn all_to_all(hosts: &[NodeId]) -> Result<Vec<Pair>, DemandError> {
     at_least("hosts", hosts.len(), 2)?;
     let pairs = hosts.iter().flat_map(|from| hosts.iter().map(|to| Pair { from: *from, to: *to }));

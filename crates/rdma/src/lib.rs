@@ -9,7 +9,7 @@ mod queue_pair;
 mod receiver;
 mod sender;
 
-pub use packet::{Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
+pub use packet::{NamedPsn, Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
 pub use queue_pair::{QueuePair, QueuePairSettings, Stats};
 pub use receiver::NotificationPoint;
 pub use sender::Failure;

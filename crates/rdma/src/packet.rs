@@ -1,6 +1,7 @@
 //! Packets of `RoCEv2` (InfiniBand Architecture Specification, annex A17) with the fields that the simulation needs.
 
 use pauseframe_units::Span;
+use std::num::NonZeroU32;
 
 /// Bytes of IPv4, UDP, BTH and ICRC headers, which each packet has.
 pub const WIRE_OVERHEAD: u32 = 20 + 8 + 12 + 4;
@@ -39,7 +40,7 @@ impl Opcode {
         }
     }
 
-    /// The same for a message that takes a posted receive.
+    /// As the previous function, for a message that takes a posted receive.
     pub(crate) fn of_send(is_first: bool, is_last: bool) -> Opcode {
         match (is_first, is_last) {
             (true, true) => Opcode::SendOnly,
@@ -49,12 +50,12 @@ impl Opcode {
         }
     }
 
-    /// Whether it carries bytes of a message.
+    /// Whether the packet carries bytes of a message.
     pub fn is_data(self) -> bool {
         !matches!(self, Opcode::Acknowledge | Opcode::Cnp)
     }
 
-    /// Whether it takes a posted receive.
+    /// Whether the packet takes a posted receive.
     pub(crate) fn begins_send(self) -> bool {
         matches!(self, Opcode::SendFirst | Opcode::SendOnly)
     }
@@ -91,13 +92,28 @@ pub fn rnr_delay(code: u8) -> Span {
     Span::from_us(10 * TEN_US[usize::from(code & 31)])
 }
 
+/// A PSN that need not be there: a frame is one cache line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NamedPsn(NonZeroU32);
+
+impl NamedPsn {
+    pub(crate) fn of(number: u64) -> NamedPsn {
+        NamedPsn(NonZeroU32::MIN | psn(number) << 1)
+    }
+
+    /// The PSN.
+    pub fn psn(self) -> u32 {
+        self.0.get() >> 1
+    }
+}
+
 /// A packet of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// What it is.
+    /// The kind of packet.
     pub opcode: Opcode,
-    /// Sequence number; in an acknowledgement that of the last acknowledged packet, in a NAK that of the expected
-    /// packet.
+    /// Sequence number; in an acknowledgement that of the last acknowledged packet, in a NAK and with unordered delivery
+    /// that of the expected packet.
     pub psn: u32,
     /// Bytes of the message.
     pub payload: u16,
@@ -105,11 +121,42 @@ pub struct Packet {
     pub ack_request: bool,
     /// The content of an acknowledgement.
     pub syndrome: Syndrome,
-    /// With selective repeat, in a NAK: the packet that arrived out of order.
-    pub selective: Option<u32>,
+    /// With selective repeat, in a NAK: the packet that arrived out of order. With unordered delivery: the answered packet.
+    pub selective: Option<NamedPsn>,
+    /// In an acknowledgement of unordered delivery: number of packets that have arrived so far, modulo 2^16.
+    pub received: u16,
+    /// In an acknowledgement of unordered delivery: which of the 16 packets before the answered one have arrived, the
+    /// nearest in the lowest bit.
+    pub arrived: u16,
+    /// In an acknowledgement of unordered delivery: the answered packet arrived with CE.
+    pub echoes_ce: bool,
+    /// A switch has cut the payload off.
+    pub is_trimmed: bool,
 }
 
 impl Packet {
+    /// A packet without a payload.
+    pub const fn new(opcode: Opcode, psn: u32) -> Packet {
+        Packet {
+            opcode,
+            psn,
+            payload: 0,
+            ack_request: false,
+            syndrome: Syndrome::Ack,
+            selective: None,
+            received: 0,
+            arrived: 0,
+            echoes_ce: false,
+            is_trimmed: false,
+        }
+    }
+
+    /// The same without its payload, as a switch sends it on.
+    #[must_use]
+    pub fn trimmed(self) -> Packet {
+        Packet { payload: 0, is_trimmed: true, ..self }
+    }
+
     /// Bytes of the IP packet, pad included.
     pub fn ip_size(&self) -> u32 {
         WIRE_OVERHEAD + self.opcode.extension() + u32::from(self.payload).next_multiple_of(4)
@@ -135,14 +182,7 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_specification() {
         // Frame sizes of the table in docs/models/rdma.md, without Ethernet's 18 bytes.
-        let packet = |opcode, payload| Packet {
-            opcode,
-            psn: 0,
-            payload,
-            ack_request: false,
-            syndrome: Syndrome::Ack,
-            selective: None,
-        };
+        let packet = |opcode, payload| Packet { payload, ..Packet::new(opcode, 0) };
         let sizes =
             [(Opcode::WriteMiddle, 1024, 1086), (Opcode::WriteFirst, 1024, 1102), (Opcode::SendOnly, 1, 66)];
         for (opcode, payload, frame) in

@@ -22,12 +22,14 @@ pub struct QueuePairSettings {
     pub timeout: Span,
     /// Timeouts in a row before the queue pair fails.
     pub retry_count: u32,
-    /// RNR NAKs in a row before it fails; 7: unlimited.
+    /// RNR NAKs in a row before the queue pair fails; 7: unlimited.
     pub rnr_retry: u32,
     /// Timer code of an RNR NAK ([`crate::rnr_delay`]).
     pub rnr_timer: u8,
     /// Selective repeat (IRN) instead of go-back-N.
     pub selective_repeat: bool,
+    /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss.
+    pub unordered: bool,
     /// Answers to marked packets.
     pub notification: Option<NotificationPoint>,
     /// Bytes of telemetry in data packets and acknowledgements; 0: none.
@@ -45,6 +47,11 @@ impl QueuePairSettings {
     pub fn ip_size(&self, packet: &Packet) -> u32 {
         let telemetry = if packet.opcode == Opcode::Cnp { 0 } else { self.telemetry_bytes };
         packet.ip_size() + telemetry
+    }
+
+    /// Bytes of a full packet on the wire.
+    pub fn full_packet(&self) -> u64 {
+        u64::from(WIRE_OVERHEAD + self.telemetry_bytes + self.mtu + self.link_overhead)
     }
 
     /// The packets of a message of this size in sending order: their number, and the bytes of each IP packet.
@@ -154,6 +161,10 @@ impl QueuePair {
         }
         self.control.on_timeout(now);
         match packet.opcode {
+            Opcode::Acknowledge if self.settings.unordered => {
+                let Self { sender, control, settings, stats, .. } = self;
+                sender.on_unordered_ack(packet, control, settings, stats, now);
+            }
             Opcode::Acknowledge => {
                 self.sender.on_ack(
                     (packet, telemetry),
@@ -229,7 +240,7 @@ impl QueuePair {
         self.control.window()
     }
 
-    /// Why it has failed, if it has.
+    /// The reason of the failure, if the queue pair has failed.
     pub fn failure(&self) -> Option<Failure> {
         self.sender.failure
     }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::cc::Control;
 use crate::cc::swift::SwiftSettings;
+use crate::cc::{Control, NsccNetwork};
 use crate::packet::Syndrome;
 use pauseframe_units::Span;
 
@@ -15,6 +15,7 @@ fn settings() -> QueuePairSettings {
         rnr_retry: 7,
         rnr_timer: 1,
         selective_repeat: false,
+        unordered: false,
         notification: None,
         telemetry_bytes: 0,
         link_overhead: 38,
@@ -152,5 +153,98 @@ fn a_window_smaller_than_the_coalescing_of_acknowledgements_does_not_wait_for_th
         let held = QueuePairSettings { control, ack_every: 16, selective_repeat, ..settings() };
         let [source, sink] = run(held, 1_000_000, |_| (false, false));
         assert_eq!((sink.delivered(), source.stats().timeouts), (1_000_000, 0));
+    }
+}
+
+/// What becomes of a packet of unordered delivery.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Arrives,
+    Lost,
+    Trimmed,
+    Marked,
+}
+
+fn nscc() -> QueuePairSettings {
+    let network = NsccNetwork { base_rtt: Span::from_us(4), trims: true };
+    QueuePairSettings { unordered: true, control: Control::Nscc(network), retry_count: 7, ..settings() }
+}
+
+/// Runs both ends; each data packet takes 1 us and a random delay, so that packets overtake each other.
+fn run_spread(bytes: u64, mut fate: impl FnMut(u64) -> (Fate, Span)) -> [QueuePair; 2] {
+    let mut ends = [QueuePair::new(nscc()), QueuePair::new(nscc())];
+    ends[0].send(bytes);
+    let mut under_way: Vec<(Time, usize, Packet, bool)> = Vec::new();
+    let (mut now, mut turn) = (Time::ZERO, 0);
+    loop {
+        for (side, end) in ends.iter_mut().enumerate() {
+            while let Some(packet) = end.poll_transmit(now) {
+                let (what, late) =
+                    if packet.opcode.is_data() { fate(turn) } else { (Fate::Arrives, Span::ZERO) };
+                turn += u64::from(packet.opcode.is_data());
+                let packet = if what == Fate::Trimmed { packet.trimmed() } else { packet };
+                if what != Fate::Lost {
+                    let at = now + Span::from_us(1) + late;
+                    under_way.push((at, 1 - side, packet, what == Fate::Marked));
+                }
+            }
+        }
+        let deadline = ends[0].deadline(now).min(ends[1].deadline(now));
+        let arrival = under_way.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX);
+        now = deadline.min(arrival);
+        if now == Time::MAX {
+            return ends;
+        }
+        if arrival <= deadline {
+            let first = under_way.iter().position(|(at, ..)| *at == arrival).expect("it was found");
+            let (_, side, packet, marked) = under_way.remove(first);
+            ends[side].on_packet(&packet, marked, now);
+        } else {
+            for end in &mut ends {
+                end.on_timeout(now);
+            }
+        }
+    }
+}
+
+/// A delay below 3 us that differs from packet to packet.
+fn spread(turn: u64) -> Span {
+    Span::from_ns(turn * 7919 % 3000)
+}
+
+#[test]
+fn packets_that_overtake_each_other_are_not_sent_again() {
+    let [source, sink] = run_spread(1_000_000, |turn| (Fate::Arrives, spread(turn)));
+    assert_eq!((sink.delivered(), source.acked()), (1_000_000, 1_000_000));
+    assert_eq!((source.stats().retransmits, sink.stats().naks_sent), (0, 0));
+    assert!(source.is_quiescent() && sink.is_quiescent());
+}
+
+#[test]
+fn what_is_trimmed_is_sent_again_without_a_timeout() {
+    let trims = |turn: u64| turn % 10 == 3;
+    let mut trimmed = 0;
+    let [source, sink] = run_spread(1_000_000, |turn| {
+        trimmed += u64::from(trims(turn));
+        (if trims(turn) { Fate::Trimmed } else { Fate::Arrives }, spread(turn))
+    });
+    assert_eq!((sink.delivered(), u64::from(source.stats().retransmits)), (1_000_000, trimmed));
+    assert_eq!((source.stats().retransmits_by_nak, source.stats().timeouts), (trimmed, 0));
+}
+
+#[test]
+fn unordered_delivery_is_whole_whatever_happens_to_packets() {
+    let fates = [Fate::Arrives, Fate::Lost, Fate::Trimmed, Fate::Marked];
+    for seed in 0..20u64 {
+        let [source, sink] = run_spread(300_000, |turn| {
+            let draw = (turn + seed * 7919).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+            let fate = if draw.is_multiple_of(8) { fates[(draw / 8 % 4) as usize] } else { Fate::Arrives };
+            (fate, spread(draw))
+        });
+        assert_eq!((sink.delivered(), source.acked(), source.failure()), (300_000, 300_000, None), "{seed}");
+        assert!(source.stats().timeouts > 0 && source.is_quiescent() && sink.is_quiescent(), "{seed}");
+        let Stats { retransmits, retransmits_by_nak, retransmits_by_timeout, .. } = *source.stats();
+        // What is found to have arrived before its turn is not sent again.
+        assert!(u64::from(retransmits) <= retransmits_by_nak + retransmits_by_timeout, "{seed}");
     }
 }

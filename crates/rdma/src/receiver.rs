@@ -1,6 +1,6 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, and DCQCN's notification point.
 
-use crate::packet::{Opcode, Packet, Syndrome, psn, unwrap_psn};
+use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
@@ -15,6 +15,9 @@ pub struct NotificationPoint {
     pub delay: Span,
 }
 
+/// Bytes for one acknowledgement of unordered delivery (htsim `uec.cpp`).
+const UNORDERED_ACK_BYTES: u32 = 16_384;
+
 /// The receiving side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
@@ -22,8 +25,13 @@ pub(crate) struct Receiver {
     delivered: u64,
     /// Whether a NAK for the expected packet has been sent.
     nak_sent: bool,
+    /// Packets since the last acknowledgement; bytes with unordered delivery.
     unacknowledged: u32,
-    /// With selective repeat: packets beyond the gap, and their payload.
+    /// With unordered delivery: packets that have arrived, modulo 2^16.
+    received: u16,
+    /// With unordered delivery: an acknowledgement is due when nothing is missing.
+    is_ack_due: bool,
+    /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
     early: BTreeMap<u64, u16>,
     /// Receives available to SENDs; `None`: unlimited.
     pub(crate) receives: Option<u64>,
@@ -52,6 +60,10 @@ impl Receiver {
             self.notify(settings, now);
         }
         let number = unwrap_psn(packet.psn, self.expected);
+        if settings.unordered {
+            self.take_unordered(number, packet, is_marked, stats);
+            return;
+        }
         match number.cmp(&self.expected) {
             Ordering::Less => {
                 // A duplicate is acknowledged again, because its acknowledgement may have been lost.
@@ -63,7 +75,10 @@ impl Receiver {
                 if !self.nak_sent || is_new {
                     self.nak_sent = true;
                     stats.naks_sent += 1;
-                    self.reply(Syndrome::SequenceError, settings.selective_repeat.then(|| psn(number)));
+                    self.reply(
+                        Syndrome::SequenceError,
+                        settings.selective_repeat.then(|| NamedPsn::of(number)),
+                    );
                 }
             }
             Ordering::Equal => self.take(packet, settings, stats),
@@ -95,18 +110,56 @@ impl Receiver {
         }
     }
 
-    fn reply(&mut self, syndrome: Syndrome, selective: Option<u32>) {
+    /// A packet that may have overtaken others. A trimmed one is requested again. Acknowledged are the first packet, every
+    /// [`UNORDERED_ACK_BYTES`], marked packets, duplicates, and packets that request it: at once, and when nothing is missing before them.
+    fn take_unordered(&mut self, number: u64, packet: &Packet, is_marked: bool, stats: &mut Stats) {
+        let is_new = number >= self.expected && !self.early.contains_key(&number);
+        if packet.is_trimmed && is_new {
+            stats.naks_sent += 1;
+            self.reply_unordered(Syndrome::SequenceError, number, is_marked);
+            return;
+        }
+        let is_first = self.received == 0;
+        self.is_ack_due |= packet.ack_request;
+        if is_new {
+            self.early.insert(number, packet.payload);
+            self.received = self.received.wrapping_add(1);
+            self.unacknowledged += u32::from(packet.payload);
+        } else {
+            stats.duplicates += 1;
+        }
+        while let Some(payload) = self.early.remove(&self.expected) {
+            self.expected += 1;
+            self.delivered += u64::from(payload);
+        }
+        let is_complete = self.is_ack_due && self.early.is_empty();
+        self.is_ack_due &= !is_complete;
+        let is_full = self.unacknowledged >= UNORDERED_ACK_BYTES;
+        if !is_new || is_first || is_marked || packet.ack_request || is_complete || is_full {
+            self.unacknowledged = 0;
+            self.reply_unordered(Syndrome::Ack, number, is_marked);
+        }
+    }
+
+    fn reply_unordered(&mut self, syndrome: Syndrome, number: u64, echoes_ce: bool) {
+        let (selective, received) = (Some(NamedPsn::of(number)), self.received);
+        let reply = Packet::new(Opcode::Acknowledge, psn(self.expected));
+        let has_arrived = |before: &u64| {
+            number.checked_sub(*before).is_some_and(|n| n < self.expected || self.early.contains_key(&n))
+        };
+        let arrived = (1..=16).filter(has_arrived).fold(0, |bits, before| bits | 1 << (before - 1));
+        self.replies.push_back(Packet { syndrome, selective, received, arrived, echoes_ce, ..reply });
+    }
+
+    fn reply(&mut self, syndrome: Syndrome, selective: Option<NamedPsn>) {
         if syndrome == Syndrome::Ack {
             self.unacknowledged = 0;
         }
         let number = if syndrome == Syndrome::Ack { self.expected.wrapping_sub(1) } else { self.expected };
         self.replies.push_back(Packet {
-            opcode: Opcode::Acknowledge,
-            psn: psn(number),
-            payload: 0,
-            ack_request: false,
             syndrome,
             selective,
+            ..Packet::new(Opcode::Acknowledge, psn(number))
         });
     }
 
@@ -123,14 +176,7 @@ impl Receiver {
         if self.cnps.front().is_some_and(|due| *due <= now) {
             self.cnps.pop_front();
             stats.cnps_sent += 1;
-            return Some(Packet {
-                opcode: Opcode::Cnp,
-                psn: 0,
-                payload: 0,
-                ack_request: false,
-                syndrome: Syndrome::Ack,
-                selective: None,
-            });
+            return Some(Packet::new(Opcode::Cnp, 0));
         }
         self.replies.pop_front()
     }

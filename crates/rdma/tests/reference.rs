@@ -6,6 +6,7 @@
 use flate2::read::GzDecoder;
 use pauseframe_rdma::cc::dcqcn::{ClampTarget, Dcqcn, DcqcnSettings, Preset, Reaction, Timer};
 use pauseframe_rdma::cc::hpcc::{Hop, Hpcc, HpccSettings, Quantum, Update};
+use pauseframe_rdma::cc::nscc::{Action, Nscc, NsccSettings, Sample};
 use pauseframe_rdma::cc::timely::{Timely, TimelySettings};
 use pauseframe_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -57,10 +58,16 @@ fn by_pair(rows: Vec<Row>) -> BTreeMap<u64, Vec<Row>> {
     all
 }
 
-fn is_close(ours: f64, theirs: f64) -> bool {
-    // The logs of TIMELY have nine digits, all others twelve.
-    (ours - theirs).abs() <= 1e-8 * theirs.abs().max(1e-3)
+/// Whether both agree in all significant digits that the log has.
+fn agrees(ours: f64, theirs: f64, digits: usize) -> bool {
+    let rounded: f64 = format!("{ours:.*e}", digits - 1).parse().expect("a number was printed");
+    (rounded - theirs).abs() < f64::MIN_POSITIVE
 }
+
+/// Significant digits of alpha and of the utilisation.
+const DIGITS: usize = 12;
+/// Significant digits of the difference between round trips in the logs of TIMELY.
+const DIGITS_TIMELY: usize = 9;
 
 /// The reference's `dcqcn_paper`: the timers of the paper, everything else as in `dcqcn`.
 fn dcqcn_settings(run: &str) -> DcqcnSettings {
@@ -123,7 +130,7 @@ fn dcqcn_decides_as_the_hpcc_simulator_does() {
                     ),
                     "{run}, queue pair {pair}"
                 );
-                assert!(is_close(state.alpha(), decimal(row, "alpha")), "{run}, {pair}: alpha at {at}");
+                assert!(agrees(state.alpha(), decimal(row, "alpha"), DIGITS), "{run}, {pair}: alpha at {at}");
                 compared += 1;
             }
         }
@@ -145,7 +152,10 @@ fn timely_decides_as_the_hpcc_simulator_does() {
                     (number(&row, "rate_after_bps"), number(&row, "inc_stage")),
                     "{run}, queue pair {pair}: {row:?}"
                 );
-                assert!(is_close(state.difference(), decimal(&row, "rtt_diff_ns")), "{run}, {pair}: {row:?}");
+                assert!(
+                    agrees(state.difference(), decimal(&row, "rtt_diff_ns"), DIGITS_TIMELY),
+                    "{run}, {pair}: {row:?}"
+                );
                 compared += 1;
             }
         }
@@ -215,9 +225,62 @@ fn hpcc_decides_as_its_simulator_does() {
                     ),
                     "{run}, queue pair {pair}: {row:?}"
                 );
-                assert!(is_close(state.utilisation(), decimal(&row, "u")), "{run}, {pair}: {row:?}");
+                assert!(agrees(state.utilisation(), decimal(&row, "u"), DIGITS), "{run}, {pair}: {row:?}");
             }
         }
     }
     println!("{compared} decisions of HPCC are equal");
+}
+
+#[test]
+fn nscc_decides_as_htsim_does() {
+    let mut compared = 0;
+    for (run, path) in logs("nscc", ".acks.csv.gz") {
+        let settings = NsccSettings::of(4086, 4150, LINE, Span(14_022_720), !run.contains("notrim"));
+        let mut by_flow: BTreeMap<u64, Vec<Row>> = BTreeMap::new();
+        for row in rows(&path) {
+            by_flow.entry(number(&row, "flow")).or_default().push(row);
+        }
+        for (flow, expected) in by_flow {
+            let mut state = Nscc::new(settings);
+            for row in expected {
+                let (before, average) = (number(&row, "cwnd_before_bytes"), number(&row, "avg_delay_ps"));
+                // The log has no line for timeouts, which take lost packets off the window.
+                if state.window() > before && run.contains("notrim") {
+                    state.on_timeout(state.window() - before);
+                }
+                assert_eq!(state.window(), before, "{run}, flow {flow}: {row:?}");
+                let (delay, base) = (number(&row, "delay_ps"), number(&row, "base_rtt_ps"));
+                // Packets that were sent twice give no sample: the delay is the average, which stays.
+                let has_sample = average == 0 || delay != average || state.average_delay().0 != average;
+                let sample = Sample {
+                    now: Time(number(&row, "time_ps")),
+                    bytes: number(&row, "newly_acked_bytes"),
+                    rtt: has_sample.then_some(Span(delay + base)),
+                    marked: number(&row, "ecn") == 1,
+                    in_flight: number(&row, "in_flight_bytes"),
+                };
+                let name = if row["action"] == "nack" {
+                    state.on_trimmed(&sample);
+                    "nack"
+                } else {
+                    match state.on_ack(&sample) {
+                        Action::Proportional => "prop",
+                        Action::Fair => "fair",
+                        Action::Decrease => "md",
+                        Action::Nothing => "noop",
+                        Action::QuickAdapt => "quick",
+                        Action::Ignore => "ignore",
+                    }
+                };
+                assert_eq!(
+                    (name, state.window(), state.average_delay().0, state.base_rtt().0),
+                    (row["action"].as_str(), number(&row, "cwnd_after_bytes"), average, base),
+                    "{run}, flow {flow}: {row:?}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} decisions of NSCC are equal");
 }

@@ -113,7 +113,7 @@ mod tests {
     use pauseframe_units::{NodeId, PortId, Priority, Time};
 
     fn captured(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> CapturedFrame {
-        let packet = Packet { opcode, psn, payload, ack_request: true, syndrome, selective: None };
+        let packet = Packet { payload, ack_request: true, syndrome, ..Packet::new(opcode, psn) };
         let content = FrameContent::Rdma {
             source: NodeId(1),
             destination: NodeId(0),

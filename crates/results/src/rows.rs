@@ -103,6 +103,7 @@ pub(super) fn idle_report(port: u32) -> PortReport {
         drops: [0; 4],
         lost: [0; 3],
         ecn_marks: 0,
+        trims: 0,
         backlog_max: 0,
         backlog_mean: 0.0,
         ingress_max: 0,

@@ -189,6 +189,8 @@ pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
         drops_watchdog = drops(|drops| drops.watchdog);
         /// Packets marked CE at this port
         ecn_marks = counts(|r| r.ecn_marks);
+        /// Packets whose payload was cut off here for lack of room, and whose header went on (switch.queue = "trim")
+        trims = counts(|r| r.trims);
         /// Largest egress backlog; packets that meet an idle port do not count
         backlog_max_bytes = counts(|r| r.backlog_max);
         /// Time-weighted mean egress backlog over the run

@@ -7,9 +7,9 @@ use crate::recovery::recovery;
 use crate::resolve::Resolved;
 use crate::spec::lookup::ports_matching;
 use crate::spec::{
-    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, HostSpec,
-    IdealOutputQueued, InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec,
-    QcnSpec, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared,
+    BufferSpec, CacheName, ChoiceName, Clocks, DelayedAckFormName, DemandEntry, EcnName, IdealOutputQueued,
+    InitialWindow, JitterSpec, NicQueue, ObeysName, Per, PerPort, PfcPortsSpec, PfcSpec, QcnSpec,
+    QueueDiscipline, ReceiveBufferName, RoutingKind, RtoFormName, Scenario, SendBufferName, Shared,
     SmallSegmentsName, TransportSpec, UdpSpec, VlanRoutingSpec, WireJitterSpec, WireOverhead, WorkloadKind,
     WorkloadSpec,
 };
@@ -135,7 +135,7 @@ fn build_on(
 
 /// All transports, without their initial windows, which depend on the network.
 pub(crate) fn transports(scenario: &Scenario) -> Vec<TransportSettings> {
-    scenario.transport_specs().map(|spec| transport(spec, &scenario.host)).collect()
+    scenario.transport_specs().map(|spec| transport(spec, scenario)).collect()
 }
 
 /// All transports, followed by one transport for each datagram workload.
@@ -313,7 +313,8 @@ fn qcn(spec: &QcnSpec) -> QcnSettings {
     }
 }
 
-fn transport(spec: &TransportSpec, host: &HostSpec) -> TransportSettings {
+fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
+    let (host, switch) = (&scenario.host, &scenario.switch);
     let options = if spec.timestamps { TIMESTAMPS } else { 0 };
     let config = TcpConfig {
         congestion_control: spec.congestion_control,
@@ -392,7 +393,12 @@ fn transport(spec: &TransportSpec, host: &HostSpec) -> TransportSettings {
         without: DisabledMechanisms::NOTHING,
     };
     let priority = Priority::new(spec.priority).unwrap_or_default();
-    TransportSettings { config: Arc::new(config), priority, datagrams: None, rdma: rdma::settings(spec) }
+    TransportSettings {
+        config: Arc::new(config),
+        priority,
+        datagrams: None,
+        rdma: rdma::settings(spec, switch.queue_of(spec.priority) == QueueDiscipline::Trim),
+    }
 }
 
 fn jitter(spec: JitterSpec, auto: bool) -> Jitter {

@@ -91,6 +91,16 @@ pub const PRESETS: &[Row] = &[
         ],
     },
     Row {
+        name: "uec_nscc",
+        doc: "Queue pairs with NSCC as htsim has it, lossy; with switch.queue = \"trim\" and routing.kind = \"spray\"",
+        row: &[
+            set("kind", "rdma", "packets as RoCEv2 has them; htsim counts 64 bytes of headers"),
+            set("rdma_control", "nscc", "htsim uec.cpp"),
+            set("ecn", "classic", "htsim: data packets are ECN-capable"),
+            set("rdma_timeout", "100 us", "htsim: DEFAULT_UEC_RTO_MIN"),
+        ],
+    },
+    Row {
         name: "pfabric",
         doc: "pFabric's rate control (Alizadeh et al. 2013), lossy, on no operating system; with switch.queue = \"pfabric\"",
         row: &[

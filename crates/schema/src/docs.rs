@@ -14,13 +14,13 @@ pub struct OptionDoc {
     pub kind: String,
     /// The default as TOML or in words; "required" if there is no default.
     pub default: String,
-    /// Its meaning in one line.
+    /// Meaning of the key in one line.
     pub doc: String,
-    /// Its source, or "".
+    /// Source of the key, or "".
     pub source: &'static str,
     /// The type of the key for validators.
     pub shape: Shape,
-    /// Its valid values, if they are fewer than its type has.
+    /// Valid values of the key, if they are fewer than its type has.
     pub range: Option<Range>,
 }
 
@@ -57,7 +57,7 @@ pub struct TableDoc {
     pub when: String,
     /// The name of the table, such as "Pfc".
     pub name: String,
-    /// Its description in one line.
+    /// Description of the choice in one line.
     pub doc: String,
 }
 

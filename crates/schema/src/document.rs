@@ -35,9 +35,9 @@ pub enum Place {
 pub struct Input<'a> {
     /// The document as TOML.
     pub text: &'a str,
-    /// Its name in error messages; its stem is the default name of the scenario.
+    /// Name of the document in error messages; its stem is the default name of the scenario.
     pub file_name: &'a str,
-    /// The folder of relative file names in it.
+    /// The folder of relative file names in the document.
     pub base_dir: &'a Path,
     /// `--set`: (path, TOML value or bare word). The path contains the number of a list's element ("workload.0.size"),
     /// which may be omitted if the list has one element.
@@ -202,18 +202,26 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
             // With error recovery, a long binary text would make an error per byte.
             let errors = if text.len() < 1 << 20 { DeTable::parse_recoverable(text).1 } else { vec![first] };
             let mut problems: Vec<Problem> =
-                errors.iter().map(|error| syntax(error, file_name, &line_of)).collect();
+                errors.iter().map(|error| syntax(error, text, file_name, &line_of)).collect();
             problems.sort_by_key(|problem| problem.line);
+            problems.dedup_by(|a, b| a.line == b.line && a.hint == COMMENTS);
             problems.truncate(SYNTAX_ERRORS_MAX);
             Err(problems)
         }
     }
 }
 
-fn syntax(error: &Error, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
+const COMMENTS: &str = "comments begin with #";
+
+fn syntax(error: &Error, text: &str, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
     let line = error.span().map(|span| line_of(span.start));
     let message = error.message().lines().collect::<Vec<_>>().join(", ");
-    let hint = if message.contains("duplicate") {
+    let source = line.and_then(|line| text.lines().nth(line as usize - 1)).unwrap_or("").trim_start();
+    let hint = if ["//", ";", "/*", "--"].iter().any(|start| source.starts_with(start)) {
+        COMMENTS
+    } else if message.contains("missing comma") {
+        "a comma stands between two keys in { }, and between two elements in [ ]"
+    } else if message.contains("duplicate") {
         "write each key and each table once; elements of a list of tables have two brackets, as in [[workload]]"
     } else if message.contains("boolean") {
         "write true or false in small letters"

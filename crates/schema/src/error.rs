@@ -14,7 +14,7 @@ pub struct ScenarioError {
 pub struct Problem {
     /// The key ("switch.pfc.xon"), or "" for the text as a whole.
     pub path: String,
-    /// Its place: "incast.toml:12", "--set", "--seed", or only the file's name for a missing key.
+    /// Place of the mistake: "incast.toml:12", "--set", "--seed", or only the file's name for a missing key.
     pub place: String,
     /// The line in the file, counted from 1.
     pub line: Option<u32>,

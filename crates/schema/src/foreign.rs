@@ -1,11 +1,11 @@
 //! Recognises files of other languages given as a scenario, so that the error names the language instead of the first
 //! invalid token.
 
-/// Where a scenario would start.
+/// The position where a scenario would start.
 const INSTEAD: &str =
     "scenario files are TOML: a table is [topology], a key is kind = \"star\", a text stands in quotes";
 
-/// What a text is that is not TOML, and the remedy; `None` if it may be TOML with a mistake.
+/// The format of a text that is not TOML, and the remedy; `None` if it may be TOML with a mistake.
 pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)> {
     let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     let lines = || {
@@ -19,6 +19,9 @@ pub(crate) fn recognise(text: &str, file_name: &str) -> Option<(String, String)>
         || extension == "json"
     {
         return is("JSON");
+    }
+    if first.starts_with('{') {
+        return is("JSON with a mistake, or a Python dictionary");
     }
     if first.starts_with('<') {
         return is("XML");
@@ -66,6 +69,12 @@ mod tests {
 
     fn told(text: &str, name: &str) -> String {
         recognise(text, name).map_or(String::new(), |(message, _)| message)
+    }
+
+    #[test]
+    fn a_dictionary_is_no_list_of_flows() {
+        let text = "{'name': 'first', 'topology': {'kind': 'star'}}";
+        assert_eq!(told(text, "a.toml"), "this is JSON with a mistake, or a Python dictionary, not TOML");
     }
 
     #[test]

@@ -72,6 +72,20 @@ impl Language {
         }
     }
 
+    /// The one of the tables `known` inside the table at `path` that has a key, as a hint, or "".
+    pub fn inner_table_with(&'static self, path: &str, known: &[&str], key: &str) -> String {
+        let has = |inner: &&&str| {
+            let place = format!("{path}.{inner}.{key}");
+            self.options().iter().any(|option| is_place(&option.path, &place))
+        };
+        let shown: Vec<&str> =
+            path.split('.').filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit())).collect();
+        known
+            .iter()
+            .find(has)
+            .map_or_else(String::new, |inner| format!("it belongs in [{}.{inner}]", shown.join(".")))
+    }
+
     /// The place of a key that is unknown here, as a hint, or "".
     pub fn home_of(&'static self, key: &str) -> String {
         let mut homes: Vec<&str> = self

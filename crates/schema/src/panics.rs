@@ -42,7 +42,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic { message: message(payload.as_ref()), place: PLACE.take() })
 }
 
-/// The same for a partition on its own thread: the violated assertion and its place.
+/// As the previous function, for a partition on its thread: the violated assertion and its place.
 ///
 /// # Errors
 /// The panic's message.

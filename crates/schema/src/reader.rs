@@ -58,7 +58,15 @@ impl<'a, 'd> Table<'a, 'd> {
         let is_table = item.is_none_or(|item| matches!(item.value, Value::Table(_)));
         if let (Some(item), false) = (item, is_table) {
             let message = format!("{} is {}; expected a table", item.show(), item.sort());
-            let hint = format!("write [{path}] on a line of its own, and the keys of the table under it");
+            let hint = match &item.value {
+                Value::Text(text) if ["on", "yes", "true"].contains(&text.as_str()) => {
+                    "write true, without quotes".to_owned()
+                }
+                Value::Text(text) if ["off", "no", "false"].contains(&text.as_str()) => {
+                    "write false, without quotes".to_owned()
+                }
+                _ => format!("write [{path}] on a line of its own, and the keys of the table under it"),
+            };
             ledger.problem_with(item, &path, message, hint);
         }
         Table {
@@ -513,6 +521,10 @@ impl<'a, 'd> Table<'a, 'd> {
             return format!("did you mean {:?}?", self.selector);
         }
         let language = self.ledger.language;
+        let of_inner_table = language.inner_table_with(&self.path, &self.known, key);
+        if !self.path.is_empty() && !of_inner_table.is_empty() {
+            return of_inner_table;
+        }
         let of_other_kinds = language.kinds_with(&self.path, key);
         if !of_other_kinds.is_empty() {
             return of_other_kinds;

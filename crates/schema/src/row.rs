@@ -3,11 +3,11 @@
 /// A named set of values.
 #[derive(Debug)]
 pub struct Row {
-    /// Its name in documents.
+    /// Name of the row in documents.
     pub name: &'static str,
-    /// Its description in one line.
+    /// Description of the row in one line.
     pub doc: &'static str,
-    /// Its values beyond the defaults.
+    /// Values of the row beyond the defaults.
     pub row: &'static [RowValue],
 }
 

@@ -47,7 +47,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Its name in the reference.
+    /// Name of the type in the reference.
     pub fn name(&self) -> String {
         match self {
             Shape::Text | Shape::Pattern(_) => "text".to_owned(),

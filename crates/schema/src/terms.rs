@@ -55,7 +55,7 @@ const OTHER_NAMES: [(&str, &[&str]); 15] = [
 ];
 
 /// Names of keys in other tools.
-const KEYS: [(&str, &[&str]); 14] = [
+const KEYS: [(&str, &[&str]); 17] = [
     ("bandwidth", &["rate"]),
     ("speed", &["rate"]),
     ("capacity", &["rate"]),
@@ -65,6 +65,9 @@ const KEYS: [(&str, &[&str]); 14] = [
     ("simtime", &["stop"]),
     ("time", &["stop"]),
     ("buffersize", &["buffer"]),
+    ("ecn", &["marker"]),
+    ("ecnthreshold", &["marker", "k"]),
+    ("red", &["marker"]),
     ("nodes", &["hosts"]),
     ("numhosts", &["hosts"]),
     ("flowsize", &["size"]),

@@ -71,7 +71,7 @@ pub fn names<R>(registry: &[(&'static str, R)]) -> String {
 /// Looks up `item` in a registry of names.
 ///
 /// # Errors
-/// It is not one of them.
+/// The text is none of the names.
 pub fn choose<R: Copy>(item: &Item, registry: &[(&'static str, R)]) -> Result<R, Mistake> {
     let mistake = |hint| {
         let message = format!("{} is not one of {}", item.show(), names(registry));
@@ -143,7 +143,7 @@ pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
-/// How to write a number without unit.
+/// A suggestion for a number without unit.
 fn with_unit<T: Quantity>(item: &Item) -> String {
     match item.value {
         Value::Integer(number) if number >= 0 => T::of_base_unit(number as f64),
@@ -216,6 +216,10 @@ macro_rules! whole_number {
                     Value::Text(text) if text.parse::<$type>().is_ok() => Err(Mistake {
                         message: format!("{} is text; expected {range}", item.show()),
                         hint: format!("write {text} without quotes"),
+                    }),
+                    Value::Float(number) if number.fract() == 0.0 && (0.0..1e9).contains(number) => Err(Mistake {
+                        message: format!("{} has a decimal point; expected {range}", item.show()),
+                        hint: format!("write {number}"),
                     }),
                     _ => wrong_sort(item, &range),
                 }

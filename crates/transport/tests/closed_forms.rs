@@ -168,7 +168,7 @@ fn alpha_goes_to_the_marked_fraction_geometrically() {
     }
 }
 
-/// A flow of one segment per round trip: each ACK is a window of its own, so alpha is exact.
+/// A flow of one segment per round trip: each ACK ends a window, so alpha is exact.
 #[test]
 fn alpha_is_exact_one_segment_at_a_time() {
     let marked = [false, true, true, false, true, false, false];

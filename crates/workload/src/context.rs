@@ -96,7 +96,7 @@ pub(crate) fn others(t: &mut Table, key: &str, count: u32, context: &Context) {
     t.check((1..=others).contains(&(count as usize)), key, message, &hint);
 }
 
-/// Checks that there are two hosts, which this kind of workload needs.
+/// Checks that the network has two hosts, which this kind of workload needs.
 pub(crate) fn two_hosts(t: &mut Table, context: &Context) {
     let enough = context.hosts.is_none_or(|hosts| hosts.count() >= 2);
     t.check(enough, "kind", || "this workload needs two hosts".to_owned(), "enlarge the topology");

@@ -40,6 +40,19 @@ GROUPS = {
 A command line that names one command loads only that file, because loading all files takes longer than a small run.
 """
 
+MEANT = {
+    "check": "validate",
+    "help": "pauseframe --help",
+    "list": "presets, options or reproduce --list",
+    "ls": "presets, options or reproduce --list",
+    "play": "view",
+    "plot": "report",
+    "simulate": "run",
+    "start": "demo",
+    "version": "pauseframe --version",
+} | dict.fromkeys(("init", "new", "create"), "demo, or pauseframe run on a scenario file that you write")
+"""The commands that a word stands for that is not a command here."""
+
 # Newer versions of Typer bundle their own Click, so this code does not name Click's types.
 UsageError: Any = typer.BadParameter.__base__
 
@@ -60,6 +73,8 @@ class Commands(PlainGroup):
         except UsageError as error:
             if error.message.startswith("Got unexpected extra argument"):
                 error.message += _meant_by_extra(sys.argv[1:], error.message)
+            elif error.message.startswith("No such option"):
+                error.message += _meant_by_option(sys.argv[1:], str(getattr(error, "option_name", "")))
             raise
 
 
@@ -72,6 +87,18 @@ def _meant_by_extra(given: list[str], message: str) -> str:
     return ""
 
 
+def _meant_by_option(given: list[str], option: str) -> str:
+    """Which commands have an option that this one lacks."""
+    from typer.main import get_command
+
+    known: Any = get_command(_app_of(GROUPS))
+    having = [name for name, command in known.commands.items() if any(option in one.opts for one in command.params)]
+    after = [name for name in having if name in given]
+    if after:
+        return f"; write it after the command: pauseframe {after[0]} {option}"
+    return f"; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it" if 0 < len(having) < 4 else ""
+
+
 def _command_for(word: str, known: list[str]) -> str:
     from pathlib import Path
 
@@ -82,7 +109,7 @@ def _command_for(word: str, known: list[str]) -> str:
         return f"; did you mean pauseframe run {word}?"
     if (path / "manifest.json").is_file():
         return f"; did you mean pauseframe report {word}?"
-    if (instead := {"simulate": "run", "plot": "report", "check": "validate", "play": "view"}.get(word)) is not None:
+    if instead := MEANT.get(word.lower()):
         return f"; did you mean {instead}?"
     meant = nearest(word, known, 1)
     return f"; did you mean {meant[0]}?" if meant else "; pauseframe --help lists the commands"

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 
 def _whole_seed(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1") from None
+    if not text.isdecimal() or not text.isascii() or int(text) >= 2**64:
+        raise typer.BadParameter(f"{text!r} must be a whole number from 0 to 2^64 - 1")
+    return int(text)
 
 
 def _thread_count(text: str) -> int | None:

@@ -28,7 +28,7 @@ WRONG_INPUT = 2
 DEADLOCK = 3
 """Exit code of a run with a deadlock: its results are complete, but its times include the standstill."""
 
-INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError)
+INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 ERRORS = (*INPUT_ERRORS, RunError, OSError)
 """Errors that a command may end with; any other exception is a bug and shows its traceback."""
 

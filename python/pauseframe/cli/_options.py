@@ -35,6 +35,21 @@ class PlainGroup(TyperGroup):
         return _read_plainly(super().get_params(ctx))
 
 
+class SubGroup(TyperGroup):
+    """The commands of a group such as `export`; what is none of them is answered with their names."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As Click does, with the names of the commands and what was meant."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            from pauseframe._text import none_of
+
+            known = self.list_commands(ctx)
+            is_path = os.path.exists(args[0])  # noqa: PTH110 (quicker)
+            hint = f"; the command comes first: {ctx.command_path} {known[0]} {args[0]}" if is_path else ""
+            ctx.fail(f"{none_of(args[0], known)}{hint}")
+        return super().resolve_command(ctx, args)
+
+
 class PlainTyper(typer.Typer):
     """A Typer application whose groups and commands convert plain options without an adapter."""
 

@@ -9,11 +9,11 @@ import typer
 
 from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, name_file, say
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 commands = PlainTyper()
 imports = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Turn inputs of other simulators into scenarios."
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Turn inputs of other simulators into scenarios."
 )
 commands.add_typer(imports, name="import")
 

@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from pauseframe.cli._common import AsJson, Force, Open, name_file, print_json
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 commands = PlainTyper()
-export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers and programs.")
+export = typer.Typer(
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers and programs."
+)
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
 

@@ -9,13 +9,15 @@ import typer
 
 from pauseframe.cli._common import AsJson, Force, Open, Quiet, Set, changes_of, print_json, print_table, say, show_page
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 if TYPE_CHECKING:
     from pauseframe.plugins.check import Checked
 
 commands = PlainTyper()
-cc = PlainTyper(no_args_is_help=True, rich_markup_mode=None, help="Check and try congestion controls of your own.")
+cc = PlainTyper(
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Check and try congestion controls of your own."
+)
 commands.add_typer(cc, name="cc")
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from pauseframe import _interrupt
+from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_known, print_pairs, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import (
@@ -26,10 +27,12 @@ from pauseframe.cli._fabric import (
     Source,
     prepared,
 )
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 commands = PlainTyper()
-route = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes.")
+route = typer.Typer(
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes."
+)
 commands.add_typer(route, name="route")
 
 RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that the table of a switch can hold.")]
@@ -221,6 +224,8 @@ def check(
     from pauseframe.draw import draw as draw_topology
     from pauseframe.routing import read_routes, what_ifs
 
+    if (tables / "manifest.json").is_file():
+        raise InputError(f"{tables} holds the results of a run: name the forwarding tables that route plan wrote")
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
     lanes = dict(_lane(item) for item in lane) if lane else None
     routes = read_routes(

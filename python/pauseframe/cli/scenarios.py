@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -341,7 +342,19 @@ def _no_such_option(wanted: str) -> NoReturn:
     import pauseframe as pf
     from pauseframe._text import nearest
 
-    parts = dict.fromkeys(part for row in pf.options() for part in row["path"].split("."))
-    meant = nearest(wanted, parts)
-    hint = f"; did you mean {' or '.join(meant)}?" if meant else "; pauseframe options lists all"
+    rows = pf.options()
+    texts = [f"{row['path']} {row['doc']}".lower() for row in rows]
+    words = [word for word in re.split(r"[\W_]+", wanted.lower()) if len(word) > 2]
+    found = [word for word in words if word != wanted.lower() and any(word in text for text in texts)]
+    # Short words look like too many others.
+    meant = (
+        []
+        if found or len(wanted) < 5
+        else nearest(wanted, dict.fromkeys(part for row in rows for part in row["path"].split(".")))
+    )
+    hint = "; pauseframe options lists all"
+    if found:
+        hint = f"; pauseframe options {found[0]} lists keys about {found[0]}"
+    elif meant:
+        hint = f"; did you mean {' or '.join(meant)}?"
     raise InputError(f"no key has {wanted!r} in its path or meaning{hint}")

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 commands = PlainTyper()
 
+PAGES = ("report.html", "view.html", "trace.perfetto-trace")
+"""What `report`, `view` and `export` write into a results folder, and `run --force` removes."""
+
 
 class Choice(StrEnum):
     """Rules that choose a flow's VLAN."""
@@ -82,6 +85,7 @@ def run(
     for warning in scenario.warnings:
         say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
+    pages = [name for name in PAGES if (folder / name).is_file()]
     result = pf.run(
         scenario,
         out=folder,
@@ -93,6 +97,8 @@ def run(
         programs=[_program(text) for text in exec_ or ()],
         progress=False if quiet else None,
     )
+    if pages:
+        say(f"note: --force removed {' and '.join(pages)} with the results of the old run")
     if as_json:
         print_json(result.summary)
     elif not quiet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from pauseframe.sweep.plan import Plan, Source
 
 commands = PlainTyper()
+
+RANGE = re.compile(r"(\d+(?:\.\d+)?)(?:\.\.\.?|:|-)(\d+(?:\.\d+)?)")
+"""How others write a range of numbers: 4..8, 0.1:0.9, 4-8."""
 
 
 @commands.command(
@@ -137,6 +141,8 @@ def compare(
     from pauseframe.sweep.compare import compare as compare_folders
 
     comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
+    if comparison.runs == 1:
+        say(f"warning: {folders[0]} is a single run: name a second folder to compare it with")
     if csv is not None:
         write_text(csv, tables.csv_text(comparison))
     if latex is not None:
@@ -188,6 +194,11 @@ def _vary(source: Source, item: str) -> None:
     if not equals or not path or not values:
         raise failure([problem("--set", item, "is not of the form PATH=VALUE or PATH=V1,V2")])
     value = values[0]
+    if isinstance(value, str) and (ends := RANGE.fullmatch(value)) is not None:
+        low, high = ends.groups()
+        raise failure(
+            [problem("--set", item, "is no range", f"write {path}='{{ from = {low}, to = {high}, steps = 5 }}'")]
+        )
     if len(values) > 1 or path in source.spec.axes:
         source.vary({path: values})
     elif isinstance(value, dict) and {"from", "to", "steps"} <= set(value):

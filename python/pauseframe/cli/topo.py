@@ -10,10 +10,12 @@ import typer
 from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, refuse_existing, say
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import Arranged, Delay, Drawn, Format, Layout, Rate, Source, load
-from pauseframe.cli._options import PlainTyper
+from pauseframe.cli._options import PlainTyper, SubGroup
 
 commands = PlainTyper()
-topo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect, draw and convert topologies.")
+topo = typer.Typer(
+    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Inspect, draw and convert topologies."
+)
 commands.add_typer(topo, name="topo")
 
 

@@ -86,6 +86,8 @@ def read_config(path: Path) -> Imported:
 
     """
     values = _values(path)
+    if not values.keys() & USED:
+        raise InputError(f"{path} is no config.txt of the HPCC simulator: it has none of its keys, such as CC_MODE")
     mode = _one(path, values, "CC_MODE")
     if mode not in CONTROLS:
         known = ", ".join(f"{number} ({name})" for number, name in CONTROLS.items())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -25,6 +23,7 @@ from pauseframe._text import (
 )
 from pauseframe.report import applications, data, figures, pauses, summary
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
+from pauseframe.report.plotly import library, script_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,12 +138,11 @@ def render_report(
             answer=answer,
             player=player,
             marks=EXPLANATION,
-            player_page=None if player is None else _script_json(player.html),
+            player_page=None if player is None else script_json(player.html),
             claims=claims,
             checks=checks,
             claims_note=claims_note,
-            figures=_script_json(page.items),
-            plotly_js=_plotly_js(),
+            figures=script_json(page.items),
         )
     )
     return html
@@ -191,7 +189,7 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         pauses=_pauses(runs, page),
         drops=_counts(runs, page, lambda run: dict[str, int](**run.summary["drops_by_reason"])),
         timeouts=_counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
-        heat=None if heat is None else _script_json(heat),
+        heat=None if heat is None else script_json(heat),
         busiest=[(run.label, _busiest(run)) for run in runs],
     )
 
@@ -383,33 +381,12 @@ def _busiest(run: RunData) -> list[list[str]]:
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("pauseframe.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _script_json(value: Any) -> Any:
-    """JSON for a script element, with null for infinite values and NaN."""
-    from markupsafe import Markup
-
-    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plotly_js() -> Any:
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    return Markup(get_plotlyjs().replace("</script", "<\\/script"))
+    environment.globals["load_plotly"] = library
+    return environment

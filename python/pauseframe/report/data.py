@@ -107,6 +107,13 @@ def completed_flows(run: RunData) -> int:
     return int(run.flows.select(pl.col("fct_us").count()).collect().item())
 
 
+def flow_sum(run: RunData, column: str) -> int:
+    """The sum of a column over all flows; 0 in results without the column."""
+    if column not in run.flows.collect_schema().names():
+        return 0
+    return int(run.flows.select(pl.col(column).sum()).collect().item() or 0)
+
+
 def finished_flows(run: RunData) -> pl.DataFrame:
     """The finished flows, with columns size (both directions), bin, fct_us, slowdown."""
     size = pl.col("size_bytes") + pl.col("reply_bytes")

@@ -189,6 +189,7 @@ LINES = {
     "ingress_bytes": ("Ingress accounts (PFC)", "B"),
     "goodput_gbps": ("Goodput of flows", "Gb/s"),
     "qcn_rate_gbps": ("Rate allowed by QCN", "Gb/s"),
+    "rdma_rate_gbps": ("Rate allowed by the congestion control of queue pairs", "Gb/s"),
     "cwnd_bytes": ("Congestion window", "B"),
     "ssthresh_bytes": ("Slow start threshold", "B"),
     "srtt_us": ("Smoothed round-trip time", "s"),

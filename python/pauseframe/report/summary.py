@@ -37,6 +37,9 @@ COLUMNS: tuple[Column, ...] = (
     ("network", "CE marks", lambda run: run.summary["ecn_marks"], format_count),
     ("network", "pause frames", lambda run: run.summary["pfc_pauses"], format_count),
     ("network", "fullest switch held", lambda run: run.summary.get("switch_held_max_bytes"), format_bytes),
+    ("RoCE", "CNPs", lambda run: data.flow_sum(run, "cnps_received"), format_count),
+    ("RoCE", "sent again after a NAK", lambda run: data.flow_sum(run, "repeats_by_nak"), format_count),
+    ("RoCE", "after a timeout", lambda run: data.flow_sum(run, "repeats_by_timeout"), format_count),
 )
 
 SAMPLES: dict[str, Callable[[RunData], int]] = {
@@ -65,8 +68,10 @@ def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
         columns = [column for column in columns if column[0] != "queries"]
     if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
         columns = [column for column in columns if column[1] != "unfinished"]
-    network = [column for column in columns if column[0] == "network"]
-    return [_table(runs, [column for column in columns if column[0] != "network"]), _table(runs, network)]
+    if not any(get(run) for head, _, get, _ in columns if head == "RoCE" for run in runs):
+        columns = [column for column in columns if column[0] != "RoCE"]
+    network = [column for column in columns if column[0] in {"network", "RoCE"}]
+    return [_table(runs, [column for column in columns if column not in network]), _table(runs, network)]
 
 
 def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:

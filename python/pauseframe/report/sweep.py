@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe.report import figures
-from pauseframe.report.build import _environment, _plotly_js, _script_json
+from pauseframe.report.build import _environment
+from pauseframe.report.plotly import script_json
 from pauseframe.sweep import tables
 from pauseframe.sweep.results import MANIFEST, load_sweep
 
@@ -57,8 +58,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
             caution=tables.caution(comparison),
             metrics=metrics,
             sweeps=sweeps,
-            figures=_script_json(items),
-            plotly_js=_plotly_js(),
+            figures=script_json(items),
         )
     )
     return write_text(out, html)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe.report import figures
-from pauseframe.report.build import _environment, _plotly_js, _script_json
+from pauseframe.report.build import _environment
+from pauseframe.report.plotly import script_json
 from pauseframe.report.sweep import LOG_FROM, _unit
 from pauseframe.sweep.spec import label
 from pauseframe.tune import text
@@ -57,8 +58,7 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
             progress=progress,
             scatter=scatter,
             front=front,
-            figures=_script_json(items),
-            plotly_js=_plotly_js(),
+            figures=script_json(items),
         )
     )
     return write_text(out, html)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._core import RunError, __version__
 from pauseframe._files import write_text
 from pauseframe._text import format_number
-from pauseframe.report.build import _environment, _plotly_js, _script_json
+from pauseframe.report.build import _environment
+from pauseframe.report.plotly import script_json
 from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS, interval, median
 from pauseframe.reproduce.page import ClaimPage, ExperimentPage, PartPage, ScanRow
@@ -67,8 +68,7 @@ def _write(path: Path, template: str, outcomes: Sequence[Outcome], **context: An
             experiments=experiments,
             counts=_counts(outcomes),
             verdicts=VERDICTS,
-            figures=_script_json(items),
-            plotly_js=_plotly_js(),
+            figures=script_json(items),
             **context,
         )
     )

@@ -313,8 +313,10 @@ def select(experiments: list[Experiment], wanted: str) -> list[Experiment]:
         names = sorted({one.key for one in experiments} | {one.id for one in experiments})
         claims = [claim.id for one in experiments for claim in one.spec.claims]
         meant = nearest(wanted, [*names, *claims])
-        hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-        raise InputError(f"there is no such experiment or claim: {wanted!r} is not one of {', '.join(names)}{hint}")
+        hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+        raise InputError(
+            f"{wanted!r} is no paper, experiment or claim; {hint}pauseframe reproduce --list names all of them"
+        )
     return chosen
 
 

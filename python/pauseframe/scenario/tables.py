@@ -68,7 +68,7 @@ class Application(WorkloadKeys):
     algorithms: Sequence[str] | None = None
     """Collective algorithms that replace the choice by size, as in ["allreduce = ring"]; default []."""
     ranks_per_host: int | None = None
-    """Ranks that share a host (1 to 4096); default 1."""
+    """Number of ranks that share a host (1 to 4096); default 1."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
     """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts (default: "packed"; "hosts" with
     hosts)
@@ -78,7 +78,7 @@ class Application(WorkloadKeys):
     hosts: Sequence[str] | None = None
     """Host of each rank (default: none)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     alone: bool | None = None
     """Also run the application without the other workloads, and report the slowdown through them; default false."""
     timeline: bool | None = None
@@ -102,7 +102,7 @@ class Cdf(Part):
 
 @dataclass(frozen=True)
 class Concurrency(Part):
-    """Closed loop: every host keeps this many flows going."""
+    """Closed loop: every host keeps this number of flows active."""
 
     _tag: ClassVar = ("kind", "concurrency")
     per_host: int
@@ -120,7 +120,7 @@ class Fixed(Part):
 
 @dataclass(frozen=True)
 class Load(Part):
-    """Poisson arrivals such that hosts send this share of their link rate on average."""
+    """Poisson arrivals at which hosts offer this fraction of their link rate on average."""
 
     _tag: ClassVar = ("kind", "load")
     load: float
@@ -129,7 +129,7 @@ class Load(Part):
 
 @dataclass(frozen=True)
 class LogUniform(Part):
-    """Sizes whose logarithm is uniform between the two."""
+    """Sizes whose logarithm has a uniform distribution from min to max."""
 
     _tag: ClassVar = ("kind", "log_uniform")
     min: str
@@ -140,7 +140,7 @@ class LogUniform(Part):
 
 @dataclass(frozen=True)
 class Rate(Part):
-    """Poisson arrivals, this many flows a second and host."""
+    """Poisson arrivals at this rate of flows per second and host."""
 
     _tag: ClassVar = ("kind", "rate")
     per_host: float
@@ -149,7 +149,7 @@ class Rate(Part):
 
 @dataclass(frozen=True)
 class Uniform(Part):
-    """Sizes uniform between the two, inclusive."""
+    """Sizes with a uniform distribution from min to max, inclusive."""
 
     _tag: ClassVar = ("kind", "uniform")
     min: str
@@ -166,24 +166,24 @@ class Background(WorkloadKeys):
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     arrivals: Load | Rate | Concurrency
     intra_rack: float | None = None
-    """Share of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform over
-    all other hosts)
+    """Fraction of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform
+    over all other hosts)
     """
     hosts: Sequence[str] | None = None
     """Hosts that send and receive (default: all hosts)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
 
 @dataclass(frozen=True)
 class Burst(Part):
-    """Random on and off: bursts of these sizes at the rate of the workload, and pauses of this mean between them."""
+    """Random on-off: bursts of these sizes at the rate of the workload, with pauses of this mean between them."""
 
     sizes: Fixed | Uniform | LogUniform | Cdf | str
     idle: str
-    """Mean pause between the end of a burst and the start of the next, exponential (1 ps to 2400 h)"""
+    """Mean of the exponential pause from the end of a burst to the start of the next (1 ps to 2400 h)"""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Corruption(Part):
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     stop: str | None = None
-    """Time of the repair (1 ps to 24 h) (default: never)"""
+    """Time at which the corruption ends (1 ps to 24 h) (default: never)"""
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class Dragonfly(TopologyKeys):
     h: int
     """Links of each switch to other groups."""
     g: int
-    """Groups: 2 to a h + 1."""
+    """Number of groups: 2 to a h + 1."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class Ets(Part):
 
 @dataclass(frozen=True)
 class Exponential(Part):
-    """Times between events with this mean, exponential: a Poisson process."""
+    """Exponential times between events with this mean: a Poisson process."""
 
     _tag: ClassVar = ("kind", "exponential")
     mean: str | None = None
@@ -341,7 +341,7 @@ class FatTree(TopologyKeys):
 
     _tag: ClassVar = ("kind", "fat_tree")
     k: int
-    """Ports per switch, even; the fabric has k^3/4 hosts."""
+    """Ports per switch, an even number; the fabric has k^3/4 hosts."""
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,7 @@ class File(FromNetworkx, TopologyKeys):
     none: see text)
     """
     text: str | None = None
-    """Its text, instead of reading the file (default: that of the file)"""
+    """Text of the file, instead of reading it (default: that of the file)"""
     digest: str | None = None
     """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["graphml", "node-link", "hpcc", "htsim", "containerlab", "ibnetdiscover"] | None = None
@@ -363,7 +363,7 @@ class File(FromNetworkx, TopologyKeys):
 
 @dataclass(frozen=True)
 class Flow(Part):
-    """One flow of a list; it can wait for others, by their `id`, and for `compute` after them."""
+    """One flow of a list; it can wait for other flows, by their `id`, and for the time `compute` after them."""
 
     src: str
     """Sending host."""
@@ -372,7 +372,7 @@ class Flow(Part):
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     id: str | None = None
     """Name by which after refers to the flow (default: none)"""
     after: Sequence[str] | None = None
@@ -527,7 +527,7 @@ class Host(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hotspot(WorkloadKeys):
-    """Sources with a connection each to one receiver: a load that it can take, and a burst that it cannot (cee Fig. 3)"""
+    """Senders with one connection each to one receiver: a load below the link rate, and a burst above it (cee Fig. 3)"""
 
     _tag: ClassVar = ("kind", "hotspot")
     senders: int | None = None
@@ -547,7 +547,7 @@ class Hotspot(WorkloadKeys):
     burst: str | None = None
     """Duration of the burst (1 ps to 2400 h); default "10 ms"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
@@ -567,7 +567,9 @@ class IdealOutputQueued(Part):
 
 @dataclass(frozen=True)
 class Incast(WorkloadKeys):
-    """Partition-aggregate (bolt §IV-A3): each host asks `fan_in` random others, `rate` times a second."""
+    """Partition-aggregate (bolt §IV-A3): each host requests responses from `fan_in` random other hosts, `rate` times
+    per second.
+    """
 
     _tag: ClassVar = ("kind", "incast")
     rate: float | None = None
@@ -581,7 +583,7 @@ class Incast(WorkloadKeys):
     request: str | None = None
     """Size of the request; 0 B: responses start with the job (0 B to 1000 TB); default "0 B"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
@@ -598,7 +600,7 @@ class Jellyfish(TopologyKeys):
     hosts_per_switch: int
     """Hosts at each switch."""
     seed: int | None = None
-    """Seed of the random links; default 1."""
+    """Draws the links; default 1."""
 
 
 @dataclass(frozen=True)
@@ -633,26 +635,26 @@ class LogNormal(Part):
     mean: str | None = None
     """Mean time between two queries of an aggregator (1 ns to 2400 h); default "1.436 ms"."""
     sigma: float | None = None
-    """Standard deviation of the logarithm of the times (0.0 to 4.0); default 1.5."""
+    """Standard deviation of the logarithm of the times between events (0.0 to 4.0); default 1.5."""
 
 
 @dataclass(frozen=True)
 class LongFlow(Part):
-    """A flow without an end of its own."""
+    """A flow of unlimited size."""
 
     src: str
     """Sending host."""
     dst: str
     """Receiving host."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """When the flow stops sending (1 ps to 2400 h) (default: none: the end of the run)"""
 
 
 @dataclass(frozen=True)
 class LongFlows(WorkloadKeys):
-    """Flows that send all the time between their start and stop."""
+    """Flows of unlimited size that send from their start to their stop."""
 
     _tag: ClassVar = ("kind", "long_flows")
     flows: Sequence[LongFlow]
@@ -661,7 +663,7 @@ class LongFlows(WorkloadKeys):
 
 @dataclass(frozen=True)
 class NToOne(WorkloadKeys):
-    """Several hosts send to one, at once or `spread`; by default all others to the first."""
+    """Several hosts send to one, at once or within `spread`; by default all other hosts to the first."""
 
     _tag: ClassVar = ("kind", "n_to_1")
     size: str
@@ -671,7 +673,7 @@ class NToOne(WorkloadKeys):
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     spread: str | None = None
     """Flows start at random within this time after start; 0 s: all at once (0 s to 2400 h); default "0 s"."""
 
@@ -738,13 +740,13 @@ class PerPort(Part):
 
 @dataclass(frozen=True)
 class Permutation(WorkloadKeys):
-    """Every host sends to one other and receives from one other."""
+    """Every host sends to one other host and receives from one other host."""
 
     _tag: ClassVar = ("kind", "permutation")
     size: str
     """Size of each flow (1 B to 1000 TB)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
 
 
 @dataclass(frozen=True)
@@ -754,9 +756,9 @@ class PfcPorts(Part):
     ports: Sequence[str]
     """Globs over port names ("leaf0:*", "host3:0")"""
     sends: bool | None = None
-    """Whether they send pause frames; default true."""
+    """Whether these ports send pause frames; default true."""
     obeys: Literal["lossless", "all", "none"] | None = None
-    """Priorities in which pause frames stop them; default "lossless"."""
+    """Priorities in which pause frames stop these ports; default "lossless"."""
 
 
 @dataclass(frozen=True)
@@ -772,7 +774,7 @@ class Watchdog(Part):
     restoration: str | None = None
     """The storm ends after this long without a pause frame (1 us to 60 s); default "200 ms" (SONiC: pfcwd)"""
     poll: str | None = None
-    """Interval at which the watchdog looks; 0: continuously (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
+    """Interval of the watchdog's checks; 0: continuous (0 s to 60 s); default "0 s" (SONiC: POLL_INTERVAL)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -827,11 +829,11 @@ class Pgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "pgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     p: Sequence[int]
-    """Parallel links from a node of each level to each of its parents, p_1 to p_h; p_1 is 1."""
+    """Number of parallel links from a node on each level to each of its parents, p_1 to p_h; p_1 is 1."""
 
 
 @dataclass(frozen=True)
@@ -967,7 +969,7 @@ class Red(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Requests(WorkloadKeys):
-    """A client that asks a server again and again, one request at a time; or all `servers` at once, in rounds."""
+    """A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds."""
 
     _tag: ClassVar = ("kind", "requests")
     client: str
@@ -987,7 +989,7 @@ class Requests(WorkloadKeys):
     persistent: bool | None = None
     """One connection for all requests, or one per request; default true."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     connect_ahead: str | None = None
     """How early persistent connections are opened, so that the first request needs no handshake (0 s to 2400 h);
     default "0 s".
@@ -1055,13 +1057,13 @@ class Routing(Part):
     sampled_vlans: int | None = field(default=None, kw_only=True)
     """Number of VLANs on a random subset of the links: their longer routes cover failures; default 0."""
     sample_percent: int | None = field(default=None, kw_only=True)
-    """Size of that subset, in per cent of the links (1 to 100); default 60."""
+    """Size of the random subset for sampled_vlans, in per cent of the links (1 to 100); default 60."""
     path: str | None = field(default=None, kw_only=True)
     """Tables as `pauseframe route plan` writes them, an LFT dump of OpenSM, or a folder, relative to the scenario
     (default: none: see text)
     """
     text: str | None = field(default=None, kw_only=True)
-    """Its text, instead of reading the file (default: that of the file)"""
+    """Text of the file, instead of reading it (default: that of the file)"""
     digest: str | None = field(default=None, kw_only=True)
     """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["csv", "json", "opensm"] | None = field(default=None, kw_only=True)
@@ -1072,13 +1074,13 @@ class Routing(Part):
 
 @dataclass(frozen=True)
 class ScatterGather(WorkloadKeys):
-    """Queries (cee §III-C1): an aggregator asks one host of each rack, which asks all servers of its rack and then
-    answers.
+    """Queries (cee §III-C1): an aggregator sends requests to one host per rack, which queries all servers of its rack
+    and then responds.
     """
 
     _tag: ClassVar = ("kind", "scatter_gather")
     aggregators: Sequence[str]
-    """Hosts that launch queries."""
+    """Hosts that start queries."""
     servers: Sequence[str] | None = None
     """Hosts that respond; a query asks one host per rack, which asks all others of its rack (default: all hosts)"""
     request: str | None = None
@@ -1086,7 +1088,7 @@ class ScatterGather(WorkloadKeys):
     response: str | None = None
     """Size of a response, at both levels (1 B to 1000 TB); default "20 KB"."""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
     gaps: Exponential | LogNormal | None = None
@@ -1166,7 +1168,7 @@ class SwitchClass(Part):
 
     priorities: Sequence[int]
     """The priorities of the class (each 0 to 7)"""
-    queue: Literal["fifo", "pfabric"] | None = None
+    queue: Literal["fifo", "pfabric", "trim"] | None = None
     """Order of service within a priority, and which packet a full queue drops (default: as for all priorities)"""
     alpha: float | None = None
     """Dynamic threshold: a queue may hold alpha times the free pool (above 0 to 1e6) (default: as for all priorities)
@@ -1192,7 +1194,7 @@ class Switch(Part):
     """Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless (default: a table with its defaults if
     a transport in use is lossless, else false)
     """
-    queue: Literal["fifo", "pfabric"] | None = None
+    queue: Literal["fifo", "pfabric", "trim"] | None = None
     """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
     queue_packets: int | None = None
     """Maximum number of packets in a lossy queue, whatever their size (1 to 10000000) (default: none: bytes alone
@@ -1209,7 +1211,7 @@ class Switch(Part):
 
 @dataclass(frozen=True)
 class Torus(TopologyKeys):
-    """Switches on a grid that closes on itself, `lengths[i]` along dimension i."""
+    """Switches on a periodic grid, `lengths[i]` along dimension i."""
 
     _tag: ClassVar = ("kind", "torus")
     lengths: Sequence[int]
@@ -1241,6 +1243,7 @@ class Transport(Constants):
             "roce_hpcc",
             "roce_timely",
             "roce_swift",
+            "uec_nscc",
             "pfabric",
         ]
         | None
@@ -1424,12 +1427,42 @@ class Transport(Constants):
     """What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also
     the congestion window (cee); default "none" (RFC 9040; Linux: tcp_metrics.c)
     """
-    rdma_control: Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc"] | None = (
-        field(default=None, kw_only=True)
-    )
+    rdma_control: (
+        Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc", "nscc"] | None
+    ) = field(default=None, kw_only=True)
     """Congestion control of queue pairs; default "dcqcn_paper" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
-    SIGCOMM 2015; Kumar et al., SIGCOMM 2020)
+    SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim)
     """
+    dcqcn_alpha_interval: str | None = field(default=None, kw_only=True)
+    """Time between two updates of DCQCN's alpha (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015; NVIDIA: DCE_TCP_RTT)
+    """
+    dcqcn_gain: float | None = field(default=None, kw_only=True)
+    """Weight g of one update of DCQCN's alpha (above 0 to 1) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015; NVIDIA: DCE_TCP_G)
+    """
+    dcqcn_rise_interval: str | None = field(default=None, kw_only=True)
+    """Time between two increases of DCQCN's rate (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015; NVIDIA: RPG_TIME_RESET)
+    """
+    dcqcn_byte_counter: str | None = field(default=None, kw_only=True)
+    """Bytes between two increases of DCQCN's rate (1 B to 1 TB) (default: as rdma_control has it) (Zhu et al., SIGCOMM
+    2015)
+    """
+    dcqcn_recovery_steps: int | None = field(default=None, kw_only=True)
+    """Increases of DCQCN's rate before its target rate rises, F (1 to 1000) (default: as rdma_control has it) (Zhu et
+    al., SIGCOMM 2015; NVIDIA: RPG_THRESHOLD)
+    """
+    dcqcn_additive_increase: str | None = field(default=None, kw_only=True)
+    """Additive increase of DCQCN's target rate (1 Kbps to 1 Tbps) (default: as rdma_control has it) (Zhu et al.,
+    SIGCOMM 2015; NVIDIA: RPG_AI_RATE)
+    """
+    dcqcn_hyper_increase: str | None = field(default=None, kw_only=True)
+    """Hyper increase of DCQCN's target rate (1 Kbps to 1 Tbps) (default: as rdma_control has it) (IEEE 802.1Qau;
+    NVIDIA: RPG_HAI_RATE)
+    """
+    dcqcn_minimum_rate: str | None = field(default=None, kw_only=True)
+    """Smallest rate of DCQCN (1 Kbps to 1 Tbps) (default: as rdma_control has it) (NVIDIA: RPG_MIN_RATE)"""
     hpcc_max_stage: int | None = field(default=None, kw_only=True)
     """Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
     (0 to 1000); default 0 (Li et al., SIGCOMM 2019: maxStage)
@@ -1492,7 +1525,7 @@ class Udp(WorkloadKeys):
     size: str | None = None
     """Application bytes per source (1 B to 1000 TB) (default: none: until stop)"""
     start: str | None = None
-    """When the first flow can start (0 s to 2400 h); default "0 s"."""
+    """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
     """No new flow starts after this time (default: stop.time)"""
 
@@ -1503,12 +1536,12 @@ class Xgft(TopologyKeys):
 
     _tag: ClassVar = ("kind", "xgft")
     m: Sequence[int]
-    """Children of a node of each level above the hosts, m_1 to m_h."""
+    """Number of children of a node on each level above the hosts, m_1 to m_h."""
     w: Sequence[int]
-    """Parents of a node of each level from the hosts on, w_1 to w_h; w_1 is 1."""
+    """Number of parents of a node on each level from the hosts up, w_1 to w_h; w_1 is 1."""
     external: int | None = None
-    """Further hosts (ext0, ext1, ...) at each switch of the highest level, as the query sources in cee Fig. 2 (0 to
-    1000000); default 0.
+    """Number of further hosts (ext0, ext1, ...) at each switch of the highest level, like the query sources in cee
+    Fig. 2 (0 to 1000000); default 0.
     """
 
 

@@ -135,8 +135,13 @@ def suggestions(facts: Facts, path: str, cable: float | None = None) -> list[Sug
         "switch.buffer.alpha": _alpha,
         "transport.rto_min": _rto,
         "transport.initial_window": _window,
+        "transport.rdma_cnp_interval": _cnp_interval,
+        "transport.dcqcn_rise_interval": _rise_interval,
+        "transport.dcqcn_additive_increase": _additive_increase,
     }
-    return known[path](facts, path) if path in known else []
+    # Keys of a named transport have the formulas of the key in [transport].
+    found = known.get(re.sub(r"^transports\.[^.]+\.", "transport.", path))
+    return found(facts, path) if found else []
 
 
 def _threshold(facts: Facts, path: str) -> list[Suggestion]:
@@ -219,6 +224,32 @@ def _rto(facts: Facts, path: str) -> list[Suggestion]:
     formula = f"base RTT of {facts.base_rtt * 1e6:.3g} us and {full}"
     return [
         Suggestion(path, facts.base_rtt + queue * 8 / facts.rate, "start", formula, "no timeout while a packet waits")
+    ]
+
+
+DCQCN = "DCQCN (SIGCOMM 2015), section 5"
+CONNECTX = "NVIDIA ConnectX: DCQCN CC parameters"
+
+
+def _cnp_interval(_facts: Facts, path: str) -> list[Suggestion]:
+    return [
+        Suggestion(path, 50e-6, "start", "50 us", DCQCN),
+        Suggestion(path, 4e-6, "start", "4 us: MIN_TIME_BETWEEN_CNPS", CONNECTX),
+    ]
+
+
+def _rise_interval(_facts: Facts, path: str) -> list[Suggestion]:
+    return [
+        Suggestion(path, 55e-6, "start", "55 us", DCQCN),
+        Suggestion(path, 300e-6, "start", "300 us: RPG_TIME_RESET", CONNECTX),
+    ]
+
+
+def _additive_increase(facts: Facts, path: str) -> list[Suggestion]:
+    gbps = facts.rate / 1e9
+    return [
+        Suggestion(path, facts.rate / 1000, "start", f"40 Mb/s at 40 Gb/s, in proportion to {gbps:g} Gb/s", DCQCN),
+        Suggestion(path, 5e6, "start", "5 Mb/s: RPG_AI_RATE", CONNECTX),
     ]
 
 

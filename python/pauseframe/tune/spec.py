@@ -34,6 +34,12 @@ KEYS = (
 )
 
 
+PARAMETERS = (
+    'add a line [tune.parameters] to the file, and "switch.marker.k" = { from = "10 KB", to = "90 KB" } under it'
+)
+OBJECTIVES = 'add objectives = [{ minimize = "fct_us.p99" }] under [tune]'
+
+
 @dataclass(frozen=True)
 class Objective:
     """A metric to optimise, and the direction."""
@@ -135,9 +141,9 @@ class Spec:
     def check(self) -> None:
         """Records missing parts, after all parts are known."""
         if not self.parameters and not self.problems:
-            self.complain("parameters", "", 'names no key to tune; write "switch.marker.k" = { from = .., to = .. }')
+            self.complain("parameters", "", "names no key to tune", PARAMETERS)
         if not self.objectives and not self.problems:
-            self.complain("objectives", "", 'names no metric; write objectives = [{ minimize = "fct_us.p99" }]')
+            self.complain("objectives", "", "names no metric", OBJECTIVES)
         if self.first_stop and (len(self.objectives) > 1 or self.halving == 1):
             self.complain("first_stop", self.first_stop, "needs one objective and halving above 1", "leave it out")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from pauseframe._core import InputError, RunError
+from pauseframe._core import InputError
 from pauseframe._files import write_bytes
-from pauseframe._results_folder import is_flow_level, open_results
+from pauseframe._results_folder import open_tables
 from pauseframe._text import none_of
 
 if TYPE_CHECKING:
@@ -22,29 +21,20 @@ def export_tables(
 ) -> list[Path]:
     """Writes tables of a results folder (all tables if no names are given) as `out`/NAME.`ending`; returns the files.
 
-    Raises FileNotFoundError if the folder has no results, InputError for a missing table or an existing file, and
-    RunError or DamagedResultsError for a damaged table.
+    FileNotFoundError if it is no results folder, InputError for a table that it does not have or a file that is there
+    already, DamagedResultsError for one that is damaged.
     """
-    read = partial(_frame_of_flow_level, folder) if is_flow_level(folder) else open_results(folder).frame
-    known = sorted(path.stem for path in folder.glob("*.parquet"))
+    results = open_tables(folder)
+    known = results.tables()
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"{folder}: table {none_of(unknown[0], known)}")
     files = {name: out / f"{name}.{ending}" for name in (names or known)}
     if not force and (taken := [file for file in files.values() if file.exists()]):
         raise InputError(f"{taken[0]} exists: name another folder with --out, or overwrite it with --force")
     for name, file in files.items():
-        frame = read(name)
+        frame = results.frame(name)
         write_bytes(file, _csv(frame) if ending == "csv" else _arrow(frame))
     return list(files.values())
-
-
-def _frame_of_flow_level(folder: Path, name: str) -> pl.DataFrame:
-    import polars as pl
-
-    try:
-        return pl.read_parquet(folder / f"{name}.parquet")
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise RunError(f"{folder / name}.parquet is damaged: {error}") from error
 
 
 def _csv(frame: pl.DataFrame) -> bytes:

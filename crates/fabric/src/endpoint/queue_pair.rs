@@ -46,7 +46,7 @@ pub(crate) struct PairEnd {
     pub(crate) flow: Option<u32>,
     told: (u64, Stats),
     host: HostId,
-    /// NIC queues of its data and of its CNPs.
+    /// NIC queues of its data and of its CNPs; with unordered delivery all answers go with the CNPs.
     nic_queues: [NicQueueId; 2],
     classes: [u8; 2],
     route: u32,
@@ -442,9 +442,10 @@ impl HostNode<'_> {
 
     fn send_rdma(&mut self, place: EndpointId, packet: pauseframe_rdma::Packet, ctx: &mut Context) {
         let PairEnd { nic_queues, classes, route, vlan, transport, peer, .. } = *self.pair(place);
-        let which = usize::from(packet.opcode == Opcode::Cnp);
         let settings = &ctx.settings.transports[usize::from(transport)];
         let Some(rdma) = settings.rdma else { return };
+        let is_control = packet.opcode == Opcode::Cnp || rdma.pair.unordered && !packet.opcode.is_data();
+        let which = usize::from(is_control);
         let priority: Priority = if which == 1 { rdma.cnp_priority } else { settings.priority };
         let ecn = if rdma.ecn && packet.opcode.is_data() { Ecn::Ect0 } else { Ecn::NotEct };
         let size = ctx.settings.overhead.frame_size(rdma.pair.ip_size(&packet), priority) as u16;

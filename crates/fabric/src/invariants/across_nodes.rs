@@ -2,7 +2,7 @@
 
 use crate::frame::{FrameKind, Packet, PacketFifo};
 use crate::ids::SlotId;
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::switching::cnm::CNM_FRAME_BYTES;
 use crate::switching::pool::IngressOccupancy;
@@ -10,7 +10,7 @@ use crate::wire::counters::PacketsAndBytes;
 use pauseframe_units::{NodeId, PortId};
 
 /// Conservation: packets and bytes that entered or originated at a switch have left it, wait in it, or were lost there.
-pub(super) fn check_packet_conservation(view: NetworkView<'_>, switch: NodeId) {
+pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) {
     let node = &view.plan.topology.nodes()[switch];
     let mut came = PacketsAndBytes::default();
     let number = view.plan.switch_id(switch).expect("a switch has a number among them");
@@ -38,22 +38,22 @@ pub(super) fn check_packet_conservation(view: NetworkView<'_>, switch: NodeId) {
     );
 }
 
-fn slots_of_port(view: NetworkView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
+fn slots_of_port(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
     (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot(port, class))
 }
 
 /// Packets that a port has transmitted, without pause frames.
-fn sent_by_port(view: NetworkView<'_>, port: PortId) -> PacketsAndBytes {
+fn sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
     view.sending_partition(port).ports.sent_by_port(port)
 }
 
 /// Packets in flight. Frames lost to a failure stay on the wire but are already counted as lost.
-fn total_in_flight(view: NetworkView<'_>, port: PortId) -> PacketsAndBytes {
+fn total_in_flight(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
     PacketsAndBytes::of_packets(frames_on_wire(view, port).filter(|packet| packet.counts_as_packet()))
 }
 
 /// The frames on a wire. On a cross-partition link the first local frame has already left (`boundary.rs`).
-fn frames_on_wire(view: NetworkView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
+fn frames_on_wire(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
     let (from, to) = (view.sending_partition(port), view.receiving_partition(port));
     let leaving = if std::ptr::eq(from, to) { PacketFifo::EMPTY } else { from.ports.ports[port].in_flight };
     packets_in_fifo(to, to.ports.ports[port].in_flight).chain(packets_in_fifo(from, leaving).skip(1))
@@ -64,7 +64,7 @@ fn packets_in_fifo(partition: &Partition, packets: PacketFifo) -> impl Iterator<
 }
 
 /// Checks that sender and receiver of a link agree on paused classes, except while a pause frame is in flight.
-pub(super) fn check_pause_agreement(view: NetworkView<'_>, port: PortId) {
+pub(super) fn check_pause_agreement(view: ObserverView<'_>, port: PortId) {
     let (pause_requester, obeyer) = (view.receiving_partition(port), view.sending_partition(port));
     if view.plan.lossless == 0 || !view.plan.has_ingress_account(port) || obeyer.ports.ports[port].is_down() {
         return;
@@ -96,7 +96,7 @@ pub(super) fn check_pause_agreement(view: NetworkView<'_>, port: PortId) {
 }
 
 /// Whether the peer of `port` requests a pause; checks that its account agrees.
-fn is_pause_requested(view: NetworkView<'_>, port: PortId, class: u8) -> bool {
+fn is_pause_requested(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
     let pause_requester = view.receiving_partition(port);
     let slot = view.plan.slot(port, class);
     let account = &view.ingress_account(port, slot);
@@ -125,7 +125,7 @@ fn is_pause_requested(view: NetworkView<'_>, port: PortId, class: u8) -> bool {
 }
 
 /// Whether a pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
-fn is_pause_frame_pending(view: NetworkView<'_>, port: PortId, class: u8) -> bool {
+fn is_pause_frame_pending(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
     let (pause_requester, obeyer) = (view.receiving_partition(port), view.sending_partition(port));
     let waiting = packets_in_fifo(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
     let mut frames = waiting.chain(frames_on_wire(view, port.reverse()));

@@ -7,7 +7,7 @@
 mod across_nodes;
 mod recount;
 
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::plan::Plan;
 use across_nodes::{check_packet_conservation, check_pause_agreement};
 use pauseframe_units::NodeId;
@@ -36,7 +36,7 @@ impl InvariantSchedule {
     }
 
     /// Schedules the next check after one at `events` events.
-    pub(crate) fn schedule_next_check(&mut self, view: NetworkView<'_>, events: u64) {
+    pub(crate) fn schedule_next_check(&mut self, view: ObserverView<'_>, events: u64) {
         let places: usize = view.workers.iter().map(|worker| worker.partition.ctx.packets.slot_count()).sum();
         self.due = events + check_interval(view.plan, view.plan.slot_count() * view.workers.len() + places);
     }
@@ -46,7 +46,7 @@ impl InvariantSchedule {
 ///
 /// # Panics
 /// If two counts of the same thing differ.
-pub(crate) fn check_invariants(view: NetworkView<'_>, number: usize) {
+pub(crate) fn check_invariants(view: ObserverView<'_>, number: usize) {
     let (partition, number) = (&view.workers[number].partition, number as u16);
     let is_here = |node: NodeId| view.partition_of[node] == number;
     PartitionRecount::new(view, number, partition).check();

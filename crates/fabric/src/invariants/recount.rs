@@ -2,14 +2,14 @@
 
 use crate::frame::{Packet, PacketFifo, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::settings::BufferPolicy;
 use pauseframe_units::{IndexVec, PortId};
 
 /// A recount of a partition, packet by packet.
 pub(super) struct PartitionRecount<'a> {
-    view: NetworkView<'a>,
+    view: ObserverView<'a>,
     number: u16,
     partition: &'a Partition,
     /// By pool index: the packet was found, or the index is free.
@@ -20,7 +20,7 @@ pub(super) struct PartitionRecount<'a> {
 
 impl<'a> PartitionRecount<'a> {
     /// An empty recount of the partition with this number.
-    pub(super) fn new(view: NetworkView<'a>, number: u16, partition: &'a Partition) -> PartitionRecount<'a> {
+    pub(super) fn new(view: ObserverView<'a>, number: u16, partition: &'a Partition) -> PartitionRecount<'a> {
         PartitionRecount {
             view,
             number,

@@ -10,7 +10,7 @@ use crate::observers::pause_tree::PauseInterval;
 use crate::observers::ports::PortReport;
 use crate::observers::sampler::Sample;
 use crate::observers::states::StateChange;
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::plan::Plan;
 use crate::records::FlowRecords;
 use crate::wire::capture::CapturedFrame;
@@ -24,7 +24,8 @@ impl Network {
 
     /// Final observation at the end of a run: records changes since the last one.
     pub fn finish_observation(&mut self, now: Time) {
-        let view = NetworkView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
+        let view =
+            ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
             detector.finish_observation(view, self.guarded, now);
         }

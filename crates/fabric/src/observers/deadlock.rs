@@ -3,7 +3,7 @@
 //! An egress queue is paused because its ingress account at the next switch is above XON. Packets in the egress queues of that switch hold this
 //! account. If enough of these queues are paused for the same reason, around a cycle, nothing moves. The detector finds the largest set of paused
 //! slots each of which would stay above its resume level even if everything outside the set drained: none of the set can ever move, whatever the rest
-//! of the network does (as long as pauses are renewed in time and no watchdog or failure takes packets away). The set is empty unless there is a
+//! of the network does (as long as pauses are renewed in time and no watchdog or failure takes packets away). The set is empty unless the network has a
 //! cycle (Dally and Seitz 1987: a cycle of channel dependencies, here one with full buffers). The detector reports the cycles; everything else in the
 //! set waits for one of them. It runs only while some class has been paused for a configured time, so runs without long pauses pay nothing, and once
 //! at the end of the run.
@@ -16,7 +16,7 @@
 
 use crate::frame::{CompactSegment, FrameKind, Packet};
 use crate::ids::{SlotId, SwitchId};
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::switching::pool::IngressOccupancy;
 use crate::wire::ingress::IngressAccount;
@@ -96,7 +96,7 @@ impl DeadlockDetector {
 
     /// Checks for deadlocks if due; true if it found a new one. `is_over`: only observation is pending.
     #[cold]
-    pub(crate) fn detect_if_due(&mut self, view: NetworkView, now: Time, is_over: bool) -> bool {
+    pub(crate) fn detect_if_due(&mut self, view: ObserverView, now: Time, is_over: bool) -> bool {
         self.at = None;
         let paused = view.paused_slots();
         let Some(oldest) = paused.iter().map(|slot| view.paused_since(*slot)).min() else {
@@ -113,7 +113,7 @@ impl DeadlockDetector {
 
     /// Final check at the end of a run, for deadlocks since the last check. With a watchdog (`guarded`) it reports only cycles that the watchdog had
     /// time to break.
-    pub(crate) fn finish_observation(&mut self, view: NetworkView, guarded: bool, now: Time) {
+    pub(crate) fn finish_observation(&mut self, view: ObserverView, guarded: bool, now: Time) {
         let least = if guarded { self.after } else { Span::ZERO };
         let paused = view.paused_slots();
         let since = |slot: &SlotId| view.paused_since(*slot);
@@ -122,7 +122,7 @@ impl DeadlockDetector {
         }
     }
 
-    fn detect_among(&mut self, view: NetworkView, paused: &[SlotId], now: Time) -> bool {
+    fn detect_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time) -> bool {
         let held = view.held_bytes_by_account(paused);
         let stuck = view.find_stuck_slots(paused, &held);
         let cycles = view.deadlock_cycles(&stuck, &held);
@@ -139,7 +139,7 @@ impl DeadlockDetector {
     }
 }
 
-impl NetworkView<'_> {
+impl ObserverView<'_> {
     fn paused_since(&self, slot: SlotId) -> Time {
         self.sending_partition(self.plan.port_and_class(slot).0).ports.pauses[slot].since
     }

@@ -1,7 +1,7 @@
 //! Results of a run by port: the raw rows of the `ports` table.
 
 use crate::observers::states::StateLog;
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::wire::counters::{DropReason, LossReason};
 use pauseframe_units::{PortId, Priority, Span, Time};
@@ -25,6 +25,8 @@ pub struct PortReport {
     pub lost: [u64; LossReason::ALL.len()],
     /// Packets marked here.
     pub ecn_marks: u64,
+    /// Packets that were to leave here and lost their payload to trimming.
+    pub trims: u64,
     /// Largest backlog, bytes.
     pub backlog_max: u64,
     /// Time-weighted mean backlog, bytes.
@@ -49,7 +51,7 @@ pub struct PortReport {
     pub watchdog_storms: u64,
 }
 
-impl NetworkView<'_> {
+impl ObserverView<'_> {
     /// The report of `port` for `class` up to `now`; `None` if the class was never used there.
     pub(crate) fn port_report(
         &self,
@@ -82,6 +84,7 @@ impl NetworkView<'_> {
             drops: counters.drops,
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
+            trims: counters.trims,
             backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.backlog_max(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
             ingress_max: self.ingress_account(port, index).most,

@@ -4,7 +4,7 @@
 use crate::endpoint::Endpoint;
 use crate::endpoint::queue_pair::PairEnd;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::records::FlowRecords;
 use pauseframe_units::{PortId, Priority, Span, Time};
@@ -99,7 +99,7 @@ impl Sampler {
     /// Samples if due. `is_over`: only observation is pending, which does not keep a run alive.
     pub(crate) fn sample_if_due(
         &mut self,
-        view: NetworkView,
+        view: ObserverView,
         records: &FlowRecords,
         now: Time,
         is_over: bool,
@@ -109,7 +109,7 @@ impl Sampler {
         self.at = (!is_over).then(|| now + self.plan.every);
     }
 
-    fn sample_ports(&mut self, view: NetworkView, now: Time) {
+    fn sample_ports(&mut self, view: ObserverView, now: Time) {
         let (interval, plan) = (self.plan.every.as_secs_f64(), view.plan);
         // Up to four samples a class: the loop below need not grow the list.
         self.samples.reserve(self.last_port.len() * 4);
@@ -140,7 +140,7 @@ impl Sampler {
         }
     }
 
-    fn sample_flows(&mut self, view: NetworkView, records: &FlowRecords, now: Time) {
+    fn sample_flows(&mut self, view: ObserverView, records: &FlowRecords, now: Time) {
         for record in records.range(self.next_flow as usize..records.len()) {
             if self.plan.workloads.get(usize::from(record.spec.workload)) == Some(&true) {
                 self.watched.push((self.next_flow, 0));
@@ -186,7 +186,7 @@ impl Sampler {
     }
 }
 
-impl NetworkView<'_> {
+impl ObserverView<'_> {
     /// The open endpoint of a flow on this side.
     fn find_open_endpoint(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&Endpoint> {
         if self.sends_datagrams(record) {

@@ -6,7 +6,7 @@
 
 use crate::ids::SlotId;
 use crate::observers::notes::{NoteKind, PauseNote};
-use crate::observers::view::NetworkView;
+use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::wire::counters::PacketsAndBytes;
@@ -126,7 +126,7 @@ impl StateLog {
     }
 
     /// Logs the changes of an interval. `peaks`: maximum backlogs by slot.
-    pub(crate) fn record_interval(&mut self, view: NetworkView, peaks: &IndexVec<SlotId, u64>, now: Time) {
+    pub(crate) fn record_interval(&mut self, view: ObserverView, peaks: &IndexVec<SlotId, u64>, now: Time) {
         let (interval, plan) = (now - self.last, view.plan);
         for (slot, seen) in plan.all_slots().zip(&mut self.seen) {
             let (port, class) = plan.port_and_class(slot);

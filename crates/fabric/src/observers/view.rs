@@ -15,13 +15,13 @@ pub(crate) type PartitionByNode = IndexVec<NodeId, u16>;
 
 /// Read access to all partitions while none of them runs.
 #[derive(Clone, Copy)]
-pub(crate) struct NetworkView<'a> {
+pub(crate) struct ObserverView<'a> {
     pub(crate) plan: &'a Arc<Plan>,
     pub(crate) workers: &'a [Box<Worker>],
     pub(crate) partition_of: &'a PartitionByNode,
 }
 
-impl<'a> NetworkView<'a> {
+impl<'a> ObserverView<'a> {
     /// The partition of a node.
     pub(crate) fn partition(&self, node: NodeId) -> &'a Partition {
         &self.workers[usize::from(self.partition_of[node])].partition

@@ -10,6 +10,8 @@ use crate::frame::{Packet, PacketFifo as Chain, PacketId, PacketPool};
 pub(crate) trait Discipline {
     /// Whether the order differs from FIFO. If not, the discipline is never called.
     const RANKED: bool;
+    /// Whether a packet that finds no room may lose its payload instead of being dropped.
+    const TRIMS: bool = false;
 
     /// Moves the packet that leaves next to the front, among those that `may_go`.
     fn move_next_to_front(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
@@ -30,6 +32,10 @@ macro_rules! registry {
         impl QueueDiscipline {
             pub(crate) fn is_ranked(self) -> bool {
                 match self { $(QueueDiscipline::$kind => $file::$kind::RANKED,)+ }
+            }
+
+            pub(crate) fn trims(self) -> bool {
+                match self { $(QueueDiscipline::$kind => $file::$kind::TRIMS,)+ }
             }
 
             pub(crate) fn move_next_to_front(
@@ -56,6 +62,7 @@ macro_rules! registry {
 registry! {
     "fifo" => fifo::Fifo, "First in, first out; what finds no room is dropped";
     "pfabric" => pfabric::Pfabric, "The flow with the least left first; the packet with the most left is dropped (pFabric)";
+    "trim" => trim::Trim, "First in, first out; what finds no room goes on as a header, in the priority of CNPs (NSCC), or is dropped";
 }
 
 #[cfg(test)]

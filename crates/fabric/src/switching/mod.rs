@@ -12,6 +12,7 @@ mod transmit;
 #[cfg(any(trespass = "types", trespass = "borrows"))]
 #[path = "../../tests/trespass/switching.rs"]
 mod trespass;
+mod trimming;
 mod vlan;
 mod watchdog;
 
@@ -61,6 +62,8 @@ pub(crate) struct Switch {
     pub(crate) headroom: SharedHeadroom,
     /// Chooses next hops of sprayed packets.
     spray: Rng,
+    /// Chooses which packet is trimmed.
+    trims: Rng,
 }
 
 impl Switching {
@@ -72,6 +75,7 @@ impl Switching {
             pools: pools.map(SharedPool::new),
             headroom: SharedHeadroom { size: *headroom, used: 0 },
             spray: random_stream(settings.seed, "spray", u64::from(id.0)),
+            trims: random_stream(settings.seed, "trim", u64::from(id.0)),
         };
         Switching {
             switches: plan
@@ -145,6 +149,9 @@ impl<'n> SwitchNode<'n> {
                 self.reborrow().mark_and_admit(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
+                if self.reborrow().trim(index, egress, reason, ctx) {
+                    return;
+                }
                 self.ports.reborrow().drop_packet(index, egress, reason, ctx);
                 return;
             }

@@ -1,6 +1,7 @@
 //! Decisions of the queue discipline: which packet is sent next, and which is evicted for another.
 
 use super::node::SwitchNode;
+use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::settings::BufferPolicy;
@@ -34,7 +35,7 @@ impl<'n> SwitchNode<'n> {
 
     /// Frames of several ports that arrive within one frame time compete for the last place in a full queue. `ties.rs` chooses among them, because
     /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, and the function returns the loser.
-    /// Ports with a buffer of their own do not compete.
+    /// Ports with separate buffers do not compete.
     #[cold]
     pub(super) fn compete_for_last_place(
         &mut self,
@@ -45,7 +46,8 @@ impl<'n> SwitchNode<'n> {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
         let by_ingress = ctx.hot.is_lossless(newcomer.class)
             || matches!(ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_));
-        if by_ingress || self.policy(newcomer.class).queue.is_ranked() {
+        let ClassPolicy { queue, trim_to, .. } = self.policy(newcomer.class);
+        if by_ingress || queue.is_ranked() || trim_to.is_some() {
             return None;
         }
         let tail = self.ports.slot(port.slot(newcomer.class, &ctx.hot)).queue.tail()?;

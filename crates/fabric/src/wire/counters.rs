@@ -47,6 +47,8 @@ pub(crate) struct SlotCounters {
     /// Packets lost to link failures, wire errors or the watchdog, by [`LossReason`].
     pub(crate) lost: [u64; LossReason::ALL.len()],
     pub(crate) ecn_marks: u64,
+    /// Packets whose payload was cut off here.
+    pub(crate) trims: u64,
     /// Transmission time cut off by link failures.
     pub(crate) cut_off: Span,
     /// CNMs sent by the congestion point here.
@@ -64,6 +66,7 @@ impl SlotCounters {
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));
         self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
         self.ecn_marks += other.ecn_marks;
+        self.trims += other.trims;
         self.cut_off += other.cut_off;
         self.cnms_sent += other.cnms_sent;
         self.cnms_received += other.cnms_received;

@@ -48,7 +48,7 @@ use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The ports of a partition. Arrays are indexed by numbers of the whole network; a partition uses only the entries of its own nodes. Arrays of
+/// The ports of a partition. Arrays are indexed by numbers of the whole network; a partition uses only the entries of its nodes. Arrays of
 /// disabled features are empty.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "the ports themselves, beside what belongs to them")]
@@ -323,6 +323,14 @@ impl NodePorts<'_> {
     pub(crate) fn count_discarded(&mut self, index: PacketId, ctx: &Context) {
         if let Some(switch) = self.switch_counters() {
             switch.gone += PacketsAndBytes::of_packets(std::iter::once(&ctx.packets[index]));
+        }
+    }
+
+    /// Counts a packet whose payload of `cut` bytes was cut off instead of waiting in a queue.
+    pub(crate) fn count_trim(&mut self, slot: OwnSlot, cut: u16) {
+        self.counters(slot).trims += 1;
+        if let Some(switch) = self.switch_counters() {
+            switch.gone += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
         }
     }
 

@@ -278,7 +278,7 @@ fn an_ideal_output_queue_holds_what_all_inputs_own() {
     assert!(sink.backlog_max > 5 * 79_000 && sink.backlog_max <= 5 * 100_000, "{}", sink.backlog_max);
 }
 
-/// A burst of `count` packets at once, each from its own host and of its own flow: which of them arrive with CE.
+/// Which packets arrive with CE of a burst of `count` packets sent at once, each by another host and flow.
 fn marked(settings: &Settings, count: u32) -> (Vec<u32>, [u64; 4]) {
     let (topology, flows) = many_to_one(1, count, 1);
     let (mut network, ending) = run_until(&topology, settings, &flows, Time(1000 * US));
@@ -339,7 +339,7 @@ fn red_without_memory_is_a_step() {
     assert_eq!(marked(&settings, 10), (vec![], [0; 4]));
 }
 
-/// judd §7.1: DCTCP and TCP in queues of their own. Only the class that has a marker marks or drops.
+/// judd §7.1: DCTCP and TCP in separate queues. Only the class that has a marker marks or drops.
 #[test]
 fn a_marker_is_its_classes_own() {
     let k = Threshold::Bytes(Bytes(3 * TAGGED));

@@ -89,7 +89,7 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
     }
 }
 
-/// Datagrams at `rate` from each of `senders` to host 0, each from a phase of its own on; the share of its datagrams that each loses.
+/// The share of its datagrams that each of `senders` loses. All send to host 0 at `rate`, each from another phase on.
 fn losses(topology: &Topology, settings: &Settings, payload: u32, rate: BitRate, phases: &[u64]) -> Vec<f64> {
     let datagrams = DatagramSettings { rate, payload, ecn: false };
     let like = settings.transports[0].clone();

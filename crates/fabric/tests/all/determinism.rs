@@ -85,7 +85,7 @@ struct Seen {
     under_way: usize,
 }
 
-/// A run with everything recorded and some links failing, with the nodes at random in so many partitions.
+/// A run with everything recorded and some links failing, with the nodes assigned at random to `partitions` partitions.
 fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> Seen {
     let (topology, settings) = (&scenario.topology, &scenario.settings);
     let mut network = build(topology, settings, &scenario.flows);
@@ -129,7 +129,7 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
     }
 }
 
-/// However the nodes are divided among partitions on threads of their own, everything is as with one.
+/// However the nodes are divided among partitions, each on another thread, all results are those of one partition.
 #[test]
 fn a_divided_network_is_the_same_network() {
     for seed in 300..340 {
@@ -286,7 +286,7 @@ fn a_fabric_of_65_536_hosts_is_divided_soon() {
     assert!((0..8).all(|partition| partition_of.contains(&partition)));
 }
 
-/// Pods stay whole, partitions are equally large, and there are no more of them than leaf switches.
+/// Pods stay whole, partitions have equal sizes, and their number is at most that of the leaf switches.
 #[test]
 fn a_fat_tree_is_divided_by_pods() {
     let topology = fat_tree(4, wire(), wire()).unwrap();

@@ -56,7 +56,7 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     assert!(dead.into_iter().all(|t| t < down || t >= up));
 }
 
-/// A host keeps what it has: nothing of its own queue is lost, and it goes on at the instant of the repair.
+/// A host keeps its packets: its queue loses nothing, and the host sends again at the instant of the repair.
 #[test]
 fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
     let wire = link(10, Span::from_us(1));

@@ -65,7 +65,7 @@ fn a_reply_comes_after_its_delay() {
     assert_eq!((late.ideal, late.status), (fct(&late), FlowStatus::Finished));
 }
 
-/// One flow that is asked for before its time.
+/// One flow that is requested before its start time.
 #[derive(Debug)]
 struct Early(Option<FlowSpec>);
 
@@ -137,7 +137,7 @@ fn refused_and_unanswered_flows_fail_and_say_why() {
     assert_eq!(fct(&record), initial * 7, "1 + 2 + 4 times the initial RTO");
 }
 
-/// Both applications close when they have learnt that the data are in, and the FINs cross: each is a packet of its own, as the ACK
+/// Both applications close when they have learnt that the data are in, and the FINs cross: each is a separate packet, as the ACK
 /// that the receiver owes has gone by then, and each side acknowledges the other's. The flow is over no later.
 #[test]
 fn fin_costs_four_packets_and_no_time() {

@@ -164,7 +164,7 @@ fn a_slow_receiver_recovers() {
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", packets * MSS)]);
     let record = network.flow_records(ending.now)[0];
     assert_eq!((record.status, drops(&network, &ending)), (FlowStatus::Finished, [0; 4]));
-    // 410 frames in the slow time; the others take 1522 bytes each in the host, 1542 on the wire, and the switch is told to go on.
+    // 410 frames in the slow time; the others take 1522 bytes each in the host, 1542 on the wire, and the host sends XON to the switch.
     let rest = packets - slow_for.0 / (TAGGED * 8000);
     let least = slow_for + Span(rest * TAGGED * 800);
     let most = slow_for + Span(rest * (TAGGED + 20) * 800) + Span::from_us(20);

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 /// A random tree of switches with a host or two at each: no cycles, so no deadlock. Every direction of every link has a
-/// rate and a delay of its own.
+/// rate and its own delay.
 fn random_tree(rng: &mut Rng) -> Topology {
     let mut topology = Topology::new();
     let channel = |rng: &mut Rng| Channel {

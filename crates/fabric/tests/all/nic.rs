@@ -45,7 +45,7 @@ fn turns_are_of_destinations_not_of_connections() {
     let to = |host: &str, packets: u64| flow(&topology, "host0", host, packets * MSS);
     let flows = [to("host1", 100), to("host1", 100), to("host2", 150)];
     let ends = ends(&topology, &settings(config()), &flows);
-    // As above: host1's n-th packet, whoever it is from, is number 2 n - 3, host2's number 2 n + 2.
+    // As above: host1's n-th packet, from any sender, is number 2 n - 3, host2's number 2 n + 2.
     assert_eq!(ends[0], (197 + 1) * FULL + 2 * US);
     assert_eq!(ends[2], (302 + 1) * FULL + 2 * US);
     assert_eq!(ends[1], (350 + 1) * FULL + 2 * US);

@@ -1,4 +1,4 @@
-//! What the tables say is what happened, whenever a run stops and whoever looks on: mean backlogs are the integral of what
+//! What the tables say is what happened, whenever a run stops and whatever is recorded: mean backlogs are the integral of what
 //! samples see, no port is busier than time passes, and an observer changes nothing, the end of the run included.
 
 use crate::common::*;
@@ -135,8 +135,8 @@ fn observers_end_with_the_last_event() {
     assert_eq!((late.now, late.fingerprint), (bare.now + Span::from_secs(1), bare.fingerprint));
 }
 
-/// Shared buffers with next to nothing to share: without a cycle of routes everything finishes all the same, because
-/// whoever waits for the pool hears of it when others leave it.
+/// Shared buffers with next to nothing to share: without a cycle of routes all flows still finish, because
+/// a port that waits for the pool is notified when others leave it.
 #[test]
 fn a_tight_shared_pool_forgets_nobody() {
     let mut paused = 0;

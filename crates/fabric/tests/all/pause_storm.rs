@@ -212,7 +212,7 @@ fn polls_delay_what_the_watchdog_does() {
 }
 
 /// Two hosts into a third over a pool of headroom that both must fill: with less than they need, what comes beyond is dropped for
-/// a reason of its own, and never more is held.
+/// a separate reason, and never more is held.
 #[test]
 fn a_pool_of_headroom_that_is_too_small_drops() {
     let topology = star();

@@ -80,7 +80,7 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     assert_eq!(parents, [&[][..], &[0], &[1], &[2]]);
     check_causes(&topology, intervals);
 
-    // A limit is kept, and what it costs is said.
+    // The limit is kept, and a warning names what it left out.
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(3);
     proceed(&mut network, Time(2000 * US));

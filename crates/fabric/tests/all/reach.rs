@@ -7,7 +7,7 @@ use std::process::Command;
 
 const FILES: [&str; 2] = ["switching.rs", "endpoint.rs"];
 
-/// A line of a file, and the code or the first word of what is said of it.
+/// A line of a file, and the code or the first word of the message about it.
 type Refused = BTreeSet<(String, usize, String)>;
 
 /// The lines that are marked in the modules for `group`.

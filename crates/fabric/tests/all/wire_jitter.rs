@@ -28,7 +28,7 @@ fn packets_are_late_within_the_bound_and_in_order() {
     }
 }
 
-/// A host of its own kind: steady in both directions as if there were no jitter, or unsteady only towards it.
+/// A host with its own jitter: none in both directions, or only on frames towards it.
 #[test]
 fn each_direction_of_a_host_has_its_own_jitter() {
     let wire = link(100, Span::from_us(1));
@@ -71,7 +71,7 @@ fn a_token_bucket_makes_all_frames_equal_and_keeps_the_rate() {
     assert_eq!(time(2000, 5 * MSS) - time(2000, 2 * MSS), time(0, 5 * MSS) - time(0, 2 * MSS));
 }
 
-/// Two hosts with five flows each share a link of their own rate through a short queue. Without noise one host's packets always find
+/// Two hosts with five flows each share a link of the hosts' rate through a short queue. Without noise one host's packets always find
 /// the place that has just become free (Floyd and Jacobson 1992); with it both get their part.
 #[test]
 fn jitter_ends_phase_effects() {

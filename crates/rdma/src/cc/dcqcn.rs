@@ -14,7 +14,7 @@ pub enum ClampTarget {
     AfterIncrease,
 }
 
-/// When a CNP takes effect.
+/// Time at which a CNP takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
     /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015
@@ -30,7 +30,7 @@ pub enum Reaction {
 /// Constants of the reaction point.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DcqcnSettings {
-    /// When a CNP takes effect.
+    /// Time at which a CNP takes effect.
     pub reaction: Reaction,
     /// Interval of updates of alpha.
     pub alpha_interval: Span,
@@ -50,7 +50,7 @@ pub struct DcqcnSettings {
     pub hyper: u64,
     /// Lower bound of the rate, bits per second.
     pub minimum_rate: u64,
-    /// When a cut lowers the target rate.
+    /// Condition under which a cut lowers the target rate.
     pub clamp: ClampTarget,
 }
 
@@ -106,6 +106,45 @@ impl DcqcnSettings {
                 minimum_rate: 10 * MBPS,
                 clamp: ClampTarget::Always,
             },
+        }
+    }
+}
+
+/// Constants that replace those of a preset.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct DcqcnChanges {
+    /// [`DcqcnSettings::alpha_interval`].
+    pub alpha_interval: Option<Span>,
+    /// [`DcqcnSettings::gain`].
+    pub gain: Option<f64>,
+    /// [`DcqcnSettings::rise_interval`].
+    pub rise_interval: Option<Span>,
+    /// [`DcqcnSettings::byte_counter`].
+    pub byte_counter: Option<u64>,
+    /// [`DcqcnSettings::recovery_steps`].
+    pub recovery_steps: Option<u32>,
+    /// [`DcqcnSettings::additive`].
+    pub additive: Option<u64>,
+    /// [`DcqcnSettings::hyper`].
+    pub hyper: Option<u64>,
+    /// [`DcqcnSettings::minimum_rate`].
+    pub minimum_rate: Option<u64>,
+}
+
+impl DcqcnSettings {
+    /// These settings with some constants replaced.
+    #[must_use]
+    pub fn with(self, changes: &DcqcnChanges) -> DcqcnSettings {
+        DcqcnSettings {
+            alpha_interval: changes.alpha_interval.unwrap_or(self.alpha_interval),
+            gain: changes.gain.unwrap_or(self.gain),
+            rise_interval: changes.rise_interval.unwrap_or(self.rise_interval),
+            byte_counter: changes.byte_counter.or(self.byte_counter),
+            recovery_steps: changes.recovery_steps.unwrap_or(self.recovery_steps),
+            additive: changes.additive.unwrap_or(self.additive),
+            hyper: changes.hyper.unwrap_or(self.hyper),
+            minimum_rate: changes.minimum_rate.unwrap_or(self.minimum_rate),
+            ..self
         }
     }
 }
@@ -189,7 +228,7 @@ impl Dcqcn {
                 if self.seen_cnp {
                     self.cnp_since_alpha = true;
                 } else {
-                    // It sets alpha, so the next update does not count it.
+                    // The CNP sets alpha, so the next update does not count it.
                     self.target = self.rate;
                     self.set(Timer::Alpha, now + alpha_interval);
                     // One nanosecond later, so that alpha is updated first.
@@ -281,5 +320,41 @@ impl Dcqcn {
         self.rate = self.rate / 2 + self.target / 2;
         self.stages[by] += 1;
         self.rose_since_cut = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_replace_the_constants_that_they_name() {
+        let preset = DcqcnSettings::of(Preset::Paper, 40_000_000_000);
+        assert_eq!(preset.with(&DcqcnChanges::default()), preset);
+        let changes = DcqcnChanges {
+            alpha_interval: Some(Span::from_us(1)),
+            gain: Some(0.5),
+            rise_interval: Some(Span::from_us(2)),
+            byte_counter: Some(3),
+            recovery_steps: Some(4),
+            additive: Some(5),
+            hyper: Some(6),
+            minimum_rate: Some(7),
+        };
+        let DcqcnSettings { reaction, initial_alpha, clamp, .. } = preset;
+        let expected = DcqcnSettings {
+            reaction,
+            alpha_interval: Span::from_us(1),
+            gain: 0.5,
+            initial_alpha,
+            rise_interval: Span::from_us(2),
+            byte_counter: Some(3),
+            recovery_steps: 4,
+            additive: 5,
+            hyper: 6,
+            minimum_rate: 7,
+            clamp,
+        };
+        assert_eq!(preset.with(&changes), expected);
     }
 }

@@ -3,12 +3,14 @@
 
 pub mod dcqcn;
 pub mod hpcc;
+pub mod nscc;
 pub mod swift;
 pub mod timely;
 
 use crate::queue_pair::QueuePairSettings;
-use dcqcn::{Dcqcn, DcqcnSettings, Preset};
+use dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
 use hpcc::{Hpcc, HpccSettings, Quantum, Telemetry};
+use nscc::{Nscc, NsccSettings};
 use pauseframe_units::{Span, Time};
 use swift::{Swift, SwiftSettings};
 use timely::{Timely, TimelySettings};
@@ -26,6 +28,17 @@ pub enum Control {
     Swift(SwiftSettings, u32),
     /// HPCC.
     Hpcc(HpccSettings),
+    /// NSCC.
+    Nscc(NsccNetwork),
+}
+
+/// What the constants of NSCC follow from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NsccNetwork {
+    /// Round trip of the longest path of the idle network.
+    pub base_rtt: Span,
+    /// Switches trim packets that find no room.
+    pub trims: bool,
 }
 
 /// A congestion control before the line rate is known.
@@ -34,7 +47,7 @@ pub enum ControlChoice {
     /// These constants for any line rate.
     Fixed(Control),
     /// DCQCN.
-    Dcqcn(Preset),
+    Dcqcn(Preset, DcqcnChanges),
     /// TIMELY.
     Timely,
     /// Swift on a path with this number of hops.
@@ -46,6 +59,8 @@ pub enum ControlChoice {
         /// Base round trip of the network.
         base_rtt: Span,
     },
+    /// NSCC.
+    Nscc(NsccNetwork),
 }
 
 impl ControlChoice {
@@ -58,12 +73,15 @@ impl ControlChoice {
     pub fn resolve(self, line: u64, quantum: Quantum) -> Control {
         match self {
             ControlChoice::Fixed(control) => control,
-            ControlChoice::Dcqcn(preset) => Control::Dcqcn(DcqcnSettings::of(preset, line)),
+            ControlChoice::Dcqcn(preset, changes) => {
+                Control::Dcqcn(DcqcnSettings::of(preset, line).with(&changes))
+            }
             ControlChoice::Timely => Control::Timely(TimelySettings::for_line(line)),
             ControlChoice::Hpcc { max_stage, base_rtt } => {
                 Control::Hpcc(HpccSettings::for_line(line, max_stage, base_rtt, quantum))
             }
             ControlChoice::Swift(hops) => Control::Swift(SwiftSettings::default(), hops),
+            ControlChoice::Nscc(network) => Control::Nscc(network),
         }
     }
 }
@@ -93,6 +111,7 @@ pub(crate) enum Controller {
         mtu: u32,
         line: u64,
     },
+    Nscc(Box<Nscc>, u64),
 }
 
 impl Controller {
@@ -103,6 +122,11 @@ impl Controller {
             Control::Dcqcn(dcqcn) => Controller::Dcqcn(Box::new(Dcqcn::new(dcqcn, line))),
             Control::Hpcc(hpcc) => Controller::Hpcc(Box::new(Hpcc::new(hpcc, line))),
             Control::Timely(timely) => Controller::Timely(Box::new(Timely::new(timely, line)), 0),
+            Control::Nscc(NsccNetwork { base_rtt, trims }) => {
+                let (mtu, full) = (u64::from(settings.mtu), settings.full_packet());
+                let constants = NsccSettings::of(mtu, full, line, base_rtt, trims);
+                Controller::Nscc(Box::new(Nscc::new(constants)), line)
+            }
             Control::Swift(swift, hops) => {
                 let target = (swift.base_target.0 + u64::from(hops) * swift.per_hop.0) as f64;
                 let window = line as f64 / 8e12 * target / f64::from(settings.mtu);
@@ -117,7 +141,7 @@ impl Controller {
 
     pub(crate) fn rate(&self) -> u64 {
         match self {
-            Controller::None(line) => *line,
+            Controller::None(line) | Controller::Nscc(_, line) => *line,
             Controller::Dcqcn(state) => state.rate(),
             Controller::Hpcc(state) => state.rate(),
             Controller::Timely(state, _) => state.rate(),
@@ -133,6 +157,7 @@ impl Controller {
         match self {
             Controller::Swift { state, mtu, .. } => Some((state.window().max(1.0) * f64::from(*mtu)) as u64),
             Controller::Hpcc(state) => Some(state.window()),
+            Controller::Nscc(state, _) => Some(state.window()),
             _ => None,
         }
     }
@@ -160,6 +185,27 @@ impl Controller {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Packets of unordered delivery have arrived.
+    pub(crate) fn on_unordered_ack(&mut self, sample: &nscc::Sample) {
+        if let Controller::Nscc(state, _) = self {
+            state.on_ack(sample);
+        }
+    }
+
+    /// A packet of unordered delivery was trimmed.
+    pub(crate) fn on_trimmed(&mut self, sample: &nscc::Sample) {
+        if let Controller::Nscc(state, _) = self {
+            state.on_trimmed(sample);
+        }
+    }
+
+    /// Bytes of unordered delivery were lost without a trace.
+    pub(crate) fn on_unordered_timeout(&mut self, bytes: u64) {
+        if let Controller::Nscc(state, _) = self {
+            state.on_timeout(bytes);
         }
     }
 

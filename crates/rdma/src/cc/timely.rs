@@ -5,7 +5,7 @@
 pub struct TimelySettings {
     /// Below this round-trip time the rate rises for any gradient.
     pub low_ns: u64,
-    /// Above this one it falls.
+    /// Above this round-trip time the rate falls.
     pub high_ns: u64,
     /// Unit of time of the gradient.
     pub minimum_rtt_ns: u64,

@@ -38,7 +38,7 @@ use pauseframe_schema::value::Setting;
 use pauseframe_schema::{json, text};
 use pauseframe_topology::Topology;
 use pauseframe_units::Bytes;
-use pauseframe_workload::context::Context;
+use pauseframe_workload::context::{Context, TIME_MAX};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{self as workload, Partial};
 use serde_json::json;
@@ -375,6 +375,11 @@ fn shown(name: &str) -> String {
     format!("{short:?}{}", if short.len() < name.len() { "..." } else { "" })
 }
 
+/// Whether the file has a time at which the run ends, right or wrong.
+fn is_stop_given(root: &Item) -> bool {
+    root.get("stop").is_some_and(|stop| !matches!(stop.value, Value::Table(_)) || stop.get("time").is_some())
+}
+
 /// Reads `[[workload]]`, and marks the transports in use.
 fn read_workloads(
     t: &mut Table,
@@ -384,7 +389,9 @@ fn read_workloads(
     transports: &mut [Named],
 ) -> Vec<Partial> {
     let names: Vec<String> = transports.iter().map(|transport| transport.name.clone()).collect();
-    let context = Context { base_dir, stop: stop.time, hosts, transports: &names };
+    // A mistake in `stop` is reported once, and not again for each workload.
+    let stop = stop.time.or_else(|| is_stop_given(t.ledger.root).then_some(TIME_MAX));
+    let context = Context { base_dir, stop, hosts, transports: &names };
     let mut taken = given_names(t.ledger.root);
     let workloads = t.tables("workload", "Who sends what to whom, and when", |t| {
         workload::workload(t, &context, &mut taken, |name| presets::find(name).is_some())

@@ -95,7 +95,7 @@ table! {
     pub struct Samples as "Routing" {
         /// Number of VLANs on a random subset of the links: their longer routes cover failures
         sampled_vlans: usize = or(0);
-        /// Size of that subset, in per cent of the links
+        /// Size of the random subset for sampled_vlans, in per cent of the links
         sample_percent: u32 = or_in(60, 1..=100);
     }
     pub fn read(t);

@@ -72,7 +72,7 @@ table! {
             let message = || format!("{given} of ber and fer; expected one");
             t.check(given == 1 || t.is_documenting(), "", message, "");
         };
-        /// Time of the repair
+        /// Time at which the corruption ends
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
     }
     pub fn try_read(t);

@@ -81,9 +81,9 @@ table! {
     pub struct PfcPortsSpec {
         /// Globs over port names ("leaf0:*", "host3:0")
         ports: Vec<String> = required();
-        /// Whether they send pause frames
+        /// Whether these ports send pause frames
         sends: bool = or(true);
-        /// Priorities in which pause frames stop them
+        /// Priorities in which pause frames stop these ports
         obeys: ObeysName = or(ObeysName::Lossless);
     }
     pub fn try_read(t);
@@ -113,7 +113,7 @@ table! {
         action: WatchdogActionName = or(WatchdogActionName::Drop);
         /// The storm ends after this long without a pause frame
         restoration: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
-        /// Interval at which the watchdog looks; 0: continuously
+        /// Interval of the watchdog's checks; 0: continuous
         #[source = "SONiC: POLL_INTERVAL"]
         poll: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(60)) => {
             let (message, hint) = (|| format!("{poll} is longer than detection or restoration"), "shorten it");
@@ -124,11 +124,11 @@ table! {
 }
 
 choices! {
-    /// What happens to a queue in a storm
+    /// Action of the watchdog during a storm
     pub enum WatchdogActionName {
-        /// What it holds and gets is dropped
+        /// Drops the packets of the queue
         Drop = "drop",
-        /// It sends in spite of pauses
+        /// Sends despite pauses
         Forward = "forward",
         /// The storm is counted, and the queue stays paused
         Alert = "alert",

@@ -20,14 +20,14 @@ pub struct RoutingSpec {
     pub vlans: Option<VlanRoutingSpec>,
 }
 
-/// How a next hop is found.
+/// The way to find the next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RoutingKind {
-    /// Among the shortest by a hash of the flow, salted per switch.
+    /// One of the shortest paths by a hash of the flow, salted per switch.
     Ecmp,
-    /// Among the shortest at random for every packet.
+    /// A random one of the shortest paths for every packet.
     Spray,
-    /// By the VLAN of the packet and forwarding tables.
+    /// The row for the packet's VLAN in forwarding tables.
     Vlans,
 }
 

@@ -12,7 +12,7 @@ const EMBEDDED_MAX: usize = 8 << 20;
 
 /// A file that was read.
 pub(crate) struct Source {
-    /// Its name in messages.
+    /// Name of the file in messages.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) digest: String,
@@ -27,7 +27,7 @@ pub(crate) fn source(
 ) -> Option<Source> {
     let path: Option<String> =
         t.optional("path", "none: see text", &format!("{what}, relative to the scenario"));
-    let given = t.source::<String>("text", "that of the file", "Its text, instead of reading the file");
+    let given = t.source::<String>("text", "that of the file", "Text of the file, instead of reading it");
     let (name, text, origin) = match (path, given) {
         (path, Some(text)) => (path.unwrap_or_else(|| t.at("text")), text, None),
         (Some(path), None) => {

@@ -112,6 +112,11 @@ impl SwitchSpec {
         self.classes.iter().map(|(_, class)| class).find(|class| class.priorities.contains(&priority))
     }
 
+    /// The queue discipline of a priority.
+    pub(crate) fn queue_of(&self, priority: u8) -> QueueDiscipline {
+        self.class_of(priority).and_then(|class| class.queue).unwrap_or(self.queue)
+    }
+
     /// All markers, with their paths.
     pub(crate) fn markers(&self) -> impl Iterator<Item = (String, &Marker)> {
         let own = |(name, _): &(String, ClassSpec)| format!("switch.classes.{name}.marker");

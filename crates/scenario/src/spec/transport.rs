@@ -4,6 +4,7 @@
 use super::congestion_control::congestion_control;
 use crate::presets::PRESETS;
 use crate::stacks::STACKS;
+use pauseframe_schema::bounds::Above;
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -20,6 +21,8 @@ const TIME_MAX: Span = Span::from_secs(3600);
 const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
 /// Range of timers that are always on.
 const POSITIVE: RangeInclusive<Span> = Span(1)..=TIME_MAX;
+/// Rates and steps of DCQCN.
+const DCQCN_RATES: RangeInclusive<BitRate> = BitRate(1000)..=BitRate(1_000_000_000_000);
 /// Just below the largest window that a shift of 14 can announce (RFC 7323 §2.3).
 const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
@@ -235,8 +238,32 @@ table! {
         /// only ecn, lossless, priority and dscp
         kind: TransportKindName = or(TransportKindName::Tcp);
         /// Congestion control of queue pairs
-        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020"]
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim"]
         rdma_control: RdmaControlName = or(RdmaControlName::DcqcnPaper);
+        /// Time between two updates of DCQCN's alpha
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: DCE_TCP_RTT"]
+        dcqcn_alpha_interval: Option<Span> = optional_in(POSITIVE, "as rdma_control has it");
+        /// Weight g of one update of DCQCN's alpha
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: DCE_TCP_G"]
+        dcqcn_gain: Option<f64> = optional_in(Above(0.0, 1.0, ""), "as rdma_control has it");
+        /// Time between two increases of DCQCN's rate
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_TIME_RESET"]
+        dcqcn_rise_interval: Option<Span> = optional_in(POSITIVE, "as rdma_control has it");
+        /// Bytes between two increases of DCQCN's rate
+        #[source = "Zhu et al., SIGCOMM 2015"]
+        dcqcn_byte_counter: Option<Bytes> = optional_in(Bytes(1)..=Bytes(1_000_000_000_000), "as rdma_control has it");
+        /// Increases of DCQCN's rate before its target rate rises, F
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_THRESHOLD"]
+        dcqcn_recovery_steps: Option<u32> = optional_in(1..=1000, "as rdma_control has it");
+        /// Additive increase of DCQCN's target rate
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_AI_RATE"]
+        dcqcn_additive_increase: Option<BitRate> = optional_in(DCQCN_RATES, "as rdma_control has it");
+        /// Hyper increase of DCQCN's target rate
+        #[source = "IEEE 802.1Qau; NVIDIA: RPG_HAI_RATE"]
+        dcqcn_hyper_increase: Option<BitRate> = optional_in(DCQCN_RATES, "as rdma_control has it");
+        /// Smallest rate of DCQCN
+        #[source = "NVIDIA: RPG_MIN_RATE"]
+        dcqcn_minimum_rate: Option<BitRate> = optional_in(DCQCN_RATES, "as rdma_control has it");
         /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
         #[source = "Li et al., SIGCOMM 2019: maxStage"]
         hpcc_max_stage: u32 = or_in(0, 0..=1000);
@@ -306,6 +333,8 @@ choices! {
         Swift = "swift",
         /// HPCC (SIGCOMM 2019); switches stamp telemetry, 42 bytes of each packet
         Hpcc = "hpcc",
+        /// NSCC as htsim has it: unordered delivery, for sprayed packets, with and without trimming (switch.queue)
+        Nscc = "nscc",
     }
 }
 

@@ -56,7 +56,7 @@ fn switch() -> impl Strategy<Value = String> {
         "marker = { kind = \"red\", max = \"70 KB\", gentle = true }\n",
     ]);
     let more = (
-        select(vec!["fifo", "pfabric"]),
+        select(vec!["fifo", "pfabric", "trim"]),
         1u8..100,
         select(vec!["", "classes.b = { priorities = [5], marker = \"none\" }\n"]),
     )

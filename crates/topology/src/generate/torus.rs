@@ -31,7 +31,7 @@ impl Family for Torus {
 /// named `host0`.. in the order of their switches. A dimension of length 2 has one link, not two.
 ///
 /// # Errors
-/// If there is no dimension, a length is below 2, there are no hosts, or the fabric is too large.
+/// If the torus has no dimension or no hosts, a length is below 2, or the fabric is too large.
 pub fn torus(
     lengths: &[u32],
     hosts_per_switch: u32,

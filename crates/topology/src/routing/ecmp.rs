@@ -116,7 +116,7 @@ impl NextHops {
     }
 
     /// The ports of node `at` on which a shortest path to the host `to` begins, ascending. At the switch of
-    /// `to` this is the port to the host; at another host it is that host's own port; at `to` itself the list
+    /// `to` this is the port to the host; at another host the port of that host; at `to` itself the list
     /// is empty.
     ///
     /// # Panics

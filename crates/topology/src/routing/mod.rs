@@ -84,7 +84,7 @@ pub trait RoutingEngine: Debug {
 /// Reasons why routes cannot be computed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RoutingError {
-    /// There is no path between two nodes with hosts.
+    /// No path joins two nodes with hosts.
     #[error(
         "there is no path from {from:?} to {to:?}: join the parts of the topology, or plan for each by itself"
     )]
@@ -145,7 +145,7 @@ pub enum RoutingError {
         /// Maximum number of rows in forwarding tables.
         most: u64,
     },
-    /// There is no engine with this name.
+    /// No engine has this name.
     #[error("there is no routing engine {name:?}{hint}")]
     Engine {
         /// The name that was given.

@@ -68,7 +68,7 @@ impl Sender {
             && config.fast_retransmit
             && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr)
         {
-            // RFC 6675 §2: with news in its SACK option it counts as a duplicate all the same.
+            // RFC 6675 §2: with news in its SACK option it still counts as a duplicate.
             self.count_duplicate_ack(config, stats);
         }
         if sample.ece
@@ -225,7 +225,7 @@ impl Sender {
         self.phase = RecoveryPhase::Recovery;
         self.cwr_due = true;
         if !goes_on {
-            // One of its own is due by PRR at once.
+            // PRR allows one new segment at once.
             self.detour |= MUST_RETRANSMIT;
         }
         self.rescued = false;

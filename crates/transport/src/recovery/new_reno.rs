@@ -3,7 +3,7 @@
 //! The RFC inflates cwnd by a segment for each duplicate ACK. Here cwnd stays at ssthresh, and a separate inflation lowers the pipe: the same
 //! segments leave at the same time, and cwnd keeps its meaning. The retransmission timer restarts at every partial ACK ("slow-but-steady", §4).
 // Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go below only if duplicate ACKs were lost, but their data have left the
-// network all the same (as in Linux).
+// network nevertheless (as in Linux).
 
 use crate::sender::{MUST_RETRANSMIT, Sender};
 

@@ -18,7 +18,7 @@ impl Sender {
         }
     }
 
-    /// §4 `NextSeg` rules 3 and 4, tried when nothing is marked lost and there is no new data to send: a hole that is not known to be lost, or once
+    /// §4 `NextSeg` rules 3 and 4, tried when no segment is marked lost and no new data waits: a hole that is not known to be lost, or once
     /// per recovery the last segment. Not with RACK.
     pub(crate) fn next_speculative_retransmission(&mut self, config: &TcpConfig) -> Option<Retransmission> {
         if self.uses_rack(config) {

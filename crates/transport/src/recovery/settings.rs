@@ -1,4 +1,4 @@
-//! The settings of loss recovery beyond RFC 5681, 6582 and 6675, each a switch of its own.
+//! The settings of loss recovery beyond RFC 5681, 6582 and 6675, each with its own switch.
 
 use crate::cc::CongestionWindow;
 use pauseframe_units::Span;

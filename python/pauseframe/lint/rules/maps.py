@@ -254,3 +254,40 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
                 '"0", the lossy group',
                 Severity.warning,
             )
+
+
+CNP_DSCP = 48
+"""DSCP of congestion notification packets unless mlxconfig CNP_DSCP sets another."""
+
+
+@rule(
+    "PF025",
+    "cnp-in-lossless-class",
+    "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a high priority of their own",
+    "NVIDIA: mlxconfig CNP_DSCP (48) and CNP_802P_PRIO (6)",
+    severity=Severity.warning,
+)
+def check_notifications(reading: Reading) -> Iterator[Finding]:
+    """The code point of congestion notification packets (DSCP 48) gets into a paused priority.
+
+    A CNP tells a RoCE sender to slow down. In a paused class it waits behind the data that it should slow down, and a
+    pause stops it: the senders go on at their rates until the pause ends, which prolongs the congestion. CNPs belong
+    into a lossy class that is served before the lossless ones; a lost CNP is followed by the next one.
+
+    No incident behind it: it follows from what a CNP is for. `rdma_cnp_priority` shows the effect in a simulation.
+    """
+    seen: set[tuple[str, str | None]] = set()
+    for switch, port in reading.fabric.ports():
+        key = (switch.name, port.qos.dscp_to_tc)
+        points = lossless_code_points(switch, port, "dscp_to_tc")
+        if points is None or CNP_DSCP not in points or key in seen or port.qos.dscp_to_tc is None:
+            continue
+        seen.add(key)
+        yield Finding(
+            "PF025",
+            Place(switch.name, "DSCP_TO_TC_MAP", port.qos.dscp_to_tc, str(CNP_DSCP)),
+            f"DSCP {CNP_DSCP}, which NICs give to CNPs, gets into a paused priority (port {shown(port.name)} and those "
+            "with the same map)",
+            '"6", or another class of a lossy queue with a strict scheduler',
+            Severity.warning,
+        )

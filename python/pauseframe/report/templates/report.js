@@ -249,29 +249,31 @@ const seen = new IntersectionObserver(entries => {
   }
 }, { rootMargin: "600px" });
 
-for (const canvas of document.querySelectorAll("[data-figure]")) {
-  const figure = figures[+canvas.dataset.figure];
-  canvas.style.height = figure.height + legendHeight(entries(figure)) + "px";
-  seen.observe(canvas);
-  resized.observe(canvas);
-}
-for (const section of document.querySelectorAll(".heat")) {
-  section.heat = JSON.parse(section.querySelector("script").textContent);
-  fill(section.querySelector(".metric"), section.heat.metrics.map(metric => metric.label));
-  fill(section.querySelector(".run"), section.heat.runs.map(run => run.label));
-  for (const name of section.heat.groups) {
-    const figure = document.createElement("figure");
-    figure.className = "plot";
-    figure.append(Object.assign(document.createElement("figcaption"), { textContent: name }));
-    figure.append(Object.assign(document.createElement("div"), { className: "canvas" }));
-    section.querySelector(".maps").append(figure);
-    resized.observe(figure.lastChild);
+function watch() {
+  for (const canvas of document.querySelectorAll("[data-figure]")) {
+    const figure = figures[+canvas.dataset.figure];
+    canvas.style.height = figure.height + legendHeight(entries(figure)) + "px";
+    seen.observe(canvas);
+    resized.observe(canvas);
   }
-  section.addEventListener("change", () => drawHeat(section));
-  seen.observe(section);
+  for (const section of document.querySelectorAll(".heat")) {
+    section.heat = JSON.parse(section.querySelector("script").textContent);
+    fill(section.querySelector(".metric"), section.heat.metrics.map(metric => metric.label));
+    fill(section.querySelector(".run"), section.heat.runs.map(run => run.label));
+    for (const name of section.heat.groups) {
+      const figure = document.createElement("figure");
+      figure.className = "plot";
+      figure.append(Object.assign(document.createElement("figcaption"), { textContent: name }));
+      figure.append(Object.assign(document.createElement("div"), { className: "canvas" }));
+      section.querySelector(".maps").append(figure);
+      resized.observe(figure.lastChild);
+    }
+    section.addEventListener("change", () => drawHeat(section));
+    seen.observe(section);
+  }
+  for (const field of document.querySelectorAll(".pattern"))
+    field.addEventListener("input", () => choose(field.closest(".lines"), field.value.trim()));
 }
-for (const field of document.querySelectorAll(".pattern"))
-  field.addEventListener("input", () => choose(field.closest(".lines"), field.value.trim()));
 
 function redraw(all) {
   paintSwatches();
@@ -279,20 +281,25 @@ function redraw(all) {
   for (const section of document.querySelectorAll(".heat")) if (all || section.drawn) drawHeat(section);
 }
 paintSwatches();
-dark.addEventListener("change", () => redraw(false));
-
 // On paper every part is open and every figure drawn, in light colours and as wide as a page.
 let opened = [];
-addEventListener("beforeprint", () => {
+function preparePrint() {
   opened = [...document.querySelectorAll("details:not([open])")].filter(details => details.querySelector("[data-figure]"));
   for (const details of opened) details.open = true;
   document.documentElement.classList.add("printing");
   redraw(true);
-});
-addEventListener("afterprint", () => {
+}
+function leavePrint() {
   for (const details of opened) details.open = false;
   document.documentElement.classList.remove("printing");
   redraw(false);
+}
+
+plotlyLoaded.then(() => {
+  watch();
+  dark.addEventListener("change", () => redraw(false));
+  addEventListener("beforeprint", preparePrint);
+  addEventListener("afterprint", leavePrint);
 });
 
 // The player is a page of its own; it is loaded when its part of the report is opened.

@@ -45,13 +45,29 @@ function heldSlot(run, port, priority, time) {
   return same ?? slots[0] ?? -1;
 }
 
+// The port whose queue a chain goes back to, or -1.
+function rootOf(chain) {
+  const last = chain[chain.length - 1];
+  return last === undefined ? -1 : last.ends === "queue" ? last.because : last.port;
+}
+
+// Of the ports whose pauses go back to `root`, the one with the longest chain; -1 if there is none.
+function furthestPort(run, state, root) {
+  let best = -1, length = 0;
+  for (let slot = 0; slot < state.paused.length; slot++) {
+    if (!state.paused[slot]) continue;
+    const chain = causeChain(run, slot, state.time);
+    if (chain.length > length && rootOf(chain) === root) { best = run.slotPorts[slot]; length = chain.length; }
+  }
+  return best;
+}
+
 // The queues that the pauses standing at a time go back to, the one with most pauses first: { port, count }.
 function rootsOf(run, state) {
   const counts = new Map();
   for (let slot = 0; slot < state.paused.length; slot++) {
     if (!state.paused[slot]) continue;
-    const chain = causeChain(run, slot, state.time), last = chain[chain.length - 1];
-    const port = last === undefined ? -1 : last.ends === "queue" ? last.because : last.port;
+    const port = rootOf(causeChain(run, slot, state.time));
     counts.set(port, (counts.get(port) || 0) + 1);
   }
   counts.delete(-1);

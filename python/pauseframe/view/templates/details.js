@@ -19,6 +19,7 @@ class Details {
     this.player = player;
     this.panel = panel;
     this.live = panel.querySelector(".live");
+    this.spoken = panel.parentElement.querySelector("#spoken");
     this.lines = panel.querySelector(".lines");
   }
 
@@ -28,7 +29,7 @@ class Details {
     this.chosen = chosen;
     player.charts.clear(this.lines);
     this.panel.hidden = !chosen;
-    if (!chosen) return;
+    if (!chosen) { this.speak(""); return; }
     const { run } = chosen.view;
     this.panel.querySelector("h2").textContent = (player.views.length > 1 ? `${"AB"[chosen.view.number]}: ` : "") +
       (chosen.flow ? `flow ${chosen.flow[0]}` : `port ${run.portName(chosen.port)}`);
@@ -65,10 +66,18 @@ class Details {
     if (!this.chosen) return;
     const { view, flow, port } = this.chosen, { run } = view;
     this.live.replaceChildren(...(flow ? this.aboutFlow(view, flow) : this.aboutPort(view, port)));
+    if (this.player.playing) return;
+    const steps = [...this.live.querySelectorAll("ol.chain li, .note")].map((step) => step.textContent);
+    this.speak(`${this.panel.querySelector("h2").textContent}: ${steps.join(" ")}`);
+  }
+
+  // For screen readers, which are told of the chain when it changes while the clock stands.
+  speak(text) {
+    if (this.spoken.textContent !== text) this.spoken.textContent = text;
   }
 
   aboutPort(view, port) {
-    const { run, map } = view, gbps = run.rates[port >> 1];
+    const { run, map } = view, gbps = run.rates[port >> 1], root = view.roots.find((one) => one.port === port);
     return [
       rows([
         ["from → to", run.arrow(port)],
@@ -76,9 +85,23 @@ class Details {
         ["load", `${map.load[port] * 10} %`],
         ["queue", formatBytes(map.depth[port])],
         ["state", map.paused[port] ? "paused" : "may send"],
+        ...(root ? [["pauses that go back to it", String(root.count)]] : []),
       ]),
+      ...this.circle(view, port),
       ...this.chain(view, port),
     ];
+  }
+
+  // Of a port in a deadlock: who waits for whom.
+  circle(view, port) {
+    const deadlock = deadlocksAt(view.run, view.time).find((one) => one.ports.includes(port));
+    if (!deadlock) return [];
+    const list = element("ol", undefined, { class: "chain" }), { ports } = deadlock;
+    ports.forEach((own, place) => {
+      const item = list.appendChild(element("li"));
+      item.append(this.button(view, own), " waits for ", this.button(view, ports[(place + 1) % ports.length]), place + 1 < ports.length ? "" : ", where the circle began");
+    });
+    return [element("h3", `Deadlock since ${formatTime(deadlock.since_us)}`), list];
   }
 
   aboutFlow(view, flow) {
@@ -110,7 +133,13 @@ class Details {
       else if (link.ends === "circle") item.append("this is where we began: the queues wait for each other.");
       else item.append(`${run.nodes[run.peer(link.port)]} asked at ${formatTime(link.asked)}, because of its queue `, this.button(view, link.because), link.ends === "queue" ? ", which no pause held back: more came in than its link carries. The storm begins there." : ", which a pause held back:");
     }
-    return [element("h3", "Why it is paused"), list];
+    return [element("h3", "Why it is paused"), list, ...(links.at(-1)?.ends === "circle" ? [] : [this.beginning(view, links)])];
+  }
+
+  beginning(view, links) {
+    const made = element("button", "Go to where it began", { type: "button", "aria-keyshortcuts": "b" });
+    made.addEventListener("click", () => this.player.reveal({ view, port: rootOf(links) }));
+    return made;
   }
 
   button(view, port) {

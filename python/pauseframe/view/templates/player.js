@@ -10,6 +10,8 @@ class View {
     Object.assign(this, { player, run, number, figure, roots: [], rootsAt: -1e9 });
     this.canvas = figure.querySelector("canvas");
     this.caption = figure.querySelector(".story");
+    this.whyButton = figure.querySelector(".why");
+    this.whyButton.addEventListener("click", () => player.explain(this));
     this.map = new FabricMap(this.canvas, run);
     this.listen();
   }
@@ -36,6 +38,8 @@ class View {
     else if (paused && roots.length) text += `${roots[0].count === paused ? "," : `; ${roots[0].count} of them`} because of ${run.portName(roots[0].port)} (${run.arrow(roots[0].port)})`;
     if (this.time >= run.end) text += " · the run has ended";
     if (this.caption.textContent !== text) this.caption.textContent = text;
+    this.caption.setAttribute("aria-live", this.player.playing ? "off" : "polite");
+    this.whyButton.disabled = roots.length === 0;
   }
 
   listen() {
@@ -107,7 +111,7 @@ class Player {
     this.warn();
     this.resize();
     const wanted = Number(new URLSearchParams(location.hash.slice(1)).get("t"));
-    this.seek(wanted > 0 ? wanted : this.firstPause());
+    this.seek(wanted > 0 ? wanted : this.beforeFirstPause());
   }
 
   // What must be known of the runs: that they were cut off, or that the log was.
@@ -127,9 +131,14 @@ class Player {
   }
 
   // Shortly before the first request to pause; the beginning where there is none.
-  firstPause() {
-    const first = this.runs.map((run) => run.times[run.kinds.indexOf(KIND.asked)]).filter((time) => time !== undefined);
-    return first.length ? Math.max(0, Math.min(...first) - this.step) : 0;
+  beforeFirstPause() {
+    const first = this.firstOf(KIND.asked);
+    return first < Infinity ? Math.max(0, first - this.step) : 0;
+  }
+
+  // When the first event of a kind happens; Infinity if none does.
+  firstOf(kind) {
+    return Math.min(...this.runs.map((run) => run.times[run.kinds.indexOf(kind)] ?? Infinity));
   }
 
   listen() {
@@ -144,6 +153,14 @@ class Player {
     this.setSpeed(this.speed);
   }
 
+  // Stops, and explains the deadlock, or else the pause that is furthest from the queue that most pauses go back to.
+  explain(view) {
+    if (this.playing) this.toggle();
+    const [deadlock] = deadlocksAt(view.run, view.time), [root] = rootsOf(view.run, view.run.state);
+    if (deadlock) this.reveal({ view, port: deadlock.ports[0] });
+    else if (root) this.reveal({ view, port: furthestPort(view.run, view.run.state, root.port) });
+  }
+
   key(event) {
     if (event.target.matches("input:not([type=range]), select") || event.ctrlKey || event.metaKey || event.altKey) return;
     const by = this.step * (event.shiftKey ? 10 : 1);
@@ -152,7 +169,11 @@ class Player {
       Home: () => this.seek(0), End: () => this.seek(this.end), "+": () => this.setSpeed(this.speed + 1), "-": () => this.setSpeed(this.speed - 1),
       Escape: () => this.choose(null),
     }[event.key];
-    if (!does || (event.key === " " && event.target.matches("button, summary"))) return;
+    if (!does) {
+      document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]:enabled`)?.click();
+      return;
+    }
+    if (event.key === " " && event.target.matches("button, summary")) return;
     event.preventDefault();
     does();
   }
@@ -203,6 +224,12 @@ class Player {
     this.redraw();
   }
 
+  // Chooses and brings the panel onto the screen.
+  reveal(chosen) {
+    this.choose(chosen);
+    this.find("details").scrollIntoView({ block: "nearest" });
+  }
+
   resize() {
     for (const view of this.views) view.map.resize();
     this.drawSums();
@@ -223,16 +250,17 @@ class Player {
   }
 
   listJumps() {
-    const add = (text, time) => {
-      const button = element("button", text, { type: "button" });
+    const add = (text, time, key) => {
+      const button = element("button", text, { type: "button", "aria-keyshortcuts": key });
       button.addEventListener("click", () => this.seek(time));
       this.find("jumps").append(button);
     };
-    if (this.firstPause() > 0) add("first pause", this.firstPause());
+    const first = this.firstOf(KIND.paused);
+    if (first < Infinity) add("first pause", first, "f");
     this.runs.forEach((run, number) => {
       const name = this.runs.length > 1 ? ` of ${"AB"[number]}` : "", most = Math.max(...run.sums.paused);
-      if (most > 0) add(`most pauses${name}`, run.sums.time[run.sums.paused.indexOf(most)]);
-      run.deadlocks.slice(0, 4).forEach((deadlock, which) => add(`deadlock${run.deadlocks.length > 1 ? ` ${which + 1}` : ""}${name}`, Math.max(0, deadlock.since_us)));
+      if (most > 0) add(`most pauses${name}`, run.sums.time[run.sums.paused.indexOf(most)], "m");
+      run.deadlocks.slice(0, 4).forEach((deadlock, which) => add(`deadlock${run.deadlocks.length > 1 ? ` ${which + 1}` : ""}${name}`, Math.max(0, deadlock.since_us), "d"));
     });
   }
 

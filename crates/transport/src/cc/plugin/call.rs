@@ -1,4 +1,4 @@
-//! The call of a plug-in that a thread is in, for whoever has to say which plug-in trapped or does not return.
+//! The call of a plug-in that a thread is in, for the message that names the plug-in that trapped or does not return.
 
 use super::code::PluginCode;
 use std::ptr::null_mut;
@@ -112,6 +112,7 @@ impl ThreadCallSlot {
 }
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
+#[cfg(unix)]
 pub(super) fn current_call_of_thread() -> Option<PluginCall> {
     SLOT.try_with(|slot| slot.current_call()).ok().flatten()
 }

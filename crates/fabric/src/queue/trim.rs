@@ -1,0 +1,17 @@
+//! First in, first out; of what finds no room, packets of queue pairs that can be trimmed lose their payload (`switching/trimming.rs`).
+
+use super::Discipline;
+use crate::frame::{PacketFifo as Chain, Packet, PacketId, PacketPool};
+
+pub(super) struct Trim;
+
+impl Discipline for Trim {
+    const RANKED: bool = false;
+    const TRIMS: bool = true;
+
+    fn move_next_to_front(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+
+    fn evict_for(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
+        None
+    }
+}

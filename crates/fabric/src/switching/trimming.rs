@@ -1,0 +1,59 @@
+//! Packet trimming as htsim's composite queue has it: of the packet that finds no room and the newest one in the queue, a fair coin picks
+//! the one that loses its payload; the header goes on in the class of control packets, so that the receiver asks for the rest at once.
+
+use super::node::SwitchNode;
+use crate::context::Context;
+use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame};
+use crate::wire::counters::DropReason;
+use crate::wire::own::OwnPort;
+
+impl<'n> SwitchNode<'n> {
+    /// Sends on the header of a packet that found no room at `egress`, or of the newest one there, which makes room; false if there is
+    /// nothing to trim or no room for a header.
+    #[cold]
+    pub(super) fn trim(
+        &mut self,
+        index: PacketId,
+        egress: OwnPort<'n>,
+        reason: DropReason,
+        ctx: &mut Context,
+    ) -> bool {
+        let class = ctx.packets[index].class & 7;
+        let can = reason == DropReason::BufferFull && is_trimmable(&ctx.packets[index]);
+        let Some(priority) = self.policy(class).trim_to.filter(|_| can) else { return false };
+        self.swap_with_newest(index, egress, ctx);
+        let packet = &mut ctx.packets[index];
+        let FrameKind::Rdma(frame) = &mut packet.content else { return false };
+        frame.packet = frame.packet.trimmed();
+        let size = ctx.settings.overhead.frame_size(frame.packet.ip_size(), priority) as u16;
+        let cut = packet.size.saturating_sub(size);
+        packet.size -= cut;
+        packet.class = ctx.plan.class_of_priority(priority);
+        packet.ingress_class = packet.class;
+        let control = packet.class;
+        self.ports.count_trim(egress.slot(class, &ctx.hot), cut);
+        if self.mark_and_admit(index, egress, ctx).is_err() {
+            return false;
+        }
+        self.enqueue(egress, egress.slot(control, &ctx.hot), index, ctx);
+        true
+    }
+
+    /// A fair coin decides whether the newest packet of the queue and the newcomer change places; they must have equal sizes.
+    fn swap_with_newest(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) {
+        let (newcomer, now) = (ctx.packets[index], ctx.now());
+        let Some(tail) = self.ports.slot(egress.slot(newcomer.class, &ctx.hot)).queue.tail() else { return };
+        let newest = ctx.packets[tail];
+        let (_, switch) = self.routes_and_switch();
+        if switch.trims.uniform_below(2) == 0 || newest.size != newcomer.size || !is_trimmable(&newest) {
+            return;
+        }
+        ctx.packets[tail] = Packet { at: now, next: newest.next, ..newcomer };
+        ctx.packets[index] = newest;
+    }
+}
+
+fn is_trimmable(packet: &Packet) -> bool {
+    let FrameKind::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
+    packet.opcode.is_data() && !packet.is_trimmed
+}

@@ -1,0 +1,118 @@
+"""Queue pairs from scenario to report: keys of DCQCN, trimming, and what tables and reports tell of them."""
+
+import re
+from pathlib import Path
+
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe.report import data, summary
+from pauseframe.sweep.plan import Source
+from pauseframe.tune.formulas import facts_of, suggestions
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+INCAST = """
+name = "incast"
+[topology]
+kind = "star"
+hosts = 5
+link = { rate = "40 Gbps", delay = "1 us" }
+[switch]
+marker = { kind = "red", min = "5 KB", max = "200 KB", p_max = 0.01, at = "dequeue", not_ect = "queue" }
+[transport]
+preset = "roce_dcqcn"
+[[workload]]
+kind = "n_to_1"
+senders = 4
+receiver = "host0"
+size = "4 MB"
+[record]
+series = { every = "50 us", flows = ["*"] }
+"""
+
+
+def run(text: str, **changes: str | float) -> pf.Run:
+    return pf.run(Source.read(text).resolve_with(changes, seed=1), progress=False)
+
+
+def last_flow(done: pf.Run) -> float:
+    return float(pl.DataFrame(done.flows)["finish_us"].to_numpy().max())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "least", "most"),
+    [
+        ("dcqcn_additive_increase", "4 Gbps", 0.0, 0.9),
+        ("dcqcn_rise_interval", "5 ms", 2.0, 99.0),
+        ("dcqcn_alpha_interval", "500 ns", 0.0, 0.9),
+        ("dcqcn_minimum_rate", "10 Gbps", 0.0, 0.9),
+        ("dcqcn_byte_counter", "100 KB", 0.0, 0.98),
+        ("dcqcn_recovery_steps", 1, 0.0, 0.99),
+    ],
+)
+def test_constants_of_dcqcn_change_what_the_flows_take(key: str, value: str | float, least: float, most: float) -> None:
+    changed = run(INCAST, **{f"transport.{key}": value})
+    assert least < last_flow(changed) / last_flow(run(INCAST)) < most
+
+
+def test_a_report_counts_notifications() -> None:
+    done = data.from_run(run(INCAST))
+    tables = summary.tables([done])
+    assert ("RoCE", 3) in tables[1].heads
+    sent = int(done.flows.select(pl.col("cnps_sent").sum()).collect().item())
+    assert 0 < data.flow_sum(done, "cnps_received") <= sent
+    tcp = data.from_run(run(INCAST.replace("roce_dcqcn", "dctcp")))
+    assert "RoCE" not in dict(summary.tables([tcp])[1].heads)
+
+
+def test_trimmed_packets_are_sent_again_and_nothing_is_dropped() -> None:
+    done = pf.run(Source.read((EXAMPLES / "nscc.toml").read_text()).resolve_with({}, seed=1), progress=False)
+    trims = int(pl.DataFrame(done.ports)["trims"].sum())
+    flows = pl.DataFrame(done.flows)
+    assert trims > 0
+    assert (done.summary["drops"], int(flows["repeats_by_nak"].sum())) == (0, trims)
+    assert flows["status"].cast(pl.String).unique().to_list() == ["finished"]
+
+
+def test_tune_starts_with_published_constants_of_dcqcn() -> None:
+    facts = facts_of(Source.read(INCAST).resolve())
+    for key, paper, card in (
+        ("rdma_cnp_interval", 50e-6, 4e-6),
+        ("dcqcn_rise_interval", 55e-6, 300e-6),
+        ("dcqcn_additive_increase", 40e6, 5e6),
+    ):
+        for path in (f"transport.{key}", f"transports.roce.{key}"):
+            found = [(suggestion.path, suggestion.value) for suggestion in suggestions(facts, path)]
+            assert [name for name, _ in found] == [path, path]
+            assert [value for _, value in found] == pytest.approx([paper, card])
+
+
+def test_the_page_on_who_pays_tells_what_the_runs_give() -> None:
+    page = (EXAMPLES.parent / "docs/how-to/tcp-and-roce.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (yes|no) \| (one|two) \| (DCTCP|CUBIC) \| (.*) \|$", page, re.M)
+    assert len(rows) == 8
+    for pfc, classes, tcp, figures in rows:
+        assert figures.split(" | ") == who_pays(pfc == "yes", classes == "one", tcp.lower()), (pfc, classes, tcp)
+
+
+def who_pays(has_pfc: bool, shares_class: bool, tcp: str) -> list[str]:
+    """Gb/s of RoCE and of TCP, drops, pause frames, and the mean queue of the link in KB."""
+    changes = {"transports.tcp.preset": tcp, "transports.roce.lossless": has_pfc, "transports.roce.priority": 3}
+    if shares_class:
+        changes |= {"transports.tcp.lossless": has_pfc, "transports.tcp.priority": 3}
+    text = (EXAMPLES / "roce_and_tcp.toml").read_text(encoding="utf-8")
+    done = pf.run(Source.read(text).resolve_with(changes, seed=1), progress=False)
+    flows, ports = pl.DataFrame(done.flows), pl.DataFrame(done.ports)
+    bits = 8 / done.summary["sim_time_s"] / 1e9
+    of = {
+        name: int(flows.filter(pl.col("transport").cast(pl.String) == name)["delivered_bytes"].to_numpy().sum())
+        for name in ("roce", "tcp")
+    }
+    queue = float(ports.filter(pl.col("port").cast(pl.String) == "switch:0")["backlog_mean_bytes"].to_numpy().sum())
+    return [
+        f"{of['roce'] * bits:.1f}",
+        f"{of['tcp'] * bits:.1f}",
+        f"{done.summary['drops']:,}",
+        f"{done.summary['pfc_pauses']:,}",
+        f"{queue / 1e3:,.0f}",
+    ]
