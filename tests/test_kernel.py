@@ -171,7 +171,7 @@ def running(kernel, tmp_path):
 
 
 def sockets(folder):
-    """Sockets there; true as long as there is no run yet."""
+    """Sockets in the folder; true as long as no run has begun."""
     if not any(folder.glob("*/setup.log")):
         return True
     return [path for path in folder.rglob("*") if stat.S_ISSOCK(path.stat().st_mode)]

@@ -1,6 +1,6 @@
 //! Stacks outside of the simulator, to which hosts of the network belong: the kernel of an operating system.
 //!
-//! Such a stack has a clock of its own that the network grants. It owns its hosts' sockets and transmit rings; the network takes frames from
+//! The network grants the clock of such a stack. It owns its hosts' sockets and transmit rings; the network takes frames from
 //! a ring as its port can send them, and hands over what arrives. Orders of the traffic reach the applications in the stack, whose
 //! reports come back. Frames carry their real bytes.
 
@@ -66,7 +66,7 @@ pub enum StackOrder {
     Close,
     /// Writes nothing more, and closes.
     Stop,
-    /// The end is no more.
+    /// The end is freed.
     Free,
 }
 

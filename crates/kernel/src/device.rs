@@ -68,7 +68,7 @@ pub(crate) enum Received {
     Nothing,
     /// A queue has new buffers. The guest waits until [`Device::acknowledge_kick`].
     Kick,
-    /// There is a socket for calls now, to be watched.
+    /// A socket for calls is open now, to be watched.
     CallSocket,
     /// The guest has closed the socket.
     Closed,

@@ -238,7 +238,7 @@ impl Machine {
         taken.map_err(|error| self.failure(&error))
     }
 
-    /// Whether there is any frame in the transmit ring of a device.
+    /// True if the transmit ring of a device holds a frame.
     ///
     /// # Errors
     /// If the ring is broken.

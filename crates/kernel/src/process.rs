@@ -85,7 +85,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The kernel runs each program of its own as a process of its group.
+        // The kernel runs each of its programs as a process of its group.
         if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -197,7 +197,7 @@ impl External {
         self.stack().take_senders()
     }
 
-    /// What the traffic is told of a report.
+    /// The event that the traffic receives for a report of the stack.
     fn event(&mut self, address: u32, report: StackReport, now: Time) -> Option<EndpointEvent> {
         match report {
             StackReport::Connected => {
@@ -311,7 +311,7 @@ impl HostNode<'_> {
         let Some(external) = self.external() else { return false };
         let sent = external.stack().transmit(node, ctx.now());
         let frame = external.check(sent, ctx).flatten();
-        // The stack is told of the buffer that it may use again.
+        // The stack hears of the transmit buffer that it may use again.
         external.arm(ctx);
         let Some(frame) = frame else { return false };
         let Some((to, route, class)) = external.path_of(node, &frame, ctx) else {

@@ -36,7 +36,7 @@ pub(super) struct Others<'a> {
     pub(super) workloads: &'a [Partial],
 }
 
-/// The kernel can do what the scenario asks of hosts, and only the kernel is asked for what it alone has.
+/// Checks that the kernel can do what the scenario sets for hosts, and that only kernel hosts have what the kernel alone offers.
 pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
     if host.stack == HostStack::Kernel {
         check_kernel(ledger, host, others);
@@ -54,7 +54,7 @@ pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
     }
 }
 
-/// Each pattern names a host, and there are no more hosts than the kernel has interrupts for.
+/// Each pattern names a host, and the kernel has an interrupt for each host.
 fn check_hosts(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
     for (index, pattern) in host.kernel_hosts.iter().enumerate() {
         if !graph.hosts().any(|node| matches(pattern, &graph.nodes()[node].name)) {
