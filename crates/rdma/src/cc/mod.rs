@@ -104,7 +104,7 @@ pub(crate) enum Controller {
     None(u64),
     Dcqcn(Box<Dcqcn>),
     Hpcc(Box<Hpcc>),
-    /// With the end of the measured round trip, in bytes.
+    /// With the byte number at which the measured round trip ends.
     Timely(Box<Timely>, u64),
     Swift {
         state: Box<Swift>,
