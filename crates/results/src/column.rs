@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// Name of the column, with the unit as its last part ("start_us").
+    /// Name of the column, with the unit as its last part (`"start_us"`).
     pub name: &'static str,
     /// The values of the column, one for each row.
     pub values: ArrayRef,

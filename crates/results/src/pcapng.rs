@@ -39,13 +39,13 @@ const SNAP_LENGTH: u32 = 65_535;
 const NANOSECONDS: u8 = 9;
 /// `epb_flags`: outbound, because each frame is captured at the port that sends it.
 const OUTBOUND: u32 = 0b10;
-/// IEEE 802.1Qbb: destination address, EtherType and opcode of a PFC frame.
+/// IEEE 802.1Qbb: destination address, `EtherType` and opcode of a PFC frame.
 const PFC_DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 const MAC_CONTROL: EtherType = EtherType(0x8808);
 const PFC_OPCODE: u16 = 0x0101;
 /// IEEE 802.3 Annex 31B: opcode of PAUSE, for the whole link.
 const PAUSE_OPCODE: u16 = 0x0001;
-/// IEEE 802.1Q clause 33.4: EtherType of a CNM PDU. (0x22E9 is the EtherType of the CN-TAG, which is not
+/// IEEE 802.1Q clause 33.4: `EtherType` of a CNM PDU. (0x22E9 is the `EtherType` of the CN-TAG, which is not
 /// simulated.)
 const CNM: EtherType = EtherType(0x22e7);
 /// A payload of zeros for checksums.
