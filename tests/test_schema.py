@@ -220,7 +220,7 @@ def arrow_name(kind):
     [
         (r"\bconnect_us\b", ["crates/results/src/tables.rs"]),
         (
-            r'"ring" => |\bstruct Ring\b',
+            r'"ring" => |\bpub struct Ring\b',
             ["crates/topology/src/generate/mod.rs", "crates/topology/src/generate/ring.rs"],
         ),
         (r'"aimd" => |\bAimdConfig for\b', ["crates/transport/src/cc/aimd.rs", "crates/transport/src/cc/mod.rs"]),

@@ -263,18 +263,18 @@ CNP_DSCP = 48
 @rule(
     "PF025",
     "cnp-in-lossless-class",
-    "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a high priority of their own",
+    "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a separate high priority",
     "NVIDIA: mlxconfig CNP_DSCP (48) and CNP_802P_PRIO (6)",
     severity=Severity.warning,
 )
 def check_notifications(reading: Reading) -> Iterator[Finding]:
-    """The code point of congestion notification packets (DSCP 48) gets into a paused priority.
+    """The code point of congestion notification packets (DSCP 48) maps to a paused priority.
 
     A CNP tells a RoCE sender to slow down. In a paused class it waits behind the data that it should slow down, and a
     pause stops it: the senders go on at their rates until the pause ends, which prolongs the congestion. CNPs belong
     into a lossy class that is served before the lossless ones; a lost CNP is followed by the next one.
 
-    No incident behind it: it follows from what a CNP is for. `rdma_cnp_priority` shows the effect in a simulation.
+    No incident: this follows from the purpose of a CNP. `rdma_cnp_priority` shows the effect in a simulation.
     """
     seen: set[tuple[str, str | None]] = set()
     for switch, port in reading.fabric.ports():
