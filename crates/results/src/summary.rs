@@ -227,6 +227,7 @@ mod tests {
     use pauseframe_fabric::{FlowRecord, FlowSpec};
     use pauseframe_units::NodeId;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn facts() -> RunFacts {
         RunFacts {
