@@ -525,10 +525,11 @@ DECIDES_NOTHING = re.compile(
     r"|workload\.(name|transport|client|server|servers|receiver|aggregators|hosts|sources|packed|timeline|trace|digest)"
     r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
     r"|transport\.(kind|rdma_.*|hpcc_.*|timely_.*|dcqcn_.*)"
+    r"|host\.(stack|kernel_hosts|sysctl|qdisc|route|interrupt_delay)"
 )
 """Keys for names and recording, and keys that an experiment describes itself: senders, receivers, sizes, duration.
 
-The papers run only TCP, which uses no RDMA key.
+The papers run only TCP, which uses no RDMA key, on simulated hosts, which use no key of kernel hosts.
 """
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import Quiet, say
+from pauseframe.cli._common import AsJson, Quiet, print_json, say
 from pauseframe.cli._options import PlainTyper
 from pauseframe.kernel import HZ, VERSIONS
 
@@ -36,6 +36,7 @@ def build(
         int | None, typer.Option("--jobs", "-j", help="Compilers at once [default: one for each core].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Build it even if it is built already.")] = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Build a user-mode kernel with its agent, once; scenarios with host.stack = "kernel" use it.
@@ -50,4 +51,7 @@ def build(
     if hz not in HZ:
         raise InputError(f"--hz {hz}: the kernel has {', '.join(map(str, HZ))}")
     folder = build_kernel(version, hz=hz, kernel=own, jobs=jobs, force=force, tell=None if quiet else say)
-    print(folder)
+    if as_json:
+        print_json({"kernel": str(folder)})
+    else:
+        print(folder)
