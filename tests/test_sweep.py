@@ -563,7 +563,7 @@ def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
     pf.sweep(TINY, seeds=1, out=tmp_path / "out", progress=False)
     assert capsys.readouterr().err == ""
     pf.sweep(TINY, seeds=2, out=tmp_path / "out", progress=False)
-    assert "report.html is of before" in capsys.readouterr().err
+    assert "report.html is out of date" in capsys.readouterr().err
 
 
 def test_damaged_tables_are_not_read(tmp_path):

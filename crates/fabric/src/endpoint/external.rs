@@ -3,18 +3,14 @@
 //! The stack is one for all its hosts, with one event for all that it does. Its sockets stand in the line for room in their NIC as one
 //! socket each, so the NIC takes a frame from a transmit ring whenever none waits for the port: a paused port leaves all others in the ring.
 
-use super::host::BlockedSocket;
-use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::external::{
-    ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport, mark_ce,
+    ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport,
 };
-use crate::frame::{BytesId, FrameKind, Packet, PacketId};
 use crate::ids::HostId;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, Exchange};
 use pauseframe_engine::mix_bits;
-use pauseframe_transport::Ecn;
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -22,7 +18,7 @@ use std::sync::Mutex;
 const NANOSECOND: u64 = 1_000;
 
 /// The first time from `time` on that is a multiple of a nanosecond.
-fn round_up(time: Time) -> Time {
+pub(super) fn round_up(time: Time) -> Time {
     Time(time.0.next_multiple_of(NANOSECOND))
 }
 
@@ -75,22 +71,22 @@ pub(crate) struct External {
     /// When the pending event fires; `Time::MAX` if none is pending.
     armed: Time,
     /// Open ends by address: how their packets go.
-    ends: BTreeMap<u32, End>,
+    pub(super) ends: BTreeMap<u32, End>,
     /// How frames of programs go, which belong to no flow.
     paths: Option<HostPaths>,
     /// Frames that belong to no open flow and to no program; they go nowhere.
-    discarded: u64,
+    pub(super) discarded: u64,
     failure: Option<StackFailure>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct End {
+pub(super) struct End {
     route: u32,
     class: u8,
     flow: u32,
     connected: Option<Time>,
     /// Packets with CE that were not reported.
-    ce_packets: u64,
+    pub(super) ce_packets: u64,
 }
 
 impl External {
@@ -111,7 +107,7 @@ impl External {
         self.owned[host.0 as usize]
     }
 
-    fn stack(&mut self) -> &mut dyn ExternalStack {
+    pub(super) fn stack(&mut self) -> &mut dyn ExternalStack {
         self.stack.get_mut().expect("nobody takes the lock").as_mut()
     }
 
@@ -134,7 +130,7 @@ impl External {
     }
 
     /// How a frame goes: the address that it goes to, its row and its class. `None` if it belongs to nothing that is open.
-    fn path_of(&self, from: NodeId, frame: &StackFrame, ctx: &Context) -> Option<(u32, u32, u8)> {
+    pub(super) fn path_of(&self, from: NodeId, frame: &StackFrame, ctx: &Context) -> Option<(u32, u32, u8)> {
         if let Some((to, end)) = frame.to.and_then(|to| Some((to, self.ends.get(&(to ^ 1))?))) {
             return Some((to, end.route, end.class));
         }
@@ -166,7 +162,7 @@ impl External {
     }
 
     /// Notes a failure: the window ends, and the run with it.
-    fn check<T>(&mut self, outcome: Result<T, StackFailure>, ctx: &mut Context) -> Option<T> {
+    pub(super) fn check<T>(&mut self, outcome: Result<T, StackFailure>, ctx: &mut Context) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
             Err(failure) => {
@@ -298,64 +294,5 @@ fn exchange(exchange: &Exchange) -> StackExchange {
         expects: exchange.expects,
         reply: exchange.reply,
         reply_delay: exchange.reply_delay.0.div_ceil(NANOSECOND),
-    }
-}
-
-impl HostNode<'_> {
-    /// The NIC takes the next frame from the transmit ring, unless another one waits for the port; true if there was one.
-    pub(super) fn pull_frame(&mut self, ctx: &mut Context) -> bool {
-        if self.ports.port(self.port).ready != 0 {
-            return false;
-        }
-        let node = self.topology_node(ctx);
-        let Some(external) = self.external() else { return false };
-        let sent = external.stack().transmit(node, ctx.now());
-        let frame = external.check(sent, ctx).flatten();
-        // The stack hears of the transmit buffer that it may use again.
-        external.arm(ctx);
-        let Some(frame) = frame else { return false };
-        let Some((to, route, class)) = external.path_of(node, &frame, ctx) else {
-            external.discarded += 1;
-            return true;
-        };
-        let StackFrame { bytes, ip_size, ecn, .. } = frame;
-        let priority = ctx.plan.priorities[usize::from(class)];
-        let size = ctx.settings.overhead.frame_size(ip_size, priority) as u16;
-        let bytes = ctx.packets.add_bytes(bytes);
-        let content = FrameKind::Foreign { to, bytes, ecn };
-        let packet = Packet { at: ctx.now(), route, ..Packet::new(content, size, class) };
-        let index = ctx.packets.insert(packet);
-        let nic_queue = self.host().nic_queue_for(node, class);
-        self.host().held += u64::from(size);
-        self.enqueue_at_port(nic_queue, index, ctx);
-        true
-    }
-
-    /// The stack has put frames into a ring that was empty.
-    pub(crate) fn on_frames_ready(&mut self, ctx: &mut Context) {
-        self.unblock_sockets(ctx);
-    }
-
-    /// A frame goes up to the stack.
-    #[cold]
-    pub(super) fn deliver_to_stack(&mut self, index: PacketId, bytes: BytesId, ecn: Ecn, ctx: &mut Context) {
-        let to = ctx.packets[index].destination_address();
-        let mut frame = ctx.packets.remove_bytes(index, bytes);
-        let (now, node) = (round_up(ctx.now()), self.topology_node(ctx));
-        let Some(external) = self.external() else { return };
-        if ecn == Ecn::Ce {
-            mark_ce(&mut frame);
-            if let Some(end) = to.and_then(|to| external.ends.get_mut(&to)) {
-                end.ce_packets += 1;
-            }
-        }
-        let received = external.stack().receive(node, &frame, now);
-        external.check(received, ctx);
-        external.arm(ctx);
-    }
-
-    /// Its sockets join the line for room in the NIC, where they stay.
-    pub(crate) fn join_stack(&mut self) {
-        self.host().block_socket(BlockedSocket::External);
     }
 }

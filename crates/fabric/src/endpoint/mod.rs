@@ -2,6 +2,7 @@
 
 mod connection;
 mod external;
+mod external_host;
 mod host;
 mod limiter;
 mod messages;
