@@ -334,20 +334,7 @@ fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
         limited_transmit: spec.limited_transmit,
         recovery: recovery(spec),
         handshake: spec.handshake,
-        rto: RtoConfig {
-            initial: spec.rto_initial,
-            min: spec.rto_min,
-            max: spec.rto_max,
-            granularity: spec.rto_granularity,
-            phase: Span::ZERO,
-            form: match spec.rto_form {
-                RtoFormName::Rfc => RtoForm::Rfc,
-                RtoFormName::Linux => RtoForm::Linux,
-                RtoFormName::Freebsd => RtoForm::Freebsd,
-            },
-            slop: spec.rto_slop,
-            wheel: spec.timer_wheel,
-        },
+        rto: rto(spec),
         delayed_ack: DelayedAckConfig {
             segments: spec.delayed_ack_segments,
             timeout: spec.delayed_ack_timeout,
@@ -398,6 +385,23 @@ fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
         priority,
         datagrams: None,
         rdma: rdma::settings(spec, switch.queue_of(spec.priority) == QueueDiscipline::Trim),
+    }
+}
+
+fn rto(spec: &TransportSpec) -> RtoConfig {
+    RtoConfig {
+        initial: spec.rto_initial,
+        min: spec.rto_min,
+        max: spec.rto_max,
+        granularity: spec.rto_granularity,
+        phase: Span::ZERO,
+        form: match spec.rto_form {
+            RtoFormName::Rfc => RtoForm::Rfc,
+            RtoFormName::Linux => RtoForm::Linux,
+            RtoFormName::Freebsd => RtoForm::Freebsd,
+        },
+        slop: spec.rto_slop,
+        wheel: spec.timer_wheel,
     }
 }
 

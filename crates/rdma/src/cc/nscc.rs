@@ -65,7 +65,7 @@ fn bdp(time: Span, line: u64) -> u64 {
 /// What an acknowledgement did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// The delay is below the target: increases by what is left.
+    /// The delay is below the target: the increase is proportional to the difference.
     Proportional,
     /// Above the target without a mark: increases all flows alike.
     Fair,

@@ -243,20 +243,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         return None;
     }
     plugins.settle(ledger, transports.iter().map(|transport| &transport.spec));
-    let lossless = switch.pfc.as_ref().map_or(Vec::new(), |pfc| pfc.priorities.clone());
-    for Named { path, spec, priority, is_used, .. } in &mut transports {
-        let switches = (lossless.as_slice(), &switch);
-        transports::settle_priority(ledger, path, spec, *priority, switches, *is_used);
-    }
-    for transport in &mut transports {
-        let runs_on_it = |workload: &&Partial| {
-            workload.transport == transport.name
-                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
-        };
-        if let Some(application) = workloads.iter().find(runs_on_it) {
-            transports::settle_small_segments(ledger, transport, &application.name);
-        }
-    }
+    settle_transports(ledger, &mut transports, &switch, &workloads);
     checks::host_names(ledger, &host, hosts.as_ref());
     checks::workloads(ledger, &workloads, &host);
     if let Some(graph) = &graph {
@@ -306,6 +293,28 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let graph = graph?;
     let large = too_large(&scenario, &graph, ledger.file_name());
     Some((scenario, graph, large))
+}
+
+/// Sets the keys of transports whose defaults depend on the switches and on the workloads.
+fn settle_transports(
+    ledger: &mut Ledger,
+    transports: &mut [Named],
+    switch: &SwitchSpec,
+    workloads: &[Partial],
+) {
+    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    for Named { path, spec, priority, is_used, .. } in transports.iter_mut() {
+        transports::settle_priority(ledger, path, spec, *priority, (lossless, switch), *is_used);
+    }
+    for transport in transports {
+        let runs_on_it = |workload: &&Partial| {
+            workload.transport == transport.name
+                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+        };
+        if let Some(application) = workloads.iter().find(runs_on_it) {
+            transports::settle_small_segments(ledger, transport, &application.name);
+        }
+    }
 }
 
 fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Option<Problem> {

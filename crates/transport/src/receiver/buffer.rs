@@ -75,7 +75,7 @@ impl ReceiveBufferState {
         }
     }
 
-    /// Whether a window update should be sent now. `rest`: what is left of the announced window.
+    /// Whether a window update should be sent now. `rest`: unused bytes of the announced window.
     pub(super) fn should_announce_window(&self, held: u64, rest: u32) -> bool {
         let offer = self.offer(held);
         match self {
