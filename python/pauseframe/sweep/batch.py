@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BATCHES = "batches"
 """The folder of batches within a sweep or a store."""
 ENDING = ".runs"
-RUN, SCENARIO = b"pf-run\x01\n", b"pf-toml\x01"
+RUN, SCENARIO = b"pf-run\x02\n", b"pf-toml\x01"
 HEAD = struct.Struct("<8s16s16sIQ")
 DIGEST_BYTES = 16
 SYNC_EVERY_S = 1.0
