@@ -7,7 +7,7 @@
 //! one up to the failure. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
 //! out: errors in bursts, forward error correction, replay at the link.
 
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, Span, Time};
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@
 
 use crate::flow::FlowSpec;
 use crate::settings::{Overhead, Settings, TransportSettings};
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Segment, SynOptions, TcpFlags, TcpOptions};
 use pauseframe_units::{LineRate, NodeId, PortId, Span, Time};

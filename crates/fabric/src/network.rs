@@ -33,8 +33,8 @@ use crate::traffic::Traffic;
 use crate::wire::capture::RawCapturedFrame;
 use crate::worker::{Worker, swap_mailboxes};
 use pauseframe_engine::{Fingerprint, RunControl, RunEnding, RunLimits, RunProgress};
+use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
-use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
 use std::sync::Arc;
 

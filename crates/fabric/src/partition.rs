@@ -20,7 +20,7 @@ use crate::switching::node::SwitchNode;
 use crate::wire::Ports;
 use crate::wire::own::{InPort, NodePorts, OwnPort};
 use pauseframe_engine::{EventQueue, Model};
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
 use std::sync::Arc;
 

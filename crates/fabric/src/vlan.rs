@@ -8,7 +8,7 @@
 use crate::plan::Plan;
 use crate::settings::{VlanChoice, VlanRoutes};
 use pauseframe_engine::{Rng, random_stream};
-use pauseframe_topology::routing::verify::LinkLoad;
+use pauseframe_routing::verify::LinkLoad;
 use pauseframe_units::NodeId;
 use std::sync::Arc;
 

@@ -14,12 +14,11 @@
 use pauseframe_flowlevel::demand::{self, Pair};
 use pauseframe_flowlevel::routes::{self, VlanChoice};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, Report, capacities};
-use pauseframe_topology::generate::{Jellyfish, jellyfish};
-use pauseframe_topology::routing::{
-    ForwardingTables, NextHops, OrderPair, Packing, RoutingEngine, SpanningTrees, SwitchGraph, UpDown,
-    VlanSets,
+use pauseframe_routing::{
+    ForwardingTables, NextHops, OrderPair, Packing, RoutingEngine, SpanningTrees, UpDown, VlanSets,
 };
-use pauseframe_topology::{Channel, Topology};
+use pauseframe_topology::generate::{Jellyfish, jellyfish};
+use pauseframe_topology::{Channel, SwitchGraph, Topology};
 use pauseframe_units::{BitRate, NodeId, Span};
 use std::error::Error;
 use std::time::Instant;

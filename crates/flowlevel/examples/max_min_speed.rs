@@ -2,9 +2,9 @@
 //! hosts. The time includes the construction of the link-to-flow index; the best of five calls counts.
 
 use pauseframe_flowlevel::{Flows, MaxMin, capacities, demand, routes};
+use pauseframe_routing::NextHops;
 use pauseframe_topology::Channel;
 use pauseframe_topology::generate::{Jellyfish, jellyfish};
-use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{BitRate, NodeId, Span};
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -20,9 +20,8 @@
 //! rates are equal. Unequal rates can have a higher mean.
 
 use crate::demand::Pair;
-use pauseframe_topology::Topology;
-use pauseframe_topology::routing::SwitchGraph;
-use pauseframe_topology::watch::{Unwatched, Watch};
+use pauseframe_routing::watch::{Unwatched, Watch};
+use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::PortId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -2,7 +2,7 @@
 //!
 //! Random demands draw from PCG XSL RR 128/64 (O'Neill 2014), seeded by the caller.
 
-use pauseframe_topology::routing::SwitchGraph;
+use pauseframe_topology::SwitchGraph;
 use pauseframe_units::NodeId;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

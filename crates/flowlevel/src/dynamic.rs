@@ -5,7 +5,7 @@
 //! so its end is known. Not modelled: propagation delay, and the convergence time of rates.
 
 use crate::{FlowError, Flows, Paths, Shares};
-use pauseframe_topology::watch::{Unwatched, Watch};
+use pauseframe_routing::watch::{Unwatched, Watch};
 use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

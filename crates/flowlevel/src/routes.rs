@@ -2,9 +2,9 @@
 
 use crate::Paths;
 use crate::demand::Pair;
+use pauseframe_routing::verify::{RouteLengths, Tables};
+use pauseframe_routing::{ForwardingTables, NextHops, RouteError, VlanSets};
 use pauseframe_topology::Topology;
-use pauseframe_topology::routing::verify::{RouteLengths, Tables};
-use pauseframe_topology::routing::{ForwardingTables, NextHops, RouteError, VlanSets};
 use pauseframe_units::{NodeId, PortId};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;

@@ -1,7 +1,7 @@
 //! Compares completion times with closed forms and with a plain stepwise recomputation.
 
 use pauseframe_flowlevel::{Arrival, Flows, MaxMin, Paths, Source, completion_times, simulate};
-use pauseframe_topology::watch::{Stopped, Unwatched, Watch};
+use pauseframe_routing::watch::{Stopped, Unwatched, Watch};
 use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use proptest::prelude::*;
 

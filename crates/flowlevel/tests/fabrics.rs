@@ -3,12 +3,12 @@
 use pauseframe_flowlevel::demand::{self, DemandError, Pair};
 use pauseframe_flowlevel::routes::{self, Imported, PathError, VlanChoice};
 use pauseframe_flowlevel::{ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities, percentile};
-use pauseframe_topology::generate::{Jellyfish, jellyfish, leaf_spine};
-use pauseframe_topology::routing::verify::Tables;
-use pauseframe_topology::routing::{
-    ForwardingTables, NextHops, OrderPair, Packing, RoutingEngine, SpanningTrees, SwitchGraph, VlanSets,
+use pauseframe_routing::verify::Tables;
+use pauseframe_routing::{
+    ForwardingTables, NextHops, OrderPair, Packing, RoutingEngine, SpanningTrees, VlanSets,
 };
-use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_topology::generate::{Jellyfish, jellyfish, leaf_spine};
+use pauseframe_topology::{Channel, NodeKind, SwitchGraph, Topology};
 use pauseframe_units::{BitRate, NodeId, PortId, Span};
 
 fn gbps(rate: u64) -> Channel {

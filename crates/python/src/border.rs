@@ -7,8 +7,8 @@
 //! cancelled at the second.
 
 use crate::RunError;
+use pauseframe_routing::watch::{Stopped, Watch};
 use pauseframe_scenario::panics::{Panic, caught};
-use pauseframe_topology::watch::{Stopped, Watch};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

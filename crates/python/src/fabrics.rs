@@ -2,10 +2,10 @@
 
 use crate::Resolved;
 use crate::border::{compute_or_stop, guarded, plain};
+use pauseframe_routing::levels_of_nodes;
+use pauseframe_routing::watch::Watch;
 use pauseframe_scenario::printable;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
-use pauseframe_topology::routing::levels_of_nodes;
-use pauseframe_topology::watch::Watch;
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
 use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
 use pyo3::create_exception;

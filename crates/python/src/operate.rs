@@ -3,8 +3,8 @@
 
 use crate::fabrics::{Topology, wrong};
 use pauseframe_fabric::{Headroom, Overhead};
+use pauseframe_routing::{Dependency, DependencyGraph, NextHops, RoutingError};
 use pauseframe_topology::Channel;
-use pauseframe_topology::routing::{Dependency, DependencyGraph, NextHops, RoutingError};
 use pauseframe_units::{BitRate, Span};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -2,17 +2,16 @@
 
 use crate::border::{compute_or_leave_it, compute_or_stop, guarded, plain};
 use crate::fabrics::{Topology, wrong};
-use pauseframe_topology::NodeKind;
+use pauseframe_routing::tables_io::{self, TableFormat};
+use pauseframe_routing::update::{RowChange, Update, UpdateSettings};
+use pauseframe_routing::verify::{Options, Tables, verify_watched};
+use pauseframe_routing::watch::Watch;
+use pauseframe_routing::{
+    ENGINES, Effort, EngineSettings, GET_BETTER, Protect, RoutingError, TableUse, engine, plannable,
+};
 use pauseframe_topology::Topology as Graph;
 use pauseframe_topology::interchange::{self, Labels};
-use pauseframe_topology::routing::tables_io::{self, TableFormat};
-use pauseframe_topology::routing::update::{RowChange, Update, UpdateSettings};
-use pauseframe_topology::routing::verify::{Options, Tables, verify_watched};
-use pauseframe_topology::routing::{
-    ENGINES, Effort, EngineSettings, GET_BETTER, Protect, RoutingError, SwitchGraph, TableUse, engine,
-    plannable,
-};
-use pauseframe_topology::watch::Watch;
+use pauseframe_topology::{NodeKind, SwitchGraph};
 use pauseframe_units::{Id, LinkId};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

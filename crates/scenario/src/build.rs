@@ -18,9 +18,9 @@ use pauseframe_fabric::{
     ObeyedPauses, Overhead, PauseRule, PfcSettings, QcnSettings, ReceiverSettings, Settings,
     TransportSettings, VlanChoice, VlanRoutes,
 };
+use pauseframe_routing::NextHops;
+use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
-use pauseframe_topology::routing::NextHops;
-use pauseframe_topology::routing::verify::{Demand, Tables};
 use pauseframe_transport::{
     CachePolicy, DelayedAckConfig, DelayedAckForm, DisabledMechanisms, EcnMode, OffloadConfig, ReceiveBuffer,
     RtoConfig, RtoForm, SendBuffer, SmallSegments, TcpConfig,

@@ -5,12 +5,13 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
 use pauseframe_flowlevel::routes::VlanChoice;
+use pauseframe_routing::verify::Tables;
+use pauseframe_routing::watch::Unwatched;
+use pauseframe_routing::{OrderPair, RoutingEngine};
 use pauseframe_scenario::flow_level::{Demand, Ways};
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
-use pauseframe_topology::routing::verify::Tables;
-use pauseframe_topology::routing::{OrderPair, RoutingEngine, SwitchGraph};
-use pauseframe_topology::watch::Unwatched;
+use pauseframe_topology::SwitchGraph;
 use std::path::Path;
 
 const PLAIN: FlowOptions = FlowOptions { ways: None, demand: None, bound: None, out: None, force: false };

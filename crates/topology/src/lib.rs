@@ -1,18 +1,18 @@
-//! Graphs, generators and routing.
+//! Graphs: generators, files of other tools, checks and statistics.
 //!
-//! A [`Topology`] is a plain graph; [`generate`] makes common topology families, [`check()`] reports mistakes
-//! in a graph that was written by hand, and [`routing`] computes next hops, forwarding tables and deadlock
-//! proofs. This crate contains no queues, no flows and no simulated time.
+//! A [`Topology`] is a plain graph; [`generate`] makes common topology families, [`interchange`] reads and
+//! writes files, and [`check()`] reports mistakes in a graph that was written by hand. [`SwitchGraph`] is the
+//! compact form that routing works on.
 
 mod check;
 pub mod files;
 pub mod generate;
 mod graph;
 pub mod interchange;
-pub mod routing;
 mod statistics;
-pub mod watch;
+mod switch_graph;
 
 pub use check::{TopologyError, check};
 pub use graph::{Channel, Link, Node, NodeKind, Topology};
 pub use statistics::{Bisection, Rate, Statistics};
+pub use switch_graph::{Arc, Edge, HostLinks, SwitchGraph};

@@ -4,8 +4,7 @@
 //! the smallest cut is NP-hard; the local search used here (Fiduccia and Mattheyses, DAC 1982, with a few
 //! starts) gives an upper bound, which is exact for common trees and rings.
 
-use crate::routing::SwitchGraph;
-use crate::{Topology, check};
+use crate::{SwitchGraph, Topology, check};
 use pauseframe_units::PortId;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

@@ -1,6 +1,6 @@
 //! VLANs of a fabric: forwarding tables and how hosts choose among VLANs.
 
-use pauseframe_topology::routing::verify::Tables;
+use pauseframe_routing::verify::Tables;
 use pauseframe_units::{NodeId, PortId, Priority};
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use crate::settings::QcnSettings;
 use crate::wire::counters::DropReason;
 use crate::wire::own::{InPort, OwnPort};
 use pauseframe_engine::{mix_bits, random_stream};
-use pauseframe_topology::routing::ecmp_index;
+use pauseframe_routing::ecmp_index;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 
 /// Size of a CNM in buffers, including the FCS.

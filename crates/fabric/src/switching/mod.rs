@@ -31,7 +31,7 @@ use crate::plan::Plan;
 use crate::wire::counters::{DropReason, LossReason};
 use crate::wire::own::{InPort, OwnPort, OwnSlot};
 use pauseframe_engine::{Rng, random_stream};
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
 use std::sync::Arc;
 

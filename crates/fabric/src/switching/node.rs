@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::ids::SwitchId;
 use crate::marker::{Marker, MarkerState};
 use crate::wire::own::{NodePorts, OwnSlot};
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 
 /// The borrow of one switch of a partition.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! only when no packet refers to it. An occasional search over all packets finds the rows in use, so hops pay nothing for it.
 
 use pauseframe_engine::memory::{element_or_first, prefetch_element_or_first};
+use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
-use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, PortId};
 
 /// Retired rows that trigger a search.

@@ -21,7 +21,7 @@ use crate::records::FlowRecords;
 use crate::rows::PathRows;
 use crate::vlan::VlanPicker;
 use jobs::Job;
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
 use reports::DelayedReports;
 use std::cmp::Reverse;

@@ -2,7 +2,7 @@
 
 use super::{Traffic, sender_and_receiver};
 use pauseframe_engine::mix_bits;
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, PortId, Time};
 use std::sync::Arc;
 

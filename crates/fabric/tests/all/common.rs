@@ -6,7 +6,7 @@ use pauseframe_fabric::{
     PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, SampledMetric, Scheduler, Settings, Step,
     Threshold, TransportSettings, ValueByPort, Workload,
 };
-use pauseframe_topology::routing::NextHops;
+use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{
     CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm, TcpConfig,

@@ -7,8 +7,9 @@ use pauseframe_fabric::{
     BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, PfcWatchdogSettings, ReceiverSettings,
     Settings, TransportSettings, WatchdogAction,
 };
+use pauseframe_routing::NextHops;
+use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{line, ring};
-use pauseframe_topology::{Topology, routing::NextHops};
 use pauseframe_transport::{RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::collections::BTreeSet;

@@ -10,10 +10,10 @@ use pauseframe_fabric::{
     FrameContent, Jitter, KeptConnection, LinkFailure, Network, Overhead, PfcSettings, QcnSettings,
     ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes, Workload,
 };
+use pauseframe_routing::verify::Tables;
+use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
 use pauseframe_topology::generate::leaf_spine;
-use pauseframe_topology::routing::verify::Tables;
-use pauseframe_topology::routing::{Packing, RoutingEngine, SpanningTrees, SwitchGraph};
-use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_topology::{Channel, NodeKind, SwitchGraph, Topology};
 use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, LinkId, NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{FlowSpec, FlowStatus, Message, Network, Workload};
+use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
-use pauseframe_topology::routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
 use std::any::Any;
 use std::collections::VecDeque;

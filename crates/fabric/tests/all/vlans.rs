@@ -7,14 +7,14 @@ use pauseframe_fabric::{
     FlowSpec, FlowStatus, FrameContent, Overhead, PfcSettings, Settings, TransportSettings, VlanChoice,
     VlanRoutes,
 };
+use pauseframe_routing::tables_io::{self, TableFormat};
+use pauseframe_routing::verify::{Options, Tables, verify};
+use pauseframe_routing::{
+    Dfsssp, Lash, OrderPair, Packing, RoutingEngine, ShortestPath, SpanningTrees, UpDown,
+};
 use pauseframe_topology::generate::{Jellyfish, jellyfish, line, ring, torus};
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::routing::tables_io::{self, TableFormat};
-use pauseframe_topology::routing::verify::{Options, Tables, verify};
-use pauseframe_topology::routing::{
-    Dfsssp, Lash, OrderPair, Packing, RoutingEngine, ShortestPath, SpanningTrees, SwitchGraph, UpDown,
-};
-use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,8 +1,7 @@
 //! Static demands by name: `permutation`, `rack_permutation`, `all_to_all`, `n_to_1:16`, `skewed:1.2`.
 
 use pauseframe_flowlevel::demand::{self, DemandError, Pair};
-use pauseframe_topology::Topology;
-use pauseframe_topology::routing::SwitchGraph;
+use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::NodeId;
 use std::fmt;
 use std::str::FromStr;

@@ -5,9 +5,9 @@ use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{self, Imported, VlanChoice};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
 use pauseframe_results::RunError;
-use pauseframe_topology::Topology;
-use pauseframe_topology::routing::{NextHops, SwitchGraph};
-use pauseframe_topology::watch::Watch;
+use pauseframe_routing::NextHops;
+use pauseframe_routing::watch::Watch;
+use pauseframe_topology::{SwitchGraph, Topology};
 
 /// Rates of all pairs of a static demand, and the bound over all routings.
 #[derive(Clone, Debug, Default)]

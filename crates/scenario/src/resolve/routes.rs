@@ -8,11 +8,11 @@
 use super::checks::Named;
 use crate::spec::engines::VLAN_MAX;
 use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
+use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
+use pauseframe_routing::{Dependencies, NextHops};
 use pauseframe_schema::ledger::Ledger;
-use pauseframe_topology::Topology;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::routing::verify::{CycleArc, Options, Report, Tables, verify};
-use pauseframe_topology::routing::{Dependencies, NextHops, SwitchGraph};
+use pauseframe_topology::{SwitchGraph, Topology};
 
 /// ECMP is not checked for deadlocks if the check would take noticeably long.
 const ECMP_TURNS_MAX: u64 = 50_000_000;

@@ -3,14 +3,14 @@
 
 use super::planned::{Fabric, Planned, known_switch, load_tables, planned};
 use super::source::{Source, source};
+use pauseframe_routing::tables_io::{self, TableFormat};
+use pauseframe_routing::{
+    Auto, Dfsssp, Effort, Lash, OrderPair, Packing, ShortestPath, SpanningTrees, UpDown,
+};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Choice;
 use pauseframe_schema::{choices, table};
-use pauseframe_topology::routing::tables_io::{self, TableFormat};
-use pauseframe_topology::routing::{
-    Auto, Dfsssp, Effort, Lash, OrderPair, Packing, ShortestPath, SpanningTrees, UpDown,
-};
 use std::path::Path;
 
 /// Reads the keys of an engine and plans the tables.

@@ -1,13 +1,13 @@
 //! Forwarding tables of a scenario, planned by an engine during reading, so that mistakes (an insufficient budget of
 //! lanes or VLANs, invalid parameters) are errors before the run.
 
+use pauseframe_routing::tables_io::{self, TableFormat};
+use pauseframe_routing::verify::Tables;
+use pauseframe_routing::{RoutingEngine, RoutingError};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::routing::tables_io::{self, TableFormat};
-use pauseframe_topology::routing::verify::Tables;
-use pauseframe_topology::routing::{RoutingEngine, RoutingError, SwitchGraph};
-use pauseframe_topology::{NodeKind, Topology, files};
+use pauseframe_topology::{NodeKind, SwitchGraph, Topology, files};
 use pauseframe_units::NodeId;
 use std::path::Path;
 
@@ -51,7 +51,8 @@ pub(super) fn known_switch(t: &mut Table, key: &str, name: Option<&str>, fabric:
 /// The tables of an engine; its errors become problems at the responsible key.
 pub(super) fn planned(t: &mut Table, fabric: &Fabric, engine: &dyn RoutingEngine) -> Option<Planned> {
     let graph = fabric.graph?;
-    let plan = SwitchGraph::new(graph).and_then(|switches| engine.plan(graph, &switches));
+    let switches = SwitchGraph::new(graph).map_err(RoutingError::from);
+    let plan = switches.and_then(|switches| engine.plan(graph, &switches));
     match plan {
         Ok(plan) => {
             for note in plan.notes() {

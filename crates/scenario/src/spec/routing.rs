@@ -2,10 +2,10 @@
 
 use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
+use pauseframe_routing::verify::Tables;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
-use pauseframe_topology::routing::verify::Tables;
 use pauseframe_units::{BitRate, Span};
 use std::sync::Arc;
 

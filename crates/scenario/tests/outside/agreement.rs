@@ -1,8 +1,8 @@
 //! The packet level and the flow level agree on a scenario, or the flow level refuses the scenario.
 
 use crate::{counts, fluid, packets, read, texts};
+use pauseframe_routing::watch::Unwatched;
 use pauseframe_scenario::{FlowOptions, run_flow_level};
-use pauseframe_topology::watch::Unwatched;
 
 const STAR: &str = "topology = { kind = \"star\", hosts = 4 }\n";
 /// Application bytes of one datagram.

@@ -12,11 +12,11 @@ mod slowdown;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
+use pauseframe_routing::watch::Unwatched;
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::{
     FlowOptions, FlowResults, RunControl, RunOptions, RunResults, ScenarioError, run, run_flow_level,
 };
-use pauseframe_topology::watch::Unwatched;
 use std::path::Path;
 
 fn read_in(base_dir: &Path, text: &str) -> Result<Resolved, ScenarioError> {

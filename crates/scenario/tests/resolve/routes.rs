@@ -2,11 +2,11 @@
 //! them.
 
 use crate::resolve_as;
+use pauseframe_routing::tables_io::{self, TableFormat};
 use pauseframe_scenario::spec::File;
 use pauseframe_scenario::spec::{GivenKind, RoutingKind, TopologyKind};
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::routing::tables_io::{self, TableFormat};
 
 const FILE_PLAN: &str = include_str!("../scenarios/file_plan.toml");
 const JELLYFISH: &str = include_str!("../scenarios/jellyfish_plan.toml");

@@ -91,14 +91,14 @@ impl Draft {
 }
 
 /// Returns `; did you mean "leaf1"?` if `known` contains a similar name.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
+pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
     let near = known.map(|k| (strsim::jaro_winkler(name, k), k)).filter(|(likeness, _)| *likeness > 0.8);
     let best = near.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
     best.map_or(String::new(), |(_, known)| format!("; did you mean {known:?}?"))
 }
 
 /// Suggests the similar names, and lists all names.
-pub(crate) fn hint(near: &str, all: &[String]) -> String {
+pub fn hint(near: &str, all: &[String]) -> String {
     let all = all.join(", ");
     if near.is_empty() { format!("; there are {all}") } else { format!("{near} There are {all}") }
 }

@@ -26,7 +26,7 @@ mod ibnetdiscover;
 mod labels;
 mod node_link;
 
-pub(crate) use draft::{did_you_mean, hint};
+pub use draft::{did_you_mean, hint};
 use guard::check_name;
 pub use guard::read_text;
 pub use labels::{Address, Labels};
@@ -119,28 +119,29 @@ pub struct InterchangeError {
 
 /// A mistake and its place, before the file name is known.
 #[derive(Clone, Debug)]
-pub(crate) struct Flaw {
+pub struct Flaw {
     place: Option<String>,
     message: String,
 }
 
 impl Flaw {
     /// A mistake in line `line`, counted from 1.
-    pub(crate) fn line(line: usize, message: impl Into<String>) -> Flaw {
+    pub fn line(line: usize, message: impl Into<String>) -> Flaw {
         Flaw::at(format!("line {line}"), message)
     }
 
     /// A mistake in an element.
-    pub(crate) fn at(place: impl Into<String>, message: impl Into<String>) -> Flaw {
+    pub fn at(place: impl Into<String>, message: impl Into<String>) -> Flaw {
         Flaw { place: Some(place.into()), message: message.into() }
     }
 
     /// A mistake that concerns the whole file.
-    pub(crate) fn of_file(message: impl Into<String>) -> Flaw {
+    pub fn of_file(message: impl Into<String>) -> Flaw {
         Flaw { place: None, message: message.into() }
     }
 
-    pub(crate) fn in_file(self, file: &str) -> InterchangeError {
+    /// Adds the name of the file.
+    pub fn in_file(self, file: &str) -> InterchangeError {
         InterchangeError { file: file.to_owned(), place: self.place, message: self.message }
     }
 }

@@ -1,46 +1,6 @@
-//! Random graphs for several tests.
+//! The link of the tests.
 
-use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_units::{BitRate, LinkId, NodeId, Span};
-use proptest::prelude::*;
+use pauseframe_topology::Channel;
+use pauseframe_units::{BitRate, Span};
 
 pub(crate) const LINK: Channel = Channel { rate: BitRate::gbps(10), delay: Span::from_us(1) };
-
-/// A connected multigraph of switches as an edge list; some switches have hosts (switch 0 and the last switch
-/// always).
-#[derive(Clone, Debug)]
-pub(crate) struct Drawn {
-    pub(crate) topology: Topology,
-    pub(crate) hosts: Vec<NodeId>,
-    /// Links between switches.
-    pub(crate) fabric: Vec<LinkId>,
-}
-
-pub(crate) fn build(switches: usize, edges: &[(usize, usize)], hosts_at: &[usize]) -> Drawn {
-    let mut topology = Topology::new();
-    let nodes: Vec<_> =
-        (0..switches).map(|i| topology.add_node(format!("s{i}"), NodeKind::Switch, None)).collect();
-    let mut hosts = Vec::new();
-    for (i, at) in hosts_at.iter().enumerate() {
-        let host = topology.add_node(format!("h{i}"), NodeKind::Host, None);
-        topology.add_link(nodes[*at], host, LINK);
-        hosts.push(host);
-    }
-    let fabric = edges.iter().map(|(a, b)| topology.add_link(nodes[*a], nodes[*b], LINK)).collect();
-    Drawn { topology, hosts, fabric }
-}
-
-/// A random tree plus random further links (also parallel links), plus hosts.
-pub(crate) fn connected(most: usize) -> impl Strategy<Value = Drawn> {
-    (2..=most).prop_flat_map(|n| {
-        let parents = (1..n).map(|i| 0..i).collect::<Vec<_>>();
-        let extra = prop::collection::vec((0..n, 0..n), 0..3 * n);
-        let hosts = prop::collection::vec(0..n, 0..n);
-        (parents, extra, hosts).prop_map(move |(parents, extra, mut hosts)| {
-            let mut edges: Vec<_> = parents.into_iter().enumerate().map(|(i, p)| (i + 1, p)).collect();
-            edges.extend(extra.into_iter().filter(|(a, b)| a != b));
-            hosts.extend([0, n - 1]);
-            build(n, &edges, &hosts)
-        })
-    })
-}

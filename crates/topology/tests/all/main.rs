@@ -2,14 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot unwrap has failed")]
 
 mod common;
-mod deadlock;
-mod ecmp;
-mod engines;
-mod fabric_tools;
+mod families;
 mod generators;
 mod interchange;
-mod max_min;
 mod strangers;
-mod tables_io;
-mod update;
-mod verify;

@@ -1,0 +1,305 @@
+//! Computes the new tables of an update: the old tables without the rows over removed links, plus routes for
+//! all pairs that lose their routes.
+
+use super::Union;
+use crate::RoutingError;
+use crate::used_turns::UsedTurns;
+use crate::verify::{DELIVER, Tables, Tree, Vlan, dependency_graph};
+use crate::watch::Watch;
+use pauseframe_topology::{SwitchGraph, Topology};
+use pauseframe_units::{NodeId, PortId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Converts tables of the old topology to tables of the union.
+pub(super) fn carried_over(tables: &Tables, union: &Union, graph: &SwitchGraph) -> Tables {
+    carried(
+        tables,
+        graph,
+        union.topology.nodes().len(),
+        |node| Some(union.nodes[0][node]),
+        |port| Some(union.ports[0][port.0 as usize]),
+    )
+}
+
+/// Converts tables of the union to tables of the new topology.
+pub(super) fn carried_to_new(tables: &Tables, union: &Union, new: &Topology) -> Result<Tables, RoutingError> {
+    let graph = SwitchGraph::new(new)?;
+    let nodes: BTreeMap<NodeId, NodeId> =
+        union.nodes[1].iter_enumerated().map(|(new, here)| (*here, new)).collect();
+    let ports: BTreeMap<PortId, PortId> =
+        union.ports[1].iter().enumerate().map(|(new, here)| (*here, PortId(new as u32))).collect();
+    let node = |node: NodeId| nodes.get(&node).copied();
+    Ok(carried(tables, &graph, new.nodes().len(), node, |port| ports.get(&port).copied()))
+}
+
+fn carried(
+    tables: &Tables,
+    graph: &SwitchGraph,
+    nodes: usize,
+    node: impl Fn(NodeId) -> Option<NodeId>,
+    port: impl Fn(PortId) -> Option<PortId>,
+) -> Tables {
+    let mut trees = Vec::with_capacity(tables.trees.len());
+    for tree in &tables.trees {
+        let mut hosts: Vec<NodeId> = tree.hosts.iter().filter_map(|host| node(*host)).collect();
+        // The ids of a moved host differ between both topologies; sorting lets the list be recognised as all
+        // hosts of a switch.
+        hosts.sort_unstable();
+        let Some(row) = hosts.first().and_then(|host| graph.attachment_row(graph.attachment(*host)?)) else {
+            continue;
+        };
+        let mut next = vec![PortId::NONE; graph.len()];
+        for (switch, old) in tree.next.iter().enumerate() {
+            let number = node(tables.graph.node(switch as u32)).and_then(|node| graph.number(node));
+            let Some(number) = number else { continue };
+            next[number as usize] = match *old {
+                PortId::NONE => PortId::NONE,
+                DELIVER => DELIVER,
+                old => port(old).unwrap_or(PortId::NONE),
+            };
+        }
+        // Hosts that move to a switch without hosts do not send by these tables.
+        let mut senders = vec![0_u64; graph.attachments().len().div_ceil(64)];
+        for (from, switch) in tables.graph.attachments().iter().enumerate() {
+            let here = node(tables.graph.node(*switch)).and_then(|node| graph.number(node));
+            let here = here.and_then(|switch| graph.attachment_row(switch));
+            if let Some(here) = here.filter(|_| tree.allows(from as u32)) {
+                senders[here as usize / 64] |= 1 << (here % 64);
+            }
+        }
+        let count: u32 = senders.iter().map(|word| word.count_ones()).sum();
+        let senders = (count as usize != graph.attachments().len()).then_some(senders);
+        trees.push(Tree { vlan: tree.vlan, hosts, row, next, senders });
+    }
+    let vlans: Vec<Vlan> = tables.vlans().to_vec();
+    Tables::new(graph.clone(), nodes, vlans, trees).in_order()
+}
+
+/// Removes the rows over failed links; returns the number of ordered pairs of hosts that have no route any
+/// more.
+pub(super) fn cut_failed(before: &mut Tables, union: &Union) -> u64 {
+    let mut lost = BTreeMap::new();
+    for tree in &mut before.trees {
+        let served = arriving(&before.graph, &tree.next, tree.row);
+        tree.next.iter_mut().filter(|port| gone(union, **port)).for_each(|port| *port = PortId::NONE);
+        let left = arriving(&before.graph, &tree.next, tree.row);
+        for (from, switch) in before.graph.attachments().iter().enumerate() {
+            let [was, is] = [&served, &left].map(|all| all[*switch as usize] && tree.allows(from as u32));
+            for host in &tree.hosts {
+                let entry = lost.entry((from, *host)).or_insert((false, false));
+                *entry = (entry.0 || was, entry.1 || is);
+            }
+        }
+    }
+    let senders = |from: usize| before.graph.hosts(before.graph.attachments()[from]).len() as u64;
+    lost.into_iter().filter(|(_, (was, is))| *was && !*is).map(|((from, _), _)| senders(from)).sum()
+}
+
+fn gone(union: &Union, port: PortId) -> bool {
+    (port.0 as usize) < union.topology.port_count() && !union.present[1][port.link().0 as usize]
+}
+
+/// The switches whose packets reach edge switch `row`.
+fn arriving(graph: &SwitchGraph, next: &[PortId], row: u32) -> Vec<bool> {
+    let to = graph.attachments()[row as usize];
+    let mut arrives: Vec<Option<bool>> = vec![None; graph.len()];
+    arrives[to as usize] = Some(next[to as usize] == DELIVER);
+    let mut walk = Vec::new();
+    for start in 0..graph.len() as u32 {
+        let mut at = start;
+        let end = loop {
+            if let Some(end) = arrives[at as usize] {
+                break end;
+            }
+            arrives[at as usize] = Some(false);
+            walk.push(at);
+            let port = next[at as usize];
+            match ((port.0 as usize) < graph.port_count()).then(|| graph.head(port)).flatten() {
+                Some(head) => at = head,
+                None => break false,
+            }
+        };
+        walk.drain(..).for_each(|switch| arrives[switch as usize] = Some(end));
+    }
+    arrives.into_iter().map(|arrives| arrives == Some(true)).collect()
+}
+
+/// A plan under construction.
+pub(super) struct Repair<'a> {
+    union: &'a Union,
+    graph: &'a SwitchGraph,
+    before: &'a Tables,
+    turns: Vec<UsedTurns>,
+    lanes_max: usize,
+    /// The edge switches with the hosts that they have in the new topology.
+    destinations: BTreeMap<u32, Vec<NodeId>>,
+    notes: Vec<String>,
+}
+
+impl<'a> Repair<'a> {
+    pub(super) fn new(
+        union: &'a Union,
+        graph: &'a SwitchGraph,
+        before: &'a Tables,
+        lanes_max: usize,
+    ) -> Result<Repair<'a>, RoutingError> {
+        if before.vlans().iter().any(|vlan| !vlan.lane_at.is_empty()) {
+            let why = "the old tables rewrite lanes on the way, which an update cannot follow";
+            return Err(RoutingError::Nothing(why));
+        }
+        let found = dependency_graph(&union.topology, &[before])?;
+        let of_lane = |lane: usize| {
+            let turns = found.dependencies().iter().filter(move |turn| usize::from(turn.from.lane) == lane);
+            UsedTurns::of(graph.port_count(), turns.map(|turn| (turn.from.port, turn.to.port)))
+        };
+        let turns: Option<Vec<UsedTurns>> = (0..before.lanes().max(1)).map(of_lane).collect();
+        let cyclic = "the old tables can deadlock: make a new plan and bring it in while nobody sends";
+        let turns = turns.ok_or(RoutingError::Nothing(cyclic))?;
+        let mut destinations: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
+        for here in &union.nodes[1] {
+            let row = graph.attachment(*here).and_then(|switch| graph.attachment_row(switch));
+            if let Some(row) = row {
+                destinations.entry(row).or_default().push(*here);
+            }
+        }
+        for hosts in destinations.values_mut() {
+            hosts.sort_unstable();
+        }
+        Ok(Repair { union, graph, before, turns, lanes_max, destinations, notes: Vec::new() })
+    }
+
+    pub(super) fn into_notes(self) -> Vec<String> {
+        self.notes
+    }
+
+    /// Computes the new tables, in which VLANs still have their old numbers; additional VLANs have the number
+    /// 0.
+    pub(super) fn run(&mut self, watch: &mut dyn Watch) -> Result<Tables, RoutingError> {
+        let mut vlans: Vec<Vlan> = self.before.vlans().to_vec();
+        let mut trees: Vec<Tree> = Vec::new();
+        let rows: Vec<u32> = self.destinations.keys().copied().collect();
+        let mut missing: BTreeSet<(u32, u32)> =
+            rows.iter().flat_map(|to| rows.iter().map(|from| (*to, *from))).collect();
+        missing.retain(|(to, from)| to != from);
+        for (position, vlan) in vlans.iter().enumerate() {
+            watch.step("repairing trees", position as u64, vlans.len() as u64)?;
+            for row in &rows {
+                trees.push(self.mended(position, usize::from(vlan.lane), *row, &mut missing));
+            }
+        }
+        let mut lane = 0;
+        while !missing.is_empty() {
+            watch.step("adding routes", 0, missing.len() as u64)?;
+            if lane == self.turns.len() {
+                if lane >= self.lanes_max {
+                    return Err(self.no_room(&missing));
+                }
+                self.turns.extend(UsedTurns::of(self.graph.port_count(), std::iter::empty()));
+                let pairs = missing.len();
+                self.notes.push(format!(
+                    "lane {lane} is new: {pairs} pairs of switches fit in no lane of the old tables"
+                ));
+            }
+            let position = vlans.len();
+            let found = self.added(position, lane, &mut missing);
+            if found.is_empty() {
+                lane += 1;
+            } else {
+                trees.extend(found);
+                vlans.push(Vlan { id: 0, lane: lane as u8, lane_at: BTreeMap::new() });
+            }
+        }
+        let used: BTreeSet<usize> = trees.iter().map(|tree| tree.vlan).collect();
+        let place: BTreeMap<usize, usize> = used.iter().enumerate().map(|(new, old)| (*old, new)).collect();
+        for tree in &mut trees {
+            tree.vlan = place[&tree.vlan];
+        }
+        let vlans =
+            vlans.into_iter().enumerate().filter(|(i, _)| used.contains(i)).map(|(_, vlan)| vlan).collect();
+        Ok(Tables::new(self.graph.clone(), self.union.topology.nodes().len(), vlans, trees))
+    }
+
+    /// The tree of a VLAN to a destination: the remaining part of the old tree, with routes for the sources
+    /// that it no longer serves.
+    fn mended(&mut self, vlan: usize, lane: usize, row: u32, missing: &mut BTreeSet<(u32, u32)>) -> Tree {
+        let to = self.graph.attachments()[row as usize];
+        let hosts = self.destinations[&row].clone();
+        let old = self.before.trees.iter().filter(|tree| tree.vlan == vlan && tree.row == row);
+        let old = old.max_by_key(|tree| tree.hosts.len());
+        let mut next = old.map_or_else(|| vec![PortId::NONE; self.graph.len()], |tree| tree.next.clone());
+        next[to as usize] = DELIVER;
+        next.iter_mut().filter(|port| gone(self.union, **port)).for_each(|port| *port = PortId::NONE);
+        let left = arriving(self.graph, &next, row);
+        next.iter_mut().zip(&left).filter(|(_, left)| !**left).for_each(|(port, _)| *port = PortId::NONE);
+        next[to as usize] = PortId::NONE;
+        // A source that did not use this VLAN before does not have to use it now, unless no other VLAN is
+        // left.
+        let restricted = old.and_then(|tree| tree.senders.clone());
+        let mut senders: Vec<u32> = Vec::new();
+        for from in self.destinations.keys().copied().filter(|from| *from != row).collect::<Vec<_>>() {
+            let used = old.is_some_and(|tree| tree.allows(from)) || restricted.is_none();
+            let needed = used || missing.contains(&(row, from));
+            if needed && self.serve(lane, &mut next, from, to) {
+                senders.push(from);
+                missing.remove(&(row, from));
+            }
+        }
+        next[to as usize] = DELIVER;
+        let bits = |senders: &[u32]| {
+            let mut bits = vec![0_u64; self.graph.attachments().len().div_ceil(64)];
+            for from in senders {
+                bits[*from as usize / 64] |= 1 << (from % 64);
+            }
+            bits
+        };
+        let all = senders.len() + 1 == self.destinations.len() && restricted.is_none();
+        let senders = (!all).then(|| bits(&senders));
+        Tree { vlan, hosts, row, next, senders }
+    }
+
+    /// True if packets from edge switch `from` arrive by `next`, possibly after new rows were added, and all
+    /// their turns are allowed.
+    fn serve(&mut self, lane: usize, next: &mut [PortId], from: u32, to: u32) -> bool {
+        let start = self.graph.attachments()[from as usize];
+        let turns = &mut self.turns[lane];
+        if next[start as usize] != PortId::NONE {
+            return turns.add_walk(self.graph, next, [start, to]);
+        }
+        let union = self.union;
+        turns.add_route(self.graph, next, [start, to], |port| union.present[1][port.link().0 as usize])
+    }
+
+    /// A further VLAN with routes for pairs that have none.
+    fn added(&mut self, vlan: usize, lane: usize, missing: &mut BTreeSet<(u32, u32)>) -> Vec<Tree> {
+        let mut found = Vec::new();
+        let rows: BTreeSet<u32> = missing.iter().map(|(to, _)| *to).collect();
+        for row in rows {
+            let wanting: Vec<u32> =
+                missing.range((row, 0)..=(row, u32::MAX)).map(|(_, from)| *from).collect();
+            let to = self.graph.attachments()[row as usize];
+            let mut next = vec![PortId::NONE; self.graph.len()];
+            let mut senders = vec![0_u64; self.graph.attachments().len().div_ceil(64)];
+            for from in wanting {
+                if self.serve(lane, &mut next, from, to) {
+                    senders[from as usize / 64] |= 1 << (from % 64);
+                    missing.remove(&(row, from));
+                }
+            }
+            if senders.iter().any(|word| *word != 0) {
+                next[to as usize] = DELIVER;
+                let hosts = self.destinations[&row].clone();
+                found.push(Tree { vlan, hosts, row, next, senders: Some(senders) });
+            }
+        }
+        found
+    }
+
+    fn no_room(&self, missing: &BTreeSet<(u32, u32)>) -> RoutingError {
+        let name = |row: u32| {
+            let host = self.destinations.get(&row).map(|hosts| hosts[0]);
+            host.map_or_else(String::new, |host| self.union.topology.nodes()[host].name.clone())
+        };
+        let pair = missing.first().map(|(to, from)| (name(*from), name(*to)));
+        RoutingError::Lanes { needed: self.lanes_max + 1, allowed: self.lanes_max, pair }
+    }
+}

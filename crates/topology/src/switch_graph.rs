@@ -1,0 +1,305 @@
+//! The switches of a topology as a compact multigraph: dense numbers, adjacency in one array, hosts assigned
+//! to their switch, without failed links. Port ids are those of the topology.
+
+use crate::Topology;
+use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
+use thiserror::Error;
+
+/// A link from a switch to a neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arc {
+    /// The dense number of the neighbour.
+    pub to: u32,
+    /// The port that transmits to the neighbour.
+    pub port: PortId,
+}
+
+/// A link between two switches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// The dense numbers of both switches, in the order of [`crate::Link::ends`].
+    pub ends: [u32; 2],
+    /// The link.
+    pub link: LinkId,
+}
+
+/// The graph of switches that routing works on. A "switch" here is any node with a dense number: every
+/// switch, and also a host that another host is attached to (two hosts back to back).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwitchGraph {
+    switches: Vec<NodeId>,
+    number: IndexVec<NodeId, u32>,
+    first: Vec<u32>,
+    arcs: Vec<Arc>,
+    edges: Vec<Edge>,
+    attachments: Vec<u32>,
+    attachment_row: Vec<u32>,
+    hosts: Vec<NodeId>,
+    first_host: Vec<u32>,
+    uplink: IndexVec<NodeId, PortId>,
+    attachment: IndexVec<NodeId, u32>,
+    head: Vec<u32>,
+}
+
+/// A host has no working link, or more than one.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("host {host:?} has {count} working links; routing needs exactly one: {}", if *count == 0 {
+    "connect the host, or take it out"
+} else {
+    "make each of its ports a host of its own"
+})]
+pub struct HostLinks {
+    /// The name of the host.
+    pub host: String,
+    /// Number of links of the host.
+    pub count: usize,
+}
+
+/// Marks a node without a dense number.
+const NONE: u32 = u32::MAX;
+
+impl SwitchGraph {
+    /// Makes the graph with all links.
+    ///
+    /// # Errors
+    /// If a host does not have exactly one link.
+    pub fn new(topology: &Topology) -> Result<SwitchGraph, HostLinks> {
+        SwitchGraph::without(topology, &[])
+    }
+
+    /// Makes the graph without the links in `failed`.
+    ///
+    /// # Errors
+    /// If a host has no working link, or more than one.
+    pub fn without(topology: &Topology, failed: &[LinkId]) -> Result<SwitchGraph, HostLinks> {
+        let mut works: IndexVec<LinkId, bool> = IndexVec::filled(true, topology.links().len());
+        for link in failed {
+            works[*link] = false;
+        }
+        let uplink = uplinks(topology, &works)?;
+        let mut graph = SwitchGraph {
+            switches: Vec::new(),
+            number: IndexVec::filled(NONE, topology.nodes().len()),
+            first: Vec::new(),
+            arcs: Vec::new(),
+            edges: Vec::new(),
+            attachments: Vec::new(),
+            attachment_row: Vec::new(),
+            hosts: Vec::new(),
+            first_host: vec![0],
+            uplink,
+            attachment: IndexVec::filled(NONE, topology.nodes().len()),
+            head: vec![NONE; topology.port_count()],
+        };
+        graph.number_switches(topology);
+        graph.add_arcs(topology, &works);
+        graph.add_hosts(topology);
+        Ok(graph)
+    }
+
+    fn number_switches(&mut self, topology: &Topology) {
+        let attached = topology.hosts().map(|host| topology.peer(self.uplink[host]));
+        let mut counts: IndexVec<NodeId, bool> = IndexVec::filled(false, topology.nodes().len());
+        for node in topology.switches().chain(attached) {
+            counts[node] = true;
+        }
+        for node in topology.nodes().ids().filter(|node| counts[*node]) {
+            self.number[node] = self.switches.len() as u32;
+            self.switches.push(node);
+        }
+    }
+
+    fn add_arcs(&mut self, topology: &Topology, works: &IndexVec<LinkId, bool>) {
+        let fabric = |port: PortId| {
+            works[port.link()]
+                && [topology.owner(port), topology.peer(port)].iter().all(|node| self.number[*node] != NONE)
+                && topology.owner(port) != topology.peer(port)
+        };
+        let mut first = vec![0];
+        let mut arcs: Vec<Arc> = Vec::new();
+        for switch in &self.switches {
+            let start = arcs.len();
+            let ports = topology.nodes()[*switch].ports.iter().filter(|port| fabric(**port));
+            arcs.extend(ports.map(|port| Arc { to: self.number[topology.peer(*port)], port: *port }));
+            arcs[start..].sort_by_key(|arc| arc.port);
+            first.push(arcs.len() as u32);
+        }
+        let links = topology.links().iter_enumerated().filter(|(id, _)| fabric(PortId::of_link(*id, 0)));
+        self.edges = links.map(|(link, l)| Edge { ends: l.ends.map(|end| self.number[end]), link }).collect();
+        for arc in &arcs {
+            self.head[arc.port.0 as usize] = arc.to;
+        }
+        (self.first, self.arcs) = (first, arcs);
+    }
+
+    fn add_hosts(&mut self, topology: &Topology) {
+        let mut by_switch: Vec<Vec<NodeId>> = vec![Vec::new(); self.switches.len()];
+        for host in topology.hosts() {
+            self.attachment[host] = self.number[topology.peer(self.uplink[host])];
+            by_switch[self.attachment[host] as usize].push(host);
+        }
+        self.attachment_row = vec![NONE; self.switches.len()];
+        for (switch, hosts) in by_switch.into_iter().enumerate() {
+            if !hosts.is_empty() {
+                self.attachment_row[switch] = self.attachments.len() as u32;
+                self.attachments.push(switch as u32);
+            }
+            self.hosts.extend(hosts);
+            self.first_host.push(self.hosts.len() as u32);
+        }
+    }
+
+    /// Number of switches.
+    pub fn len(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// True if there is no switch.
+    pub fn is_empty(&self) -> bool {
+        self.switches.is_empty()
+    }
+
+    /// The node with the dense number `switch`.
+    pub fn node(&self, switch: u32) -> NodeId {
+        self.switches[switch as usize]
+    }
+
+    /// The dense number of `node`, if it is a switch.
+    pub fn number(&self, node: NodeId) -> Option<u32> {
+        Some(self.number[node]).filter(|number| *number != NONE)
+    }
+
+    /// The neighbours of a switch, ascending by port; each parallel link has its own entry.
+    #[inline]
+    pub fn arcs(&self, switch: u32) -> &[Arc] {
+        let at = switch as usize;
+        &self.arcs[self.first[at] as usize..self.first[at + 1] as usize]
+    }
+
+    /// The links between switches, ascending by link.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// The edge switches: the switches that hosts are attached to, ascending.
+    pub fn attachments(&self) -> &[u32] {
+        &self.attachments
+    }
+
+    /// The index of `switch` in [`SwitchGraph::attachments`], if it is an edge switch.
+    pub fn attachment_row(&self, switch: u32) -> Option<u32> {
+        Some(self.attachment_row[switch as usize]).filter(|row| *row != NONE)
+    }
+
+    /// The hosts at a switch, ascending.
+    pub fn hosts(&self, switch: u32) -> &[NodeId] {
+        let at = switch as usize;
+        &self.hosts[self.first_host[at] as usize..self.first_host[at + 1] as usize]
+    }
+
+    /// The switch that a host is attached to; none if `host` is a switch.
+    #[inline]
+    pub fn attachment(&self, host: NodeId) -> Option<u32> {
+        Some(self.attachment[host]).filter(|number| *number != NONE)
+    }
+
+    /// Number of directed ports in the topology.
+    pub fn port_count(&self) -> usize {
+        self.head.len()
+    }
+
+    /// For every host, the index of its edge switch; `u32::MAX` for switches.
+    pub fn attachment_rows_of_nodes(&self) -> Vec<u32> {
+        let row = |number: &u32| if *number == NONE { NONE } else { self.attachment_row[*number as usize] };
+        self.attachment.iter().map(row).collect()
+    }
+
+    /// The switch at the other end of `port`; none if the neighbour is a host or the link is absent.
+    #[inline]
+    pub fn head(&self, port: PortId) -> Option<u32> {
+        Some(self.head[port.0 as usize]).filter(|number| *number != NONE)
+    }
+
+    /// The one port of a host ([`PortId::NONE`] for a switch).
+    #[inline]
+    pub fn uplink(&self, host: NodeId) -> PortId {
+        self.uplink[host]
+    }
+
+    /// The one port of a host, as a reference for callers that return slices.
+    pub fn uplink_ref(&self, host: NodeId) -> &PortId {
+        &self.uplink[host]
+    }
+
+    /// Computes the number of links from every switch to `to` by breadth-first search; `u32::MAX` means no
+    /// path. Afterwards `queue` contains the reached switches in the order of their distance.
+    pub fn distances(&self, to: u32, distance: &mut [u32], queue: &mut Vec<u32>) {
+        distance.fill(u32::MAX);
+        queue.clear();
+        queue.push(to);
+        distance[to as usize] = 0;
+        let mut head = 0;
+        while head < queue.len() {
+            let at = queue[head];
+            head += 1;
+            for arc in self.arcs(at) {
+                if distance[arc.to as usize] == u32::MAX {
+                    distance[arc.to as usize] = distance[at as usize] + 1;
+                    queue.push(arc.to);
+                }
+            }
+        }
+    }
+}
+
+fn uplinks(
+    topology: &Topology,
+    works: &IndexVec<LinkId, bool>,
+) -> Result<IndexVec<NodeId, PortId>, HostLinks> {
+    let mut uplink = IndexVec::filled(PortId::NONE, topology.nodes().len());
+    for host in topology.hosts() {
+        let mut ports = topology.nodes()[host].ports.iter().filter(|port| works[port.link()]);
+        match (ports.next(), ports.count()) {
+            (Some(port), 0) => uplink[host] = *port,
+            (first, more) => {
+                let host = topology.nodes()[host].name.clone();
+                return Err(HostLinks { host, count: usize::from(first.is_some()) + more });
+            }
+        }
+    }
+    Ok(uplink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Channel, NodeKind};
+    use pauseframe_units::{BitRate, Span};
+
+    #[test]
+    fn parallel_and_failed_links_and_back_to_back_hosts() {
+        let channel = Channel { rate: BitRate::gbps(10), delay: Span::ZERO };
+        let mut topology = Topology::new();
+        let a = topology.add_node("a", NodeKind::Host, None);
+        let s = topology.add_node("s", NodeKind::Switch, None);
+        let b = topology.add_node("b", NodeKind::Host, None);
+        let t = topology.add_node("t", NodeKind::Switch, None);
+        topology.add_link(a, s, channel);
+        let first = topology.add_link(s, t, channel);
+        topology.add_link(t, s, channel);
+        let last = topology.add_link(b, t, channel);
+        let graph = SwitchGraph::new(&topology).unwrap();
+        assert_eq!((graph.len(), graph.edges().len(), graph.arcs(0).len()), (2, 2, 2));
+        assert_eq!(graph.hosts(1), [b]);
+        assert_eq!(SwitchGraph::without(&topology, &[first]).unwrap().edges().len(), 1);
+        let error = SwitchGraph::without(&topology, &[last]).unwrap_err();
+        assert_eq!(error, HostLinks { host: "b".to_owned(), count: 0 });
+
+        let mut pair = Topology::new();
+        let a = pair.add_node("a", NodeKind::Host, None);
+        let b = pair.add_node("b", NodeKind::Host, None);
+        pair.add_link(a, b, channel);
+        let graph = SwitchGraph::new(&pair).unwrap();
+        assert_eq!((graph.hosts(0), graph.hosts(1)), (&[b][..], &[a][..]));
+    }
+}
