@@ -22,7 +22,7 @@ from test_fabrics import cli
 PLANS = {
     "jellyfish": ("jellyfish:switches=12,network_ports=3,hosts_per_switch=2", "order_pair", 2, 4),
     "leaf-spine": ("leaf_spine:leaves=4,spines=2,hosts_per_leaf=2,rate=25 Gbps,fabric_rate=100 Gbps", "up_down", 1, 2),
-    "trees": ("torus:lengths=3x3,hosts_per_switch=1", "edst_hub", 2, None),
+    "trees": ("torus:lengths=3x3,hosts_per_switch=1", "edst", 2, None),
     "layers": ("torus:lengths=4x4,hosts_per_switch=1", "lash", 4, None),
 }
 

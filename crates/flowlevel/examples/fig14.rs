@@ -106,7 +106,6 @@ fn engines() -> Vec<(&'static str, Box<dyn RoutingEngine>, Choices)> {
     vec![
         ("edst_heuristic", Box::new(edst(Packing::RandomKruskal)), RANDOM),
         ("edst_exact", Box::new(edst(Packing::Exact)), RANDOM),
-        ("edst_hub_seeded", Box::new(edst(Packing::HubSeeded)), RANDOM),
         ("up_down", Box::new(UpDown { vlans: 8, root: None, seed: PLAN_SEED }), RANDOM),
         ("order_pair", Box::new(pair(2)), RANDOM),
         ("order_pair", Box::new(pair(16)), BY_LOAD),

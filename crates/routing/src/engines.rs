@@ -11,7 +11,7 @@ use pauseframe_topology::interchange::{did_you_mean, hint};
 use pauseframe_units::NodeId;
 
 /// The names of the engines, each with a line of help.
-pub const ENGINES: [(&str, &str); 9] = [
+pub const ENGINES: [(&str, &str); 8] = [
     (
         "auto",
         "by the graph: one lane where there are levels, else order_pair or lash in two; says why (default)",
@@ -19,7 +19,6 @@ pub const ENGINES: [(&str, &str); 9] = [
     ("order_pair", "short routes in one lane or two, a good order of the switches in each; with backups"),
     ("up_down", "one lane: up*/down* (Autonet 1991)"),
     ("edst", "edge-disjoint spanning trees, as many as there are (TCP-Bolt 2014)"),
-    ("edst_hub", "the same, each tree grown around hubs: shorter routes on random graphs"),
     ("edst_heuristic", "the same by random trees on what is left, as a simple planner would"),
     ("dfsssp", "shortest routes over as many lanes as it takes (Domke 2011)"),
     ("lash", "shortest routes over as many lanes as it takes (Skeie 2002)"),
@@ -63,7 +62,7 @@ pub struct EngineSettings {
 pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEngine>, RoutingError> {
     let EngineSettings { lanes, vlans, sampled_vlans, sample_percent, root, seed, .. } = *settings;
     let ordered = GET_BETTER.contains(&name);
-    let trees = matches!(name, "edst" | "edst_hub" | "edst_heuristic");
+    let trees = matches!(name, "edst" | "edst_heuristic");
     let layered = matches!(name, "dfsssp" | "lash");
     let unused = [
         ("lanes", lanes.is_some_and(|lanes| lanes != 1) && matches!(name, "up_down" | "shortest_path")),
@@ -90,6 +89,10 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
         "dfsssp" => Box::new(Dfsssp { lanes_max: lanes.unwrap_or(8), seed }),
         "shortest_path" => Box::new(ShortestPath { vlans: vlans.unwrap_or(1), seed }),
         "lash" => Box::new(Lash { lanes_max: lanes.unwrap_or(8), seed }),
+        "edst_hub" => {
+            let hint = " any more: use edst, or order_pair for shorter routes".to_owned();
+            return Err(RoutingError::Engine { name: name.to_owned(), hint });
+        }
         _ => {
             let names = ENGINES.map(|(name, _)| name.to_owned());
             let hint = hint(&did_you_mean(name, names.iter()), &names);
@@ -124,11 +127,7 @@ fn spanning_trees(
         let allowed = "it must be a multiple of the number of lanes: every lane has as many trees";
         return Err(RoutingError::Parameter { parameter: "vlans", value, allowed });
     }
-    let packing = match name {
-        "edst" => Packing::Exact,
-        "edst_hub" => Packing::HubSeeded,
-        _ => Packing::RandomKruskal,
-    };
+    let packing = if name == "edst" { Packing::Exact } else { Packing::RandomKruskal };
     let trees_per_lane = vlans.map(|vlans| vlans / lanes);
     Ok(Box::new(SpanningTrees { lanes, trees_per_lane, packing, seed }))
 }

@@ -22,9 +22,6 @@ pub enum Packing {
     RandomKruskal,
     /// As many trees as the graph allows.
     Exact,
-    /// As many trees as the graph allows, grown around groups of hub switches so that the trees are shallow;
-    /// useful for graphs without levels, such as Jellyfish, but not for fat trees.
-    HubSeeded,
 }
 
 /// Finds at most `most` edge-disjoint spanning trees over the switches that hosts can reach; each tree is a
@@ -55,9 +52,6 @@ pub fn pack_spanning_trees(
     let bound = (order.len() / (count - 1)).min(degrees.min().unwrap_or(0)).min(most);
     for trees in (1..=bound).rev() {
         let mut forests = Forests::new(graph, trees);
-        if packing == Packing::HubSeeded {
-            seed_from_hubs(&mut forests, &reached, &order, &mut rng);
-        }
         if forests.complete(&order, count - 1) {
             return Ok(forests.trees());
         }
@@ -210,14 +204,8 @@ impl<'a> Forests<'a> {
     /// Adds edges until all forests are trees of `size` edges; returns false if that is impossible.
     fn complete(&mut self, order: &[u32], size: usize) -> bool {
         let full = self.count * size;
-        let mut left = Vec::new();
-        for edge in
-            order.iter().filter(|edge| self.forest[**edge as usize] == NONE).copied().collect::<Vec<_>>()
-        {
-            if !(0..self.count).any(|forest| self.insert(forest, edge)) {
-                left.push(edge);
-            }
-        }
+        let mut left = order.to_vec();
+        left.retain(|edge| !(0..self.count).any(|forest| self.insert(forest, *edge)));
         for edge in left {
             if self.size == full {
                 break;
@@ -327,67 +315,4 @@ impl<'a> Forests<'a> {
         }
         trees
     }
-}
-
-/// Starts shallow trees. The switches are divided into one group of hubs for each tree; the links inside a
-/// group start its tree. Each switch gets one link to a hub of every other tree, as far as links suffice.
-fn seed_from_hubs(forests: &mut Forests, reached: &[bool], order: &[u32], rng: &mut Pcg64) {
-    let trees = forests.count as u32;
-    let mut switches: Vec<u32> =
-        (0..reached.len() as u32).filter(|switch| reached[*switch as usize]).collect();
-    switches.shuffle(rng);
-    let mut group = vec![0; reached.len()];
-    for (place, switch) in switches.iter().enumerate() {
-        group[*switch as usize] = place as u32 % trees;
-    }
-    let mut crossing = Vec::new();
-    for edge in order {
-        let [a, b] = forests.ends(*edge).map(|end| group[end as usize]);
-        if a == b {
-            forests.insert(a as usize, *edge);
-        } else {
-            crossing.push(*edge);
-        }
-    }
-    for (edge, tree) in match_hub_links(forests, &group, &crossing) {
-        forests.insert(tree as usize, edge);
-    }
-}
-
-/// Assigns at most one link to each slot (switch, tree of another group). A link a-b can serve (a, tree of
-/// b's group) or (b, tree of a's group), so slots and links form a graph in which every slot needs one of its
-/// links. Serving slots with a single remaining link first, then any other slot, serves the maximum number of
-/// slots.
-fn match_hub_links(forests: &Forests, group: &[u32], links: &[u32]) -> Vec<(u32, u32)> {
-    let trees = forests.count;
-    let slots_of = |edge: u32| {
-        let [a, b] = forests.ends(edge);
-        [a as usize * trees + group[b as usize] as usize, b as usize * trees + group[a as usize] as usize]
-    };
-    let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); group.len() * trees];
-    for edge in links {
-        for slot in slots_of(*edge) {
-            wanted[slot].push(*edge);
-        }
-    }
-    let mut left: Vec<usize> = wanted.iter().map(Vec::len).collect();
-    let mut used = vec![false; forests.forest.len()];
-    let mut served = vec![false; wanted.len()];
-    let mut single: Vec<usize> = (0..wanted.len()).filter(|slot| left[*slot] == 1).collect();
-    let mut any = 0..wanted.len();
-    let mut matched = Vec::new();
-    while let Some(slot) = single.pop().or_else(|| any.next()) {
-        let link = wanted[slot].iter().copied().find(|link| !used[*link as usize]);
-        let Some(link) = link.filter(|_| !served[slot]) else { continue };
-        used[link as usize] = true;
-        served[slot] = true;
-        matched.push((link, (slot % trees) as u32));
-        for slot in slots_of(link) {
-            left[slot] -= 1;
-            if left[slot] == 1 && !served[slot] {
-                single.push(slot);
-            }
-        }
-    }
-    matched
 }

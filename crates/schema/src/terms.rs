@@ -36,7 +36,7 @@ const NOT_MODELLED: [(&str, &str); 30] = [
 ];
 
 /// Terms that have another name here.
-const OTHER_NAMES: [(&str, &[&str]); 15] = [
+const OTHER_NAMES: [(&str, &[&str]); 16] = [
     ("tcp", &["cubic", "newreno"]),
     ("reno", &["newreno"]),
     ("clos", &["leaf_spine", "fat_tree"]),
@@ -52,6 +52,8 @@ const OTHER_NAMES: [(&str, &[&str]); 15] = [
     ("mpi", &["application"]),
     ("rpc", &["requests"]),
     ("iperf", &["long_flows"]),
+    // A packing of spanning trees in earlier states of 0.1.0.
+    ("hubseeded", &["exact"]),
 ];
 
 /// Names of keys in other tools.

@@ -62,7 +62,7 @@ class Effort(StrEnum):
 
 
 @route.command(epilog="Examples: pauseframe route plan fat_tree:k=8 --lanes 2 --vlans 16 -o plan/ | "
-               "pauseframe route plan fabric.graphml --engine edst_hub --lanes 8 --rows 32000 -o plan/")  # fmt: skip
+               "pauseframe route plan fabric.graphml --engine edst --lanes 8 --rows 32000 -o plan/")  # fmt: skip
 def plan(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],

@@ -44,7 +44,6 @@ class Limits(TypedDict, total=False):
 ENGINES: dict[str, tuple[str, Limits, str]] = {
     "edst": ("edst_heuristic", {"lanes": 8}, "random"),
     "edst_exact": ("edst", {"lanes": 8}, "random"),
-    "edst_hub": ("edst_hub", {"lanes": 8}, "random"),
     "up_down": ("up_down", {"vlans": 8}, "random"),
     "order_pair_2": ("order_pair", {"lanes": 2, "vlans": 2}, "random"),
     "order_pair_16": ("order_pair", {"lanes": 2, "vlans": 16}, "random"),
@@ -123,7 +122,7 @@ def _lanes(size: Size, seed: int) -> Iterator[Point]:
     topology = jellyfish(*SETTINGS["B 1:1"], seed)
     ecmp = throughput(topology, "permutation", _demands(size), None, "random")
     for lanes in (1, 2, 4, 8):
-        for variant in ("edst", "edst_exact", "edst_hub"):
+        for variant in ("edst", "edst_exact"):
             routes = plan_routes(topology, ENGINES[variant][0], lanes=lanes, seed=seed)
             value = _relative(topology, "permutation", size, routes, "random", ecmp)
             yield _point(seed, "relative_by_lanes", variant, value, lanes=lanes)
@@ -145,7 +144,7 @@ def _growth(size: Size, seed: int) -> Iterator[Point]:
     for switches in GROWTH[size]:
         topology = jellyfish(switches, 32, 32, seed)
         ecmp = throughput(topology, "permutation", _demands(size), None, "random")
-        for variant in ("edst", "edst_exact", "edst_hub", "up_down", "order_pair_2"):
+        for variant in ("edst", "edst_exact", "up_down", "order_pair_2"):
             engine, settings, choice = ENGINES[variant]
             routes = plan_routes(topology, engine, seed=seed, **settings)
             value = _relative(topology, "permutation", size, routes, choice, ecmp)
@@ -169,7 +168,7 @@ def _failures(seed: int) -> Iterator[Point]:
     topology = jellyfish(*SETTINGS["B 1:1"], seed)
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [i for i, (a, b, _, _) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
-    plans = {name: ENGINES[name][:2] for name in ("edst", "edst_hub", "order_pair_16")}
+    plans = {name: ENGINES[name][:2] for name in ("edst", "order_pair_16")}
     plans["order_pair_sampled"] = ("order_pair", SAMPLED)
     for variant, (engine, settings) in plans.items():
         routes = plan_routes(topology, engine, seed=seed, **settings)

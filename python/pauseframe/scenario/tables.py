@@ -1050,9 +1050,9 @@ class Routing(Part):
     """Expected traffic: src, dst, rate; default []."""
     trees_per_lane: int | None = field(default=None, kw_only=True)
     """Maximum number of trees (VLANs) per virtual lane (1 to 4094) (default: automatic: all trees found)"""
-    packing: Literal["random", "exact", "hub_seeded"] | None = field(default=None, kw_only=True)
-    """How edge-disjoint trees are found: repeated Kruskal (random), the maximum number (exact), or the maximum number
-    of shallow trees (hub_seeded); default "exact" (Roskind and Tarjan 1985)
+    packing: Literal["random", "exact"] | None = field(default=None, kw_only=True)
+    """How edge-disjoint trees are found: repeated Kruskal (random) or the maximum number (exact); default "exact"
+    (Roskind and Tarjan 1985)
     """
     sampled_vlans: int | None = field(default=None, kw_only=True)
     """Number of VLANs on a random subset of the links: their longer routes cover failures; default 0."""

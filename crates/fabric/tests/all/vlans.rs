@@ -323,7 +323,7 @@ fn draw_engine(rng: &mut Rng) -> Box<dyn RoutingEngine> {
         3 => Box::new(Dfsssp { lanes_max: 8, seed }),
         4 => Box::new(Lash { lanes_max: 8, seed }),
         5 => {
-            let packing = [Packing::RandomKruskal, Packing::Exact, Packing::HubSeeded][vlans % 3];
+            let packing = [Packing::RandomKruskal, Packing::Exact][vlans % 2];
             Box::new(SpanningTrees { lanes: vlans.min(2), trees_per_lane: None, packing, seed })
         }
         _ => Box::new(ShortestPath { vlans, seed }),

@@ -31,6 +31,7 @@ fn engines_by_name_take_their_settings() {
     assert_eq!(planned("edst", &settings(Some(2), Some(4))).unwrap().vlans().len(), 4);
     assert_eq!(planned("order_pair", &settings(Some(4), Some(12))).unwrap().vlans().len(), 12);
     let error = |name, lanes, vlans| planned(name, &settings(lanes, vlans)).unwrap_err().to_string();
+    assert!(error("edst_hub", None, None).contains("use edst, or order_pair"));
     assert!(error("order", None, None).contains("did you mean \"order_pair\"?"));
     assert!(error("lash", None, Some(4)).contains("\"lash\" has no setting \"vlans\""));
     assert!(error("up_down", Some(2), None).contains("\"up_down\" has no setting \"lanes\""));

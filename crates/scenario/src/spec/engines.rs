@@ -83,7 +83,7 @@ table! {
     pub struct Trees as "Routing" {
         /// Maximum number of trees (VLANs) per virtual lane
         trees_per_lane: Option<usize> = optional_in(VLANS, "automatic: all trees found");
-        /// How edge-disjoint trees are found: repeated Kruskal (random), the maximum number (exact), or the maximum number of shallow trees (hub_seeded)
+        /// How edge-disjoint trees are found: repeated Kruskal (random) or the maximum number (exact)
         #[source = "Roskind and Tarjan 1985"]
         packing: TreePacking = or(TreePacking::Exact);
     }
@@ -117,8 +117,6 @@ choices! {
         Random = "random",
         /// The maximum number of trees
         Exact = "exact",
-        /// The maximum number of shallow trees
-        HubSeeded = "hub_seeded",
     }
 }
 
@@ -170,7 +168,6 @@ fn edst(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
     let packing = match packing {
         TreePacking::Random => Packing::RandomKruskal,
         TreePacking::Exact => Packing::Exact,
-        TreePacking::HubSeeded => Packing::HubSeeded,
     };
     planned(t, fabric, &SpanningTrees { lanes, trees_per_lane, packing, seed })
 }
