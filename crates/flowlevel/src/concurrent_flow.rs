@@ -20,7 +20,7 @@
 //! rates are equal. Unequal rates can have a higher mean.
 
 use crate::demand::Pair;
-use pauseframe_routing::watch::{Unwatched, Watch};
+use pauseframe_routing::watch::Watch;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::PortId;
 use std::cmp::Reverse;
@@ -66,20 +66,12 @@ pub struct Bounds {
 
 impl ConcurrentFlow {
     /// Computes bounds of the rate that every pair can have simultaneously. If a pair has no path the rate is
-    /// zero; without pairs it is infinite.
-    ///
-    /// # Panics
-    /// If a pair names a node that is not a host of `graph`.
-    pub fn solve(&self, topology: &Topology, graph: &SwitchGraph, demand: &[Pair]) -> Bounds {
-        self.solve_watched(topology, graph, demand, &mut Unwatched)
-    }
-
-    /// Like [`ConcurrentFlow::solve`], but reports the progress to `watch`. If `watch` stops the computation,
+    /// zero; without pairs it is infinite. Reports the progress to `watch`; if `watch` stops the computation,
     /// the result contains the bounds reached.
     ///
     /// # Panics
-    /// The panics of [`ConcurrentFlow::solve`].
-    pub fn solve_watched(
+    /// If a pair names a node that is not a host of `graph`.
+    pub fn solve(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,

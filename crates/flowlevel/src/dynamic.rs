@@ -4,8 +4,8 @@
 //! ends, and only for the flows affected ([`Shares`]). Between two changes a flow drains at a constant rate,
 //! so its end is known. Not modelled: propagation delay, and the convergence time of rates.
 
-use crate::{FlowError, Flows, Paths, Shares};
-use pauseframe_routing::watch::{Unwatched, Watch};
+use crate::{FlowError, Paths, Shares};
+use pauseframe_routing::watch::Watch;
 use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -58,58 +58,8 @@ pub struct Outcome {
     pub stopped: bool,
 }
 
-/// Computes the time at which each flow has sent all bytes, in seconds since the start of the run;
-/// [`f64::INFINITY`] for a flow whose path contains a port without capacity.
-///
-/// `capacity` is in bits per second, indexed by port. Ends with a relative difference below 10^-12 count as
-/// simultaneous.
-///
-/// # Errors
-/// If a number is out of bounds, or the number of paths differs from the number of arrivals.
-pub fn completion_times(
-    capacity: &[f64],
-    paths: &Paths,
-    arrivals: &[Arrival],
-) -> Result<Vec<f64>, FlowError> {
-    if paths.len() != arrivals.len() {
-        return Err(FlowError::Length { what: "arrivals", given: arrivals.len(), flows: paths.len() });
-    }
-    let weights: Vec<f64> = arrivals.iter().map(|arrival| arrival.weight).collect();
-    // Check all inputs here, so that no error occurs during the simulation.
-    Flows { paths, weights: Some(&weights), caps: None }.check(capacity)?;
-    let mut order: Vec<u32> = (0..arrivals.len() as u32).collect();
-    order.sort_by_key(|flow| arrivals[*flow as usize].start);
-    let mut listed = Listed { paths, arrivals, order: &order, next: 0 };
-    let outcome = simulate(capacity, &mut listed, None, &mut Unwatched)?;
-    let mut finish = vec![f64::INFINITY; arrivals.len()];
-    for (flow, at) in order.iter().zip(outcome.finish) {
-        finish[*flow as usize] = at;
-    }
-    Ok(finish)
-}
-
-/// Flows that are completely known in advance.
-struct Listed<'a> {
-    paths: &'a Paths,
-    arrivals: &'a [Arrival],
-    order: &'a [u32],
-    next: usize,
-}
-
-impl Source for Listed<'_> {
-    fn next_start(&self) -> Option<Time> {
-        self.order.get(self.next).map(|flow| self.arrivals[*flow as usize].start)
-    }
-
-    fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival {
-        let flow = self.order[self.next] as usize;
-        self.next += 1;
-        path.extend_from_slice(self.paths.of(flow));
-        self.arrivals[flow]
-    }
-}
-
-/// Simulates the flows of `source` until all have ended, or until time `until`.
+/// Simulates the flows of `source` until all have ended, or until time `until`. `capacity` is in bits per second,
+/// indexed by port. Ends with a relative difference below 10^-12 count as simultaneous.
 ///
 /// # Errors
 /// If a number is out of bounds.

@@ -2,7 +2,7 @@
 //!
 //! A [`demand`] defines the pairs of hosts that communicate, and [`routes`] give every flow its ports on a
 //! topology. [`MaxMin`] shares the links among permanent flows, [`Shares`] among flows that arrive and end;
-//! [`completion_times`] finds the ends of such flows. [`ConcurrentFlow`] bounds the rates under any routing
+//! [`simulate`] finds the ends of such flows. [`ConcurrentFlow`] bounds the rates under any routing
 //! of the same demand, and [`Report`] summarises rates.
 //!
 //! In this crate a link is one direction, named by its [`PortId`]: a host's uplink and downlink are two
@@ -20,11 +20,11 @@ pub mod routes;
 mod shares;
 
 pub use concurrent_flow::{Bounds, ConcurrentFlow};
-pub use dynamic::{Arrival, Outcome, Source, completion_times, simulate};
+pub use dynamic::{Arrival, Outcome, Source, simulate};
 pub use error::FlowError;
 pub use max_min::{Flows, MaxMin};
 pub use paths::Paths;
-pub use report::{Report, percentile};
+pub use report::Report;
 pub use shares::Shares;
 
 use pauseframe_topology::Topology;

@@ -40,7 +40,7 @@ impl<'a> Flows<'a> {
         self.caps.map_or(f64::INFINITY, |caps| caps[flow])
     }
 
-    pub(crate) fn check(&self, capacity: &[f64]) -> Result<(), FlowError> {
+    fn check(&self, capacity: &[f64]) -> Result<(), FlowError> {
         let flows = self.paths.len();
         for (what, list) in [("weights", self.weights), ("rate caps", self.caps)] {
             if let Some(given) = list.map(<[f64]>::len).filter(|given| *given != flows) {

@@ -31,12 +31,6 @@ impl Paths {
         self.first.push(u32::try_from(self.ports.len()).expect("all paths together have below 2^32 ports"));
     }
 
-    /// Removes all flows and keeps the memory.
-    pub fn clear(&mut self) {
-        self.first.truncate(1);
-        self.ports.clear();
-    }
-
     /// Number of flows.
     pub fn len(&self) -> usize {
         self.first.len() - 1

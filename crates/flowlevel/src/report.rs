@@ -31,18 +31,4 @@ impl Report {
         let throughput = rates.iter().sum::<f64>() / hosts.max(1) as f64;
         Report { rates, utilisation, throughput }
     }
-
-    /// The rate that `p` percent of the flows do not exceed; none if there are no flows.
-    pub fn rate_percentile(&self, p: f64) -> Option<f64> {
-        percentile(&self.rates, p)
-    }
-}
-
-/// The smallest value such that at least `p` percent of all values do not exceed it (nearest rank, no
-/// interpolation); the minimum for `p` = 0; none if there are no values.
-pub fn percentile(values: &[f64], p: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }

@@ -2,15 +2,15 @@
 
 use crate::Paths;
 use crate::demand::Pair;
+use pauseframe_routing::NextHops;
 use pauseframe_routing::verify::{RouteLengths, Tables};
-use pauseframe_routing::{ForwardingTables, NextHops, RouteError, VlanSets};
 use pauseframe_topology::Topology;
-use pauseframe_units::{NodeId, PortId};
+use pauseframe_units::PortId;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use thiserror::Error;
 
-/// The rule that chooses a flow's VLAN among the VLANs that [`Routes`] offer to its pair of hosts.
+/// The rule that chooses a flow's VLAN among the VLANs offered to its pair of hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VlanChoice {
     /// A random VLAN, with equal probability.
@@ -25,20 +25,14 @@ pub enum VlanChoice {
     },
 }
 
-/// Reasons why a flow has no path.
+/// No VLAN serves a pair of hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum PathError {
-    /// No VLAN serves the pair of hosts.
-    #[error("no VLAN of the plan serves packets from {from:?} to {to:?}")]
-    NoVlan {
-        /// The name of the source.
-        from: String,
-        /// The name of the destination.
-        to: String,
-    },
-    /// The tables do not deliver the packets.
-    #[error(transparent)]
-    Route(#[from] RouteError),
+#[error("no VLAN of the plan serves packets from {from:?} to {to:?}")]
+pub struct NoVlan {
+    /// The name of the source.
+    pub from: String,
+    /// The name of the destination.
+    pub to: String,
 }
 
 /// Assigns one shortest path to each flow, with a random next hop at every switch, as a perfect hash of the
@@ -56,106 +50,6 @@ pub fn ecmp(topology: &Topology, hops: &NextHops, demand: &[Pair], seed: u64) ->
     paths
 }
 
-/// The VLANs that flows can choose, with their routes.
-pub trait Routes: std::fmt::Debug {
-    /// Writes the VLANs (by index) offered to packets from one host to another into `out`.
-    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>);
-
-    /// Writes the ports of the route in one of these VLANs into `out`.
-    ///
-    /// # Errors
-    /// If the route does not reach the destination.
-    fn route(
-        &self,
-        topology: &Topology,
-        vlan: u16,
-        pair: Pair,
-        out: &mut Vec<PortId>,
-    ) -> Result<(), PathError>;
-}
-
-impl<R: Routes + ?Sized> Routes for &R {
-    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
-        (**self).offered(from, to, out);
-    }
-
-    fn route(
-        &self,
-        topology: &Topology,
-        vlan: u16,
-        pair: Pair,
-        out: &mut Vec<PortId>,
-    ) -> Result<(), PathError> {
-        (**self).route(topology, vlan, pair, out)
-    }
-}
-
-/// A plan with the VLANs that it offers.
-#[derive(Clone, Copy, Debug)]
-pub struct Planned<'a> {
-    /// The tables.
-    pub tables: &'a ForwardingTables,
-    /// The VLANs offered to each pair of hosts.
-    pub sets: &'a VlanSets,
-}
-
-impl Routes for Planned<'_> {
-    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
-        out.clear();
-        out.extend_from_slice(self.sets.between(from, to));
-    }
-
-    fn route(
-        &self,
-        topology: &Topology,
-        vlan: u16,
-        pair: Pair,
-        out: &mut Vec<PortId>,
-    ) -> Result<(), PathError> {
-        Ok(self.tables.route(topology, usize::from(vlan), pair.from, pair.to, out)?)
-    }
-}
-
-/// Tables from a file, which offer the VLANs with the shortest routes and with slightly longer routes.
-#[derive(Debug)]
-pub struct Imported<'a> {
-    tables: &'a Tables,
-    lengths: RouteLengths<'a>,
-    slack: u16,
-}
-
-impl<'a> Imported<'a> {
-    /// Offers routes with up to `slack` links more than the shortest route of any VLAN.
-    pub fn new(tables: &'a Tables, slack: usize) -> Imported<'a> {
-        let slack = u16::try_from(slack).unwrap_or(u16::MAX);
-        Imported { tables, lengths: RouteLengths::new(tables), slack }
-    }
-}
-
-impl Routes for Imported<'_> {
-    fn offered(&self, from: NodeId, to: NodeId, out: &mut Vec<u16>) {
-        self.lengths.vlans_between(from, to, self.slack, out);
-    }
-
-    fn route(
-        &self,
-        topology: &Topology,
-        vlan: u16,
-        pair: Pair,
-        out: &mut Vec<PortId>,
-    ) -> Result<(), PathError> {
-        if self.tables.carries(usize::from(vlan), pair.from, pair.to, out) {
-            return Ok(());
-        }
-        Err(no_vlan(topology, pair))
-    }
-}
-
-fn no_vlan(topology: &Topology, pair: Pair) -> PathError {
-    let [from, to] = [pair.from, pair.to].map(|host| topology.nodes()[host].name.clone());
-    PathError::NoVlan { from, to }
-}
-
 /// The path of each flow, and the VLAN (by index) of the path.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
@@ -165,65 +59,17 @@ pub struct Chosen {
     pub vlans: Vec<u16>,
 }
 
-/// Assigns one path through the tables of a plan to each flow, in a VLAN that `sets` offers to the flow's
-/// pair.
-///
-/// # Errors
-/// If no VLAN serves a pair or the tables do not deliver its packets.
-///
-/// # Panics
-/// If a pair names a node that is not a host.
-pub fn planned(
-    topology: &Topology,
-    tables: &ForwardingTables,
-    sets: &VlanSets,
-    demand: &[Pair],
-    choice: VlanChoice,
-    seed: u64,
-) -> Result<Paths, PathError> {
-    Ok(chosen(topology, &Planned { tables, sets }, demand, choice, seed)?.paths)
-}
-
-/// Assigns one path to each flow, in a VLAN that `routes` offer to the flow's pair.
-///
-/// # Errors
-/// If no VLAN serves a pair or the tables do not deliver its packets.
-///
-/// # Panics
-/// If a pair names a node that is not a host.
-pub fn chosen(
-    topology: &Topology,
-    routes: &dyn Routes,
-    demand: &[Pair],
-    choice: VlanChoice,
-    seed: u64,
-) -> Result<Chosen, PathError> {
-    let mut chooser = Chooser::new(topology, routes, choice, seed);
-    let passes = if let VlanChoice::LeastLoaded { passes } = choice { passes.max(1) } else { 1 };
-    let mut chosen = Chosen::default();
-    for pass in 0..passes {
-        let before = std::mem::take(&mut chosen).paths;
-        for (flow, pair) in demand.iter().enumerate() {
-            if pass > 0 {
-                chooser.leave(before.of(flow));
-            }
-            let (vlan, path) = chooser.choose(*pair)?;
-            chosen.paths.push(path.iter().copied());
-            chosen.vlans.push(vlan);
-        }
-    }
-    Ok(chosen)
-}
-
 /// Chooses VLANs flow by flow and keeps track of the load.
 ///
 /// The load of a port is its number of flows divided by its rate. The load of a path is the largest load of
 /// its ports between switches; of two paths with equal load, the path with the smaller sum of loads is
 /// preferred.
 #[derive(Debug)]
-pub struct Chooser<'a, R> {
+pub struct Chooser<'a> {
     topology: &'a Topology,
-    routes: R,
+    tables: &'a Tables,
+    lengths: RouteLengths<'a>,
+    slack: u16,
     choice: VlanChoice,
     rng: Pcg64,
     /// The load that one flow adds to each port.
@@ -235,13 +81,22 @@ pub struct Chooser<'a, R> {
     path: Vec<PortId>,
 }
 
-impl<'a, R: Routes> Chooser<'a, R> {
-    /// Makes a chooser without load. Passes of `choice` after the first pass require calls of
+impl<'a> Chooser<'a> {
+    /// Makes a chooser without load among the VLANs of `tables` whose routes have up to `slack` links more than
+    /// the shortest route of any VLAN. Passes of `choice` after the first pass require calls of
     /// [`Chooser::leave`].
-    pub fn new(topology: &'a Topology, routes: R, choice: VlanChoice, seed: u64) -> Chooser<'a, R> {
+    pub fn new(
+        topology: &'a Topology,
+        tables: &'a Tables,
+        slack: usize,
+        choice: VlanChoice,
+        seed: u64,
+    ) -> Chooser<'a> {
         Chooser {
             topology,
-            routes,
+            tables,
+            lengths: RouteLengths::new(tables),
+            slack: u16::try_from(slack).unwrap_or(u16::MAX),
             choice,
             rng: Pcg64::seed_from_u64(seed),
             per_flow: crate::capacities(topology).into_iter().map(|rate| 1.0 / rate).collect(),
@@ -252,14 +107,40 @@ impl<'a, R: Routes> Chooser<'a, R> {
         }
     }
 
+    /// Assigns one path to each flow of a demand, without the load of earlier flows.
+    ///
+    /// # Errors
+    /// If no VLAN serves a pair.
+    ///
+    /// # Panics
+    /// If a pair names a node that is not a host.
+    pub fn choose_all(&mut self, demand: &[Pair], seed: u64) -> Result<Chosen, NoVlan> {
+        self.rng = Pcg64::seed_from_u64(seed);
+        self.load.fill(0.0);
+        let passes = if let VlanChoice::LeastLoaded { passes } = self.choice { passes.max(1) } else { 1 };
+        let mut chosen = Chosen::default();
+        for pass in 0..passes {
+            let before = std::mem::take(&mut chosen).paths;
+            for (flow, pair) in demand.iter().enumerate() {
+                if pass > 0 {
+                    self.leave(before.of(flow));
+                }
+                let (vlan, path) = self.choose(*pair)?;
+                chosen.paths.push(path.iter().copied());
+                chosen.vlans.push(vlan);
+            }
+        }
+        Ok(chosen)
+    }
+
     /// Chooses VLAN and path of a new flow, and adds the flow to the load of the path.
     ///
     /// # Errors
-    /// If no VLAN serves the pair or the tables do not deliver its packets.
-    pub fn choose(&mut self, pair: Pair) -> Result<(u16, &[PortId]), PathError> {
-        self.routes.offered(pair.from, pair.to, &mut self.offered);
+    /// If no VLAN serves the pair.
+    pub fn choose(&mut self, pair: Pair) -> Result<(u16, &[PortId]), NoVlan> {
+        self.lengths.vlans_between(pair.from, pair.to, self.slack, &mut self.offered);
         if self.offered.is_empty() {
-            return Err(no_vlan(self.topology, pair));
+            return Err(self.no_vlan(pair));
         }
         let count = self.offered.len();
         let drawn = self.rng.random_range(0..count);
@@ -272,7 +153,9 @@ impl<'a, R: Routes> Chooser<'a, R> {
         let mut least = None;
         for place in 0..tries {
             let vlan = self.offered[(drawn + place * step) % count];
-            self.routes.route(self.topology, vlan, pair, &mut self.path)?;
+            if !self.tables.carries(usize::from(vlan), pair.from, pair.to, &mut self.path) {
+                return Err(self.no_vlan(pair));
+            }
             let load = self.load_of(&self.path);
             if least.is_none_or(|(least, _)| load < least) {
                 least = Some((load, vlan));
@@ -287,6 +170,11 @@ impl<'a, R: Routes> Chooser<'a, R> {
             self.load[port.0 as usize] += self.per_flow[port.0 as usize];
         }
         Ok((least.map_or(0, |(_, vlan)| vlan), &self.best))
+    }
+
+    fn no_vlan(&self, pair: Pair) -> NoVlan {
+        let [from, to] = [pair.from, pair.to].map(|host| self.topology.nodes()[host].name.clone());
+        NoVlan { from, to }
     }
 
     /// Removes a flow on `path` from the load, when the flow ends or chooses again.

@@ -1,6 +1,6 @@
 //! Compares completion times with closed forms and with a plain stepwise recomputation.
 
-use pauseframe_flowlevel::{Arrival, Flows, MaxMin, Paths, Source, completion_times, simulate};
+use pauseframe_flowlevel::{Arrival, FlowError, Flows, MaxMin, Paths, Source, simulate};
 use pauseframe_routing::watch::{Stopped, Unwatched, Watch};
 use pauseframe_units::{BitRate, Bytes, PortId, Time};
 use proptest::prelude::*;
@@ -19,6 +19,40 @@ fn flow(start: f64, bytes: u64) -> Arrival {
 
 fn paths(of_flows: &[&[u32]]) -> Paths {
     of_flows.iter().map(|path| path.iter().map(|port| PortId(*port))).collect()
+}
+
+/// Flows that are completely known in advance.
+struct Listed<'a> {
+    paths: &'a Paths,
+    arrivals: &'a [Arrival],
+    order: &'a [usize],
+    next: usize,
+}
+
+impl Source for Listed<'_> {
+    fn next_start(&self) -> Option<Time> {
+        self.order.get(self.next).map(|flow| self.arrivals[*flow].start)
+    }
+
+    fn next_flow(&mut self, path: &mut Vec<PortId>) -> Arrival {
+        let flow = self.order[self.next];
+        self.next += 1;
+        path.extend_from_slice(self.paths.of(flow));
+        self.arrivals[flow]
+    }
+}
+
+/// The time at which each flow has sent all bytes, in seconds since the start of the run.
+fn completion_times(capacity: &[f64], paths: &Paths, arrivals: &[Arrival]) -> Result<Vec<f64>, FlowError> {
+    let mut order: Vec<usize> = (0..arrivals.len()).collect();
+    order.sort_by_key(|flow| arrivals[*flow].start);
+    let mut listed = Listed { paths, arrivals, order: &order, next: 0 };
+    let outcome = simulate(capacity, &mut listed, None, &mut Unwatched)?;
+    let mut finish = vec![f64::INFINITY; arrivals.len()];
+    for (flow, at) in order.iter().zip(outcome.finish) {
+        finish[*flow] = at;
+    }
+    Ok(finish)
 }
 
 fn assert_close(found: &[f64], expected: &[f64]) {

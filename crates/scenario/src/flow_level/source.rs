@@ -9,7 +9,7 @@ use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
 use pauseframe_fabric::{DatagramCounts, FlowRecord, FlowSpec, FlowStatus, Workload};
 use pauseframe_flowlevel::demand::Pair;
-use pauseframe_flowlevel::routes::{Chooser, Imported, PathError, VlanChoice};
+use pauseframe_flowlevel::routes::{Chooser, NoVlan, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
 use pauseframe_results::RunError;
 use pauseframe_routing::NextHops;
@@ -73,7 +73,7 @@ impl Sender {
 #[derive(Debug)]
 pub(super) enum Router<'a> {
     Ecmp { topology: &'a Topology, hops: NextHops, seed: u64 },
-    Tables { tables: &'a Tables, chooser: Chooser<'a, Imported<'a>>, choice: VlanChoice },
+    Tables { tables: &'a Tables, chooser: Chooser<'a>, choice: VlanChoice },
 }
 
 impl<'a> Router<'a> {
@@ -87,14 +87,14 @@ impl<'a> Router<'a> {
                 Ok(Router::Ecmp { topology, hops, seed })
             }
             Ways::Tables { tables, choice, slack } => {
-                let chooser = Chooser::new(topology, Imported::new(tables, slack), choice, seed);
+                let chooser = Chooser::new(topology, tables, slack, choice, seed);
                 Ok(Router::Tables { tables, chooser, choice })
             }
         }
     }
 
     /// Chooses the path and the VLAN number of flow `flow`.
-    fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, PathError> {
+    fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, NoVlan> {
         match self {
             Router::Ecmp { topology, hops, seed } => {
                 // Each flow has its own random stream, so other flows never change a flow's draw.
@@ -152,7 +152,7 @@ pub(super) struct Workloads<'a> {
     parts: Vec<Part>,
     /// Pending replies: (start, index of the record).
     replies: BinaryHeap<Reverse<(Time, u32)>>,
-    failure: Option<PathError>,
+    failure: Option<NoVlan>,
 }
 
 impl<'a> Workloads<'a> {

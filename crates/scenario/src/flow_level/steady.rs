@@ -2,7 +2,7 @@
 
 use super::{Demand, Ways};
 use pauseframe_flowlevel::demand::Pair;
-use pauseframe_flowlevel::routes::{self, Imported, VlanChoice};
+use pauseframe_flowlevel::routes::{self, Chooser};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
 use pauseframe_results::RunError;
 use pauseframe_routing::NextHops;
@@ -29,7 +29,7 @@ pub struct Steady {
 /// Routing state that is computed once for all seeds.
 enum Router<'a> {
     Ecmp(Box<NextHops>),
-    Tables(Imported<'a>, VlanChoice),
+    Tables(Box<Chooser<'a>>),
 }
 
 /// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also
@@ -47,9 +47,11 @@ pub fn steady(
 ) -> Result<Vec<Steady>, RunError> {
     let wrong = |error: &dyn std::error::Error| RunError::Build(error.to_string());
     let graph = SwitchGraph::new(topology).map_err(|error| wrong(&error))?;
-    let router = match ways {
+    let mut router = match ways {
         Ways::Ecmp => Router::Ecmp(Box::new(NextHops::shortest(topology).map_err(|error| wrong(&error))?)),
-        Ways::Tables { tables, choice, slack } => Router::Tables(Imported::new(tables, slack), choice),
+        Ways::Tables { tables, choice, slack } => {
+            Router::Tables(Box::new(Chooser::new(topology, tables, slack, choice, 0)))
+        }
     };
     let capacity = capacities(topology);
     let hosts = topology.hosts().count();
@@ -58,18 +60,16 @@ pub fn steady(
     for (done, seed) in seeds.iter().enumerate() {
         watch.step("sharing links", done as u64, seeds.len() as u64).map_err(|error| wrong(&error))?;
         let pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
-        let (paths, vlans) = match &router {
+        let (paths, vlans) = match &mut router {
             Router::Ecmp(hops) => (routes::ecmp(topology, hops, &pairs, *seed), None),
-            Router::Tables(tables, choice) => {
-                let chosen = routes::chosen(topology, tables, &pairs, *choice, *seed);
-                let chosen = chosen.map_err(|error| wrong(&error))?;
+            Router::Tables(chooser) => {
+                let chosen = chooser.choose_all(&pairs, *seed).map_err(|error| wrong(&error))?;
                 (chosen.paths, Some(chosen.vlans))
             }
         };
         let rates = solver.solve(&capacity, Flows::equal(&paths)).map_err(|error| wrong(&error))?;
         let report = Report::new(&capacity, &paths, rates, hosts);
-        let bounds =
-            bound.map(|gap| ConcurrentFlow::within(gap).solve_watched(topology, &graph, &pairs, watch));
+        let bounds = bound.map(|gap| ConcurrentFlow::within(gap).solve(topology, &graph, &pairs, watch));
         all.push(Steady { seed: *seed, pairs, paths, vlans, report, bounds });
     }
     Ok(all)

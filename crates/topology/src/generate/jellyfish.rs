@@ -1,19 +1,16 @@
 //! Jellyfish: switches joined as a random regular graph (Singla, Hong, Popa, Godfrey, NSDI 2012, section 3).
 //!
 //! The construction follows the paper: join random pairs of switches that have a free port and no link to
-//! each other; when no such pair is left, remove a random link and connect its ends to free ports. Growth
-//! uses the same link swap: each new switch is inserted into random links. Beyond the paper, crossing two
-//! links joins the parts of a graph that is not connected. If the total number of ports is odd, one port
-//! stays free.
+//! each other; when no such pair is left, remove a random link and connect its ends to free ports. Beyond the
+//! paper, crossing two links joins the parts of a graph that is not connected. If the total number of ports is
+//! odd, one port stays free. Left out: the growth of an existing Jellyfish.
 
 use super::{Family, GenerateError, add_switches_with_hosts, at_least_one, bound_links, refuse};
-use crate::{Channel, NodeKind, Topology};
+use crate::{Channel, Topology};
 use pauseframe_schema::table;
-use pauseframe_units::{IndexVec, NodeId};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use std::collections::{BTreeMap, BTreeSet};
 
 const FAMILY: &str = "jellyfish";
 
@@ -43,7 +40,7 @@ impl Family for JellyfishSpec {
 /// Number of attempts at a random step before the generator considers the step impossible.
 const TRIES: usize = 1000;
 
-/// The size of a Jellyfish, or of an extension to one.
+/// The size of a Jellyfish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jellyfish {
     /// Number of switches.
@@ -85,124 +82,6 @@ pub fn jellyfish(
         topology.add_link(nodes[a as usize], nodes[b as usize], fabric_link);
     }
     Ok(topology)
-}
-
-/// Returns a Jellyfish grown by `added.switches` switches. Each new switch is inserted into random links
-/// between other switches: a link takes two of its ports, and an odd port stays free.
-///
-/// Old nodes keep their ids; new nodes follow, with names that count on from the highest number. Removed
-/// links leave no gap in the link ids, so all links get new ids.
-///
-/// # Errors
-/// If a number is zero, a new switch finds too few links to insert itself into, two switches have parallel
-/// links, a name is in use, or the fabric gets too large.
-pub fn expand_jellyfish(
-    topology: &Topology,
-    added: Jellyfish,
-    seed: u64,
-    host_link: Channel,
-    fabric_link: Channel,
-) -> Result<Topology, GenerateError> {
-    let Jellyfish { switches, network_ports, hosts_per_switch } = added;
-    at_least_one(FAMILY, "switches", switches)?;
-    at_least_one(FAMILY, "hosts_per_switch", hosts_per_switch)?;
-    if network_ports < 2 {
-        return refuse(
-            FAMILY,
-            "network_ports",
-            network_ports.to_string(),
-            "a switch to add needs at least 2",
-        );
-    }
-    let [n, r, h] = [switches, network_ports, hosts_per_switch].map(u64::from);
-    bound_links(FAMILY, &[&[n, h + r], &[topology.links().len() as u64]])?;
-
-    let mut grown = Topology::new();
-    for node in topology.nodes() {
-        grown.add_node(node.name.clone(), node.kind, node.level);
-    }
-    let mut fabric = copy_host_links(topology, &mut grown)?;
-    let mut nodes: Vec<NodeId> = topology.switches().collect();
-    let new = add_named_on(&mut grown, topology, added, host_link)?;
-    let mut rng = Pcg64::seed_from_u64(seed);
-    for node in new {
-        let number = nodes.len() as u32;
-        nodes.push(node);
-        fabric.graph.free.push(network_ports);
-        fabric.graph.neighbours.push(Vec::new());
-        for _ in 0..network_ports / 2 {
-            if !fabric.graph.open_link(number, number, &mut rng) {
-                let allowed = "a new switch needs that many neighbours whose links it can open";
-                return refuse(FAMILY, "network_ports", network_ports.to_string(), allowed);
-            }
-        }
-    }
-    for [a, b] in fabric.graph.edges {
-        let ends = [nodes[a as usize], nodes[b as usize]];
-        let channels = fabric.channels.get(&ends).map_or([fabric_link; 2], |channels| *channels);
-        grown.add_asymmetric_link(ends[0], ends[1], channels);
-    }
-    Ok(grown)
-}
-
-/// The links between switches of a fabric before its growth.
-struct Fabric {
-    graph: RandomGraph,
-    channels: BTreeMap<[NodeId; 2], [Channel; 2]>,
-}
-
-/// Copies the links between hosts and switches to `grown`; returns the links between switches.
-fn copy_host_links(topology: &Topology, grown: &mut Topology) -> Result<Fabric, GenerateError> {
-    let mut number = IndexVec::filled(u32::MAX, topology.nodes().len());
-    let mut count = 0;
-    for switch in topology.switches() {
-        number[switch] = count;
-        count += 1;
-    }
-    let mut fabric = Fabric { graph: RandomGraph::unlinked(count, 0), channels: BTreeMap::new() };
-    for link in topology.links() {
-        if link.ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch) {
-            let [a, b] = link.ends.map(|end| number[end]);
-            if fabric.graph.adjacent(a, b) {
-                let ends = link.ends.map(|end| topology.nodes()[end].name.as_str()).join(" - ");
-                return refuse(FAMILY, "topology", ends, "it must have no parallel links and no loops");
-            }
-            fabric.graph.join(a, b);
-            fabric.channels.insert(link.ends, link.channels);
-        } else {
-            grown.add_asymmetric_link(link.ends[0], link.ends[1], link.channels);
-        }
-    }
-    Ok(fabric)
-}
-
-/// Adds new switches with their hosts, with names that continue the existing numbers; returns the new
-/// switches.
-fn add_named_on(
-    grown: &mut Topology,
-    old: &Topology,
-    added: Jellyfish,
-    host_link: Channel,
-) -> Result<Vec<NodeId>, GenerateError> {
-    let (hosts, switches) = (old.hosts().count() as u32, old.switches().count() as u32);
-    let taken: BTreeSet<&str> = old.nodes().iter().map(|node| node.name.as_str()).collect();
-    let mut new = Vec::new();
-    for i in 0..added.switches {
-        let name = format!("s{}", switches + i);
-        let host_names =
-            (0..added.hosts_per_switch).map(|j| format!("host{}", hosts + i * added.hosts_per_switch + j));
-        let host_names: Vec<String> = host_names.collect();
-        if let Some(name) = host_names.iter().chain([&name]).find(|name| taken.contains(name.as_str())) {
-            return refuse(FAMILY, "topology", name.clone(), "its nodes must be named host0.. and s0..");
-        }
-        let switch = grown.add_node(name, NodeKind::Switch, None);
-        for name in host_names {
-            let host = grown.add_node(name, NodeKind::Host, Some(0));
-            grown.add_link(host, switch, host_link);
-        }
-        new.push(switch);
-    }
-    Ok(new)
 }
 
 /// A simple graph under construction.

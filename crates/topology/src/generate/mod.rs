@@ -10,7 +10,7 @@ mod named;
 pub use dragonfly::dragonfly;
 pub use dumbbell::dumbbell;
 pub use fat_tree::fat_tree;
-pub use jellyfish::{Jellyfish, expand_jellyfish, jellyfish};
+pub use jellyfish::{Jellyfish, jellyfish};
 pub use leaf_spine::leaf_spine;
 pub use line::line;
 pub use named::{NamedError, families, named};

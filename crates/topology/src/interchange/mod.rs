@@ -79,11 +79,6 @@ impl Format {
             format => *format,
         })
     }
-
-    /// True if [`write()`] supports this format.
-    pub fn is_writable(self) -> bool {
-        self != Format::IbNetDiscover
-    }
 }
 
 impl fmt::Display for Format {
