@@ -31,6 +31,12 @@ pub(crate) struct Routes {
     interrupted: bool,
 }
 
+impl Routes {
+    fn of_tables(graph: Arc<Graph>, labels: Arc<Labels>, tables: Tables, notes: Vec<String>) -> Routes {
+        Routes { graph, labels, tables: Arc::new(tables), notes, steps: None, interrupted: false }
+    }
+}
+
 #[pymethods]
 impl Routes {
     #[getter]
@@ -216,7 +222,7 @@ fn plan_routes(
         compute_or_stop(py, progress.as_ref(), plan)?
     };
     let (tables, notes, steps, interrupted) = planned.map_err(wrong)?;
-    Ok(Routes { graph, labels, tables: Arc::new(tables), notes, steps, interrupted })
+    Ok(Routes { steps, interrupted, ..Routes::of_tables(graph, labels, tables, notes) })
 }
 
 /// Reads forwarding tables from a file.
@@ -245,14 +251,7 @@ fn read_routes(
         let missing = |vlan| wrong(format!("VLAN {vlan} has no lane: name one for each VLAN of the tables"));
         import.tables.assign_lanes(&lanes).map_err(missing)?;
     }
-    Ok(Routes {
-        graph,
-        labels,
-        tables: Arc::new(import.tables),
-        notes: import.notes,
-        steps: None,
-        interrupted: false,
-    })
+    Ok(Routes::of_tables(graph, labels, import.tables, import.notes))
 }
 
 /// Plans the update from one set of forwarding tables to another.
@@ -283,17 +282,7 @@ fn update_routes<'py>(
     let notes = topology.notes.clone();
     result
         .set_item("topology", Topology { graph: Arc::clone(&graph), labels: Arc::clone(&labels), notes })?;
-    result.set_item(
-        "routes",
-        Routes {
-            graph,
-            labels,
-            tables: Arc::new(after),
-            notes: update.notes.clone(),
-            steps: None,
-            interrupted: false,
-        },
-    )?;
+    result.set_item("routes", Routes::of_tables(graph, labels, after, update.notes.clone()))?;
     result.set_item("mixes", mixes)?;
     result.set_item("kept", &update.kept)?;
     result.set_item("renumbered", &update.renumbered)?;
@@ -302,14 +291,7 @@ fn update_routes<'py>(
     let row = |row: RowChange| (row.switch, row.destination, row.before, row.after);
     result.set_item("changes", update.changes().into_iter().map(row).collect::<Vec<_>>())?;
     let (graph, labels) = (Arc::new(update.union.topology.clone()), Arc::new(update.union.labels.clone()));
-    let state = |tables: Tables| Routes {
-        graph: Arc::clone(&graph),
-        labels: Arc::clone(&labels),
-        tables: Arc::new(tables),
-        notes: Vec::new(),
-        steps: None,
-        interrupted: false,
-    };
+    let state = |tables| Routes::of_tables(Arc::clone(&graph), Arc::clone(&labels), tables, Vec::new());
     result.set_item("before", state(update.before.clone()))?;
     result.set_item("during", state(update.during()))?;
     result.set_item("after", state(update.after.clone()))?;

@@ -105,15 +105,13 @@ impl Auto {
 /// fraction of the shortest path.
 fn detour(plan: &ForwardingTables) -> f64 {
     let graph = plan.graph();
-    let (lengths, rows) = (plan.lengths(), graph.attachments().len());
+    let (routes, rows) = (plan.shortest(), graph.attachments().len());
     let (mut distance, mut queue) = (vec![0; graph.len()], Vec::new());
     let (mut all, mut shortest) = (0_u64, 0_u64);
     for (to, target) in graph.attachments().iter().enumerate() {
         graph.distances(*target, &mut distance, &mut queue);
         for (from, source) in graph.attachments().iter().enumerate() {
-            let pair = to * rows + from;
-            let best = (0..plan.vlans()).map(|vlan| lengths[vlan * rows * rows + pair]).min().unwrap_or(0);
-            all += u64::from(best);
+            all += u64::from(routes[to * rows + from]);
             shortest += u64::from(distance[*source as usize]);
         }
     }

@@ -10,8 +10,9 @@
 //! lane, stay on the list.
 
 use super::budget::Ledger;
+use super::cdg::Turns;
 use super::used_turns::UsedTurns;
-use super::{Dependencies, ForwardingTables, RoutingError};
+use super::{ForwardingTables, RoutingError, bound_rows};
 use pauseframe_topology::SwitchGraph;
 use pauseframe_units::{LinkId, PortId};
 use rand::RngExt;
@@ -342,15 +343,43 @@ pub(crate) fn add_missing(
 }
 
 /// The turns that the routes of each lane take; none for a lane whose turns contain a cycle.
+///
+/// # Errors
+/// If there are too many turns to store.
 pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
-    let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
-    dependencies.add_tables(tables);
-    let found = dependencies.finish();
-    let of_lane = |lane: usize| {
-        let turns = found.dependencies().iter().filter(move |turn| usize::from(turn.from.lane) == lane);
-        UsedTurns::of(tables.graph().port_count(), turns.map(|turn| (turn.from.port, turn.to.port)))
+    let (graph, turns) = (tables.graph(), Turns::of(tables.graph()));
+    bound_rows(&[turns.count(), tables.lanes()])?;
+    let mut known = vec![vec![false; turns.count()]; tables.lanes()];
+    let mut found: Vec<Vec<(PortId, PortId)>> = vec![Vec::new(); tables.lanes()];
+    for vlan in 0..tables.vlans() {
+        let lane = usize::from(tables.lane(vlan));
+        for row in 0..graph.attachments().len() as u32 {
+            let tree = tables.tree(vlan, row);
+            let mut seen = vec![false; graph.len()];
+            for start in graph.attachments() {
+                let (mut at, mut held) = (*start, PortId::NONE);
+                while tree[at as usize] != PortId::NONE {
+                    let wanted = tree[at as usize];
+                    if held != PortId::NONE {
+                        let turn = turns.number(graph, at, held, wanted);
+                        if !std::mem::replace(&mut known[lane][turn], true) {
+                            found[lane].push((held, wanted));
+                        }
+                    }
+                    if std::mem::replace(&mut seen[at as usize], true) {
+                        break;
+                    }
+                    let Some(next) = graph.head(wanted) else { break };
+                    (held, at) = (wanted, next);
+                }
+            }
+        }
+    }
+    let of_lane = |mut turns: Vec<_>| {
+        turns.sort_unstable();
+        UsedTurns::of(graph.port_count(), turns.into_iter())
     };
-    Ok((0..tables.lanes()).map(of_lane).collect())
+    Ok(found.into_iter().map(of_lane).collect())
 }
 
 fn units(graph: &SwitchGraph, protect: &Protect) -> Vec<Vec<u32>> {

@@ -8,7 +8,7 @@
 //!
 //! The graph omits channels to and from hosts: a host does not forward, so no cycle contains such a channel.
 
-use super::{ForwardingTables, NextHops, RoutingError, bound_rows};
+use super::{NextHops, RoutingError, bound_rows};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId};
@@ -97,126 +97,49 @@ impl Turns {
     }
 }
 
-/// Collects the dependencies of one or more plans for the same switches.
-#[derive(Clone, Debug)]
-pub struct Dependencies<'a> {
+/// Collects dependencies, each with the first route that causes it.
+pub(super) struct Dependencies<'a> {
     graph: &'a SwitchGraph,
-    ports: usize,
     turns: Turns,
-    /// One bit for each turn and lane: true if the dependency is known.
+    lanes: usize,
+    /// One bit for each combination of a pair of lanes and a turn.
     known: Vec<u64>,
     found: Vec<Dependency>,
 }
 
 impl<'a> Dependencies<'a> {
-    /// Makes an empty set of dependencies over the links of `graph` with up to `lanes` lanes.
+    /// Makes an empty set; `graph` contains all links that any route uses.
     ///
     /// # Errors
     /// If there are too many pairs of channels to store.
-    pub fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<Dependencies<'a>, RoutingError> {
-        let (ports, turns) = (graph.port_count(), Turns::of(graph));
-        bound_rows(&[turns.count(), lanes.div_ceil(8)])?;
-        let known = vec![0; (turns.count() * lanes).div_ceil(64)];
-        Ok(Dependencies { graph, ports, turns, known, found: Vec::new() })
+    pub(super) fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<Dependencies<'a>, RoutingError> {
+        let turns = Turns::of(graph);
+        bound_rows(&[turns.count(), (lanes * lanes).div_ceil(8)])?;
+        let known = vec![0; (turns.count() * lanes * lanes).div_ceil(64)];
+        Ok(Dependencies { graph, turns, lanes, known, found: Vec::new() })
     }
 
-    /// Adds one dependency: packets that arrive over `held` leave through `wanted`, both in `lane`. The
-    /// method calls `witness` only if the dependency is new.
-    ///
-    /// # Panics
-    /// If `wanted` is a link that the graph passed to [`Dependencies::new`] does not contain.
-    pub fn add(&mut self, lane: u8, held: PortId, wanted: PortId, witness: impl FnOnce() -> Witness) {
-        let Some(switch) = self.graph.head(held) else { return };
-        let slot =
-            usize::from(lane) * self.turns.count() + self.turns.number(self.graph, switch, held, wanted);
+    /// Adds a dependency: packets that arrive at `switch` over `from` leave through `to`. The method calls
+    /// `witness` only if the dependency is new.
+    pub(super) fn add(
+        &mut self,
+        switch: u32,
+        from: BufferChannel,
+        to: BufferChannel,
+        witness: impl FnOnce() -> Witness,
+    ) {
+        let pair = usize::from(from.lane) * self.lanes + usize::from(to.lane);
+        let slot = pair * self.turns.count() + self.turns.number(self.graph, switch, from.port, to.port);
         let bit = 1_u64 << (slot % 64);
         if self.known[slot / 64] & bit == 0 {
             self.known[slot / 64] |= bit;
-            let [from, to] = [held, wanted].map(|port| BufferChannel { port, lane });
             self.found.push(Dependency { from, to, witness: witness() });
         }
     }
 
-    /// Adds all dependencies that senders can cause with `tables`.
-    pub fn add_tables(&mut self, tables: &ForwardingTables) {
-        let rows = tables.graph().attachments().len() as u32;
-        let mut seen = vec![u64::MAX; self.graph.len()];
-        for vlan in 0..tables.vlans() {
-            for to in 0..rows {
-                let stamp = vlan as u64 * u64::from(rows) + u64::from(to);
-                for from in (0..rows).filter(|from| *from != to && tables.allows(vlan, *from, to)) {
-                    self.add_walk(tables, vlan, from, to, &mut seen, stamp);
-                }
-            }
-        }
-    }
-
-    /// Follows one route until it joins a route that was followed before; `seen[switch] == stamp` marks the
-    /// switches of such routes.
-    fn add_walk(
-        &mut self,
-        tables: &ForwardingTables,
-        vlan: usize,
-        from: u32,
-        to: u32,
-        seen: &mut [u64],
-        stamp: u64,
-    ) {
-        let (tree, ends) = (tables.tree(vlan, to), [from, to]);
-        let [mut at, target] = ends.map(|row| tables.graph().attachments()[row as usize]);
-        let mut held = PortId::NONE;
-        while at != target && tree[at as usize] != PortId::NONE {
-            let wanted = tree[at as usize];
-            if held != PortId::NONE {
-                let graph = tables.graph();
-                self.add(tables.lane(vlan), held, wanted, || Witness::of(graph, ends, Some(vlan as u16)));
-            }
-            if seen[at as usize] == stamp {
-                return;
-            }
-            seen[at as usize] = stamp;
-            let Some(next) = tables.graph().head(wanted) else { return };
-            (held, at) = (wanted, next);
-        }
-    }
-
-    /// Adds the dependencies of all shortest paths in one lane, as per-flow or per-packet spreading over
-    /// these paths causes them.
-    pub fn add_next_hops(&mut self, hops: &NextHops, lane: u8) {
-        let rows = hops.graph().attachments();
-        for (to, target) in rows.iter().enumerate() {
-            // For each switch, the source of a route that crosses it, as an index of an edge switch.
-            let mut origin = vec![u32::MAX; self.graph.len()];
-            let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
-            for (from, switch) in rows.iter().enumerate() {
-                origin[*switch as usize] = from as u32;
-            }
-            while let Some(at) = waiting.pop() {
-                let ends = [origin[at as usize], to as u32];
-                for held in hops.fabric_ports(at, to as u32) {
-                    let Some(next) = hops.graph().head(*held).filter(|next| next != target) else { continue };
-                    for wanted in hops.fabric_ports(next, to as u32) {
-                        self.add(lane, *held, *wanted, || Witness::of(hops.graph(), ends, None));
-                    }
-                    if origin[next as usize] == u32::MAX {
-                        origin[next as usize] = ends[0];
-                        waiting.push(next);
-                    }
-                }
-            }
-        }
-    }
-
     /// Returns the graph of all dependencies added.
-    pub fn finish(self) -> DependencyGraph {
-        DependencyGraph::new(self.ports, self.found)
-    }
-}
-
-impl Witness {
-    fn of(graph: &SwitchGraph, ends: [u32; 2], vlan: Option<u16>) -> Witness {
-        let [from, to] = ends.map(|row| graph.hosts(graph.attachments()[row as usize])[0]);
-        Witness { from, to, vlan }
+    pub(super) fn finish(self) -> DependencyGraph {
+        DependencyGraph::new(self.graph.port_count(), self.found)
     }
 }
 
@@ -230,7 +153,7 @@ pub struct DependencyGraph {
 }
 
 impl DependencyGraph {
-    pub(super) fn new(ports: usize, mut dependencies: Vec<Dependency>) -> DependencyGraph {
+    fn new(ports: usize, mut dependencies: Vec<Dependency>) -> DependencyGraph {
         let lanes =
             dependencies.iter().map(|d| usize::from(d.from.lane.max(d.to.lane)) + 1).max().unwrap_or(0);
         dependencies.sort_by_key(|d| (d.from.lane, d.from.port, d.to.lane, d.to.port));
@@ -244,23 +167,38 @@ impl DependencyGraph {
         DependencyGraph { ports, first, dependencies }
     }
 
-    /// Computes the dependencies of a plan.
-    ///
-    /// # Errors
-    /// If there are too many pairs of channels to store.
-    pub fn of_tables(tables: &ForwardingTables) -> Result<DependencyGraph, RoutingError> {
-        let mut dependencies = Dependencies::new(tables.graph(), tables.lanes())?;
-        dependencies.add_tables(tables);
-        Ok(dependencies.finish())
-    }
-
-    /// Computes the dependencies of all shortest paths in one lane.
+    /// Computes the dependencies of all shortest paths in one lane, as per-flow or per-packet spreading over
+    /// these paths causes them.
     ///
     /// # Errors
     /// If there are too many pairs of channels to store.
     pub fn of_next_hops(hops: &NextHops) -> Result<DependencyGraph, RoutingError> {
-        let mut dependencies = Dependencies::new(hops.graph(), 1)?;
-        dependencies.add_next_hops(hops, 0);
+        let graph = hops.graph();
+        let (mut dependencies, rows) = (Dependencies::new(graph, 1)?, graph.attachments());
+        let host = |row: u32| graph.hosts(rows[row as usize])[0];
+        for (to, target) in rows.iter().enumerate() {
+            // For each switch, the source of a route that crosses it, as an index of an edge switch.
+            let mut origin = vec![u32::MAX; graph.len()];
+            let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
+            for (from, switch) in rows.iter().enumerate() {
+                origin[*switch as usize] = from as u32;
+            }
+            while let Some(at) = waiting.pop() {
+                let [from, to] = [origin[at as usize], to as u32];
+                for held in hops.fabric_ports(at, to) {
+                    let Some(next) = graph.head(*held).filter(|next| next != target) else { continue };
+                    for wanted in hops.fabric_ports(next, to) {
+                        let [held, wanted] = [*held, *wanted].map(|port| BufferChannel { port, lane: 0 });
+                        let witness = || Witness { from: host(from), to: host(to), vlan: None };
+                        dependencies.add(next, held, wanted, witness);
+                    }
+                    if origin[next as usize] == u32::MAX {
+                        origin[next as usize] = from;
+                        waiting.push(next);
+                    }
+                }
+            }
+        }
         Ok(dependencies.finish())
     }
 

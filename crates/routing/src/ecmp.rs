@@ -4,7 +4,7 @@
 //! paths. The tables have one row per edge switch (switch with hosts), not per host: 1024 hosts at 128 edge
 //! switches need 128 rows. Not implemented: weighted ECMP, resilient hashing.
 
-use super::{RoutingError, bound_rows};
+use super::{RoutingError, bound_rows, unreachable};
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
 
@@ -37,15 +37,7 @@ impl NextHops {
     pub fn shortest_without(topology: &Topology, failed: &[LinkId]) -> Result<NextHops, RoutingError> {
         let graph = SwitchGraph::without(topology, failed)?;
         bound_rows(&[graph.attachments().len(), graph.len()])?;
-        let mut hops = NextHops {
-            downlink: downlinks(&graph, topology),
-            first: vec![0],
-            ports: Vec::new(),
-            distance: Vec::with_capacity(graph.attachments().len() * graph.len()),
-            graph,
-        };
-        hops.fill(topology)?;
-        Ok(hops)
+        NextHops::over(graph, topology, None)
     }
 
     /// Computes the next hops that avoid the links in `failed`, none of which is a link of a host. Where no
@@ -57,57 +49,43 @@ impl NextHops {
     pub fn shortest_despite(topology: &Topology, failed: &[LinkId], intact: &NextHops) -> NextHops {
         let graph = SwitchGraph::without(topology, failed).expect("no link of a host has failed");
         assert!(graph.len() == intact.graph.len(), "the intact routes are of another topology");
-        let mut hops = NextHops {
-            downlink: intact.downlink.clone(),
-            first: vec![0],
-            ports: Vec::new(),
-            distance: Vec::with_capacity(intact.distance.len()),
-            graph,
-        };
-        let mut distance = vec![0; hops.graph.len()];
-        let mut queue = Vec::new();
-        for (row, to) in hops.graph.attachments().iter().enumerate() {
-            hops.graph.distances(*to, &mut distance, &mut queue);
-            for at in 0..hops.graph.len() as u32 {
-                let here = distance[at as usize];
-                if here == u32::MAX {
-                    hops.ports.extend(intact.fabric_ports(at, row as u32));
-                    let known = intact.distance[row * intact.graph.len() + at as usize];
-                    hops.distance.push(known);
-                } else {
-                    let arcs = hops.graph.arcs(at).iter();
-                    hops.ports
-                        .extend(arcs.filter(|arc| distance[arc.to as usize] < here).map(|arc| arc.port));
-                    hops.distance.push(here);
-                }
-                hops.first.push(hops.ports.len() as u32);
-            }
-        }
-        hops
+        NextHops::over(graph, topology, Some(intact)).expect("the tables fit, and each pair has next hops")
     }
 
-    fn fill(&mut self, topology: &Topology) -> Result<(), RoutingError> {
-        let mut distance = vec![0; self.graph.len()];
-        let mut queue = Vec::new();
-        for (done, to) in self.graph.attachments().iter().enumerate() {
+    /// The next hops over the links of `graph`; those of `intact` where no path is left.
+    fn over(
+        graph: SwitchGraph,
+        topology: &Topology,
+        intact: Option<&NextHops>,
+    ) -> Result<NextHops, RoutingError> {
+        let (edges, switches) = (graph.attachments(), graph.len());
+        let (mut first, mut ports) = (vec![0], Vec::new());
+        let mut all_distances = Vec::with_capacity(edges.len() * switches);
+        let (mut distance, mut queue) = (vec![0; switches], Vec::new());
+        for (row, to) in edges.iter().enumerate() {
             // The paths found up to now allow an estimate of the table size.
-            if done % 64 == 1 {
-                bound_rows(&[self.ports.len() / done, self.graph.attachments().len()])?;
+            if row % 64 == 1 && intact.is_none() {
+                bound_rows(&[ports.len() / row, edges.len()])?;
             }
-            self.graph.distances(*to, &mut distance, &mut queue);
-            if let Some(from) = self.graph.attachments().iter().find(|s| distance[**s as usize] == u32::MAX) {
-                let host = |switch: u32| topology.nodes()[self.graph.hosts(switch)[0]].name.clone();
-                return Err(RoutingError::Unreachable { from: host(*from), to: host(*to) });
+            graph.distances(*to, &mut distance, &mut queue);
+            let apart = edges.iter().position(|from| distance[*from as usize] == u32::MAX);
+            if let Some(from) = apart.filter(|_| intact.is_none()) {
+                return Err(unreachable(topology, &graph, from as u32, row as u32));
             }
-            for at in 0..self.graph.len() as u32 {
+            for at in 0..switches as u32 {
                 let here = distance[at as usize];
-                let closer = self.graph.arcs(at).iter().filter(|arc| distance[arc.to as usize] < here);
-                self.ports.extend(closer.map(|arc| arc.port));
-                self.first.push(self.ports.len() as u32);
+                if let Some(intact) = intact.filter(|_| here == u32::MAX) {
+                    ports.extend(intact.fabric_ports(at, row as u32));
+                    all_distances.push(intact.distance[row * switches + at as usize]);
+                } else {
+                    let closer = graph.arcs(at).iter().filter(|arc| distance[arc.to as usize] < here);
+                    ports.extend(closer.map(|arc| arc.port));
+                    all_distances.push(here);
+                }
+                first.push(ports.len() as u32);
             }
-            self.distance.extend_from_slice(&distance);
         }
-        Ok(())
+        Ok(NextHops { downlink: downlinks(&graph, topology), first, ports, distance: all_distances, graph })
     }
 
     /// The graph of the paths.

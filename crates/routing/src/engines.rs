@@ -149,12 +149,12 @@ pub struct TableUse {
 impl TableUse {
     /// Counts the rows of the forwarding tables; none if there are no switches.
     pub fn of(tables: &Tables) -> Option<TableUse> {
-        let (rows, by_switch) = (tables.rows(), tables.rows_by_tree());
+        let rows = tables.rows(|hosts| hosts.len() as u64);
         let largest = (0..rows.len()).rev().max_by_key(|switch| rows[*switch])?;
         Some(TableUse {
             switch: tables.graph().node(largest as u32),
             rows: rows[largest],
-            rows_by_switch: by_switch[largest],
+            rows_by_switch: tables.rows(|_| 1)[largest],
             vlans: tables.vlans().len(),
         })
     }

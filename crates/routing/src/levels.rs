@@ -34,21 +34,8 @@ fn named(topology: &Topology, graph: &SwitchGraph) -> Option<Vec<u32>> {
 
 /// Number of links between each switch and the nearest switch with hosts.
 fn by_distance(graph: &SwitchGraph) -> Option<Vec<u32>> {
-    let mut level = vec![u32::MAX; graph.len()];
-    let mut queue: Vec<u32> = graph.attachments().to_vec();
-    for switch in &queue {
-        level[*switch as usize] = 0;
-    }
-    let mut head = 0;
-    while let Some(at) = queue.get(head).copied() {
-        head += 1;
-        for arc in graph.arcs(at) {
-            if level[arc.to as usize] == u32::MAX {
-                level[arc.to as usize] = level[at as usize] + 1;
-                queue.push(arc.to);
-            }
-        }
-    }
+    let mut level = vec![0; graph.len()];
+    graph.distances_to_any(graph.attachments(), &mut level, &mut Vec::new());
     let neighbours = |edge: &Edge| {
         let [a, b] = edge.ends.map(|end| level[end as usize]);
         a.abs_diff(b) == 1

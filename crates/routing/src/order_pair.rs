@@ -11,10 +11,7 @@
 //! and balanced against all earlier trees. The last VLANs are for failures ([`super::backup`]). Together, the
 //! trees of a VLAN contain loops, so MAC learning and flooding must be disabled.
 //!
-//! New tables under the same [`Orders`] never deadlock together with old tables, in any mixture: both obey
-//! the same static rule. The common rule alone does not make an update safe: a half-updated VLAN can still
-//! loop or lose packets, so table rows change only in VLANs without senders. The scheme of order pairs is our
-//! own; no paper describes it.
+//! The scheme of order pairs is our own; no paper describes it.
 
 use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
@@ -25,7 +22,7 @@ use super::turn_order::TurnOrder;
 use super::up_down::widest_switch;
 use super::{ForwardingTables, RoutingEngine, RoutingError};
 use super::{bound_parameter, reachable_switches, unreachable};
-use crate::watch::{Unwatched, Watch};
+use crate::watch::Watch;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{Id, PortId};
 use rand::seq::SliceRandom;
@@ -87,25 +84,13 @@ impl Default for OrderPair {
 }
 
 /// The turn rules of a plan: one order of the switches for each lane.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Orders {
+#[derive(PartialEq)]
+struct Orders {
     /// For each lane, the rank of each switch by its number.
     ranks: Vec<Vec<u32>>,
     /// True if VLAN 0 prefers downward routes; VLAN 0 then serves every pair if every switch except one has a
     /// neighbour of higher rank.
     down_first: bool,
-}
-
-impl Orders {
-    /// Number of lanes.
-    pub fn lanes(&self) -> usize {
-        self.ranks.len()
-    }
-
-    /// The rank of each switch in a lane, by its number in the [`SwitchGraph`].
-    pub fn ranks(&self, lane: usize) -> &[u32] {
-        &self.ranks[lane]
-    }
 }
 
 impl RoutingEngine for OrderPair {
@@ -139,15 +124,6 @@ const STEPS_TO_PROVE: u64 = 15;
 const STEPS_TO_AVOID: u64 = 12;
 
 impl OrderPair {
-    /// Searches for orders that fit `graph`.
-    ///
-    /// # Errors
-    /// If a setting is out of bounds or a pair of hosts has no path.
-    pub fn orders(&self, topology: &Topology, graph: &SwitchGraph) -> Result<Orders, RoutingError> {
-        self.draw_orders(self.effort, topology, graph, &mut self.ledger(&mut Unwatched), None)
-            .map(|(orders, _)| orders)
-    }
-
     /// Makes the ledger with the budget of the plan.
     pub(super) fn ledger<'w>(&self, watch: &'w mut dyn Watch) -> Ledger<'w> {
         let seconds = self.budget.unwrap_or(usual_budget(self.effort));
@@ -212,7 +188,7 @@ impl OrderPair {
         let end = ledger.leaving(ledger.spent() - before + self.to_prove(graph), 10);
         let slow = self.draw_more(topology, graph, ledger, end)?.filter(|slow| *slow != fast);
         let Some(slow) = slow else { return Ok(plan) };
-        match self.plan_under(topology, graph, &slow, true, ledger) {
+        match self.plan_under(topology, graph, &slow, ledger) {
             Err(RoutingError::Unreachable { .. }) => Ok(plan),
             Ok(other) if links_of_routes(&other) >= links_of_routes(&plan) => Ok(plan),
             result => result,
@@ -242,10 +218,10 @@ impl OrderPair {
         orders: &Orders,
         ledger: &mut Ledger,
     ) -> Result<ForwardingTables, RoutingError> {
-        match self.plan_under(topology, graph, orders, true, ledger) {
+        match self.plan_under(topology, graph, orders, ledger) {
             Err(RoutingError::Unreachable { .. }) => {
                 let orders = self.rooted_orders(graph, ledger)?;
-                self.plan_under(topology, graph, &orders, true, ledger)
+                self.plan_under(topology, graph, &orders, ledger)
             }
             result => result,
         }
@@ -324,36 +300,17 @@ impl OrderPair {
         self.improved(Effort::Fast, graph, ranks, 1, ledger, None)
     }
 
-    /// Computes tables under given orders, such as the orders of a plan that was made before some links
-    /// failed. All routes obey the turn rules of the lanes.
+    /// Computes tables under given orders.
     ///
     /// # Errors
-    /// If a setting is out of bounds, the tables do not fit, or a pair has no legal route under these orders.
-    ///
-    /// # Panics
-    /// If the orders have another number of switches.
-    pub fn plan_in(
-        &self,
-        topology: &Topology,
-        graph: &SwitchGraph,
-        orders: &Orders,
-    ) -> Result<ForwardingTables, RoutingError> {
-        self.plan_under(topology, graph, orders, false, &mut self.ledger(&mut Unwatched))
-    }
-
+    /// If the tables do not fit, or a pair has no route that the orders allow or that closes no cycle.
     fn plan_under(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
         orders: &Orders,
-        detours: bool,
         ledger: &mut Ledger,
     ) -> Result<ForwardingTables, RoutingError> {
-        self.check_settings()?;
-        assert!(
-            orders.ranks.iter().all(|rank| rank.len() == graph.len()),
-            "the orders are for another set of switches"
-        );
         let rules: Vec<TurnOrder> =
             orders.ranks.iter().map(|rank| TurnOrder::of_ranks(graph, rank)).collect();
         let lanes = (0..self.vlans).map(|vlan| (vlan % rules.len()) as u8).collect();
@@ -382,14 +339,13 @@ impl OrderPair {
                 ledger.spend(directed_links(graph) * STEPS_TO_GROW);
             }
         }
-        let mut left = unserved(&tables);
-        let mut exceptions = if detours { Exceptions::Allowed } else { Exceptions::Refused };
-        if detours && !left.is_empty() {
-            exceptions = Exceptions::Taken;
+        let mut left = tables.unserved();
+        let has_exceptions = !left.is_empty();
+        if has_exceptions {
             let pairs = left.len();
             let end = ledger.part(10);
             add_missing(&mut tables, &left, 0..usual, ledger, end)?;
-            left = unserved(&tables);
+            left = tables.unserved();
             tables.note(format!(
                 "{pairs} pairs of switches have no way that the orders allow: they got routes of their own"
             ));
@@ -397,7 +353,7 @@ impl OrderPair {
         if let Some((from, to)) = left.first() {
             return Err(unreachable(topology, graph, *from, *to));
         }
-        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, exceptions, ledger)?;
+        self.add_backups(&mut tables, &rules, &mut grower, &mut rng, has_exceptions, ledger)?;
         Ok(tables)
     }
 
@@ -413,7 +369,7 @@ impl OrderPair {
         rules: &[TurnOrder],
         grower: &mut TreeGrower<'_>,
         rng: &mut Pcg64,
-        exceptions: Exceptions,
+        has_exceptions: bool,
         ledger: &mut Ledger,
     ) -> Result<(), RoutingError> {
         let backups = self.vlans - self.backup_vlans()..self.vlans;
@@ -432,14 +388,10 @@ impl OrderPair {
         let graph = tables.graph().clone();
         let mut avoided = vec![false; graph.port_count()];
         // The last VLAN of each lane is for routes that the turn rules forbid.
-        let last = if exceptions != Exceptions::Refused && !cuts.is_empty() {
-            rules.len().min(backups.len() / 2)
-        } else {
-            0
-        };
+        let last = if cuts.is_empty() { 0 } else { rules.len().min(backups.len() / 2) };
         let ruled = backups.start..backups.end - last;
         // A turn that the turn rules forbid may close a cycle with allowed turns that no route takes yet.
-        let mut checked = if exceptions == Exceptions::Taken { used_turns(tables)? } else { Vec::new() };
+        let mut checked = if has_exceptions { used_turns(tables)? } else { Vec::new() };
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
                 ledger.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;
@@ -474,18 +426,9 @@ impl OrderPair {
     }
 }
 
-/// Whether routes may take turns that the rule of their lane forbids.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Exceptions {
-    Refused,
-    Allowed,
-    /// A route of the plan takes such a turn.
-    Taken,
-}
-
 /// Determines which of the first `vlans` VLANs senders will use.
 fn uses(graph: &SwitchGraph, orders: &Orders, vlans: usize) -> Uses {
-    let lanes = orders.lanes();
+    let lanes = orders.ranks.len();
     let vlans_of = |lane: usize| (vlans + lanes - 1 - lane) / lanes;
     let lanes: Vec<(&[u32], u16)> =
         orders.ranks.iter().enumerate().map(|(lane, rank)| (&rank[..], vlans_of(lane) as u16)).collect();
@@ -510,18 +453,5 @@ fn directed_links(graph: &SwitchGraph) -> u64 {
 
 /// Sum over all pairs of the number of links on the shortest route.
 fn links_of_routes(tables: &ForwardingTables) -> u64 {
-    let sources = tables.graph().attachments().len();
-    let (lengths, pairs) = (tables.lengths(), sources * sources);
-    let shortest = |pair: usize| (0..tables.vlans()).map(|vlan| lengths[vlan * pairs + pair]).min();
-    (0..pairs).filter_map(shortest).map(u64::from).sum()
-}
-
-/// The pairs (source, destination) of edge switches that no VLAN serves.
-fn unserved(tables: &ForwardingTables) -> Vec<(u32, u32)> {
-    let sources = tables.graph().attachments().len();
-    let lengths = tables.lengths();
-    let pairs = sources * sources;
-    let served = |pair: usize| (0..tables.vlans()).any(|vlan| lengths[vlan * pairs + pair] != u16::MAX);
-    let missing = (0..pairs).filter(|pair| !served(*pair));
-    missing.map(|pair| ((pair % sources) as u32, (pair / sources) as u32)).collect()
+    tables.shortest().into_iter().map(u64::from).sum()
 }

@@ -42,7 +42,7 @@ impl RoutingEngine for UpDown {
             && let Some(rank) = rank_by_level(topology, graph)
         {
             let tables = self.plan_ranked(graph, &rank, watch)?;
-            if tables.audit().unreachable.is_empty() {
+            if tables.unserved().is_empty() {
                 return Ok(tables);
             }
         }

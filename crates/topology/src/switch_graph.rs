@@ -208,10 +208,10 @@ impl SwitchGraph {
         self.head.len()
     }
 
-    /// For every host, the index of its edge switch; `u32::MAX` for switches.
-    pub fn attachment_rows_of_nodes(&self) -> Vec<u32> {
-        let row = |number: &u32| if *number == NONE { NONE } else { self.attachment_row[*number as usize] };
-        self.attachment.iter().map(row).collect()
+    /// Number of nodes in the topology, hosts included.
+    #[inline]
+    pub fn node_count(&self) -> usize {
+        self.number.len()
     }
 
     /// The switch at the other end of `port`; none if the neighbour is a host or the link is absent.
@@ -234,10 +234,17 @@ impl SwitchGraph {
     /// Computes the number of links from every switch to `to` by breadth-first search; `u32::MAX` means no
     /// path. Afterwards `queue` contains the reached switches in the order of their distance.
     pub fn distances(&self, to: u32, distance: &mut [u32], queue: &mut Vec<u32>) {
+        self.distances_to_any(&[to], distance, queue);
+    }
+
+    /// Like [`SwitchGraph::distances`], to the nearest of several switches.
+    pub fn distances_to_any(&self, to: &[u32], distance: &mut [u32], queue: &mut Vec<u32>) {
         distance.fill(u32::MAX);
         queue.clear();
-        queue.push(to);
-        distance[to as usize] = 0;
+        queue.extend_from_slice(to);
+        for switch in to {
+            distance[*switch as usize] = 0;
+        }
         let mut head = 0;
         while head < queue.len() {
             let at = queue[head];

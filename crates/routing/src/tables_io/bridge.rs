@@ -5,7 +5,7 @@
 //! `master`). A row without a VLAN belongs to VLAN 0, which stands for a bridge without VLAN filtering.
 
 use super::builder::Builder;
-use pauseframe_topology::interchange::{Flaw, Labels};
+use pauseframe_topology::interchange::Flaw;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct Entry {
     flags: Vec<String>,
 }
 
-pub(super) fn read(name: &str, text: &str, labels: &Labels, builder: &mut Builder<'_>) -> Result<(), Flaw> {
+pub(super) fn read(name: &str, text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     let switch = builder.switch(name).map_err(Flaw::of_file)?;
     let entries: Vec<Entry> = serde_json::from_str(text).map_err(|error| {
         Flaw::of_file(format!("this is not the output of \"bridge -j fdb show\": {error}"))
@@ -39,7 +39,7 @@ pub(super) fn read(name: &str, text: &str, labels: &Labels, builder: &mut Builde
                 "no host of the topology has the address {mac}: add it to the addresses (address,node)"
             ))
         };
-        let host = labels.address(&entry.mac).ok_or_else(unknown)?.node;
+        let host = builder.address(&entry.mac).ok_or_else(unknown)?.node;
         let port = builder.port(switch, interface).map_err(flaw)?;
         builder.row(("entry", i as u32), switch, entry.vlan, host, port).map_err(flaw)?;
     }

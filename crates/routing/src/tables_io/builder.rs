@@ -2,7 +2,7 @@
 
 use super::lookup::{Column, Columns, PortNames};
 use crate::verify::{DELIVER, Tables, Tree, Vlan};
-use pauseframe_topology::interchange::{Flaw, Labels, did_you_mean};
+use pauseframe_topology::interchange::{Address, Flaw, Labels, did_you_mean};
 use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId};
 use serde::{Deserialize, Serialize};
@@ -129,6 +129,11 @@ impl<'a> Builder<'a> {
         let near = || did_you_mean(name, self.topology.nodes().iter().map(|node| &node.name));
         let missing = || format!("{name:?} is not in the topology{}", near());
         self.names.get(name).copied().ok_or_else(missing)
+    }
+
+    /// Looks up an address of a node.
+    pub(super) fn address(&self, text: &str) -> Option<Address> {
+        self.labels.address(text)
     }
 
     /// The name of a node in the topology.
@@ -314,8 +319,7 @@ impl<'a> Builder<'a> {
         if vlans.is_empty() {
             return Err(Flaw::of_file("there are no rows: name tables, or the folder of a plan"));
         }
-        let nodes = self.topology.nodes().len();
-        Ok(super::TableImport { tables: Tables::new(self.graph, nodes, vlans, trees), notes: self.notes })
+        Ok(super::TableImport { tables: Tables::new(self.graph, vlans, trees), notes: self.notes })
     }
 
     /// Adds one tree for each group of hosts at the same switch that have the same rows and senders.

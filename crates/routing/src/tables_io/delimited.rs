@@ -79,26 +79,15 @@ pub(super) fn read(text: &str, builder: &mut Builder<'_>) -> Result<(), Flaw> {
 
 /// Reads switch, destination, port and VLAN; fast, because files contain millions of such rows.
 fn row<'a>(record: &'a csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
-    let fields =
+    let found =
         (record.get(0), record.get(1).and_then(|vlan| vlan.parse().ok()), record.get(2), record.get(3));
-    match fields {
+    match found {
         (Some(switch), Some(vlan), Some(destination), Some(port)) if record.len() == 4 => {
             Ok(([switch, destination, port], vlan))
         }
-        _ => fields_of_row(record, header),
+        // Reading it again describes the mistake.
+        _ => Err(fields::<Row>(record, header).err().unwrap_or_default()),
     }
-}
-
-/// Reads a row and describes what is wrong with it.
-fn fields_of_row<'a>(record: &csv::StringRecord, header: &[&str]) -> Result<([&'a str; 3], u16), String> {
-    let wrong = || {
-        Err(format!(
-            "{:?} does not fit the header {:?}",
-            record.iter().collect::<Vec<_>>().join(","),
-            header.join(",")
-        ))
-    };
-    fields::<Row>(record, header).map_or_else(Err, |_| wrong())
 }
 
 fn fields<T: DeserializeOwned>(record: &csv::StringRecord, header: &[&str]) -> Result<T, String> {

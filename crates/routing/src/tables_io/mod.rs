@@ -82,7 +82,7 @@ pub fn read(
             TableFormat::Csv => delimited::read(text, &mut builder)?,
             TableFormat::Json => json::read(text, &mut builder)?,
             TableFormat::Parquet => return Err(Flaw::of_file("Parquet is read from a file only")),
-            TableFormat::OpenSm => opensm::read(text, labels, None, &mut builder)?,
+            TableFormat::OpenSm => opensm::read(text, None, &mut builder)?,
         }
         builder.finish()
     };
@@ -101,8 +101,7 @@ pub fn read_bridges(
 ) -> Result<TableImport, InterchangeError> {
     let mut builder = Builder::new(topology, labels).map_err(|flaw| flaw.in_file("topology"))?;
     for (switch, text) in outputs {
-        bridge::read(switch, text, labels, &mut builder)
-            .map_err(|flaw| flaw.in_file(&format!("{switch}.json")))?;
+        bridge::read(switch, text, &mut builder).map_err(|flaw| flaw.in_file(&format!("{switch}.json")))?;
     }
     builder.finish().map_err(|flaw| flaw.in_file("bridge tables"))
 }
@@ -178,18 +177,18 @@ fn read_opensm(folder: &Path, topology: &Topology, labels: &Labels) -> Result<Ta
     };
     let lfts = read_text(&folder.join(LFTS))?;
     let mut builder = Builder::new(topology, labels).map_err(|flaw| flaw.in_file("topology"))?;
-    let paths = text(PATH_RECORDS)?.map(|text| ServiceLevels::of_paths(&text, labels, &builder)).transpose();
+    let paths = text(PATH_RECORDS)?.map(|text| ServiceLevels::of_paths(&text, &builder)).transpose();
     let mut levels = paths.map_err(|flaw| flaw.in_file(&file(PATH_RECORDS)))?;
     match (&mut levels, text(SL2VL)?) {
         (Some(levels), Some(text)) => {
-            levels.read_lanes(&text, labels, &builder).map_err(|flaw| flaw.in_file(&file(SL2VL)))?;
+            levels.read_lanes(&text, &builder).map_err(|flaw| flaw.in_file(&file(SL2VL)))?;
         }
         (None, Some(_)) => builder.notes.push(format!(
             "{SL2VL} was not used: which path has which service level stands in {PATH_RECORDS}, and that is not there"
         )),
         _ => {}
     }
-    let read = opensm::read(&lfts, labels, levels.as_ref(), &mut builder).and_then(|()| builder.finish());
+    let read = opensm::read(&lfts, levels.as_ref(), &mut builder).and_then(|()| builder.finish());
     read.map_err(|flaw| flaw.in_file(&file(LFTS)))
 }
 

@@ -10,13 +10,12 @@
 use super::builder::Builder;
 use super::service_levels::ServiceLevels;
 use pauseframe_topology::NodeKind;
-use pauseframe_topology::interchange::{Address, Flaw, Labels};
+use pauseframe_topology::interchange::{Address, Flaw};
 use pauseframe_units::NodeId;
 use std::collections::BTreeSet;
 
 pub(super) fn read(
     text: &str,
-    labels: &Labels,
     levels: Option<&ServiceLevels>,
     builder: &mut Builder<'_>,
 ) -> Result<(), Flaw> {
@@ -26,7 +25,7 @@ pub(super) fn read(
     for (line, text) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
         let flaw = |message: String| Flaw::line(line, message);
         if let Some(head) = text.strip_prefix("Unicast lids") {
-            let found = find_switch(head, labels, builder).map_err(flaw)?;
+            let found = find_switch(head, builder).map_err(flaw)?;
             sections.begin(line, found);
             switch = Some(found);
         } else if text.ends_with("lids dumped") {
@@ -40,7 +39,7 @@ pub(super) fn read(
             let Some((lid, port, comment)) = columns(rest) else {
                 return Err(flaw(format!("a row looks like 0x0011 003 : (...), not {text:?}")));
             };
-            let Address { node, path } = find_destination(lid, comment, labels, builder).map_err(flaw)?;
+            let Address { node, path } = find_destination(lid, comment, builder).map_err(flaw)?;
             if builder.kind(node) == NodeKind::Switch {
                 to_switches += 1;
                 continue;
@@ -134,8 +133,8 @@ fn description(text: &str) -> Option<&str> {
     quoted.or_else(bracketed).map(str::trim)
 }
 
-fn find_switch(head: &str, labels: &Labels, builder: &Builder<'_>) -> Result<NodeId, String> {
-    let by_guid = guid(head, "guid").and_then(|guid| labels.address(&guid));
+fn find_switch(head: &str, builder: &Builder<'_>) -> Result<NodeId, String> {
+    let by_guid = guid(head, "guid").and_then(|guid| builder.address(&guid));
     match (by_guid, description(head)) {
         (Some(address), _) => Ok(address.node),
         (None, Some(name)) => builder.switch(name),
@@ -143,14 +142,9 @@ fn find_switch(head: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Nod
     }
 }
 
-fn find_destination(
-    lid: u16,
-    comment: &str,
-    labels: &Labels,
-    builder: &Builder<'_>,
-) -> Result<Address, String> {
-    let by_guid = || guid(comment, "portguid").and_then(|guid| labels.address(&guid));
-    if let Some(address) = labels.address(&format!("lid {lid}")).or_else(by_guid) {
+fn find_destination(lid: u16, comment: &str, builder: &Builder<'_>) -> Result<Address, String> {
+    let by_guid = || guid(comment, "portguid").and_then(|guid| builder.address(&guid));
+    if let Some(address) = builder.address(&format!("lid {lid}")).or_else(by_guid) {
         return Ok(address);
     }
     let what = format!("nothing in the topology has LID {lid} (0x{lid:04x})");

@@ -17,7 +17,7 @@
 use super::builder::{Builder, Lane};
 use super::opensm::guid;
 use pauseframe_topology::NodeKind;
-use pauseframe_topology::interchange::{Address, Flaw, Labels};
+use pauseframe_topology::interchange::{Address, Flaw};
 use pauseframe_units::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,16 +36,12 @@ pub(super) struct ServiceLevels {
 
 impl ServiceLevels {
     /// Reads the SLs of `opensm-path-records.dump`, or the output of `saquery -p` in a file of that name.
-    pub(super) fn of_paths(
-        text: &str,
-        labels: &Labels,
-        builder: &Builder<'_>,
-    ) -> Result<ServiceLevels, Flaw> {
+    pub(super) fn of_paths(text: &str, builder: &Builder<'_>) -> Result<ServiceLevels, Flaw> {
         let mut levels = ServiceLevels::default();
         if text.contains("PathRecord dump:") {
-            levels.read_answers(text, labels, builder)?;
+            levels.read_answers(text, builder)?;
         } else {
-            levels.read_records(text, labels, builder)?;
+            levels.read_records(text, builder)?;
         }
         if levels.senders.is_empty() {
             return Err(Flaw::of_file("there is no path to a host of the topology in this file"));
@@ -60,9 +56,9 @@ impl ServiceLevels {
     }
 
     /// Reads the output of `saquery -p`; paths from or to switches carry management traffic.
-    fn read_answers(&mut self, text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<(), Flaw> {
+    fn read_answers(&mut self, text: &str, builder: &Builder<'_>) -> Result<(), Flaw> {
         let host = |lid: Option<u16>| {
-            lid.and_then(|lid| labels.address(&format!("lid {lid}")))
+            lid.and_then(|lid| builder.address(&format!("lid {lid}")))
                 .filter(|address| builder.kind(address.node) == NodeKind::Host)
         };
         let (mut from, mut to) = (None, None);
@@ -89,17 +85,17 @@ impl ServiceLevels {
         Ok(())
     }
 
-    fn read_records(&mut self, text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<(), Flaw> {
+    fn read_records(&mut self, text: &str, builder: &Builder<'_>) -> Result<(), Flaw> {
         let mut from: Option<NodeId> = None;
         for (line, text) in numbered(text) {
             let flaw = |message: String| Flaw::line(line, message);
-            if let Some(node) = head(text, labels, builder).map_err(flaw)? {
+            if let Some(node) = head(text, builder).map_err(flaw)? {
                 from = builder.switch_of(node);
             } else if let (Some(rest), Some(from)) = (text.strip_prefix("0x"), from) {
                 let Some((lid, level)) = path_record(rest) else {
                     return Err(flaw(format!("a row looks like 0x000C : 1 : 4 : 3, not {text:?}")));
                 };
-                let (Some(level), Some(to)) = (level, labels.address(&format!("lid {lid}"))) else {
+                let (Some(level), Some(to)) = (level, builder.address(&format!("lid {lid}"))) else {
                     continue;
                 };
                 if builder.kind(to.node) == NodeKind::Host {
@@ -111,16 +107,11 @@ impl ServiceLevels {
     }
 
     /// Adds the lanes of `opensm-sl2vl.dump`.
-    pub(super) fn read_lanes(
-        &mut self,
-        text: &str,
-        labels: &Labels,
-        builder: &Builder<'_>,
-    ) -> Result<(), Flaw> {
+    pub(super) fn read_lanes(&mut self, text: &str, builder: &Builder<'_>) -> Result<(), Flaw> {
         let mut switch: Option<NodeId> = None;
         for (line, text) in numbered(text) {
             let flaw = |message: String| Flaw::line(line, message);
-            if let Some(node) = head(text, labels, builder).map_err(flaw)? {
+            if let Some(node) = head(text, builder).map_err(flaw)? {
                 switch = Some(node).filter(|node| builder.kind(*node) == NodeKind::Switch);
             } else if let (Some(switch), true) = (switch, text.starts_with(|c: char| c.is_ascii_digit())) {
                 let Some((ports, lanes)) = lanes_of_ports(text) else {
@@ -213,7 +204,7 @@ fn number(text: &str) -> Option<u16> {
 }
 
 /// Finds the node of a head such as `Switch 0x0000000000000021, base LID 1, "spine"`.
-fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<NodeId>, String> {
+fn head(text: &str, builder: &Builder<'_>) -> Result<Option<NodeId>, String> {
     let Some(word) =
         ["Switch 0x", "Channel Adapter 0x", "Router 0x"].iter().find(|word| text.starts_with(**word))
     else {
@@ -221,10 +212,10 @@ fn head(text: &str, labels: &Labels, builder: &Builder<'_>) -> Result<Option<Nod
     };
     let by_lid = || {
         let (_, rest) = text.split_once("base LID ")?;
-        labels.address(&format!("lid {}", rest.split(',').next()?.trim()))
+        builder.address(&format!("lid {}", rest.split(',').next()?.trim()))
     };
     let kind = word.trim_end_matches(" 0x");
-    if let Some(address) = guid(text, kind).and_then(|guid| labels.address(&guid)).or_else(by_lid) {
+    if let Some(address) = guid(text, kind).and_then(|guid| builder.address(&guid)).or_else(by_lid) {
         return Ok(Some(address.node));
     }
     let name = text.split('"').nth(1).ok_or_else(|| format!("nothing in the topology is {text:?}"))?;

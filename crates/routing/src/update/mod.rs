@@ -131,7 +131,7 @@ impl Update {
             self.kept.iter().copied().chain(self.renumbered.iter().filter_map(|r| r.0)).collect();
         self.renumbered.extend(taken.difference(&after).map(|id| (Some(*id), None)));
         let trees = self.after.trees.clone();
-        self.after = Tables::new(self.after.graph.clone(), self.after.nodes(), vlans, trees).in_order();
+        self.after = Tables::new(self.after.graph.clone(), vlans, trees).in_order();
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Update {
             }
         }
         trees.sort_by_key(|tree| (tree.vlan, tree.row, tree.hosts[0]));
-        Tables::new(self.after.graph.clone(), self.after.nodes(), vlans.into_values().collect(), trees)
+        Tables::new(self.after.graph.clone(), vlans.into_values().collect(), trees)
     }
 
     /// True if no mixture of packets on old and on new routes can deadlock.

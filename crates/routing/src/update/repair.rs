@@ -5,6 +5,7 @@ use super::Union;
 use crate::RoutingError;
 use crate::used_turns::UsedTurns;
 use crate::verify::{DELIVER, Tables, Tree, Vlan, dependency_graph};
+use crate::walks::{Hop, links_to_go};
 use crate::watch::Watch;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId};
@@ -12,13 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Converts tables of the old topology to tables of the union.
 pub(super) fn carried_over(tables: &Tables, union: &Union, graph: &SwitchGraph) -> Tables {
-    carried(
-        tables,
-        graph,
-        union.topology.nodes().len(),
-        |node| Some(union.nodes[0][node]),
-        |port| Some(union.ports[0][port.0 as usize]),
-    )
+    carried(tables, graph, |node| Some(union.nodes[0][node]), |port| Some(union.ports[0][port.0 as usize]))
 }
 
 /// Converts tables of the union to tables of the new topology.
@@ -29,13 +24,12 @@ pub(super) fn carried_to_new(tables: &Tables, union: &Union, new: &Topology) -> 
     let ports: BTreeMap<PortId, PortId> =
         union.ports[1].iter().enumerate().map(|(new, here)| (*here, PortId(new as u32))).collect();
     let node = |node: NodeId| nodes.get(&node).copied();
-    Ok(carried(tables, &graph, new.nodes().len(), node, |port| ports.get(&port).copied()))
+    Ok(carried(tables, &graph, node, |port| ports.get(&port).copied()))
 }
 
 fn carried(
     tables: &Tables,
     graph: &SwitchGraph,
-    nodes: usize,
     node: impl Fn(NodeId) -> Option<NodeId>,
     port: impl Fn(PortId) -> Option<PortId>,
 ) -> Tables {
@@ -72,7 +66,7 @@ fn carried(
         trees.push(Tree { vlan: tree.vlan, hosts, row, next, senders });
     }
     let vlans: Vec<Vlan> = tables.vlans().to_vec();
-    Tables::new(graph.clone(), nodes, vlans, trees).in_order()
+    Tables::new(graph.clone(), vlans, trees).in_order()
 }
 
 /// Removes the rows over failed links; returns the number of ordered pairs of hosts that have no route any
@@ -102,26 +96,12 @@ fn gone(union: &Union, port: PortId) -> bool {
 /// The switches whose packets reach edge switch `row`.
 fn arriving(graph: &SwitchGraph, next: &[PortId], row: u32) -> Vec<bool> {
     let to = graph.attachments()[row as usize];
-    let mut arrives: Vec<Option<bool>> = vec![None; graph.len()];
-    arrives[to as usize] = Some(next[to as usize] == DELIVER);
-    let mut walk = Vec::new();
-    for start in 0..graph.len() as u32 {
-        let mut at = start;
-        let end = loop {
-            if let Some(end) = arrives[at as usize] {
-                break end;
-            }
-            arrives[at as usize] = Some(false);
-            walk.push(at);
-            let port = next[at as usize];
-            match ((port.0 as usize) < graph.port_count()).then(|| graph.head(port)).flatten() {
-                Some(head) => at = head,
-                None => break false,
-            }
-        };
-        walk.drain(..).for_each(|switch| arrives[switch as usize] = Some(end));
-    }
-    arrives.into_iter().map(|arrives| arrives == Some(true)).collect()
+    let hop = |at: u32| match next[at as usize] {
+        DELIVER if at == to => Hop::Arrives,
+        _ if at == to => Hop::Lost,
+        port => Hop::over(graph, port),
+    };
+    links_to_go(graph, 0..graph.len() as u32, hop).iter().map(Option::is_some).collect()
 }
 
 /// A plan under construction.
@@ -216,7 +196,7 @@ impl<'a> Repair<'a> {
         }
         let vlans =
             vlans.into_iter().enumerate().filter(|(i, _)| used.contains(i)).map(|(_, vlan)| vlan).collect();
-        Ok(Tables::new(self.graph.clone(), self.union.topology.nodes().len(), vlans, trees))
+        Ok(Tables::new(self.graph.clone(), vlans, trees))
     }
 
     /// The tree of a VLAN to a destination: the remaining part of the old tree, with routes for the sources

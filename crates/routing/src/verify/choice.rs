@@ -9,6 +9,7 @@
 use super::lengths::nearly_shortest;
 use super::tables::DELIVER;
 use super::{RouteLengths, Tables};
+use crate::walks::Hop;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, PortId};
 
@@ -28,7 +29,7 @@ impl Tables {
     /// the table has no row.
     #[inline]
     pub fn look_up(&self, vlan: usize, switch: u32, host: NodeId) -> PortId {
-        match self.tree_of[vlan * self.nodes() + host.0 as usize] {
+        match self.tree_of[vlan * self.graph.node_count() + host.0 as usize] {
             u32::MAX => PortId::NONE,
             tree => match self.trees[tree as usize].next[switch as usize] {
                 DELIVER => self.graph.uplink(host).reverse(),
@@ -43,24 +44,31 @@ impl Tables {
         let (Some(mut at), Some(tree)) = (self.graph.attachment(from), self.tree_of(vlan, to)) else {
             return false;
         };
-        let row = self.graph.attachment_row(at);
-        if !row.is_some_and(|row| self.trees[tree as usize].allows(row)) {
+        let tree = &self.trees[tree as usize];
+        if !self.graph.attachment_row(at).is_some_and(|row| tree.allows(row)) {
             return false;
         }
         let last = self.graph.uplink(to).reverse();
         for _ in 0..=self.graph.len() {
-            let port = self.look_up(vlan, at, to);
-            if port == last {
+            let port = tree.next[at as usize];
+            if port == DELIVER || port == last {
                 return true;
             }
-            let Some(next) = Some(port).filter(|port| *port != PortId::NONE).and_then(|p| self.graph.head(p))
-            else {
-                return false;
-            };
+            let Hop::To(next) = Hop::over(&self.graph, port) else { return false };
             visit(port);
             at = next;
         }
         false
+    }
+
+    /// Writes the ports from host `from` to host `to` in the VLAN with this index into `out`, beginning with
+    /// the sender's port; returns false if the sender must not use the VLAN or the packets do not arrive.
+    pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
+        out.clear();
+        out.push(self.graph.uplink(from));
+        let arrives = self.follow(vlan, from, to, |port| out.push(port));
+        out.push(self.graph.uplink(to).reverse());
+        arrives
     }
 
     /// Number of links between switches on the route, if the packet arrives and may be sent.

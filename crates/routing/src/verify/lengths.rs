@@ -3,8 +3,9 @@
 
 use super::Tables;
 use super::tables::{DELIVER, Tree};
+use crate::walks::{Hop, links_to_go};
 use pauseframe_units::{NodeId, PortId};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 /// Length of a route on which no packet arrives.
 const NEVER: u16 = u16::MAX;
@@ -72,37 +73,17 @@ fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
         [host] => graph.uplink(host).reverse(),
         _ => DELIVER,
     };
-    // For each switch: whether it was visited, and the number of links from the switch if packets arrive.
-    let mut of_switch: Vec<Option<Option<u16>>> = vec![None; graph.len()];
-    let mut walk = Vec::new();
-    for start in graph.attachments() {
-        let mut at = *start;
-        let mut links = loop {
-            if let Some(known) = of_switch[at as usize] {
-                break known;
-            }
-            let port = tree.next[at as usize];
-            if port == DELIVER || port == own_port {
-                of_switch[at as usize] = Some(Some(0));
-                break Some(0);
-            }
-            // Assume a loop until the walk ends elsewhere: packets in a loop never arrive.
-            of_switch[at as usize] = Some(None);
-            walk.push(at);
-            if port == PortId::NONE {
-                break None;
-            }
-            match graph.head(port) {
-                Some(next) => at = next,
-                None if tree.hosts.len() > 1 => return None,
-                None => break None,
-            }
-        };
-        for switch in walk.drain(..).rev() {
-            links = links.and_then(|links| links.checked_add(1));
-            of_switch[switch as usize] = Some(links);
+    let differ = Cell::new(false);
+    let next = |at: u32| match tree.next[at as usize] {
+        port if port == DELIVER || port == own_port => Hop::Arrives,
+        port => {
+            let hop = Hop::over(graph, port);
+            // The port of one of several hosts.
+            differ.set(differ.get() || (hop == Hop::Lost && port != PortId::NONE && tree.hosts.len() > 1));
+            hop
         }
-    }
-    let rows = graph.attachments().iter();
-    Some(rows.map(|switch| of_switch[*switch as usize].flatten().unwrap_or(NEVER)).collect())
+    };
+    let links = links_to_go(graph, graph.attachments().iter().copied(), next);
+    let of_row = |switch: &u32| links[*switch as usize].unwrap_or(NEVER);
+    (!differ.get()).then(|| graph.attachments().iter().map(of_row).collect())
 }

@@ -24,13 +24,14 @@ pub use report::{
 pub(super) use tables::{DELIVER, Tree};
 pub use tables::{Tables, Vlan};
 
+use super::cdg::Dependencies;
 use super::{BufferChannel, Dependency, DependencyGraph, RoutingError};
 use crate::watch::{Unwatched, Watch};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
-use walk::{DependencySet, End, walk};
+use walk::{End, walk};
 
 /// Options of the verifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,11 +60,11 @@ impl Default for Options<'_> {
 pub fn dependency_graph(topology: &Topology, tables: &[&Tables]) -> Result<DependencyGraph, RoutingError> {
     let graph = SwitchGraph::new(topology)?;
     let lanes = tables.iter().map(|tables| tables.lanes()).max().unwrap_or(0);
-    let mut dependencies = DependencySet::new(&graph, lanes)?;
+    let mut dependencies = Dependencies::new(&graph, lanes)?;
     for tables in tables {
         walk(tables, &mut dependencies, &mut Unwatched)?;
     }
-    Ok(DependencyGraph::new(graph.port_count(), dependencies.into_found()))
+    Ok(dependencies.finish())
 }
 
 /// Verifies `tables`, which must be tables of `topology`.
@@ -85,10 +86,10 @@ pub fn verify_watched(
     watch: &mut dyn Watch,
 ) -> Result<Report, RoutingError> {
     let graph = &tables.graph;
-    let mut dependencies = DependencySet::new(graph, tables.lanes())?;
+    let mut dependencies = Dependencies::new(graph, tables.lanes())?;
     let ends = walk(tables, &mut dependencies, watch)?;
     watch.step("looking for cycles", 0, 0)?;
-    let dependencies = DependencyGraph::new(graph.port_count(), dependencies.into_found());
+    let dependencies = dependencies.finish();
     let mut components: Vec<_> = dependencies.cyclic_components().iter().map(Vec::len).collect();
     components.sort_unstable_by(|a, b| b.cmp(a));
     let cycle = if components.is_empty() { None } else { dependencies.shortest_cycle() };
@@ -219,7 +220,7 @@ fn lane_violations(tables: &Tables, names: &Names<'_>) -> Vec<LaneViolation> {
 }
 
 fn table_sizes(tables: &Tables, options: &Options<'_>, names: &Names<'_>) -> TableSizes {
-    let rows = tables.rows();
+    let rows = tables.rows(|hosts| hosts.len() as u64);
     let of = |(switch, rows): (usize, &u64)| SwitchRows {
         switch: names.node(tables.graph.node(switch as u32)),
         rows: *rows,

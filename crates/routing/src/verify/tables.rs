@@ -1,11 +1,11 @@
 //! Forwarding tables as in real switches: a port for each (switch, VLAN, destination host), and the lane of
 //! each VLAN, which a switch may rewrite.
 //!
-//! Hosts at the same switch that have the same table rows in a VLAN share one [`Tree`]. So a plan of ours
-//! needs no more memory than in [`ForwardingTables`], and a table with a different route for each host fits
-//! too. Not supported: a change of the VLAN on the way, several next hops for one row.
+//! Hosts at the same switch that have the same table rows in a VLAN share one [`Tree`]. So a plan of ours needs
+//! one tree for each switch with hosts, and a table with a different route for each host fits too. Not
+//! supported: a change of the VLAN on the way, several next hops for one row.
 
-use crate::ForwardingTables;
+use crate::walks::{Hop, links_to_go};
 use pauseframe_topology::SwitchGraph;
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::BTreeMap;
@@ -54,50 +54,25 @@ pub struct Tables {
     pub(crate) trees: Vec<Tree>,
     /// The tree at index VLAN index x nodes + host; `u32::MAX` if no switch has a row.
     pub(super) tree_of: Vec<u32>,
-    nodes: usize,
 }
 
 impl Tables {
-    pub(crate) fn new(graph: SwitchGraph, nodes: usize, vlans: Vec<Vlan>, trees: Vec<Tree>) -> Tables {
+    pub(crate) fn new(graph: SwitchGraph, vlans: Vec<Vlan>, trees: Vec<Tree>) -> Tables {
+        let nodes = graph.node_count();
         let mut tree_of = vec![u32::MAX; vlans.len() * nodes];
         for (i, tree) in trees.iter().enumerate() {
             for host in &tree.hosts {
                 tree_of[tree.vlan * nodes + host.0 as usize] = i as u32;
             }
         }
-        Tables { graph, vlans, trees, tree_of, nodes }
-    }
-
-    /// Converts a plan to tables; its VLANs are numbered from `first_id`.
-    ///
-    /// # Panics
-    /// If there are more VLANs than VLAN numbers.
-    pub fn of_plan(plan: &ForwardingTables, first_id: u16) -> Tables {
-        let graph = plan.graph();
-        let rows = graph.attachments().len() as u32;
-        let id =
-            |vlan: usize| u16::try_from(usize::from(first_id) + vlan).expect("a VLAN has 16 bits at most");
-        let vlan = |vlan| Vlan { id: id(vlan), lane: plan.lane(vlan), lane_at: BTreeMap::new() };
-        let mut trees = Vec::with_capacity(plan.vlans() * rows as usize);
-        for vlan in 0..plan.vlans() {
-            for row in 0..rows {
-                let target = graph.attachments()[row as usize];
-                let mut next = plan.tree(vlan, row).to_vec();
-                next[target as usize] = DELIVER;
-                let senders = restricted(plan, vlan, row, rows);
-                trees.push(Tree { vlan, hosts: graph.hosts(target).to_vec(), row, next, senders });
-            }
-        }
-        let vlans = (0..plan.vlans()).map(vlan).collect();
-        let nodes = graph.attachment_rows_of_nodes().len();
-        Tables::new(graph.clone(), nodes, vlans, trees)
+        Tables { graph, vlans, trees, tree_of }
     }
 
     /// Sorts VLANs by number and trees by VLAN and destination, as in a file: a plan based on tables must not
     /// depend on how the tables were made.
     #[must_use]
     pub(crate) fn in_order(self) -> Tables {
-        let Tables { graph, vlans, mut trees, nodes, .. } = self;
+        let Tables { graph, vlans, mut trees, .. } = self;
         let mut order: Vec<usize> = (0..vlans.len()).collect();
         order.sort_by_key(|old| vlans[*old].id);
         let mut place = vec![0; vlans.len()];
@@ -111,12 +86,7 @@ impl Tables {
             (one.vlan, one.row, &one.hosts).cmp(&(other.vlan, other.row, &other.hosts))
         });
         let vlans = order.iter().map(|old| vlans[*old].clone()).collect();
-        Tables::new(graph, nodes, vlans, trees)
-    }
-
-    /// Number of nodes in the topology.
-    pub(crate) fn nodes(&self) -> usize {
-        self.nodes
+        Tables::new(graph, vlans, trees)
     }
 
     /// The switches and links that the tables are for.
@@ -160,7 +130,7 @@ impl Tables {
 
     /// The tree of a host in the VLAN with this index.
     pub(crate) fn tree_of(&self, vlan: usize, host: NodeId) -> Option<u32> {
-        Some(self.tree_of[vlan * self.nodes + host.0 as usize]).filter(|tree| *tree != u32::MAX)
+        Some(self.tree_of[vlan * self.graph.node_count() + host.0 as usize]).filter(|tree| *tree != u32::MAX)
     }
 
     /// The port of `switch` for `host` in the VLAN with this number.
@@ -188,33 +158,6 @@ impl Tables {
         route
     }
 
-    /// Writes the ports from host `from` to host `to` in the VLAN with this index into `out`, beginning with
-    /// the sender's port; returns false if the sender must not use the VLAN or the packets do not arrive.
-    pub fn carries(&self, vlan: usize, from: NodeId, to: NodeId, out: &mut Vec<PortId>) -> bool {
-        out.clear();
-        let Some(tree) = self.tree_of(vlan, to).map(|tree| &self.trees[tree as usize]) else { return false };
-        let row = self.graph.attachment(from).and_then(|switch| self.graph.attachment_row(switch));
-        if !row.is_some_and(|row| tree.allows(row)) {
-            return false;
-        }
-        out.push(self.graph.uplink(from));
-        let mut at = self.graph.attachment(from);
-        while let Some(switch) = at.filter(|_| out.len() <= self.graph.len() + 1) {
-            match tree.next[switch as usize] {
-                PortId::NONE => return false,
-                port if port == DELIVER || port == self.graph.uplink(to).reverse() => {
-                    out.push(self.graph.uplink(to).reverse());
-                    return true;
-                }
-                port => {
-                    out.push(port);
-                    at = self.graph.head(port);
-                }
-            }
-        }
-        false
-    }
-
     /// Number of ordered pairs of switches with hosts that no VLAN serves if the links in `failed` are down
     /// and the tables are unchanged; and the number of all pairs.
     pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
@@ -224,11 +167,19 @@ impl Tables {
             down[link.0 as usize] = true;
         }
         let mut served = vec![false; attachments.len().pow(2)];
-        let (mut order, mut arrives) = (Vec::new(), Vec::new());
         for tree in &self.trees {
-            self.arrivals(tree, &down, &mut order, &mut arrives);
+            let to_host = |port| tree.hosts.iter().any(|host| self.graph.uplink(*host).reverse() == port);
+            let next = |at: u32| match tree.next[at as usize] {
+                DELIVER => Hop::Arrives,
+                port if port == PortId::NONE || down[port.link().0 as usize] => Hop::Lost,
+                port => match Hop::over(&self.graph, port) {
+                    Hop::Lost if to_host(port) => Hop::Arrives,
+                    hop => hop,
+                },
+            };
+            let links = links_to_go(&self.graph, attachments.iter().copied(), next);
             for (from, switch) in attachments.iter().enumerate() {
-                let fine = arrives[*switch as usize] == Some(true) && tree.allows(from as u32);
+                let fine = links[*switch as usize].is_some() && tree.allows(from as u32);
                 served[from * attachments.len() + tree.row as usize] |= fine;
             }
         }
@@ -238,52 +189,13 @@ impl Tables {
         (all - served, all)
     }
 
-    /// For each switch, whether packets arrive on `tree` without crossing a link that is `down`.
-    fn arrivals(&self, tree: &Tree, down: &[bool], walk: &mut Vec<u32>, arrives: &mut Vec<Option<bool>>) {
-        arrives.clear();
-        arrives.resize(self.graph.len(), None);
-        for start in 0..self.graph.len() as u32 {
-            let mut at = start;
-            let end = loop {
-                if let Some(end) = arrives[at as usize] {
-                    break end;
-                }
-                // Packets in a loop never arrive.
-                arrives[at as usize] = Some(false);
-                walk.push(at);
-                match tree.next[at as usize] {
-                    DELIVER => break true,
-                    port if port == PortId::NONE || down[port.link().0 as usize] => break false,
-                    port => match self.graph.head(port) {
-                        Some(next) => at = next,
-                        None => break tree.hosts.iter().any(|h| self.graph.uplink(*h).reverse() == port),
-                    },
-                }
-            };
-            for switch in walk.drain(..) {
-                arrives[switch as usize] = Some(end);
-            }
-        }
-    }
-
-    /// The size of every switch's table, with one row for each VLAN and group of hosts at a switch that share
-    /// their rows.
-    pub(crate) fn rows_by_tree(&self) -> Vec<u64> {
+    /// The size of every switch's table, with `rows_of` rows for each VLAN and group of hosts at a switch that
+    /// share their rows.
+    pub(crate) fn rows(&self, rows_of: impl Fn(&[NodeId]) -> u64) -> Vec<u64> {
         let mut rows = vec![0; self.graph.len()];
         for tree in &self.trees {
             for (rows, next) in rows.iter_mut().zip(&tree.next) {
-                *rows += u64::from(*next != PortId::NONE);
-            }
-        }
-        rows
-    }
-
-    /// The size of every switch's table, with one row for each VLAN and host.
-    pub(crate) fn rows(&self) -> Vec<u64> {
-        let mut rows = vec![0; self.graph.len()];
-        for tree in &self.trees {
-            for (rows, next) in rows.iter_mut().zip(&tree.next) {
-                *rows += if *next == PortId::NONE { 0 } else { tree.hosts.len() as u64 };
+                *rows += if *next == PortId::NONE { 0 } else { rows_of(&tree.hosts) };
             }
         }
         rows
@@ -298,18 +210,4 @@ impl Tables {
         let switches = 0..self.graph.len() as u32;
         self.vlans.iter().flat_map(|vlan| switches.clone().map(move |switch| lane(vlan, switch))).collect()
     }
-}
-
-/// The edge switches that may send, unless all may send.
-fn restricted(plan: &ForwardingTables, vlan: usize, row: u32, rows: u32) -> Option<Vec<u64>> {
-    let mut senders = vec![0_u64; (rows as usize).div_ceil(64)];
-    let mut all = true;
-    for from in 0..rows {
-        if plan.allows(vlan, from, row) {
-            senders[from as usize / 64] |= 1 << (from % 64);
-        } else {
-            all = false;
-        }
-    }
-    (!all).then_some(senders)
 }

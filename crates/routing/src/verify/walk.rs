@@ -4,9 +4,9 @@
 //! the same switch count too, because a wrong table may send their packets out of the switch.
 
 use super::tables::{DELIVER, Tables, Tree};
-use crate::cdg::Turns;
+use crate::cdg::Dependencies;
 use crate::watch::{Stopped, Watch};
-use crate::{BufferChannel, Dependency, RoutingError, Witness, bound_rows};
+use crate::{BufferChannel, Witness};
 use pauseframe_topology::SwitchGraph;
 use pauseframe_units::PortId;
 
@@ -20,52 +20,11 @@ pub(super) enum End {
     NotPlanned,
 }
 
-/// The dependencies found up to now, each with the first route that caused it.
-pub(super) struct DependencySet<'a> {
-    graph: &'a SwitchGraph,
-    turns: Turns,
-    lanes: usize,
-    /// One bit for each combination of a pair of lanes and a turn.
-    known: Vec<u64>,
-    found: Vec<Dependency>,
-}
-
-impl<'a> DependencySet<'a> {
-    /// Makes an empty set; `graph` contains all links that any table uses.
-    pub(super) fn new(graph: &'a SwitchGraph, lanes: usize) -> Result<DependencySet<'a>, RoutingError> {
-        let turns = Turns::of(graph);
-        bound_rows(&[turns.count(), (lanes * lanes).div_ceil(8)])?;
-        let known = vec![0; (turns.count() * lanes * lanes).div_ceil(64)];
-        Ok(DependencySet { graph, turns, lanes, known, found: Vec::new() })
-    }
-
-    /// Adds a dependency: packets that arrive at `switch` over `from` leave through `to`.
-    fn add(
-        &mut self,
-        switch: u32,
-        from: BufferChannel,
-        to: BufferChannel,
-        witness: impl FnOnce() -> Witness,
-    ) {
-        let pair = usize::from(from.lane) * self.lanes + usize::from(to.lane);
-        let slot = pair * self.turns.count() + self.turns.number(self.graph, switch, from.port, to.port);
-        let bit = 1_u64 << (slot % 64);
-        if self.known[slot / 64] & bit == 0 {
-            self.known[slot / 64] |= bit;
-            self.found.push(Dependency { from, to, witness: witness() });
-        }
-    }
-
-    pub(super) fn into_found(self) -> Vec<Dependency> {
-        self.found
-    }
-}
-
 /// Follows all routes of `tables`, adds their dependencies, and returns their ends; the index is tree x edge
 /// switches + source. A tree with a single host has no sender at its own switch.
 pub(super) fn walk(
     tables: &Tables,
-    dependencies: &mut DependencySet<'_>,
+    dependencies: &mut Dependencies<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<End>, Stopped> {
     let graph = &tables.graph;

@@ -1,5 +1,7 @@
-//! Random graphs for several tests.
+//! Random graphs and look-ups for several tests.
 
+use pauseframe_routing::verify::Tables;
+use pauseframe_routing::{ForwardingTables, verify};
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, Span};
 use proptest::prelude::*;
@@ -43,4 +45,20 @@ pub(crate) fn connected(most: usize) -> impl Strategy<Value = Drawn> {
             build(n, &edges, &hosts)
         })
     })
+}
+
+/// The tables of a plan, and whether they have no cycle of dependencies.
+pub(crate) fn proved(topology: &Topology, plan: &ForwardingTables) -> (Tables, bool) {
+    let tables = Tables::of_plan(plan, 1);
+    let is_acyclic = verify::dependency_graph(topology, &[&tables]).unwrap().is_acyclic();
+    (tables, is_acyclic)
+}
+
+/// The indices of the VLANs with the shortest routes from host to host, and the number of links of these routes
+/// with the links of the hosts.
+pub(crate) fn shortest(tables: &Tables, from: NodeId, to: NodeId) -> (Vec<u16>, u32) {
+    let mut vlans = Vec::new();
+    tables.vlans_between(from, to, 0, &mut vlans);
+    let links = tables.length(usize::from(vlans[0]), from, to).unwrap();
+    (vlans, if from == to { 0 } else { u32::from(links) + 2 })
 }

@@ -1,8 +1,8 @@
 //! Tests of the dependency graph: known cycles, known proofs, and comparison with a plain search.
 
 use crate::common::{LINK, build, connected};
-use pauseframe_routing::{Dependencies, Dependency, DependencyGraph, ForwardingTables, NextHops, UpDown};
-use pauseframe_routing::{RouteError, RoutingEngine, VlanSets};
+use pauseframe_routing::verify::{Options, Tables, dependency_graph, verify};
+use pauseframe_routing::{Dependency, DependencyGraph, ForwardingTables, NextHops};
 use pauseframe_topology::SwitchGraph;
 use pauseframe_topology::generate::{self, Jellyfish};
 use pauseframe_topology::interchange::Labels;
@@ -76,14 +76,13 @@ fn clockwise() -> (pauseframe_topology::Topology, ForwardingTables) {
 
 #[test]
 fn a_plan_with_a_cycle_is_caught_with_its_witnesses() {
-    let (topology, tables) = clockwise();
-    let cycle = DependencyGraph::of_tables(&tables).unwrap().shortest_cycle().unwrap();
+    let (topology, plan) = clockwise();
+    let tables = Tables::of_plan(&plan, 1);
+    let cycle = dependency_graph(&topology, &[&tables]).unwrap().shortest_cycle().unwrap();
     assert_is_cycle(&cycle);
     assert_eq!(cycle.len(), 4);
-    let mut route = Vec::new();
     for dependency in cycle {
-        let witness = dependency.witness;
-        tables.route(&topology, 0, witness.from, witness.to, &mut route).unwrap();
+        let route = tables.route(1, dependency.witness.from, dependency.witness.to);
         let pair = [dependency.from.port, dependency.to.port];
         assert!(route.windows(2).any(|window| window == pair), "{route:?} {pair:?}");
     }
@@ -91,57 +90,32 @@ fn a_plan_with_a_cycle_is_caught_with_its_witnesses() {
 
 #[test]
 fn routes_that_may_not_be_sent_do_not_count() {
-    let (topology, mut tables) = clockwise();
-    tables.forbid_all();
+    let (topology, mut plan) = clockwise();
+    plan.forbid_all();
     for from in 0..3 {
-        tables.allow(0, from, from + 1);
+        plan.allow(0, from, from + 1);
     }
-    tables.allow(0, 0, 2);
-    let dependencies = DependencyGraph::of_tables(&tables).unwrap();
+    plan.allow(0, 0, 2);
+    let tables = Tables::of_plan(&plan, 1);
+    let dependencies = dependency_graph(&topology, &[&tables]).unwrap();
     assert_eq!((dependencies.len(), dependencies.is_acyclic()), (1, true));
     let hosts: Vec<_> = topology.hosts().collect();
-    let mut route = Vec::new();
-    assert!(tables.route(&topology, 0, hosts[0], hosts[2], &mut route).is_ok());
-    let error = tables.route(&topology, 0, hosts[1], hosts[3], &mut route).unwrap_err();
-    assert_eq!(error.to_string(), "the plan does not let \"host1\" send to \"host3\" in VLAN 0");
-    assert_eq!(tables.audit().unreachable.len(), 12 - 4);
+    assert!(tables.length(0, hosts[0], hosts[2]).is_some());
+    assert!(tables.length(0, hosts[1], hosts[3]).is_none());
+    let report = verify(&topology, &tables, &Options::default()).unwrap();
+    assert_eq!(report.unreachable.count, 12 - 4);
 }
 
 #[test]
 fn loops_and_black_holes_are_told_apart() {
-    let (topology, mut tables) = clockwise();
-    assert_eq!(tables.audit().delivered, 16);
-    let hosts: Vec<_> = topology.hosts().collect();
+    let (topology, mut plan) = clockwise();
     // s1 sends packets for the host at s3 back to s0, and s2 has no table row for the host at s0.
-    let back = tables.graph().arcs(1).iter().find(|arc| arc.to == 0).unwrap().port;
-    tables.tree_mut(0, 3)[1] = back;
-    tables.tree_mut(0, 0)[2] = PortId::NONE;
-    let mut route = Vec::new();
-    let looped = tables.route(&topology, 0, hosts[0], hosts[3], &mut route).unwrap_err();
-    assert!(matches!(looped, RouteError::Loop { .. }), "{looped}");
-    let lost = tables.route(&topology, 0, hosts[1], hosts[0], &mut route).unwrap_err();
-    assert_eq!(lost.to_string(), "\"s2\" has no row for \"host0\" in VLAN 0");
-    let audit = tables.audit();
-    assert_eq!((audit.delivered, audit.loops, audit.black_holes), (12, 2, 2));
-    assert_eq!((audit.unreachable.len(), audit.rows_max), (4, 4));
-    assert!(!DependencyGraph::of_tables(&tables).unwrap().is_acyclic());
-}
-
-#[test]
-fn two_plans_beside_each_other_use_different_lanes() {
-    let topology = generate::ring(5, 1, LINK, LINK).unwrap();
-    let graph = SwitchGraph::new(&topology).unwrap();
-    let engine = UpDown { vlans: 2, root: None, seed: 1 };
-    let one = engine.plan(&topology, &graph).unwrap();
-    let mut other = engine.plan(&topology, &graph).unwrap();
-    other.forbid_all();
-    other.allow(1, 0, 2);
-    let both = one.clone().beside(&other).unwrap();
-    assert_eq!((both.vlans(), both.lanes(), both.lane(1), both.lane(2)), (4, 2, 0, 1));
-    assert_eq!(both.tree(3, 2), other.tree(1, 2));
-    assert!(both.allows(1, 3, 4) && both.allows(3, 0, 2) && !both.allows(2, 0, 2) && !both.allows(3, 2, 0));
-    let hosts: Vec<_> = topology.hosts().collect();
-    assert!(VlanSets::of(&both, 0).between(hosts[0], hosts[2]).contains(&3));
+    let back = plan.graph().arcs(1).iter().find(|arc| arc.to == 0).unwrap().port;
+    plan.tree_mut(0, 3)[1] = back;
+    plan.tree_mut(0, 0)[2] = PortId::NONE;
+    let report = verify(&topology, &Tables::of_plan(&plan, 1), &Options::default()).unwrap();
+    assert_eq!((report.delivered, report.loops.count, report.black_holes.count), (8, 2, 2));
+    assert_eq!((report.unreachable.count, report.can_deadlock), (4, true));
 }
 
 /// Second opinion: repeatedly removes channels that nobody waits for; a cycle exists if some channels remain.
@@ -163,9 +137,7 @@ proptest! {
     #[test]
     fn the_proof_agrees_with_a_plain_search(drawn in connected(8)) {
         let hops = NextHops::shortest(&drawn.topology).unwrap();
-        let mut dependencies = Dependencies::new(hops.graph(), 2).unwrap();
-        dependencies.add_next_hops(&hops, 1);
-        let dependencies = dependencies.finish();
+        let dependencies = DependencyGraph::of_next_hops(&hops).unwrap();
         let cycle = dependencies.shortest_cycle();
         prop_assert_eq!(dependencies.is_acyclic(), !cyclic_by_peeling(dependencies.dependencies()));
         prop_assert_eq!(cycle.is_none(), dependencies.is_acyclic());
@@ -180,31 +152,27 @@ proptest! {
         choices in prop::collection::vec(0_usize..64, 7 * 7 * 3),
     ) {
         let graph = SwitchGraph::new(&drawn.topology).unwrap();
-        let mut tables = ForwardingTables::new(&graph, vec![0, 1, 0]).unwrap();
+        let mut plan = ForwardingTables::new(&graph, vec![0, 1, 0]).unwrap();
         let mut choices = choices.into_iter().cycle();
         for vlan in 0..3 {
             for row in 0..graph.attachments().len() as u32 {
                 for at in (0..graph.len() as u32).filter(|at| *at != graph.attachments()[row as usize]) {
                     let arcs = graph.arcs(at);
-                    tables.tree_mut(vlan, row)[at as usize] = arcs[choices.next().unwrap_or(0) % arcs.len()].port;
+                    plan.tree_mut(vlan, row)[at as usize] = arcs[choices.next().unwrap_or(0) % arcs.len()].port;
                 }
             }
         }
-        let dependencies = DependencyGraph::of_tables(&tables).unwrap();
+        let tables = Tables::of_plan(&plan, 0);
+        let dependencies = dependency_graph(&drawn.topology, &[&tables]).unwrap();
         prop_assert_eq!(dependencies.is_acyclic(), !cyclic_by_peeling(dependencies.dependencies()));
-        // All dependencies of all allowed routes, and no others.
+        // All dependencies of all routes, and no others.
         let mut expected = std::collections::BTreeSet::new();
-        let mut route = Vec::new();
         for vlan in 0..3 {
             for (from, to) in drawn.hosts.iter().flat_map(|a| drawn.hosts.iter().map(move |b| (*a, *b))) {
-                if tables.row_of(from) != tables.row_of(to) {
-                    let end = tables.route(&drawn.topology, vlan, from, to, &mut route);
-                    let lost = matches!(end, Err(RouteError::BlackHole { .. }));
-                    prop_assert!(!lost);
-                    let fabric = |port: &PortId| graph.head(*port).is_some();
-                    let pairs = route.windows(2).filter(|w| w.iter().all(fabric) && from_switch(&drawn, w[0]));
-                    expected.extend(pairs.map(|w| (tables.lane(vlan), w[0], w[1])));
-                }
+                let route = tables.route(vlan, from, to);
+                let fabric = |port: &PortId| graph.head(*port).is_some();
+                let pairs = route.windows(2).filter(|w| w.iter().all(fabric) && from_switch(&drawn, w[0]));
+                expected.extend(pairs.map(|w| (plan.lane(usize::from(vlan)), w[0], w[1])));
             }
         }
         let found = dependencies.dependencies().iter().map(|d| (d.from.lane, d.from.port, d.to.port));

@@ -1,10 +1,11 @@
 //! Tests of the routing engines: every plan serves every pair and has no cycle; sizes, quality and speed.
 
-use crate::common::{Drawn, LINK, connected};
+use crate::common::{Drawn, LINK, connected, proved, shortest};
 use crate::max_min::{mean_rate, permutation};
+use pauseframe_routing::verify::{Options, Tables, verify};
 use pauseframe_routing::{
-    Auto, Dependencies, DependencyGraph, Dfsssp, Effort, ForwardingTables, Lash, NextHops, OrderPair,
-    Packing, RoutingEngine, RoutingError, SpanningTrees, UpDown, VlanSets, pack_spanning_trees,
+    Auto, Dfsssp, Effort, ForwardingTables, Lash, NextHops, OrderPair, Packing, RoutingEngine, RoutingError,
+    SpanningTrees, TableUse, UpDown, pack_spanning_trees,
 };
 use pauseframe_topology::generate::{self, Jellyfish};
 use pauseframe_topology::{SwitchGraph, Topology};
@@ -42,22 +43,21 @@ fn engines() -> Vec<Box<dyn RoutingEngine>> {
 /// Checks that every pair is served and no cycle exists, and that all VLANs deliver the packets for which
 /// they have rows.
 fn assert_sound(engine: &dyn RoutingEngine, topology: &Topology, graph: &SwitchGraph) -> ForwardingTables {
-    let tables = engine.plan(topology, graph).unwrap();
-    let audit = tables.audit();
-    assert_eq!((audit.loops, &audit.unreachable[..]), (0, &[][..]), "{engine:?}");
-    let dependencies = DependencyGraph::of_tables(&tables).unwrap();
-    assert!(dependencies.is_acyclic(), "{engine:?}: {:?}", dependencies.shortest_cycle());
-    let sets = VlanSets::of(&tables, 0);
+    let plan = engine.plan(topology, graph).unwrap();
+    let tables = Tables::of_plan(&plan, 1);
+    let report = verify(topology, &tables, &Options::default()).unwrap();
+    assert_eq!((report.loops.count, report.unreachable.count), (0, 0), "{engine:?}");
+    assert!(!report.can_deadlock, "{engine:?}: {:?}", report.shortest_cycle);
     let hosts: Vec<_> = topology.hosts().collect();
     let mut route = Vec::new();
     for (from, to) in hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).take(200) {
-        for vlan in sets.between(from, to) {
-            tables.route(topology, usize::from(*vlan), from, to, &mut route).unwrap();
-            let links = if from == to { 0 } else { sets.length(from, to).unwrap() + 2 };
-            assert_eq!(route.len(), usize::from(links));
+        let (vlans, links) = shortest(&tables, from, to);
+        for vlan in vlans.into_iter().filter(|_| from != to) {
+            assert!(tables.carries(usize::from(vlan), from, to, &mut route));
+            assert_eq!(route.len(), links as usize);
         }
     }
-    tables
+    plan
 }
 
 /// Picks links of `drawn` to remove, as long as the hosts stay connected.
@@ -84,26 +84,6 @@ proptest! {
         for engine in engines() {
             assert_sound(engine.as_ref(), &drawn.topology, &graph);
         }
-    }
-
-    #[test]
-    fn a_new_plan_in_the_same_orders_never_deadlocks_with_the_old_one(
-        drawn in connected(14),
-        picks in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
-    ) {
-        let whole = SwitchGraph::new(&drawn.topology).unwrap();
-        let broken = SwitchGraph::without(&drawn.topology, &failures(&drawn, &picks)).unwrap();
-        let engine = order_pair(2, 6);
-        let orders = engine.orders(&drawn.topology, &whole).unwrap();
-        let plans = [&whole, &broken].map(|graph| engine.plan_in(&drawn.topology, graph, &orders));
-        let mut union = Dependencies::new(&whole, orders.lanes()).unwrap();
-        for plan in &plans {
-            match plan {
-                Ok(tables) => union.add_tables(tables),
-                Err(error) => prop_assert!(matches!(error, RoutingError::Unreachable { .. }), "{error}"),
-            }
-        }
-        prop_assert!(union.finish().is_acyclic());
     }
 
     #[test]
@@ -179,10 +159,10 @@ fn order_pairs_give_all_shortest_routes_where_the_diameter_is_two() {
     let topology = jellyfish(50, 16, 1, 2);
     let hops = NextHops::shortest(&topology).unwrap();
     let tables = assert_sound(&order_pair(2, 8), &topology, hops.graph());
-    let sets = VlanSets::of(&tables, 0);
+    let tables = Tables::of_plan(&tables, 1);
     for from in topology.hosts() {
         for to in topology.hosts().filter(|to| *to != from) {
-            assert_eq!(u32::from(sets.length(from, to).unwrap()) + 2, hops.distance(from, to));
+            assert_eq!(shortest(&tables, from, to).1, hops.distance(from, to));
         }
     }
 }
@@ -197,10 +177,10 @@ fn tree_like_fabrics_need_one_lane() {
         let hops = NextHops::shortest(&topology).unwrap();
         let tables = assert_sound(&order_pair(2, 6), &topology, hops.graph());
         assert_eq!(tables.lanes(), 1);
-        let sets = VlanSets::of(&tables, 0);
         let hosts: Vec<_> = topology.hosts().collect();
         let far = (hosts[0], hosts[hosts.len() - 1]);
-        assert_eq!(u32::from(sets.length(far.0, far.1).unwrap()) + 2, hops.distance(far.0, far.1));
+        let links = shortest(&Tables::of_plan(&tables, 1), far.0, far.1).1;
+        assert_eq!(links, hops.distance(far.0, far.1));
         assert_eq!(assert_sound(&up_down(3), &topology, hops.graph()).lanes(), 1);
     }
 }
@@ -286,10 +266,10 @@ fn layered_engines_keep_to_shortest_routes_in_few_lanes() {
         {
             let tables = assert_sound(engine, &topology, hops.graph());
             println!("{n} {r} {engine:?}: {} lanes", tables.lanes());
-            let sets = VlanSets::of(&tables, 0);
+            let tables = Tables::of_plan(&tables, 1);
             for (from, to) in permutation(&topology.hosts().collect::<Vec<_>>(), 1) {
-                assert_eq!(sets.between(from, to).len(), 1);
-                assert_eq!(u32::from(sets.length(from, to).unwrap()) + 2, hops.distance(from, to));
+                let (vlans, links) = shortest(&tables, from, to);
+                assert_eq!((vlans.len(), links), (1, hops.distance(from, to)));
             }
         }
     }
@@ -341,18 +321,17 @@ fn settings_out_of_bounds_are_refused() {
 
 /// Mean max-min fair rate of a plan relative to ECMP; each flow uses a random VLAN among the shortest.
 fn relative_rate(topology: &Topology, hops: &NextHops, engine: &dyn RoutingEngine, permutations: u64) -> f64 {
-    let tables = engine.plan(topology, hops.graph()).unwrap();
-    let sets = VlanSets::of(&tables, 0);
+    let tables = Tables::of_plan(&engine.plan(topology, hops.graph()).unwrap(), 1);
     let hosts: Vec<_> = topology.hosts().collect();
     let (mut planned, mut spread) = (0.0, 0.0);
     for seed in 0..permutations {
         let (mut routes, mut paths) = (Vec::new(), Vec::new());
         for (flow, (from, to)) in permutation(&hosts, seed).into_iter().enumerate() {
             let hash = seed << 32 | flow as u64;
-            let vlans = sets.between(from, to);
+            let vlans = shortest(&tables, from, to).0;
             let vlan = vlans[pauseframe_routing::ecmp_index(hash, 99, vlans.len())];
             let (mut route, mut path) = (Vec::new(), Vec::new());
-            tables.route(topology, usize::from(vlan), from, to, &mut route).unwrap();
+            assert!(tables.carries(usize::from(vlan), from, to, &mut route));
             hops.ecmp_path(topology, from, to, hash, |node| u64::from(node.0), &mut path);
             routes.push(route);
             paths.push(path);
@@ -400,12 +379,11 @@ fn sparse_graphs_come_near_to_ecmp_in_two_lanes() {
 fn a_plan_for_7200_hosts_is_acyclic_and_within_its_budgets() {
     let topology = jellyfish(225, 32, 32, 1);
     let graph = SwitchGraph::new(&topology).unwrap();
-    let tables = order_pair(2, 16).plan(&topology, &graph).unwrap();
-    let dependencies = DependencyGraph::of_tables(&tables).unwrap();
-    assert!(dependencies.is_acyclic());
+    let (tables, is_acyclic) = proved(&topology, &order_pair(2, 16).plan(&topology, &graph).unwrap());
+    assert!(is_acyclic);
     // The last backup VLANs contain single routes only.
     assert_eq!(tables.lanes(), 2);
-    assert!((14 * 7200..=16 * 7200).contains(&tables.audit().rows_max));
+    assert!((14 * 7200..=16 * 7200).contains(&TableUse::of(&tables).unwrap().rows));
 }
 
 #[test]
@@ -419,9 +397,7 @@ fn packing_meets_the_bound_at_2000_switches() {
 
 /// Sum over all pairs of the number of links on the shortest route; every pair has a route.
 fn links_of_routes(plan: &ForwardingTables) -> u64 {
-    let (lengths, rows) = (plan.lengths(), plan.graph().attachments().len());
-    let shortest = |pair: usize| (0..plan.vlans()).map(|vlan| lengths[vlan * rows * rows + pair]).min();
-    let all: Vec<u16> = (0..rows * rows).filter_map(shortest).collect();
+    let all = plan.shortest();
     assert!(all.iter().all(|links| *links < u16::MAX));
     all.iter().map(|links| u64::from(*links)).sum()
 }
@@ -445,7 +421,7 @@ fn more_effort_never_makes_routes_longer() {
         let [fast, normal] = [Effort::Fast, Effort::Normal].map(|effort| {
             let engine = OrderPair { effort, budget: Some(seconds), ..order_pair(2, 16) };
             let plan = engine.plan(&topology, &graph).unwrap();
-            assert!(DependencyGraph::of_tables(&plan).unwrap().is_acyclic(), "{name}");
+            assert!(proved(&topology, &plan).1, "{name}");
             links_of_routes(&plan)
         });
         assert!(normal <= fast, "{name}: {fast} links, {normal} with more effort");

@@ -9,7 +9,7 @@ use super::checks::Named;
 use crate::spec::engines::VLAN_MAX;
 use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
 use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
-use pauseframe_routing::{Dependencies, NextHops};
+use pauseframe_routing::{DependencyGraph, NextHops};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{SwitchGraph, Topology};
@@ -131,9 +131,8 @@ fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
         return;
     }
     let Ok(hops) = NextHops::shortest(graph) else { return };
-    let Ok(mut dependencies) = Dependencies::new(hops.graph(), 1) else { return };
-    dependencies.add_next_hops(&hops, 0);
-    if let Some(cycle) = dependencies.finish().shortest_cycle() {
+    let Ok(dependencies) = DependencyGraph::of_next_hops(&hops) else { return };
+    if let Some(cycle) = dependencies.shortest_cycle() {
         ledger.warn(format!(
             "routing: shortest paths on this topology can deadlock under PFC ({} buffers wait for each other in a circle: {}); \
              order_pair, up_down and edst cannot",
