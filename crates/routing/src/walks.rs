@@ -8,7 +8,7 @@ use pauseframe_units::PortId;
 pub(crate) enum Hop {
     /// To the destination.
     Arrives,
-    /// Nowhere: there is no row, or nobody behind the port forwards.
+    /// Nowhere: the switch has no row, or the port leads to no switch.
     Lost,
     To(u32),
 }
