@@ -209,12 +209,15 @@ def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
     text = [pf.read_routes(str(tmp_path / folder), known).write("csv") for folder in ("large", "csv")]
     assert text[0] == text[1] == (tmp_path / "csv" / "tables.csv").read_text()
     assert rows.height == sum(line.count(",") == 3 for line in text[0].splitlines()) - 1
-    # Another program has rewritten the file, with names as plain text and wider integers.
+    # Another program has rewritten the file, with another encoding of names and other numbers.
     foreign = tmp_path / "foreign.parquet"
-    rows.cast({"switch": pl.String, "vlan": pl.Int64, "destination": pl.String, "port": pl.String}).write_parquet(
-        foreign
-    )
-    assert pf.read_routes(str(foreign), known).check()["unreachable"]["count"] == 0
+    kinds: list[tuple[pl.DataType, pl.DataType]] = [(pl.String(), pl.Int64()), (pl.Categorical(), pl.UInt8())]
+    for names, number in kinds:
+        rows.cast({"vlan": number} | dict.fromkeys(("switch", "destination", "port"), names)).write_parquet(foreign)
+        assert pf.read_routes(str(foreign), known).check()["unreachable"]["count"] == 0
+    rows.cast({"vlan": pl.Float64}).write_parquet(foreign)
+    with pytest.raises(pf.FabricError, match='the column "vlan" has values of type Float64, not whole numbers'):
+        pf.read_routes(str(foreign), known)
 
 
 def test_a_link_from_a_switch_to_itself_is_left_out(tmp_path):

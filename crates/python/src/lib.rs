@@ -13,7 +13,9 @@ mod routes;
 mod sweeps;
 
 use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
-use arrow_array::RecordBatch;
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchIterator};
 use pauseframe_scenario::resolve::{Explained, expanded, explained, stack_of};
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{
@@ -24,7 +26,6 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
-use pyo3_arrow::PyTable;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,25 +71,22 @@ impl Table {
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let table = self.as_pyarrow_table()?.into_pyobject(py)?;
-        table.call_method1("__arrow_c_stream__", (requested_schema,))
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // A producer may answer with its own schema; consumers then cast.
+        drop(requested_schema);
+        let batches = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
     }
 
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.as_pyarrow_table()?.into_pyobject(py)?.call_method0("__arrow_c_schema__")
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.batch.schema().as_ref());
+        let schema = schema.map_err(|error| RunError::new_err(error.to_string()))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
     fn __repr__(&self) -> String {
         format!("Table({} rows: {})", self.batch.num_rows(), self.column_names().join(", "))
-    }
-}
-
-impl Table {
-    fn as_pyarrow_table(&self) -> PyResult<PyTable> {
-        PyTable::try_new(vec![self.batch.clone()], self.batch.schema())
-            .map_err(|error| RunError::new_err(error.to_string()))
     }
 }
 

@@ -8,8 +8,10 @@ use super::by_name::{around_rows, for_each_row, port_names};
 use crate::verify::Tables;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, UInt16Type};
-use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, UInt16Array};
-use arrow_cast::cast;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, UInt16Array,
+    downcast_integer_array,
+};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -57,18 +59,24 @@ pub(super) fn read(path: &Path, builder: &mut Builder<'_>) -> Result<(), Flaw> {
 /// Reads a batch of table rows, of which the first has the number `first`; returns the number after the last
 /// row.
 fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Result<u32, Flaw> {
-    let column = |name: &str, kind: &DataType| -> Result<ArrayRef, Flaw> {
+    let column = |name: &str,
+                  read: fn(&ArrayRef) -> Option<ArrayRef>,
+                  kind: &str|
+     -> Result<ArrayRef, Flaw> {
         let found = batch.column_by_name(name);
         let found = found.ok_or_else(|| Flaw::of_file(format!("there is no column {name:?}")))?;
-        let array = cast(found, kind).map_err(flaw)?;
+        let array = read(found).ok_or_else(|| {
+            Flaw::of_file(format!("the column {name:?} has values of type {}, not {kind}", found.data_type()))
+        })?;
         if array.null_count() > 0 {
             return Err(Flaw::of_file(format!("the column {name:?} has rows without a value: fill them in")));
         }
         Ok(array)
     };
-    let [switch, destination, port] = ["switch", "destination", "port"].map(|name| column(name, &names()));
+    let [switch, destination, port] =
+        ["switch", "destination", "port"].map(|name| column(name, as_names, "text"));
     let (switch, destination, port) = (switch?, destination?, port?);
-    let vlan = column("vlan", &DataType::UInt16)?;
+    let vlan = column("vlan", as_vlans, "whole numbers")?;
     let [switch, destination, port] =
         [&switch, &destination, &port].map(arrow_array::cast::AsArray::as_dictionary::<Int32Type>);
     let (mut switches, mut destinations) = (Known::new(switch), Known::new(destination));
@@ -88,6 +96,44 @@ fn read_batch(batch: &RecordBatch, first: u32, builder: &mut Builder<'_>) -> Res
         builder.row(("row", number), switch, *vlan, destination, port).map_err(at)?;
     }
     Ok(first + batch.num_rows() as u32)
+}
+
+/// A column of text with any encoding, as a dictionary; `None` for another type.
+fn as_names(column: &ArrayRef) -> Option<ArrayRef> {
+    if *column.data_type() == names() {
+        return Some(Arc::clone(column));
+    }
+    let dictionary: DictionaryArray<Int32Type> = texts(column)?.into_iter().collect();
+    Some(Arc::new(dictionary))
+}
+
+/// The texts of a column, row by row; `None` for another type.
+fn texts(column: &dyn Array) -> Option<Vec<Option<&str>>> {
+    match column.data_type() {
+        DataType::Utf8 => Some(column.as_string::<i32>().iter().collect()),
+        DataType::LargeUtf8 => Some(column.as_string::<i64>().iter().collect()),
+        DataType::Utf8View => Some(column.as_string_view().iter().collect()),
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            let values = texts(dictionary.values().as_ref())?;
+            if values.is_empty() {
+                return Some(vec![None; column.len()]);
+            }
+            let keys = dictionary.normalized_keys();
+            Some((0..column.len()).map(|row| column.is_valid(row).then(|| values[keys[row]])?).collect())
+        }
+        _ => None,
+    }
+}
+
+/// A column of whole numbers as VLANs, with null for a number that is too large; `None` for another type.
+fn as_vlans(column: &ArrayRef) -> Option<ArrayRef> {
+    let numbers = column.as_ref();
+    let vlans: UInt16Array = downcast_integer_array!(
+        numbers => numbers.iter().map(|number| u16::try_from(number?).ok()).collect(),
+        _ => return None,
+    );
+    Some(Arc::new(vlans))
 }
 
 /// A column of node names; each name is looked up once.
