@@ -91,7 +91,14 @@ SCENARIOS = {
     "negative hosts": Case("hosts = -4", "hosts = 4", "topology.hosts", "not a whole number", "from 0 to"),
     "hosts as text": Case('hosts = "4"', "hosts = 4", "topology.hosts", "is text", "write 4 without quotes"),
     "dcqcn": Case(
-        '"dcqcn"', '"newreno"', "transport.preset", "not modelled yet", "is not one of cubic", "did you mean"
+        '"dcqcn"', '"newreno"', "transport.preset", "is not one of cubic", 'did you mean "roce_dcqcn"?', '"dctcp"?'
+    ),
+    "published flow sizes as a kind": Case(
+        'kind = "websearch"',
+        'kind = "fixed", size = "20 KB"',
+        "workload.0.sizes.kind",
+        "is not one of fixed",
+        'write sizes = "web_search"',
     ),
     "bbr": Case('"bbr"', '"newreno"', "transport.preset", "not modelled yet", "is not one of cubic", "did you mean"),
     "a typo of a preset": Case('"dtcp"', '"newreno"', "transport.preset", "is not one of", 'did you mean "dctcp"?'),
@@ -272,7 +279,7 @@ COMMANDS = {
     "run good.toml --seed one": ("--seed", "'one'", "a whole number from 0"),
     "sweep good.toml --seeds abc": ("--seeds", "abc", "3,5,8"),
     "export csv out --table flow": ("out", "'flow' is not one of", "did you mean flows?"),
-    "presets dcqcn": ("NAME", "not modelled yet", "is not one of cubic"),
+    "presets dcqcn": ("NAME", "is not one of cubic", 'did you mean "roce_dcqcn"?'),
     "run good.toml --out good.toml": ("good.toml", "is a file", "name a folder"),
     "flow good.toml --out good.toml": ("good.toml", "is a file", "name a folder"),
     "report out --out .": (".", "is a folder", "name a file in it"),
@@ -284,6 +291,7 @@ COMMANDS = {
     "init": ("init", "is not a command", "a scenario file that you write"),
     "export parquet out": ("export", "'parquet' is not one of", "csv"),
     "export out": ("export", "'out' is not one of", "the command comes first"),
+    "lint out": ("out is a results folder", "lint reads config_db.json", "pauseframe report out"),
     "lint good.toml": ("good.toml", "is TOML, not a device file", "pauseframe validate"),
     "route check fat_tree:k=4 out": ("out", "holds the results of a run", "route plan"),
     "sweep good.toml --set topology.hosts=4..8": ("--set", "is no range", "from = 4, to = 8"),

@@ -51,6 +51,9 @@ const FILES: [&str; 18] = [
     "trace.perfetto-trace",
 ];
 
+/// Folders into which `pauseframe export` writes the tables, named after the ending of the files.
+const EXPORTS: [&str; 2] = ["csv", "arrow"];
+
 /// The contents of `manifest.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Manifest {
@@ -141,7 +144,7 @@ pub struct ResultsFolder {
 
 impl ResultsFolder {
     /// Creates the folder, or opens an empty one, and writes `manifest`. With `force`, removes earlier
-    /// results and their report from the folder; files of other programs stay.
+    /// results, their report and exported tables from the folder; files of other programs stay.
     ///
     /// # Errors
     /// [`RunError::OutputExists`], [`RunError::ForeignFolder`] and [`RunError::InUse`] before anything is
@@ -167,6 +170,9 @@ impl ResultsFolder {
             for file in old.into_iter().chain([path.join(temporary_name(name))]) {
                 remove_if_there(&file).map_err(|cause| folder.failure(name, cause))?;
             }
+        }
+        for ending in EXPORTS {
+            remove_exports(path, ending).map_err(|cause| folder.failure(ending, cause))?;
         }
         Ok(folder)
     }
@@ -300,6 +306,21 @@ impl ResultsFolder {
         let mut json = serde_json::to_string_pretty(&sealed).expect("a manifest has text keys only");
         json.push('\n');
         self.write_text(MANIFEST, &json)
+    }
+}
+
+/// Removes exported tables, and their folder if it is empty then. A symbolic link is left alone.
+fn remove_exports(results: &Path, ending: &str) -> io::Result<()> {
+    let folder = results.join(ending);
+    if !fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    for table in FILES.iter().filter_map(|name| name.strip_suffix(".parquet")) {
+        remove_if_there(&folder.join(format!("{table}.{ending}")))?;
+    }
+    match fs::remove_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        done => done,
     }
 }
 

@@ -2,11 +2,7 @@
 //! "dctcp"), so a term gets an explanation instead of a suggestion.
 
 /// Terms that are not modelled, with their meaning.
-const NOT_MODELLED: [(&str, &str); 30] = [
-    ("dcqcn", "rate-based congestion control of RoCEv2 NICs"),
-    ("timely", "delay-based congestion control for RDMA"),
-    ("swift", "delay-based congestion control of Google"),
-    ("hpcc", "congestion control by in-band telemetry"),
+const NOT_MODELLED: [(&str, &str); 22] = [
     ("powertcp", "congestion control by in-band telemetry"),
     ("poseidon", "congestion control by in-band telemetry"),
     ("bbr", "model-based congestion control of Google"),
@@ -26,10 +22,6 @@ const NOT_MODELLED: [(&str, &str); 30] = [
     ("expresspass", "a credit-based transport"),
     ("quic", "a transport over UDP"),
     ("mptcp", "TCP over several paths"),
-    ("rdma", "remote memory access"),
-    ("roce", "RDMA over Ethernet"),
-    ("rocev2", "RDMA over Ethernet"),
-    ("irn", "RDMA over lossy Ethernet"),
     ("srd", "a transport of AWS"),
     ("codel", "active queue management by delay"),
     ("pie", "active queue management by delay"),
@@ -56,6 +48,20 @@ const OTHER_NAMES: [(&str, &[&str]); 16] = [
     ("hubseeded", &["exact"]),
 ];
 
+/// Terms of RDMA, with the preset that models them.
+const RDMA: [(&str, &str); 7] = [
+    ("dcqcn", "roce_dcqcn"),
+    ("hpcc", "roce_hpcc"),
+    ("timely", "roce_timely"),
+    ("swift", "roce_swift"),
+    ("rdma", "roce_dcqcn"),
+    ("roce", "roce_dcqcn"),
+    ("rocev2", "roce_dcqcn"),
+];
+
+/// Published flow sizes, which are sources of the distribution `cdf`.
+const FLOW_SIZES: [&str; 3] = ["web_search", "data_mining", "facebook_key_value"];
+
 /// Names of keys in other tools.
 const KEYS: [(&str, &[&str]); 17] = [
     ("bandwidth", &["rate"]),
@@ -79,8 +85,7 @@ const KEYS: [(&str, &[&str]); 17] = [
 
 /// The key for a term of the field, as a question, or "".
 pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
-    let plain: String =
-        word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain = plain(word);
     let names = KEYS.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);
     let meant = names.iter().find(|name| known.contains(name));
     meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
@@ -88,16 +93,33 @@ pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
 
 /// The explanation of a term of the field; `None` for any other word.
 pub fn hint(word: &str, known: &[&str]) -> Option<String> {
-    let plain: String =
-        word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    let names = OTHER_NAMES.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);
+    let term = plain(word);
+    let names = OTHER_NAMES.iter().find(|(other, _)| *other == term).map_or(&[][..], |(_, names)| names);
     let here: Vec<String> =
         names.iter().filter(|name| known.contains(name)).map(|name| format!("{name:?}")).collect();
     if !here.is_empty() {
         return Some(format!("did you mean {}?", here.join(" or ")));
     }
-    let (_, what) = NOT_MODELLED.iter().find(|(term, _)| *term == plain)?;
+    if known.contains(&"cdf")
+        && let Some(source) = FLOW_SIZES.iter().find(|source| plain(source) == term)
+    {
+        return Some(format!("write sizes = {source:?}, or {{ kind = \"cdf\", source = {source:?} }}"));
+    }
+    if let Some((_, preset)) = RDMA.iter().find(|(rdma, _)| *rdma == term) {
+        let is_here = known.contains(preset);
+        return Some(if is_here {
+            format!("did you mean {preset:?}?")
+        } else {
+            format!("for RDMA, write preset = {preset:?}")
+        });
+    }
+    let (_, what) = NOT_MODELLED.iter().find(|(missing, _)| *missing == term)?;
     Some(format!("{word} ({what}) is not modelled yet"))
+}
+
+/// A word without case and punctuation.
+fn plain(word: &str) -> String {
+    word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -112,11 +134,19 @@ mod tests {
             assert!(!hint.contains("did you mean"), "{word}: {hint}");
         }
         assert_eq!(
-            did_you_mean("dcqcn", known.iter().copied()),
-            "dcqcn (rate-based congestion control of RoCEv2 NICs) is not modelled yet"
+            did_you_mean("bbr", known.iter().copied()),
+            "bbr (model-based congestion control of Google) is not modelled yet"
+        );
+        assert_eq!(did_you_mean("dcqcn", known.iter().copied()), "for RDMA, write preset = \"roce_dcqcn\"");
+        assert_eq!(
+            did_you_mean("dcqcn", ["dctcp", "roce_dcqcn"].into_iter()),
+            "did you mean \"roce_dcqcn\"?"
         );
         assert_eq!(did_you_mean("tcp", known.iter().copied()), "did you mean \"cubic\" or \"newreno\"?");
         assert_eq!(did_you_mean("dctpc", known.iter().copied()), "did you mean \"dctcp\"?");
+        let sizes = ["fixed", "uniform", "log_uniform", "cdf"];
+        let form = "write sizes = \"web_search\", or { kind = \"cdf\", source = \"web_search\" }";
+        assert_eq!(did_you_mean("websearch", sizes.into_iter()), form);
         assert_eq!(did_you_mean("bolt", known.iter().copied()), "did you mean \"tcp_bolt\"?");
     }
 }

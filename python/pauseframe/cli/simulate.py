@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 commands = PlainTyper()
 
-PAGES = ("report.html", "view.html", "trace.perfetto-trace")
-"""What `report`, `view` and `export` write into a results folder, and `run --force` removes."""
+PAGES = ("report.html", "view.html", "trace.perfetto-trace", "csv/*.csv", "arrow/*.arrow")
+"""Patterns of what `report`, `view` and `export` write into a results folder, and `run --force` removes."""
 
 
 class Choice(StrEnum):
@@ -85,7 +85,7 @@ def run(
     for warning in scenario.warnings:
         say(f"warning: {warning}")
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
-    pages = [name for name in PAGES if (folder / name).is_file()]
+    pages = [name.partition("/")[0] for name in PAGES if any(folder.glob(name))]
     result = pf.run(
         scenario,
         out=folder,
@@ -98,7 +98,7 @@ def run(
         progress=False if quiet else None,
     )
     if pages:
-        say(f"note: --force removed {' and '.join(pages)} with the results of the old run")
+        say(f"note: --force removed {', '.join(pages)} with the results of the old run")
     if as_json:
         print_json(result.summary)
     elif not quiet:

@@ -56,10 +56,13 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
         for file in [path] if path.is_file() else _files_below(path, reading):
             _read_file(file, reading)
     if reading.files == 0:
-        raise DeviceFileError(
-            f"{shown(', '.join(map(str, paths)))}: no device file: give config_db.json files, pg_profile_lookup.ini, "
-            "minigraph.xml, lldp.json, or folders of `collect.sh`"
-        )
+        wanted = "config_db.json files, pg_profile_lookup.ini, minigraph.xml, lldp.json, or folders of `collect.sh`"
+        if results := next((path for path in paths if (path / "scenario.resolved.toml").is_file()), None):
+            raise DeviceFileError(
+                f"{shown(str(results))} is a results folder, and lint reads {wanted}: "
+                f"for the results of the run, pauseframe report {shown(str(results))}"
+            )
+        raise DeviceFileError(f"{shown(', '.join(map(str, paths)))}: no device file: give {wanted}")
     if topology is not None:
         reading._wires = wiring.of_topology(topology) + reading._wires
     _put_together(reading)
