@@ -1,5 +1,5 @@
 //! ECN markers: they select packets to be marked with CE. Each marker is a file here, with its keys and its rule, and a line of the registry
-//! (`docs/how-to/add-a-marker.md`). `switching/marking.rs` handles the selected packets.
+//! (`docs/how-to/extend-the-core.md`). `switching/marking.rs` handles the selected packets.
 
 mod by_port;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Every queue is a chain of packets in the order of their arrival (`frame/chain.rs`); FIFO needs nothing else, and `wire/` implements it directly.
 //! Any other discipline decides which packet leaves next and which is evicted for a new one. Each discipline is a file here and a line of the
-//! registry (`docs/how-to/add-a-queue-discipline.md`); `switching/serving.rs` calls it.
+//! registry (`docs/how-to/extend-the-core.md`); `switching/serving.rs` calls it.
 
 use crate::frame::{Packet, PacketFifo as Chain, PacketId, PacketPool};
 

@@ -1,5 +1,5 @@
 //! Generators of common topology families. Each family has a file with its keys and its graph, and a line in
-//! the registry (`docs/how-to/add-a-topology-family.md`). Scenarios and short texts such as `fat_tree:k=6`
+//! the registry (`docs/how-to/extend-the-core.md`). Scenarios and short texts such as `fat_tree:k=6`
 //! (`named.rs`) can use every family.
 //!
 //! Hosts get the smallest node ids, in the order of their names; the switches follow, level by level. A

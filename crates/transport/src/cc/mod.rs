@@ -5,7 +5,7 @@
 //!
 //! To add one: a file here with its constants ([`parameter::constants`]) and an [`CongestionAlgorithm`], and a line in `registry!`
 //! below. Scenario files, their reference, the Python package, the contract test and the fuzzers know it from that line
-//! (`docs/how-to/add-a-congestion-control.md`).
+//! (`docs/how-to/extend-the-core.md`).
 
 pub mod contract;
 mod hystart;
