@@ -43,35 +43,32 @@ HANGING = """
 ## What the verdicts depend on
 
 Each row repeats an experiment with one key changed, on the same seeds, and lists the parts whose verdict changes, with
-their medians before and after. `pauseframe reproduce EXPERIMENT --set KEY=VALUE` repeats one; `make switches` runs the
-list (`tools/switches.toml`).
+their medians before and after. `pauseframe reproduce EXPERIMENT --set KEY=VALUE` repeats one (`tools/switches.toml`).
 """
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
 # Four papers, claim by claim
 
-This page counts which claims of the papers the simulator reproduces, and says for each of the others what differs and
-why. [One rule](../how-to/reproduce-papers.md#verdicts) judges all of them. A claim is *reproduced* if the median of at
-least five seeds lies in the band that `python/pauseframe/experiments/claims.csv` gives for it. It has the right *shape
-only* if the median is within a factor of 2 of the paper's number, with the same sign and on the same side of 1. A claim
-with several parts has the verdict of its worst part. The first table is for the reduced size of the experiments and the
-seeds from 1 on. The numbers of DCTCP's own paper are recalled, not read.
+This page counts which claims of the papers the simulator reproduces, and says what differs in the others and why. A
+claim is *reproduced* if the median of at least five seeds lies in the band of `experiments/claims.csv`; only its
+*shape* is right if the median is within a factor of 2 of the paper's number
+([the rule](../how-to/reproduce-papers.md#verdicts)). The first table is for the reduced size of the experiments. The
+numbers of DCTCP's own paper are recalled, not read.
 """
 FULL = """
 ## At the papers' size
 
-Short experiments have the papers' size already. The others run at that size with `--full`, piece by piece.
-Percentages are of the claims judged at that size. Runs with `--full` and the joint scan below have ideal clocks
-(`clocks = "ideal"`, docs/models/clocks.md): they are older than the default of real clocks.
+Short experiments have the papers' size already; the others run at that size with `--full`. Runs with `--full` and the
+joint scan below have [ideal clocks](../models/clocks.md): they are older than the default of real clocks.
 """
 DIFFERING = """
 ## What differs
 
-The numbers are those of the papers' size where the experiment has run at that size.
+The numbers are those of the papers' size where the experiment has run at that size. Claims with an asterisk have the
+right shape.
 
-| claim | paper | here | verdict |
-|---|---|---|---|"""
-FOLDED = '<details markdown="1"><summary>{}</summary>\n'
+| claim | paper | here |
+|---|---|---|"""
 
 
 def judged() -> list[Judged]:
@@ -84,7 +81,7 @@ def page(claims: list[Judged]) -> str:
     """The text of the whole page."""
     parts = [
         HEAD,
-        *counts(claims, "quick"),
+        *counts(claims),
         *differing(claims),
         *full_size(claims),
         *hanging(),
@@ -112,13 +109,13 @@ def verdict(one: Judged, size: str = "quick") -> Verdict:
     return one[2][size]["verdict"] if size in one[2] else "not run"
 
 
-def counts(claims: list[Judged], size: str) -> Iterator[str]:
+def counts(claims: list[Judged]) -> Iterator[str]:
     """The table of counts, with one row for each paper."""
     yield f"\n| paper | claims | {' | '.join(VERDICTS)} | reproduced | or in shape |"
     yield "|---|" + "---|" * (len(VERDICTS) + 3)
     for key, name in PAPERS.items():
-        yield _counted(name, [verdict(one, size) for one in claims if one[0].key == key])
-    yield _counted("all", [verdict(one, size) for one in claims])
+        yield _counted(name, [verdict(one) for one in claims if one[0].key == key])
+    yield _counted("all", [verdict(one) for one in claims])
 
 
 def _counted(name: str, verdicts: list[Verdict]) -> str:
@@ -130,10 +127,16 @@ def _counted(name: str, verdicts: list[Verdict]) -> str:
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
+def _sentence(verdicts: list[Verdict]) -> str:
+    """The counts of verdicts as a sentence."""
+    counted = (f"{count} {name}" for name in VERDICTS if (count := verdicts.count(name)))
+    return f"{len(verdicts)} claims: {', '.join(counted)}."
+
+
 def full_size(claims: list[Judged]) -> Iterator[str]:
     """The counts at the papers' size, the verdicts that differ there, and the claims that were not run at that size."""
     yield FULL.rstrip("\n")
-    yield from counts(claims, "full")
+    yield f"\n{_sentence([verdict(one, 'full') for one in claims])}"
     waiting = Counter(one[0].id for one in claims if "full" not in one[2])
     if waiting:
         names = (f"`{name}` ({count} {'claim' if count == 1 else 'claims'})" for name, count in waiting.items())
@@ -143,9 +146,8 @@ def full_size(claims: list[Judged]) -> Iterator[str]:
         yield f"\nRun at that size but not judged: {', '.join(refused)}."
     changed = [one for one in claims if "full" in one[2] and verdict(one) != verdict(one, "full")]
     if changed:
-        yield "\n| claim | reduced size | | papers' size | |\n|---|---|---|---|---|"
-        for one in changed:
-            yield f"| {one[1].id} {_cell(one[1].text)} | {' | '.join(_at(one, size) for size in ('quick', 'full'))} |"
+        moved = (f"{one[1].id} {verdict(one)} → {verdict(one, 'full')}" for one in changed)
+        yield f"\nAnother verdict than at the reduced size: {', '.join(moved)}."
 
 
 def _too_few(known: Known | None) -> str:
@@ -154,18 +156,6 @@ def _too_few(known: Known | None) -> str:
         return ""
     samples = min(part["samples"] for part in known["parts"] if part["verdict"] == "not run")
     return f"of {samples} samples, all seeds together, fewer than {ENOUGH_BEYOND} lie beyond the percentile"
-
-
-def _at(one: Judged, size: str) -> str:
-    """The verdict of a claim at a size, and the parts whose verdict differs at the other size."""
-    other = one[2]["full" if size == "quick" else "quick"]["parts"]
-    rows = zip(one[1].parts, one[2][size]["parts"], other, strict=False)
-    moved = [
-        f"{_cell(part.title)}: {_number(here['median'])}"
-        for part, here, there in rows
-        if here["verdict"] != there["verdict"]
-    ]
-    return f"{verdict(one, size)} | {'; '.join(moved)}"
 
 
 def scanned() -> Iterator[str]:
@@ -178,7 +168,7 @@ def scanned() -> Iterator[str]:
 
 
 def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
-    """Ranges over the settings that passed the first stage, whose single seed serves only to rank."""
+    """Parts that few settings reproduce; the single seed of the first stage serves only to rank."""
     present = next((row for row in rows if row["axes"] == one.spec.present), None)
     if not rows or present is None:
         return
@@ -188,17 +178,13 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
         f"({last.count(max(last))} of {len(last)} settings do); the present setting has "
         f"{present['counts']['reproduced']}, in stage {present['stage']}.\n"
     )
-    yield FOLDED.format(
-        f"The smallest and largest value of each part, over {len(rows)} settings with three or more seeds"
+    parts = (f"{claim.id}.{n}" for of in one.scored for claim in of.claims for n in range(1, len(claim.parts) + 1))
+    held = {name: sum(row["parts"][name] == "reproduced" for row in rows) for name in parts}
+    seldom = [f"{name} ({count})" for name, count in held.items() if 2 * count < len(rows)]
+    yield (
+        f"Of {len(rows)} settings with three or more seeds, fewer than half have these parts in their bands "
+        f"(with their number): {', '.join(seldom)}."
     )
-    yield "| part | band | in the band | smallest | largest | present |\n|---|---|---|---|---|---|"
-    parts = {f"{claim.id}.{n}": p for of in one.scored for claim in of.claims for n, p in enumerate(claim.parts, 1)}
-    for name, part in parts.items():
-        numbers = [value for row in rows if (value := row["numbers"][name]) is not None]
-        held = sum(row["parts"][name] == "reproduced" for row in rows)
-        shown = map(_number, (min(numbers, default=None), max(numbers, default=None), present["numbers"][name]))
-        yield f"| {name} {_cell(part.title)} | {part.band_text} | {held} of {len(rows)} | {' | '.join(shown)} |"
-    yield "\n</details>"
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
@@ -211,7 +197,8 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
-            yield f"| {claim.id} {' | '.join(map(_cell, (claim.text, claim.claimed, here, known['verdict'])))} |"
+            shape = "\\*" if known["verdict"] == "shape only" else ""
+            yield f"| {claim.id}{shape} {' | '.join(map(_cell, (claim.text, claim.claimed, here)))} |"
             reasons.append(f"- **{claim.id}** {_cell(known['why'] or _too_few(known))}")
     yield "\n### Why\n"
     yield from reasons
@@ -224,29 +211,22 @@ def hanging() -> Iterator[str]:
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
-    """Numbers at the edge of a verdict, which other seeds may judge differently."""
-    rows = []
-    for _, claim, sizes in claims:
-        pairs = zip(claim.parts, sizes["quick"]["parts"] if "quick" in sizes else [], strict=False)
-        for number, (part, found) in enumerate(pairs, start=1):
-            if found["at_edge"]:
-                low, high = found["interval"] or (None, None)
-                here = f"{_number(found['median'])} ({_number(low)} to {_number(high)})"
-                cells = f"{claim.id}.{number} {part.title}", here, part.band_text
-                rows.append(f"| {' | '.join(map(_cell, cells))} |")
+    """Parts at the edge of a verdict, which other seeds may judge differently."""
+    names = [
+        f"{claim.id}.{number}"
+        for _, claim, sizes in claims
+        for number, found in enumerate(sizes["quick"]["parts"] if "quick" in sizes else [], start=1)
+        if found["at_edge"]
+    ]
     yield "\n## Close to the edge of a band\n"
-    yield f"{len(rows)} parts have a median close to an edge of the band: other seeds could change their verdict.\n"
-    yield FOLDED.format("The parts, with median, interval and band")
-    yield "| part | here | band |\n|---|---|---|"
-    yield from rows
-    yield "\n</details>"
+    yield f"Other seeds could change the verdict of {len(names)} parts, whose median is close to an edge of the band:"
+    yield f"{', '.join(names)}."
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
     """Agreement of the verdicts of other seeds, and the verdicts that differ."""
     yield "\n## With other seeds\n"
-    yield "Five other seeds each judge the same experiments at the reduced size. `tools/unseen.json` keeps their"
-    yield "verdicts as the simulator gave them then, so later changes of the simulator can also make a part differ.\n"
+    yield "Five other seeds each judge the same experiments at the reduced size (`tools/unseen.json`).\n"
     yield "| seeds from | papers | parts | same verdict | claims | same verdict |"
     yield "|---|---|---|---|---|---|"
     lists: list[str] = []

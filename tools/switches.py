@@ -2,8 +2,8 @@
 """Finds the settings that claims depend on: repeats experiments with a changed key, and keeps tools/switches.json.
 
 `make switches` runs the missing rows of tools/switches.toml; `make recount` shows the results on
-docs/validation/papers.md. A row has `experiment`, `set`, `seeds` (5 by default), `claims` (whose numbers are always
-shown; other claims are shown if their verdict changes) and `text`, the conclusion.
+docs/validation/papers.md. A row has `experiment`, `set`, `seeds` (5 by default), `claims` (the
+page names them if no verdict changes) and `text`, the conclusion.
 """
 
 import json
@@ -47,7 +47,6 @@ class Moved(TypedDict):
     """A part with and without the change, as medians over the same seeds."""
 
     part: str
-    title: str
     before: float | None
     after: float
     verdicts: tuple[str, str]
@@ -81,7 +80,7 @@ def run(switch: Switch, out: Path) -> dict[str, dict[str, float]]:
 
 
 def moved(switch: Switch, numbers: dict[str, dict[str, float]], known: Verdicts) -> Iterator[Moved]:
-    """The parts of the row's claims, and all other parts whose verdict changes with the same seeds."""
+    """The parts whose verdict changes with the same seeds."""
     for name, part in _parts(switch).items():
         claim, _, number = name.rpartition(".")
         after = numbers.get(name, {})
@@ -93,8 +92,8 @@ def moved(switch: Switch, numbers: dict[str, dict[str, float]], known: Verdicts)
         then = median(same[seed] for seed in seeds) if seeds else None
         now = median(after.values())
         verdicts = "not run" if then is None else verdict_of(part, then), verdict_of(part, now)
-        if claim in switch.claims or verdicts[0] != verdicts[1]:
-            yield Moved(part=name, title=part.title, before=then, after=now, verdicts=verdicts)
+        if verdicts[0] != verdicts[1]:
+            yield Moved(part=name, before=then, after=now, verdicts=verdicts)
 
 
 def _parts(switch: Switch) -> dict[str, Part]:
@@ -105,10 +104,6 @@ def _parts(switch: Switch) -> dict[str, Part]:
 def experiment_of(switch: Switch) -> Experiment:
     """The experiment that the row changes."""
     return select(find_experiments(), switch.experiment)[0]
-
-
-FEW = 3
-"""Maximum number of parts that a row names although their verdict stays."""
 
 
 def table() -> Iterator[str]:
@@ -122,16 +117,13 @@ def table() -> Iterator[str]:
 
 def _row(switch: Switch, rows: list[Moved]) -> str:
     change = ", ".join(f"`{key} = {_shown(value)}`" for key, value in switch.set.items())
-    changed = [_changed(row) for row in rows if row["verdicts"][0] != row["verdicts"][1]]
-    same = [row["part"] for row in rows if row["verdicts"][0] == row["verdicts"][1]]
-    if same:
-        changed.append(f"same verdict: {', '.join(same) if len(same) <= FEW else f'{len(same)} others'}")
-    return f"| `{switch.experiment}`, {change} | {'; '.join(changed) or 'none'} | {switch.text} |"
+    changed = "; ".join(map(_changed, rows)) or f"none of {', '.join(switch.claims)}"
+    return f"| `{switch.experiment}`, {change} | {changed} | {switch.text} |"
 
 
 def _changed(row: Moved) -> str:
     before = "-" if row["before"] is None else f"{row['before']:.3g}"
-    return f"{row['part']} {row['title']}: {before} → {row['after']:.3g}, {' → '.join(row['verdicts'])}"
+    return f"{row['part']} {before} → {row['after']:.3g}, {' → '.join(row['verdicts'])}"
 
 
 def _shown(value: object) -> str:
