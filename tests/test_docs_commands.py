@@ -21,14 +21,12 @@ CHECKOUT = ("crates", "python/pauseframe/experiments", "benchmarks")
 """Folders of the checkout whose files pages name."""
 NEEDS = {
     "docs/how-to/compare-runs.md": ["docs/how-to/write-a-scenario.md"],
-    "docs/how-to/slurm.md": ["docs/how-to/sweep-on-a-laptop.md"],
-    "docs/how-to/dask-kubernetes.md": ["docs/how-to/sweep-on-a-laptop.md"],
+    "docs/how-to/sweep-on-a-cluster.md": ["docs/how-to/sweep-on-a-laptop.md"],
 }
 LONG = "minutes: tests/test_reproduce.py does experiments; here the name is checked"
 SMALL_STUDY = "a minute or two: tests/test_tune.py runs it at a small size"
 INSTEAD: dict[str, tuple[str | None, str]] = {
     "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
-    "make test": (None, "it is what runs this"),
     "pauseframe kernel build": (None, "minutes of compiling; `make test-kernel` does it"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
@@ -99,9 +97,11 @@ def commands(text: str) -> list[str]:
     return [re.split(r"\s{2,}#", command)[0].rstrip() for command in found]
 
 
-def scenarios(text: str) -> dict[str, str]:
-    """The scenario files of a page, by name."""
-    files = {}
+def scenarios(page: Path) -> dict[str, str]:
+    """The scenario files of a page, by name: those in its text, and those beside it that it links."""
+    text = page.read_text(encoding="utf-8")
+    linked = re.findall(r"\]\((\w+\.toml)\)", text)
+    files = {name: (page.parent / name).read_text(encoding="utf-8") for name in linked}
     for info, body in re.findall(r"^```toml([^\n]*)\n(.*?)^```", text, re.M | re.S):
         given = re.search(r"file=(\S+)", info) or re.match(r"# (\S+\.toml)", body)
         named = re.search(r'^name = "(.+?)"', body, re.M)
@@ -146,7 +146,7 @@ WITH_COMMANDS = [page for page in PAGES if commands(page.read_text(encoding="utf
 def test_commands(page, shell, capsys):
     text = page.read_text(encoding="utf-8")
     for other in (*NEEDS.get(str(page.relative_to(ROOT)), ()), page):
-        for name, body in scenarios((ROOT / other).read_text(encoding="utf-8")).items():
+        for name, body in scenarios(ROOT / other).items():
             (shell.folder / name).write_text(body, encoding="utf-8")
     for name in CHECKOUT:
         if re.search(rf"\b{name}/", text):
@@ -200,7 +200,7 @@ def test_the_first_scenario_shows_what_it_is_for(shell):
     import polars as pl
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (shell.folder / "incast.toml").write_text(scenarios(text)["incast.toml"], encoding="utf-8")
+    (shell.folder / "incast.toml").write_text(scenarios(ROOT / "README.md")["incast.toml"], encoding="utf-8")
     file = shell.folder / "incast.toml"
     runs = [pf.run(file, set={"transport.preset": name}, progress=False) for name in ("tcp_bolt", "dctcp")]
     bolt, dctcp = (run.summary for run in runs)

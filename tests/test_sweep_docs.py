@@ -72,7 +72,7 @@ def test_axes_of_the_table(tmp_path):
 
 
 def test_slurm(shell):
-    (script,) = blocks((PAGES / "slurm.md").read_text(encoding="utf-8"), "bash")
+    (script,) = blocks((PAGES / "sweep-on-a-cluster.md").read_text(encoding="utf-8"), "bash")
     (last,) = re.findall(r"--array=1-(\d+)", script)
     for number in range(1, int(last) + 1):
         shell(script, SLURM_ARRAY_TASK_ID=str(number), SLURM_ARRAY_TASK_COUNT=last)

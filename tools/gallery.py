@@ -229,11 +229,9 @@ def results(name: str, out: Path) -> Any:
 
 
 def page(numbers: dict[str, Numbers]) -> str:
-    """The text of the page with the numbers of the runs, and the scenario files."""
+    """The text of the page with the numbers of the runs."""
 
     def filled(mark: re.Match[str]) -> str:
-        if mark[2] == "toml":
-            return (FOLDER / f"{mark[1]}.toml").read_text(encoding="utf-8").rstrip("\n")
         value = numbers[mark[1]][mark[2]]
         return f"{value:,}" if isinstance(value, int) or value >= 1000 else f"{value:.3g}"
 
