@@ -353,9 +353,9 @@ def reference(rows: Options) -> str:
         "# Keys of a scenario file",
         "",
         "This page lists every key of a scenario file with its type, default and meaning. `pauseframe options WORD`",
-        "finds a key. Editors complete and check scenario files with the [JSON Schema](scenario.schema.json)",
-        "(`#:schema` in the first line; `pauseframe schema` writes it). Names in parentheses after a key are the kinds",
-        "that have it.",
+        "finds a key and prints its limits. Editors complete and check scenario files with the",
+        "[JSON Schema](scenario.schema.json) (`pauseframe schema` writes it). Names in parentheses after a key are the",
+        "kinds, policies or congestion controls that have it.",
         "",
         f"{BY}",
     ]
@@ -369,7 +369,10 @@ def reference(rows: Options) -> str:
         if len(body) > 1 and (other := written.setdefault(tuple(body), table)) != table:
             lines.append(f"The keys of `[{other}]`.")
             continue
-        lines += [f"With {condition}.", ""] if condition else []
+        common = source_of_all(keys)
+        about = [f"With {condition}."] if condition else []
+        about += [f"Source: {common}."] if common else []
+        lines += [" ".join(about), ""] if about else []
         lines += ["| key | type | default | meaning |", "|---|---|---|---|", *body]
     return "\n".join(lines) + "\n"
 
@@ -377,23 +380,50 @@ def reference(rows: Options) -> str:
 def key_rows(table: str, keys: Options) -> list[str]:
     """The condition that all rows of a table share, and the rows; kinds that have the same key share one row."""
     places: dict[tuple[str, ...], list[str]] = {}
+    kinds = kinds_of(keys)
+    common = source_of_all(keys)
     parent = re.escape(table.partition(".")[0].removesuffix("[]"))
     for row in keys:
         when = row["when"].replace(f"{table}.", "") if table else row["when"]
         # The kind of the parent is the same in the whole table.
         when = re.sub(rf"^{parent}\.kind = (\w+) and ", "", when)
-        source = f" ({row['source']})" if row["source"] else ""
-        cells = row["path"].rpartition(".")[2], row["type"], row["default"], f"{row['doc']}{source}"
+        source = f" ({row['source']})" if row["source"] and row["source"] != common else ""
+        doc = LIMITS.sub("", row["doc"])
+        kind = row["type"].replace("whole number", "integer").replace("true or false", "boolean")
+        cells = row["path"].rpartition(".")[2], kind, row["default"], f"{doc}{source}"
         places.setdefault(cells, []).append(when)
     conditions = [together(whens) for whens in places.values()]
     outer = [one for one in dict.fromkeys(conditions) if one.startswith(f"{parent}.kind = ")]
-    common = outer[0] if len(outer) == 1 else ""
+    shared = outer[0] if len(outer) == 1 else ""
     rows = []
     for (key, *others), condition in zip(places, conditions, strict=True):
-        shown = condition.removeprefix("kind = ")
-        named = f"`{key}` ({shown})" if shown and condition != common else f"`{key}`"
+        shown = all_but(re.sub(r"^\w+ = ", "", condition), kinds)
+        named = f"`{key}` ({shown})" if shown and condition != shared else f"`{key}`"
         rows.append(table_row([named, *others]).rstrip())
-    return [common, *rows]
+    return [shared, *rows]
+
+
+LIMITS = re.compile(r" \((?:each |above )?[\d.e]+(?: \w+)? to [\w. ]+\)$")
+"""The limits at the end of a description."""
+
+
+def source_of_all(keys: Options) -> str:
+    """The source that all keys of a table share, or ""."""
+    sources = {row["source"] for row in keys}
+    return str(sources.pop()) if len(sources) == 1 and len(keys) > 1 else ""
+
+
+def kinds_of(keys: Options) -> list[str]:
+    """The kinds of a table, in the order of the reference."""
+    types = [row["type"] for row in keys if row["path"].endswith(".kind")]
+    return types[0].removeprefix("one of ").split(", ") if types else []
+
+
+def all_but(names: str, kinds: list[str]) -> str:
+    """A list of kinds, as "all but ..." if that is shorter."""
+    others = [kind for kind in kinds if kind not in names.split(", ")]
+    named = names.split(", ")
+    return f"all but {', '.join(others)}" if set(named) < set(kinds) and len(others) + 1 < len(named) else names
 
 
 def together(whens: list[str]) -> str:
@@ -409,10 +439,12 @@ def with_columns(page: Path, columns: Options) -> str:
     tables: dict[str, list[list[str]]] = {}
     for column in columns:
         if column["page"] == page.stem:
-            tables.setdefault(column["table"], []).append([column["name"], column["type"], column["doc"]])
+            nullable = column["type"].endswith(", null") and "null" not in column["doc"]
+            doc = f"{column['doc']}, or null" if nullable else column["doc"]
+            tables.setdefault(column["table"], []).append([column["name"], doc])
 
     def filled(mark: re.Match[str]) -> str:
-        rows = [["column", "type", "meaning"], ["---"] * 3, *tables.pop(mark[2])]
+        rows = [["column", "meaning"], ["---"] * 2, *tables.pop(mark[2])]
         return f"{mark[1]}\n{''.join(table_row(cells) for cells in rows)}\n"
 
     text = re.sub(r"(<!-- columns: (.+) -->\n)\n(?:\|.*\n)*\n?", filled, page.read_text(encoding="utf-8"))

@@ -328,7 +328,7 @@ def _names(drawing: Drawing) -> Trace:
 
 
 def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[Trace]:
-    """Links, and on the middle of each an unseen point that says what it is."""
+    """Links, each with an invisible point in its middle that shows its description on hover."""
     ends = [[drawing.places[end] for end in drawing.links[number][:2]] for number in numbers]
     xs, ys = ([value for a, b in ends for value in (a[axis], b[axis], None)] for axis in (0, 1))
     line = {"color": colour, "width": width}

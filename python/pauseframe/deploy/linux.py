@@ -60,7 +60,7 @@ state={state}
 ports='{ports}'
 
 {keep}
-# Ports whose driver has no PFC (veth among them) say so and go on. What `dcb pfc show` prints can be set again.
+# Ports whose driver has no PFC, such as veth, get a message. `dcb pfc set` accepts what `dcb pfc show` prints.
 pfc() {{
   keep "pfc.$1" dcb pfc show dev "$1" prio-pfc 2>/dev/null && dcb pfc set dev "$1" prio-pfc {pfc} ||
     echo "setup.sh: $1 has no PFC" >&2

@@ -960,11 +960,13 @@ class Red(Part):
     default "1 KB".
     """
     at: Literal["enqueue", "dequeue"] | None = None
-    """When the backlog is looked at; as a packet leaves, it is the one behind it; default "enqueue"."""
+    """When a packet is judged: on arrival, or on departure by the queue behind it; default "enqueue"."""
     spacing: Literal["uniform", "geometric"] | None = None
-    """How far apart marks are (default: "uniform"; "geometric" with at = "dequeue")"""
+    """Distribution of the gaps between marks (default: "uniform"; "geometric" with at = "dequeue")"""
     not_ect: Literal["drop", "queue"] | None = None
-    """What happens there to lossy packets that are not ECN-capable; at dequeue they go on; default "drop"."""
+    """What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass; default
+    "drop".
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1134,9 +1136,9 @@ class Step(Part):
     al. 2010) §3.1; bolt §IV-A2)
     """
     at: Literal["enqueue", "dequeue"] | None = None
-    """When the backlog is looked at; default "enqueue"."""
+    """When a packet is judged: on arrival or on departure; default "enqueue"."""
     not_ect: Literal["drop", "queue"] | None = None
-    """What happens there to lossy packets that are not ECN-capable; default "drop"."""
+    """What happens to lossy packets above the threshold that are not ECN-capable; default "drop"."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ use pauseframe_units::Bytes;
 pub const BUFFER_MAX: Bytes = Bytes(4_000_000_000);
 
 choices! {
-    /// When the backlog is looked at
+    /// When a packet is judged: on arrival or on departure
     pub enum MarkAt {
         /// When the packet joins the queue
         Enqueue = "enqueue",

@@ -37,9 +37,9 @@ table! {
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
         average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
-        /// When the backlog is looked at; as a packet leaves, it is the one behind it
+        /// When a packet is judged: on arrival, or on departure by the queue behind it
         at: MarkAt = or(MarkAt::Enqueue);
-        /// How far apart marks are
+        /// Distribution of the gaps between marks
         spacing: Spacing = or_because(
             if at == MarkAt::Enqueue { Spacing::Uniform } else { Spacing::Geometric },
             if at == MarkAt::Enqueue {
@@ -49,14 +49,14 @@ table! {
             },
             "\"uniform\"; \"geometric\" with at = \"dequeue\"",
         );
-        /// What happens there to lossy packets that are not ECN-capable; at dequeue they go on
+        /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
         not_ect: NotEct = or(NotEct::Drop);
     }
     pub fn read(t);
 }
 
 choices! {
-    /// How far apart marks are
+    /// Distribution of the gaps between marks
     pub enum Spacing {
         /// Evenly: gaps are uniform on 1 to 1/p, which marks about 2p of the packets (Floyd and Jacobson 1993 §7)
         Uniform = "uniform",

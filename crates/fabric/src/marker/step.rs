@@ -17,9 +17,9 @@ table! {
             };
             t.check(k.values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
         };
-        /// When the backlog is looked at
+        /// When a packet is judged: on arrival or on departure
         at: MarkAt = or(MarkAt::Enqueue);
-        /// What happens there to lossy packets that are not ECN-capable
+        /// What happens to lossy packets above the threshold that are not ECN-capable
         not_ect: NotEct = or(NotEct::Drop);
     }
     pub fn read(t);

@@ -205,7 +205,7 @@ pub struct PfcSettings {
     pub quanta: u16,
     /// The headroom of a switch with a shared buffer comes from one pool; `None`: each (port, priority) has its own.
     pub headroom_pool: Option<HeadroomPool>,
-    /// Ports with other rules than to send and obey pause frames; a later rule overrides an earlier one.
+    /// Ports that do not send or obey all pause frames; a later rule overrides an earlier one.
     pub rules: Vec<(PortId, PauseRule)>,
 }
 

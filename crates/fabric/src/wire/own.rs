@@ -256,7 +256,7 @@ impl NodePorts<'_> {
         &mut self.all.waiting_pauses[port.0]
     }
 
-    /// The watchdog of a queue, if there are any.
+    /// The watchdog of a queue, if it has one.
     pub(crate) fn watchdog(&mut self, slot: OwnSlot) -> Option<(PfcWatchdogSettings, &mut QueueWatchdog)> {
         let Watchdogs { settings, slots } = &mut self.all.watchdogs;
         settings.map(|settings| (settings, &mut slots[slot.0]))

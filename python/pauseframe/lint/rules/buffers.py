@@ -50,11 +50,10 @@ def _terms(need: AnnexO) -> str:
 def check_headroom(reading: Reading) -> Iterator[Finding]:
     """The headroom of a lossless group is smaller than what its link delivers after the pause: packets are lost.
 
-    After XOFF the peer finishes its frame in service, the pause frame waits for the frame in service on the way back,
-    both directions of the cable are full, and the peer needs time to react. An *error* is headroom too small even for a
-    peer that reacts at once, with the known size of lossless packets (of LOSSLESS_TRAFFIC_PATTERN or of the hosts; else
-    1024 bytes, SONiC's default). A *warning* is headroom that suffices for a peer that reacts at once, but not for a
-    peer that takes all the time that IEEE 802.3 allows; the rule warns only if the size of lossless packets is known.
+    An *error* is headroom too small even for a peer that reacts at once, with the known size of lossless packets (of
+    LOSSLESS_TRAFFIC_PATTERN or of the hosts; else 1024 bytes, SONiC's default). A *warning* is headroom that suffices
+    for a peer that reacts at once, but not for a peer that takes all the time that IEEE 802.3 allows; the rule warns
+    only if the size of lossless packets is known.
 
     Incident: the peers of a new generation of switches reacted more slowly than the tables assumed, and lossless
     packets were dropped until the tables grew (sonic-buildimage#11901). Headroom 0 with PFC loses a full cable of
@@ -133,10 +132,9 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
 def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.
 
-    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile. buffermgrd creates one for a
-    port that pauses a priority and whose cable length and speed it knows; a port without a row in CABLE_LENGTH, or with
-    "0m", gets no profile. If the groups of other ports have rows in BUFFER_PG and this group has none, its row was
-    lost. The switch then pauses too late or never, and packets that the hosts consider safe are lost.
+    The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd creates none for a
+    port without a row in CABLE_LENGTH, or with "0m". The switch then pauses too late or never, and packets that the
+    hosts consider safe are lost.
 
     Incident: SONiC#480, where PFC was on and headroom was 0.
     """
@@ -329,9 +327,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
 
     An *error*: the headroom pool is smaller than the headroom of one of its groups. A *warning*: the reserved bytes of
     all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the bytes from
-    elsewhere. Some platforms give as the size of a pool the memory left after reserved bytes (SONiC's
-    `buffer_pool_mellanox.lua` does); the rule is silent if a pool of the other direction can hold all pools of this one
-    with their reserved bytes.
+    elsewhere.
 
     No incident: it follows from the definition of the shared headroom pool in SONiC's design of dynamic headroom.
     """
@@ -430,11 +426,10 @@ def _queues_without_row(reading: Reading) -> Iterator[Finding]:
 def check_trimming(reading: Reading) -> Iterator[Finding]:
     """Packet trimming is not set up, trims lossless traffic, or sends trimmed packets into a lossless queue.
 
-    A profile with `packet_discard_action` trim cuts a packet without room to its header and forwards it, so that the
-    receiver learns of the loss at once. SWITCH_TRIMMING has the size, DSCP and queue of trimmed packets; without that
-    row the packet is dropped. A lossless queue or group must never discard, so its profile must not trim. Trimmed
-    packets come from lossy traffic, which no pause slows down, so in a lossless queue they fill the buffer on which the
-    headroom of lossless packets relies.
+    A profile with `packet_discard_action` trim cuts a packet without room to its header and forwards it.
+    SWITCH_TRIMMING has the size, DSCP and queue of trimmed packets; without that row the packet is dropped. A lossless
+    queue or group must never discard, so its profile must not trim. No pause slows down trimmed packets, so in a
+    lossless queue they fill the buffer on which the headroom of lossless packets relies.
 
     No incident: this follows from SONiC's design of packet trimming.
     """

@@ -27,8 +27,7 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
     """A host uses DCTCP and does not ask for ECN: its packets are not ECN-capable.
 
     A marking queue drops packets that it cannot mark, so such a host starves beside others. Linux needs
-    `net.ipv4.tcp_ecn` 1, or `features ecn` on the route. (Since Linux 3.18 the DCTCP module requests ECN on its own
-    connections; a peer with tcp_ecn 0 refuses.)
+    `net.ipv4.tcp_ecn` 1, or `features ecn` on the route.
 
     Incident: Judd's data centre (NSDI 2015, §7.1), where packets without ECN were dropped at queues that marked the
     others, and such hosts starved.

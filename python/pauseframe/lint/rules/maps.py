@@ -271,8 +271,7 @@ def check_notifications(reading: Reading) -> Iterator[Finding]:
     """The code point of congestion notification packets (DSCP 48) maps to a paused priority.
 
     A CNP tells a RoCE sender to slow down. In a paused class it waits behind the data that it should slow down, and a
-    pause stops it: the senders go on at their rates until the pause ends, which prolongs the congestion. CNPs belong
-    into a lossy class that is served before the lossless ones; a lost CNP is followed by the next one.
+    pause stops it. CNPs belong into a lossy class that is served before the lossless ones.
 
     No incident: this follows from the purpose of a CNP. `rdma_cnp_priority` shows the effect in a simulation.
     """

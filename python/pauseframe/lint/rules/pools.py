@@ -31,12 +31,10 @@ _SHARED = "ingress_lossless_pool"
 def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
     """The groups of a headroom pool need more than the pool has.
 
-    `xoff` of a pool is the headroom of all its groups; `xoff` of a profile is the maximum of one group. Sharing saves
-    memory as long as few groups fill at once; packets that arrive for the others after their pause are dropped. A
-    *warning*: the groups need more than twice the pool, or more than `over_subscribe_ratio` times if that is larger.
-    The finding has the ratio and the number of groups for which the pool suffices. An *error*: the pool has no shared
-    headroom (`xoff` is 0 or missing), and the reserved `size` of the profile does not contain its `xoff`. PF014 covers
-    a pool smaller than the need of one group.
+    `xoff` of a pool is the headroom of all its groups; `xoff` of a profile is the maximum of one group. If many groups
+    fill at once, packets that arrive after their pause are dropped. A *warning*: the groups need more than twice the
+    pool, or more than `over_subscribe_ratio` times if that is larger. An *error*: the pool has no shared headroom
+    (`xoff` is 0 or missing), and the reserved `size` of the profile does not contain its `xoff`.
 
     No incident: this follows from the definition of the shared headroom pool in SONiC's design of dynamic headroom.
     """

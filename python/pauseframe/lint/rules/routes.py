@@ -336,8 +336,7 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     """A VLAN with static rows learns, floods, or has spanning tree on.
 
     A flooded frame uses every link, including those that the proof of deadlock freedom excludes; a learned row replaces
-    a planned one; spanning tree blocks links of the plan. Images without the fields of SONiC#2468 set learn modes of
-    ports and miss actions of the switch by `swssconfig` (`no-flooding.json` of `pauseframe deploy`).
+    a planned one; spanning tree blocks links of the plan. `no-flooding.json` of `pauseframe deploy` turns both off.
 
     No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes fields
     that turn learning and flooding off.

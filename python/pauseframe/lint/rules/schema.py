@@ -156,8 +156,8 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
     """Two values, each valid alone, contradict each other.
 
     Examples: a maximum below its minimum, a peak rate below the committed one, a watchdog with a detection time below
-    its polling interval, a port untagged in two VLANs. SONiC's models reject these; older images without validation
-    handle each differently.
+    its polling interval, a port untagged in two VLANs. SONiC's models reject such values; older images without
+    validation handle each case differently.
 
     No incident: the conditions are those of SONiC's YANG models and of the daemons that read the tables.
     """
