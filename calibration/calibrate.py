@@ -1,6 +1,7 @@
-"""Compares pauseframe with the Linux kernel: runs every scenario, writes docs/validation/linux.md, linux.csv and plots.
+"""Compares pauseframe with the Linux kernel: runs every scenario, writes docs/validation/linux.md, tables and plots.
 
-Also writes the package's file with the number of figures that support each preset.
+The tables are linux.csv and, for the scenarios of held_out.toml, held_out.csv. Also writes the package's file with the
+number of figures that support each preset.
 
     python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import re
 import sys
 from pathlib import Path
 from statistics import fmean
@@ -21,7 +23,7 @@ import ours
 import plots
 import polars as pl
 from figures import Recording, band, figures
-from verdict import Row, compare, known, reason, reference
+from verdict import Row, compare, held_out, known, reason, reference
 
 HERE = Path(__file__).parent
 VALIDATION = HERE.parent / "docs" / "validation"
@@ -61,6 +63,7 @@ MECHANISMS = {
     "receive windows, quick and delayed ACKs": ("g_fct",),
 }
 """Prefixes of scenario names by mechanism; a scenario that matches two mechanisms counts for the first."""
+COUNTS = " figures | inside | in range | outside | inside the reference run's band |"
 COLUMNS = ("scenario", "figure", "Linux 6.1", "Linux spread", "pauseframe", "pauseframe seeds", "band", "result")
 
 
@@ -71,28 +74,36 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, default=VALIDATION)
     arguments = parser.parse_args()
-    kernel = reference()
-    runs: dict[str, list[Recording]] = {}
-    rows: list[Row] = []
-    for scenario in arguments.scenarios or kernel:
-        sys.stderr.write(f"{scenario}\n")
-        seeds = 1 if scenario[0] in "ag" else arguments.seeds
-        runs[scenario] = [ours.record(scenario, seed) for seed in range(1, seeds + 1)]
-        rows += compare(scenario, kernel[scenario], [figures(scenario, run) for run in runs[scenario]])
     if arguments.scenarios:
-        sys.stdout.write("\n".join(table(rows)) + "\n")
+        kernel = {name: found for name, found in (reference() | held_out()).items() if name in arguments.scenarios}
+        sys.stdout.write("\n".join(table(measure(kernel, arguments.seeds)[1])) + "\n")
         return
+    runs, rows = measure(reference(), arguments.seeds)
+    _, held = measure(held_out(), arguments.seeds)
     arguments.out.mkdir(parents=True, exist_ok=True)
     pictures = draw(runs, arguments.out)
-    write(rows, pictures, arguments.seeds, arguments.out)
+    (arguments.out / "linux.md").write_text(report(rows, held, pictures, arguments.seeds), encoding="utf-8")
+    write(rows, arguments.out / "linux.csv")
+    write(held, arguments.out / "held_out.csv")
     if arguments.out == VALIDATION:
         evidence.write(rows)
 
 
-def write(rows: list[Row], pictures: dict[str, list[str]], seeds: int, out: Path) -> None:
-    """Writes the page `linux.md`, and `linux.csv` with every row."""
-    (out / "linux.md").write_text(report(rows, pictures, seeds), encoding="utf-8")
-    with (out / "linux.csv").open("w", encoding="utf-8", newline="") as file:
+def measure(kernel: dict[str, dict[str, float]], seeds: int) -> tuple[dict[str, list[Recording]], list[Row]]:
+    """Runs the scenarios and compares their figures with those of the kernel."""
+    runs: dict[str, list[Recording]] = {}
+    rows: list[Row] = []
+    for scenario, found in kernel.items():
+        sys.stderr.write(f"{scenario}\n")
+        count = 1 if scenario[0] in "ag" else seeds
+        runs[scenario] = [ours.record(scenario, seed) for seed in range(1, count + 1)]
+        rows += compare(scenario, found, [figures(scenario, run) for run in runs[scenario]])
+    return runs, rows
+
+
+def write(rows: list[Row], path: Path) -> None:
+    """Writes all rows as CSV."""
+    with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(cells, rows)])
 
 
@@ -142,16 +153,33 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def report(rows: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
+def report(rows: list[Row], held: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
     """The text of the page `linux.md`."""
-    above, below = (HERE / "preface.md").read_text(encoding="utf-8").strip().split("<!-- summary -->\n")
-    text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, seeds)]
-    text += ["## Figures that are not inside", "", *table([row for row in rows if row.standing != "inside"]), ""]
-    text += explanations([row for row in rows if row.standing == "outside"], known())
+    preface = (HERE / "preface.md").read_text(encoding="utf-8").strip()
+    above, of_held_out, below = re.split("<!-- (?:summary|held out) -->\n", preface)
+    text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, held, seeds)]
+    text += ["## Figures that are not inside", "", *not_inside(rows)]
+    text += [of_held_out, *by_scenario(held), *not_inside(held)]
     text += ["## Plots", "", "Linux in orange, pauseframe in blue.", ""]
     for group, title in GROUPS.items():
         text += [f"**{group}.** {title}.", "", *(f"![{name}]({name})" for name in pictures[group]), ""]
     return "\n".join([*text, below]).rstrip() + "\n"
+
+
+def not_inside(rows: list[Row]) -> list[str]:
+    """The rows that are not inside, and the reasons for those outside."""
+    text = [*table([row for row in rows if row.standing != "inside"]), ""]
+    reasons = explanations([row for row in rows if row.standing == "outside"], known())
+    return [*text, *reasons, ""] if reasons else text
+
+
+def by_scenario(rows: list[Row]) -> list[str]:
+    """A table of the number of rows inside, in range and outside, by scenario."""
+    text = ["| scenario | runs of the kernel |" + COUNTS, "|---" * 7 + "|"]
+    for name in dict.fromkeys(row.scenario for row in rows):
+        mine = [row for row in rows if row.scenario == name]
+        text.append(counted(f"`{name}`", str(1 + len(mine[0].others)), mine))
+    return [*text, counted("**all**", "", rows), "", "[`held_out.csv`](held_out.csv) has all rows.", ""]
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
@@ -162,13 +190,15 @@ def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:
     return [f"- {why} (*{'; '.join(where)}*)" for why, where in found.items()]
 
 
-def summary(rows: list[Row], seeds: int) -> list[str]:
+def summary(rows: list[Row], held: list[Row], seeds: int) -> list[str]:
     """A table of the number of rows inside, in range and outside, by mechanism."""
     text = [
         shares(rows),
         "",
-        "| mechanism | scenarios | figures | inside | in range | outside | inside the reference run's band |",
-        "|---|---|---|---|---|---|---|",
+        of_held_out(held),
+        "",
+        "| mechanism | scenarios |" + COUNTS,
+        "|---" * 7 + "|",
     ]
     rest = rows
     for name, prefixes in MECHANISMS.items():
@@ -202,6 +232,17 @@ def shares(rows: list[Row]) -> str:
         f"draws (one round of an incast, one flow's share); of the other {len(steady)}, {settled} "
         f"({settled / len(steady):.1%}) are inside.\n\n"
         f"{beside_itself(rows)}"
+    )
+
+
+def of_held_out(rows: list[Row]) -> str:
+    """The share of the held-out rows inside."""
+    scenarios = len({row.scenario for row in rows})
+    inside, spanned = (sum(row.standing in which for row in rows) for which in (("inside",), ("inside", "in range")))
+    return (
+        f"**Held out: {inside} of {len(rows)} figures ({inside / len(rows):.1%}) of {scenarios} scenarios that no "
+        f"mechanism was developed with are inside; {spanned} ({spanned / len(rows):.1%}) are inside or in range** "
+        "([below](#held-out-scenarios))."
     )
 
 

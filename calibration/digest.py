@@ -1,6 +1,6 @@
 """Makes the small reference data in `linux/` from the raw folder of reference runs.
 
-    python calibration/digest.py --from DIR
+    python calibration/digest.py --from DIR [--held-out]
 
 Only the owner of the raw runs calls this script, once; all other scripts need only `linux/`. The raw runs come from
 Linux 6.1.192 as user-mode Linux in virtual time (HZ 1000), with the topology of docs/validation/linux.md.
@@ -14,7 +14,9 @@ import math
 from pathlib import Path
 
 import figures
+import ours
 import polars as pl
+import verdict
 from figures import LINES, Recording
 
 HERE = Path(__file__).parent
@@ -83,11 +85,29 @@ def rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def held_out(folder: Path) -> None:
+    """Writes the figures of the held-out scenarios from DIR/SEED/NAME.json; figures without a value have no row."""
+    rows = [
+        (path.stem, figure, int(path.parent.name), rounded(value))
+        for path in sorted(folder.glob("*/*.json"), key=lambda path: (path.stem, int(path.parent.name)))
+        if path.stem in ours.held_out()
+        for figure, value in figures.figures(path.stem, recording(path.parent, path.stem)).items()
+        if not math.isnan(value)
+    ]
+    schema = ["scenario", "figure", "seed", "kernel"]
+    pl.DataFrame(rows, schema=schema, orient="row").write_csv(verdict.HELD_OUT)
+
+
 def main() -> None:
     """Converts every NAME.json of the raw folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="folder", type=Path, required=True)
-    folder: Path = parser.parse_args().folder
+    parser.add_argument("--held-out", action="store_true", help="DIR has one folder for each seed")
+    options = parser.parse_args()
+    folder: Path = options.folder
+    if options.held_out:
+        held_out(folder)
+        return
     REFERENCE.mkdir(exist_ok=True)
     figure_rows: list[tuple[str, str, float, float | None, float | None]] = []
     known = {path.stem for path in (HERE / "scenarios").glob("*.toml")}
@@ -111,8 +131,7 @@ def main() -> None:
             step = max(float(settings["summary"].get("from_us", 0)), float(run.lines["t_us"].max() or 0)) / POINTS  # type: ignore[arg-type]
             few = run.lines.filter((pl.col("metric") != "cwnd") | (pl.col("flow") <= 2))
             lines.append(figures.thin(few, math.ceil(step)).with_columns(label))
-            window = figures.BOTH if name[0] == "d" else (figures.FIRST_SECOND, math.inf)
-            queue = figures.within(run.lines, "queue", window)
+            queue = figures.within(run.lines, "queue", figures.steady(name))
             cdfs += [(name, percent, queue.quantile(percent / 100)) for percent in range(101)]
         for frame, into in ((run.responses, responses), (run.fct, fcts), (run.incast, incasts)):
             if frame is not None:

@@ -16,6 +16,8 @@ LINES = {"metric": pl.String, "flow": pl.Int64, "t_us": pl.Float64, "value": pl.
 FIRST_SECOND = 1e6
 BOTH = (6e6, 15e6)
 ALONE = (17e6, 20e6)
+TEN_GBIT = 5
+"""In group d, the runs at 10 Gb/s are this many times as short."""
 LINK_MBPS = 1000.0 * 1448 / 1514
 
 
@@ -78,7 +80,7 @@ def figures(scenario: str, run: Recording) -> dict[str, float]:
         return {f"fct {size} B": value for size, value in run.fct.select("bytes", "fct_us").iter_rows()}
     if group == "f" and run.incast is not None:
         return incast(run.incast)
-    window = BOTH if group == "d" else (FIRST_SECOND, float("inf"))
+    window = steady(scenario)
     found |= quantiles("queue", within(run.lines, "queue", window))
     if group == "a":
         found |= quantiles("cwnd", within(run.lines, "cwnd", window))
@@ -88,12 +90,28 @@ def figures(scenario: str, run: Recording) -> dict[str, float]:
     found |= shares(run.lines, window)
     if group == "d":
         found |= {
-            "queue p50 alone": _number(within(run.lines, "queue", ALONE).quantile(0.5)),
-            "joins ms": joins(run.lines),
+            "queue p50 alone": _number(within(run.lines, "queue", scaled(scenario, ALONE)).quantile(0.5)),
+            "joins ms": joins(scenario, run.lines),
         }
     if run.responses is not None:
         found |= quantiles("response", run.responses["completion_us"], ("p5", "p50", "p95", "p99"))
     return found | run.counts
+
+
+def is_ten_gbit(scenario: str) -> bool:
+    """True for the runs of group d at 10 Gb/s."""
+    return scenario.startswith("d_converge_10g")
+
+
+def scaled(scenario: str, window: tuple[float, float]) -> tuple[float, float]:
+    """A time window of group d in this scenario."""
+    low, high = window
+    return (low / TEN_GBIT, high / TEN_GBIT) if is_ten_gbit(scenario) else window
+
+
+def steady(scenario: str) -> tuple[float, float]:
+    """The time window of the figures."""
+    return scaled(scenario, BOTH) if scenario[0] == "d" else (FIRST_SECOND, float("inf"))
 
 
 def within(lines: pl.DataFrame, metric: str, window: tuple[float, float]) -> pl.Series:
@@ -136,14 +154,17 @@ def shares(lines: pl.DataFrame, window: tuple[float, float]) -> dict[str, float]
     return found
 
 
-def joins(lines: pl.DataFrame) -> float:
-    """Milliseconds after 5 s until the second flow first holds 80 % of its fair half for 100 ms."""
-    rates = lines.filter((pl.col("metric") == "rate") & (pl.col("flow") == 2) & (pl.col("t_us") > 5e6)).sort("t_us")
-    smooth = rates.group_by_dynamic(pl.col("t_us").cast(pl.Int64).alias("bin"), every="100000i").agg(
+def joins(scenario: str, lines: pl.DataFrame) -> float:
+    """Milliseconds after its start until the second flow first holds 80 % of its fair half for 100 (10 Gb/s: 20) ms."""
+    start, step, half = 5_000_000, 100_000, LINK_MBPS / 2
+    if is_ten_gbit(scenario):
+        start, step, half = start // TEN_GBIT, step // TEN_GBIT, 10 * half
+    rates = lines.filter((pl.col("metric") == "rate") & (pl.col("flow") == 2) & (pl.col("t_us") > start)).sort("t_us")
+    smooth = rates.group_by_dynamic(pl.col("t_us").cast(pl.Int64).alias("bin"), every=f"{step}i").agg(
         pl.col("value").mean()
     )
-    there = smooth.filter(pl.col("value") >= 0.8 * LINK_MBPS / 2)
-    return float("nan") if there.is_empty() else (there["bin"][0] - 5_000_000) / 1000
+    there = smooth.filter(pl.col("value") >= 0.8 * half)
+    return float("nan") if there.is_empty() else (there["bin"][0] - start) / 1000
 
 
 def incast(rows: pl.DataFrame) -> dict[str, float]:
@@ -177,7 +198,8 @@ def noise(scenario: str, run: Recording) -> dict[str, tuple[float, float]]:
         settled = run.incast.filter(pl.col("rep") >= SETTLED)
         parts = [incast(settled.filter(pl.col("rep") == rep)) for rep in settled["rep"].unique().sort()]
     elif run.lines.height:
-        low, high = BOTH if scenario[0] == "d" else (FIRST_SECOND, _number(run.lines["t_us"].max()))
+        low, high = steady(scenario)
+        high = min(high, _number(run.lines["t_us"].max()))
         step = (high - low) / QUARTERS
         for part in range(QUARTERS):
             window = (low + part * step, low + (part + 1) * step)

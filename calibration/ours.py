@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import struct
 import tempfile
+import tomllib
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,19 +33,36 @@ METRICS = {
 }
 
 
+@cache
+def held_out() -> dict[str, dict[str, Any]]:
+    """The held-out scenarios by name: the file of each, and the keys that it changes."""
+    return tomllib.loads(SCENARIOS.with_name("held_out.toml").read_text(encoding="utf-8"))
+
+
+def source(scenario: str) -> tuple[Path, dict[str, Any]]:
+    """The file of a scenario, and the keys that the scenario changes; both incasts of CUBIC share a file."""
+    changes = dict(held_out().get(scenario, {"like": scenario}))
+    name = str(changes.pop("like"))
+    if name.startswith("f_incast_cubic_rto"):
+        name, _, rto_min = name.partition("_rto")
+        changes["transport.rto_min"] = rto_min.replace("ms", " ms")
+    return SCENARIOS / f"{name}.toml", changes
+
+
 def record(scenario: str, seed: int) -> Recording:
     """Records one run; group f has one run for each cell of senders and sizes."""
     if scenario[0] == "f":
         return incast(scenario, seed)
+    path, changes = source(scenario)
     runs: dict[str, float] = {}
     if scenario in CAPTURED:
         with tempfile.TemporaryDirectory() as folder:
-            capture = {"record.packets": {"ports": ["s:0"]}}
+            capture = changes | {"record.packets": {"ports": ["s:0"]}}
             out = Path(folder) / "run"
-            run = pf.run(SCENARIOS / f"{scenario}.toml", seed=seed, set=capture, out=out, progress=False)
+            run = pf.run(path, seed=seed, set=capture, out=out, progress=False)
             runs = lengths_of_runs(next(out.glob("*.pcapng")))
     else:
-        run = pf.run(SCENARIOS / f"{scenario}.toml", seed=seed, progress=False)
+        run = pf.run(path, seed=seed, set=changes, progress=False)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
         fct = flows.select(pl.col("size_bytes").cast(pl.Int64).alias("bytes"), "fct_us")
@@ -95,21 +114,20 @@ def lines(series: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 def incast(scenario: str, seed: int, senders: tuple[int, ...] = SENDERS, sizes: tuple[int, ...] = SIZES) -> Recording:
     """All cells of an incast scenario, whose name ends with the minimum RTO."""
-    rto_min = scenario.removeprefix("f_incast_cubic_rto").replace("ms", " ms")
-    rows = [incast_cell(rto_min, seed, count, size) for count, size in product(senders, sizes)]
+    rows = [incast_cell(scenario, seed, count, size) for count, size in product(senders, sizes)]
     return Recording(lines=pl.DataFrame(schema=LINES), incast=pl.concat(rows))
 
 
-def incast_cell(rto_min: str, seed: int, senders: int, size: int) -> pl.DataFrame:
+def incast_cell(scenario: str, seed: int, senders: int, size: int) -> pl.DataFrame:
     """Ten rounds with one number of senders and one size; as in the kernel, rounds start anywhere between two ticks."""
     phase = random.Random(f"{seed} {senders} {size}").randrange(TICK_US)
-    changes: dict[str, Any] = {
+    path, of_scenario = source(scenario)
+    changes = of_scenario | {
         "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],
         "workload.0.response": f"{size} B",
         "workload.0.start": f"{1_000_000 + phase} us",
-        "transport.rto_min": rto_min,
     }
-    run = pf.run(SCENARIOS / "f_incast_cubic.toml", seed=seed, set=changes, progress=False)
+    run = pf.run(path, seed=seed, set=changes, progress=False)
     flows = pl.DataFrame(run.flows).group_by("query").agg(pl.col(*REPEATS).sum())
     rounds = pl.DataFrame(run.queries).select("query", "fct_us").join(flows, on="query").sort("query")
     return rounds.select(

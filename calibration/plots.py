@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import polars as pl
-from figures import BOTH, FIRST_SECOND, Recording, thin, within
+from figures import Recording, steady, thin, within
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def cdf_of_queue(axes: Axes, scenario: str, ours: list[Recording]) -> None:
     """Distribution of the queue; the simulator's over all seeds."""
     kernel = pl.read_csv(REFERENCE / "queue_cdf.csv").filter(pl.col("scenario") == scenario)
     axes.plot(kernel["packets"], kernel["percent"], color=KERNEL, linewidth=1)
-    window = BOTH if scenario[0] == "d" else (FIRST_SECOND, float("inf"))
-    values = pl.concat([within(run.lines, "queue", window) for run in ours])
+    values = pl.concat([within(run.lines, "queue", steady(scenario)) for run in ours])
     percents = range(101)
     axes.plot([values.quantile(percent / 100) or 0.0 for percent in percents], percents, color=OURS, linewidth=1)
     label(axes, scenario.removesuffix("_rtt600"), "queue, packets", "% of time at most")

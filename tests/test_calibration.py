@@ -14,8 +14,11 @@ import pytest
 CALIBRATION = Path(__file__).parents[1] / "calibration"
 SINGLE = ["a_single_cubic", "a_single_cubic_nohystart", "a_single_dctcp", "a_single_reno", "a_single_vegas"]
 TRANSFERS = ["g_fct_iw10", "g_fct_iw10_quickack", "g_fct_iw200_bigrmem"]
+HELD_OUT = ["g_fct_iw10_bigrmem", "g_fct_iw10_reno", "g_fct_iw200"]
 SEEDS = {
     "c_buildup_dctcp_rtt600": 3,
+    "b_long2_dctcp_rtt100": 3,
+    "b_long2_dctcp_rtt600_skew": 3,
     "b_long2_dctcp_rtt600": 3,
     "b_long2_dctcp_rtt600_tso": 3,
     "e_coexist_red_nodrop": 3,
@@ -30,14 +33,14 @@ def modules():
     sys.path.remove(str(CALIBRATION))
 
 
-@pytest.mark.parametrize("scenario", [*SINGLE, *TRANSFERS, *SEEDS])
+@pytest.mark.parametrize("scenario", [*SINGLE, *TRANSFERS, *HELD_OUT, *SEEDS])
 def test_rows_stay_where_they_are(scenario):
     import ours
     from figures import figures
-    from verdict import compare, known, reason, reference
+    from verdict import compare, held_out, known, reason, reference
 
     runs = [figures(scenario, ours.record(scenario, seed)) for seed in range(1, SEEDS.get(scenario, 1) + 1)]
-    rows = compare(scenario, reference()[scenario], runs)
+    rows = compare(scenario, (reference() | held_out())[scenario], runs)
     assert len(rows) >= 8
     reasons = known()
     lost = [row for row in rows if row.standing == "outside" and reason(row, reasons) is None]
@@ -47,9 +50,9 @@ def test_rows_stay_where_they_are(scenario):
 
 
 def test_known_rows_exist():
-    from verdict import known, reference
+    from verdict import held_out, known, reference
 
-    figures = reference()
+    figures = reference() | held_out()
     for entry in known():
         assert set(entry["figures"]) <= set(figures[entry["scenario"]]), entry["scenario"]
         assert len(entry["reason"]) > 20
@@ -103,6 +106,32 @@ def test_the_package_says_what_the_page_says():
     assert len(rows) == total
     assert f"Around the kernel's reference run alone, {alone} ({alone / total:.1%}) are inside" in page
     assert package["kernel"] in page
+
+
+def test_the_page_counts_the_held_out_rows():
+    """The page's counts of held-out figures are those of `held_out.csv`, which has every figure of the kernel."""
+    import ours
+    from verdict import held_out
+
+    validation = CALIBRATION.parent / "docs" / "validation"
+    with (validation / "held_out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    kernel = held_out()
+    assert set(kernel) == set(ours.held_out())
+    assert [(row["scenario"], row["figure"]) for row in rows] == [
+        (name, key) for name in kernel for key in kernel[name]
+    ]
+    inside = sum(row["result"] == "inside" for row in rows)
+    page = (validation / "linux.md").read_text(encoding="utf-8")
+    assert f"**Held out: {inside} of {len(rows)} figures ({inside / len(rows):.1%}) of {len(kernel)} scenarios" in page
+
+
+def test_held_out_runs_at_ten_gigabits_are_five_times_as_short():
+    import figures
+
+    assert figures.steady("d_converge_10g_cubic") == (1.2e6, 3e6)
+    assert figures.steady("d_converge_1g_cubic") == (6e6, 15e6)
+    assert figures.steady("b_long2_cubic_rtt100") == (1e6, float("inf"))
 
 
 def test_each_row_is_counted_for_the_presets_of_its_scenario():
