@@ -153,7 +153,7 @@ def _sources() -> str:
 
 def _build_agent(ready: Path) -> None:
     for name, output, options in (
-        ("agent.c", "agent", ("-O2", "-static")),
+        ("agent.c", "agent", ("-O2", "-static", "-pthread")),
         ("shim.c", "shim.so", ("-O2", "-shared", "-fPIC")),
     ):
         with as_file(files("pauseframe.kernel") / name) as source:

@@ -1,8 +1,9 @@
 /* The agent of pauseframe inside a user-mode kernel: its first process.
  *
  * It sets up the hosts (network namespaces), then opens and closes connections as the simulator orders, and reports what happens to
- * them. Orders and reports are Ethernet frames on the first network card, so they happen at exact simulated times. One process serves
- * all hosts from one loop; it enters the namespace of a host to create a socket there.
+ * them. Orders and reports are Ethernet frames on the first network card, so they happen at exact simulated times. One loop serves
+ * all hosts; it enters the namespace of a host to create a socket there. Threads move bulk data: each blocks in one system call for
+ * many packets, since a system call costs a user-mode kernel as much as ten packets.
  *
  * Files in /run/pauseframe (the folder of the run): setup.sh creates the namespaces; "hosts" and "transports" name them and the
  * congestion controls, one a line, by number; "programs" has lines "HOST<tab>COMMAND". crates/kernel/src/control.rs is the other side.
@@ -18,6 +19,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -58,7 +61,7 @@ struct frame {
 	struct message messages[MESSAGES_MAX];
 } __attribute__((packed));
 
-static int ep, control_fd, timer_fd, signal_fd;
+static int ep, control_fd, timer_fd, signal_fd, bulk_fd;
 static struct frame outgoing;
 
 static void die(const char *what)
@@ -178,12 +181,15 @@ static struct timer pop_timer(void)
 /* ---------- connections, by address (flow * 2 + side) ---------- */
 
 enum kind { LISTENER, CONN };
+struct bulk;
 struct listener { enum kind kind; int fd, host; uint16_t port; struct listener *next; };
 struct conn {
 	enum kind kind;
 	int fd, host, side, transport;
 	uint32_t address, flow, generation;
-	int has_flow, closing, drained, connected, failed;
+	int has_flow, closing, drained, connected, failed, stopped, freed;
+	int reads;                          /* of the loop, since the application waits for bytes */
+	struct bulk *reader, *writer;       /* threads that move its data */
 	uint64_t writes, written;           /* bytes to write in all, and written */
 	uint64_t delivered, expects;        /* bytes read in all, and those the application waits for */
 	uint64_t reply, reply_delay, late;  /* what it answers, and what a timer will write */
@@ -209,10 +215,16 @@ static void watch(int fd, void *of, uint32_t events)
 	if (epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e)) die("epoll_ctl");
 }
 
+static void set_blocking(int fd, int blocks)
+{
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK)) die("fcntl");
+}
+
 static int make_socket(int host, int transport, uint16_t port)
 {
 	enter(host);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 	if (fd < 0) die("socket");
 	const char *cc = transports[transport];
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc))) die(cc);
@@ -233,36 +245,42 @@ static void listen_at(int host, int transport, uint16_t port)
 	l->port = port;
 	l->fd = make_socket(host, transport, port);
 	if (listen(l->fd, 65535)) die("listen");
+	set_blocking(l->fd, 0);
 	l->next = listeners;
 	listeners = l;
 	watch(l->fd, l, EPOLLIN | EPOLLET);
 }
 
-/* What the kernel's TCP_INFO has at its end depends on its version. */
+/* Fields of the kernel's TCP_INFO that the C library does not know. What it has at its end depends on its version. */
+#define BYTES_RECEIVED_AT 128
 #define TOTAL_RTO_AT 240
-static void counts(struct conn *c, uint64_t *retrans, uint64_t *rto)
+static void counts(struct conn *c, uint64_t *delivered, uint64_t *retrans, uint64_t *rto)
 {
 	union { struct tcp_info info; uint8_t bytes[512]; } u;
 	socklen_t len = sizeof u;
+	int unread = 0;
+	*delivered = c->delivered;
 	*retrans = c->told_retrans;
 	*rto = c->told_rto;
 	memset(&u, 0, sizeof u);
 	if (c->fd < 0 || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &u, &len)) return;
 	*retrans = u.info.tcpi_total_retrans;
+	if (c->reader && !ioctl(c->fd, SIOCINQ, &unread))
+		*delivered = *(uint64_t *)(u.bytes + BYTES_RECEIVED_AT) - unread;
 	if (len >= TOTAL_RTO_AT + 2) *rto = u.bytes[TOTAL_RTO_AT] | u.bytes[TOTAL_RTO_AT + 1] << 8;
 }
 
 static void report_counts(struct conn *c)
 {
-	uint64_t retrans, rto;
+	uint64_t delivered, retrans, rto;
 	if (!c->has_flow) return;
-	counts(c, &retrans, &rto);
+	counts(c, &delivered, &retrans, &rto);
 	struct message *m = report(COUNTED, c->address);
 	m->v[0] = c->flow;
-	m->v[1] = c->delivered - c->told_delivered;
+	m->v[1] = delivered - c->told_delivered;
 	m->v[2] = retrans - c->told_retrans;
 	m->v[3] = rto - c->told_rto;
-	c->told_delivered = c->delivered;
+	c->told_delivered = delivered;
 	c->told_retrans = retrans;
 	c->told_rto = rto;
 }
@@ -288,19 +306,105 @@ static void check_drained(struct conn *c)
 	}
 }
 
+/* ---------- threads that move bulk data ---------- */
+
+#define BULKS_MAX 1024
+#define BULK_MIN (1 << 18)
+/* A connection whose bytes came in so many parts has the rest read by a thread. */
+#define READS_MAX 4
+struct bulk {
+	struct conn *conn;
+	int is_writer, error;
+	uint64_t amount, moved;
+	pthread_t thread;
+	struct bulk *next;
+};
+static int bulk_count;
+static struct bulk *ended_bulks;
+static pthread_mutex_t bulk_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static ssize_t move_part(const struct bulk *b, uint64_t left)
+{
+	if (b->is_writer) return send(b->conn->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL);
+	return recv(b->conn->fd, zeros, left < 1 << 30 ? left : 1 << 30, MSG_TRUNC | MSG_WAITALL);
+}
+
+static void *move_bulk(void *of)
+{
+	struct bulk *b = of;
+	while (b->moved < b->amount) {
+		ssize_t n = move_part(b, b->amount - b->moved);
+		if (n <= 0) {
+			b->error = n ? errno : 0;
+			break;
+		}
+		b->moved += n;
+	}
+	pthread_mutex_lock(&bulk_lock);
+	b->next = ended_bulks;
+	ended_bulks = b;
+	pthread_mutex_unlock(&bulk_lock);
+	uint64_t one = 1;
+	if (write(bulk_fd, &one, sizeof one) < 0) die("eventfd");
+	return NULL;
+}
+
+static void watch_rest(struct conn *c)
+{
+	struct epoll_event e = { .events = EPOLLET, .data.ptr = c };
+	if (!c->reader) e.events |= EPOLLIN;
+	if (!c->writer) e.events |= EPOLLOUT;
+	if (epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e)) die("epoll_ctl");
+}
+
+/* True if a thread moves this much from now on. */
+static int start_bulk(struct conn *c, int is_writer, uint64_t amount)
+{
+	if (amount < BULK_MIN || bulk_count == BULKS_MAX) return 0;
+	struct bulk *b = calloc(1, sizeof *b);
+	if (!b) die("memory");
+	b->conn = c;
+	b->is_writer = is_writer;
+	b->amount = amount;
+	if (is_writer) c->writer = b;
+	else c->reader = b;
+	set_blocking(c->fd, 1);
+	watch_rest(c);
+	pthread_attr_t attributes;
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 65536);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	if ((errno = pthread_create(&b->thread, &attributes, move_bulk, b))) die("thread");
+	bulk_count++;
+	return 1;
+}
+
+static void on_interrupt(int signal) { (void)signal; }
+
+/* A thread that is about to make its system call returns from it as well. */
+static void stop_bulk(struct bulk *b)
+{
+	if (!b) return;
+	set_blocking(b->conn->fd, 0);
+	pthread_kill(b->thread, SIGUSR1);
+}
+
 static void pump(struct conn *c)
 {
-	while (c->fd >= 0 && c->connected && c->written < c->writes) {
+	while (c->fd >= 0 && c->connected && !c->writer && c->written < c->writes) {
 		uint64_t left = c->writes - c->written;
-		ssize_t n = send(c->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL);
+		ssize_t n = send(c->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0) {
-			if (errno == EAGAIN) return;
+			if (errno == EAGAIN) {
+				start_bulk(c, 1, left);
+				return;
+			}
 			fail(c, errno);
 			return;
 		}
 		c->written += n;
 	}
-	if (c->closing == 1 && c->fd >= 0 && c->connected && c->written >= c->writes) {
+	if (c->closing == 1 && c->fd >= 0 && c->connected && !c->writer && c->written >= c->writes) {
 		c->closing = 2;
 		shutdown(c->fd, SHUT_WR);
 		check_drained(c);
@@ -311,6 +415,7 @@ static void on_expected(struct conn *c)
 {
 	uint64_t reply = c->reply;
 	c->expects = UINT64_MAX;
+	c->reads = 0;
 	c->reply = 0;
 	if (!reply) {
 		report(COMPLETE, c->address);
@@ -325,11 +430,12 @@ static void on_expected(struct conn *c)
 
 static void drain(struct conn *c)
 {
-	for (;;) {
+	while (!c->reader) {
 		/* The bytes are discarded in the kernel. */
 		ssize_t n = recv(c->fd, zeros, 1 << 30, MSG_TRUNC | MSG_DONTWAIT);
 		if (n < 0) {
 			if (errno != EAGAIN) fail(c, errno);
+			else if (++c->reads > READS_MAX) start_bulk(c, 0, c->expects - c->delivered);
 			break;
 		}
 		if (!n) break;
@@ -359,9 +465,14 @@ static void on_conn(struct conn *c, uint32_t events)
 
 static void begin(struct conn *c, const struct message *m)
 {
+	uint64_t delivered, retrans, rto;
+	counts(c, &delivered, &retrans, &rto);
 	c->flow = m->v[6];
 	c->has_flow = 1;
-	c->expects = m->v[1] == UINT64_MAX ? UINT64_MAX : c->delivered + m->v[1];
+	c->expects = m->v[1] == UINT64_MAX ? UINT64_MAX : delivered + m->v[1];
+	c->reads = 0;
+	/* It reads on for what the application waits for now. */
+	stop_bulk(c->reader);
 	c->reply = m->v[2];
 	c->reply_delay = m->v[3];
 }
@@ -393,6 +504,7 @@ static void open_conn(const struct message *m)
 		c->writes = m->v[0];
 	}
 	c->fd = make_socket(c->host, c->transport, client);
+	set_blocking(c->fd, 0);
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(server), .sin_addr.s_addr = htonl(peer) };
 	if (connect(c->fd, (void *)&a, sizeof a) && errno != EINPROGRESS) {
 		fail(c, errno);
@@ -407,7 +519,7 @@ static void on_listener(struct listener *l)
 	struct sockaddr_in a;
 	for (;;) {
 		socklen_t len = sizeof a;
-		int fd = accept4(l->fd, (void *)&a, &len, SOCK_NONBLOCK | SOCK_CLOEXEC), one = 1;
+		int fd = accept4(l->fd, (void *)&a, &len, SOCK_CLOEXEC), one = 1;
 		if (fd < 0) return;
 		uint32_t flow = (l->port % 100) * 60000 + (ntohs(a.sin_port) - 1024);
 		struct conn *c = find(flow * 2 + 1);
@@ -422,11 +534,63 @@ static void on_listener(struct listener *l)
 	}
 }
 
+static void close_conn(struct conn *c)
+{
+	if (c->fd >= 0) close(c->fd);
+	c->fd = -1;
+}
+
+/* What threads have moved, in the order of their ends. */
+static void on_bulk(void)
+{
+	uint64_t count;
+	if (read(bulk_fd, &count, sizeof count) < 0 && errno != EAGAIN) die("eventfd");
+	pthread_mutex_lock(&bulk_lock);
+	struct bulk *last = ended_bulks, *first = NULL;
+	ended_bulks = NULL;
+	pthread_mutex_unlock(&bulk_lock);
+	while (last) {
+		struct bulk *next = last->next;
+		last->next = first;
+		first = last;
+		last = next;
+	}
+	while (first) {
+		struct bulk *b = first;
+		struct conn *c = b->conn;
+		first = b->next;
+		bulk_count--;
+		if (b->is_writer) {
+			c->writer = NULL;
+			c->written += b->moved;
+			if (c->stopped) c->writes = c->written;
+		} else {
+			c->reader = NULL;
+			c->reads = 0;
+			c->delivered += b->moved;
+		}
+		int error = b->error;
+		free(b);
+		if (c->freed) {
+			if (!c->reader && !c->writer) close_conn(c);
+			continue;
+		}
+		if (error && error != EINTR && error != EAGAIN) fail(c, error);
+		watch_rest(c);
+		if (c->delivered >= c->expects) on_expected(c);
+		drain(c);
+		pump(c);
+		check_drained(c);
+	}
+}
+
 static void free_conn(struct conn *c)
 {
 	report_counts(c);
-	if (c->fd >= 0) close(c->fd);
-	c->fd = -1;
+	c->freed = 1;
+	stop_bulk(c->reader);
+	stop_bulk(c->writer);
+	if (!c->reader && !c->writer) close_conn(c);
 	c->generation++;
 	struct conn **at = &buckets[c->address % BUCKETS];
 	while (*at != c) at = &(*at)->next;
@@ -544,7 +708,9 @@ static void carry_out(const struct message *m)
 		c->has_flow = 0;
 		break;
 	case STOP:
+		c->stopped = 1;
 		c->writes = c->written;
+		stop_bulk(c->writer);
 		/* fall through */
 	case CLOSE:
 		c->closing = 1;
@@ -634,6 +800,9 @@ int main(void)
 		if (host_fds[i] < 0) die(path);
 	}
 	ep = epoll_create1(EPOLL_CLOEXEC);
+	bulk_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct sigaction interrupt = { .sa_handler = on_interrupt };
+	sigaction(SIGUSR1, &interrupt, NULL);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	sigset_t child;
 	sigemptyset(&child);
@@ -642,6 +811,7 @@ int main(void)
 	signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
 	watch(control_fd, &control_fd, EPOLLIN);
 	watch(timer_fd, &timer_fd, EPOLLIN);
+	watch(bulk_fd, &bulk_fd, EPOLLIN);
 	watch(signal_fd, &signal_fd, EPOLLIN);
 	report(READY, 0);
 	flush_reports();
@@ -653,6 +823,7 @@ int main(void)
 			void *of = events[i].data.ptr;
 			if (of == &control_fd) on_control();
 			else if (of == &timer_fd) on_timer();
+			else if (of == &bulk_fd) on_bulk();
 			else if (of == &signal_fd) on_child();
 			else if (*(enum kind *)of == LISTENER) on_listener(of);
 			else on_conn(of, events[i].events);
