@@ -256,6 +256,15 @@ impl Device {
         Ok(())
     }
 
+    /// Queues of which the guest does not know what was used, each a bit.
+    pub(crate) fn take_calls(&mut self) -> io::Result<u128> {
+        let mut queues = 0;
+        for queue in [RECEIVE, TRANSMIT] {
+            queues |= u128::from(self.rings[queue].take_call(&self.memory)?) << queue;
+        }
+        Ok(queues)
+    }
+
     /// Calls the guest for each queue of which it does not know what was used. True if there was any.
     pub(crate) fn call_if_due(&mut self) -> io::Result<bool> {
         for queue in [RECEIVE, TRANSMIT] {

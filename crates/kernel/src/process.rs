@@ -6,7 +6,7 @@ use rustix::process::{
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `kernel` in `folder`, with a library that is loaded before all others, and `environment`.
+    /// Starts `kernel` in `folder`, with `environment` and an open file, which has the same number in the process.
     ///
     /// # Errors
     /// If the system refuses.
@@ -35,6 +35,7 @@ impl Process {
         arguments: &[OsString],
         environment: &[(OsString, OsString)],
         folder: &Path,
+        inherited: BorrowedFd<'_>,
     ) -> io::Result<Process> {
         let console = folder.join(CONSOLE);
         let log = File::create(&console)?;
@@ -48,11 +49,15 @@ impl Process {
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0);
-        // SAFETY: the closure makes two system calls, which is safe between fork and exec.
+        let inherited = inherited.as_raw_fd();
+        // SAFETY: the closure makes three system calls, which is safe between fork and exec.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 // The kernel's memory begins behind its heap: where that is decides the sizes of its tables.
                 if libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) == -1 {
+                    return Err(io::Error::last_os_error());
+                }
+                if libc::fcntl(inherited, libc::F_SETFD, 0) == -1 {
                     return Err(io::Error::last_os_error());
                 }
                 Ok(set_parent_process_death_signal(Some(Signal::KILL))?)

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -117,7 +118,7 @@ impl Setup {
         self.write(&folder.path).map_err(system("cannot write the files of the kernel"))?;
         let mut macs = vec![CONTROL_MAC];
         macs.extend(self.hosts.iter().map(|(node, _)| mac(*node)));
-        let launch = |path: &Path| self.launch(path);
+        let launch = |path: &Path, time: BorrowedFd<'_>| self.launch(path, time);
         let machine = Machine::start(&folder.path, launch, &macs, self.mtu)?;
         let nodes: Vec<NodeId> = self.hosts.iter().map(|(node, _)| *node).collect();
         let programs =
@@ -126,7 +127,7 @@ impl Setup {
         Ok(stack)
     }
 
-    fn launch(&self, folder: &Path) -> io::Result<Process> {
+    fn launch(&self, folder: &Path, time: BorrowedFd<'_>) -> io::Result<Process> {
         let mut arguments: Vec<OsString> = [
             "mem=1G",
             // The folder of the run is the first root, under the same name in every run.
@@ -149,12 +150,13 @@ impl Setup {
         let mut environment = vec![
             (OsString::from("LD_PRELOAD"), self.files.join(SHIM).into_os_string()),
             ("PAUSEFRAME_SEED".into(), self.seed.to_string().into()),
+            ("PAUSEFRAME_TIME".into(), time.as_raw_fd().to_string().into()),
         ];
         // Its memory is a file, which should lie in memory.
         let shared = Path::new("/dev/shm");
         let memory = if shared.is_dir() { shared } else { folder };
         environment.push(("TMPDIR".into(), memory.as_os_str().to_owned()));
-        Process::start(&self.files.join(KERNEL), &arguments, &environment, folder)
+        Process::start(&self.files.join(KERNEL), &arguments, &environment, folder, time)
     }
 
     fn write(&self, folder: &Path) -> io::Result<()> {

@@ -6,7 +6,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 const VERSION: u32 = 2;
@@ -22,6 +22,10 @@ const FREE_UNTIL_AT: u64 = 8;
 const NOW_AT: u64 = 16;
 const RUNNING_AT: u64 = 24;
 const CLIENTS_MAX_AT: u64 = 26;
+/// Ours, in a part of the header that the kernel does not use: calls of devices for `shim.c` (a bit for each queue), and what the
+/// kernel is granted after them.
+const CALLS_AT: u64 = 1024;
+const THEN_FREE_UNTIL_AT: u64 = 1040;
 const CLIENT_AT: u64 = 4096 + 128 * ID as u64;
 const SIZE: u64 = 4096 + 128 * CLIENTS_MAX as u64;
 
@@ -62,16 +66,23 @@ impl SharedTime {
         Ok(u32::from_le_bytes(self.memory.read(CLIENT_AT)?) & CAN_SHARE != 0)
     }
 
-    pub(crate) fn now(&self) -> io::Result<u64> {
-        Ok(u64::from_le_bytes(self.memory.read(NOW_AT)?))
-    }
-
     pub(crate) fn set_now(&self, now: u64) -> io::Result<()> {
         self.memory.write(NOW_AT, &now.to_le_bytes())
     }
 
     pub(crate) fn set_free_until(&self, time: u64) -> io::Result<()> {
         self.memory.write(FREE_UNTIL_AT, &time.to_le_bytes())
+    }
+
+    /// The file, for the process of the kernel.
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Before it runs, the kernel is called for these queues, each a bit of a number; then it may run to `free_until`.
+    pub(crate) fn set_calls(&self, queues: u128, free_until: u64) -> io::Result<()> {
+        self.memory.write(THEN_FREE_UNTIL_AT, &free_until.to_le_bytes())?;
+        self.memory.write(CALLS_AT, &queues.to_le_bytes())
     }
 
     /// When the kernel, which waits, wants to run.

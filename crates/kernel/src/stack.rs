@@ -88,7 +88,7 @@ impl KernelStack {
         let zero = machine.now().next_multiple_of(BOOT_GRID);
         for device in 0..machine.devices() {
             while machine.take_frame(device)?.is_some() {}
-            machine.want_kicks(device, true)?;
+            machine.want_kicks(device, !machine.is_shared())?;
         }
         machine.call(machine.now(), 0..machine.devices())?;
         while let Some(next) = machine.requested().filter(|next| *next < zero) {
@@ -140,6 +140,16 @@ impl KernelStack {
         self.interrupts.entry(device).or_insert(at);
     }
 
+    /// Devices with frames of which the network does not know, for a kernel that kicks none.
+    fn find_frames(&mut self, now: u64) -> Result<(), MachineError> {
+        for device in 0..self.is_silent.len() {
+            if self.is_silent[device] && self.machine.has_frames(device)? {
+                self.kicks.push((device, now));
+            }
+        }
+        Ok(())
+    }
+
     /// Hands kicks over that are due at `now`: reports of the agent, and hosts that send.
     fn take_kicks(&mut self, now: u64) -> Result<(), MachineError> {
         self.kicks.extend(self.machine.take_kicks());
@@ -155,7 +165,7 @@ impl KernelStack {
                     self.take_report(report);
                 }
             }
-            self.machine.want_kicks(CONTROL, true)?;
+            self.machine.want_kicks(CONTROL, !self.machine.is_shared())?;
             self.interrupts.insert(CONTROL, now);
         }
         Ok(())
@@ -199,14 +209,15 @@ impl KernelStack {
             }
             let due: Vec<usize> =
                 self.interrupts.extract_if(.., |_, at| *at <= now).map(|(device, _)| device).collect();
-            self.machine.call(now, due)?;
-            if self.machine.requested().is_none_or(|next| next > now) {
-                return Ok(());
-            }
             // What leaves the kernel now may come back at once: then it must not run ahead.
             let is_quiet = self.reports.is_empty() && self.senders.is_empty();
             let until = self.interrupts.values().copied().fold(until, u64::min);
-            self.machine.advance(now, if is_quiet { until } else { now })?;
+            if !self.machine.run(now, &due, if is_quiet { until } else { now })? {
+                return Ok(());
+            }
+            if self.machine.is_shared() {
+                self.find_frames(now)?;
+            }
             self.take_kicks(now)?;
         }
     }
@@ -266,7 +277,8 @@ impl ExternalStack for KernelStack {
         let frame = self.machine.take_frame(device).map_err(failure)?;
         if self.is_silent[device] == frame.is_some() {
             self.is_silent[device] = frame.is_none();
-            self.machine.want_kicks(device, frame.is_none()).map_err(failure)?;
+            let wants_kicks = frame.is_none() && !self.machine.is_shared();
+            self.machine.want_kicks(device, wants_kicks).map_err(failure)?;
         }
         Ok(frame.map(|frame| {
             self.interrupt_soon(device, now);
