@@ -118,6 +118,61 @@ def test_settings_reach_the_kernel(kernel):
     assert 60_000 * 8 / 100 < fct < 1.2 * 60_000 * 8 / 100
 
 
+def test_sockets_and_counters_are_sampled(kernel, tmp_path):
+    changes = {"workload.0.size": "3 MB", "workload.0.senders": 2, "switch.buffer": "2 MB", **DCTCP}
+    result = run(kernel, out=tmp_path / "out", **changes, **{"record.kernel": {"every": "250 us"}})
+    sockets, counters = pl.DataFrame(result.kernel_sockets), pl.DataFrame(result.kernel_counters)
+    assert {time % 250 for time in sockets["time_us"]} == {0}
+    assert sockets["flow"].unique().sort().to_list() == [0, 1]
+    senders = sockets.filter((pl.col("acked_bytes") > 0) & (pl.col("state").cast(pl.String) == "ESTAB"))
+    assert senders["node"].cast(pl.String).unique().sort().to_list() == ["host1", "host2"]
+    assert senders["congestion_control"].cast(pl.String).unique().to_list() == ["dctcp"]
+    assert senders["cwnd_segments"].n_unique() > 3
+    assert 0 < senders["alpha"].mean() <= 1
+    for _, of_flow in senders.group_by("flow"):
+        acked = of_flow.sort("time_us")["acked_bytes"].to_list()
+        assert acked == sorted(acked)
+        assert acked[-1] <= 3_000_001
+    received = counters.filter(
+        (pl.col("node").cast(pl.String) == "host0") & (pl.col("counter").cast(pl.String) == "IpInReceives")
+    )["value"].to_list()
+    assert received == sorted(received)
+    assert 4000 < received[-1] < 6000, "6 MB are 4145 segments, and some SYN and FIN"
+    assert (tmp_path / "out" / "kernel_sockets.parquet").is_file()
+    done = cli("export", "csv", tmp_path / "out", "--table", "kernel_counters", "-o", tmp_path / "csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "csv" / "kernel_counters.csv").read_text().startswith("time_us,node,counter,value\n")
+
+
+BOLT = """
+name = "kernel-bolt"
+stop = { time = "2 s", when_finished = true }
+topology = { kind = "star", hosts = 48, link = { rate = "10 Gbps", delay = "1 us" } }
+workload = [{ kind = "n_to_1", senders = 47, size = "60 KB" }]
+switch = { buffer = "2 MB", marker = { kind = "step", k = "97.5 KB" }, pfc = { xoff = "20 KB", xon = "15 KB" } }
+
+[transport]
+preset = "tcp_bolt"
+stack = "linux"
+initial_window = "44 segments"
+
+[host]
+stack = "kernel"
+"""
+
+
+def test_bolts_incast_of_47_drops_nothing_and_takes_as_long_as_in_the_model(kernel):
+    """Line rate from the start (initcwnd), DCTCP and PFC, as TCP-Bolt; the kernel is not changed."""
+    of_kernel = run(kernel, BOLT)
+    model = run(kernel, BOLT, **{"host.stack": "simulated"})
+    for result in (of_kernel, model):
+        assert result.summary["flows_finished"] == 47
+        assert result.summary["drops"] == 0
+        assert result.summary["pfc_pauses"] > 0
+    last = [pl.DataFrame(result.flows)["fct_us"].max() for result in (of_kernel, model)]
+    assert last[0] == pytest.approx(last[1], rel=0.05)
+
+
 def test_a_panic_ends_the_run_with_the_last_lines(kernel, tmp_path):
     wrong = 'stack = "kernel", sysctl = ["net.no.such = 1"]'
     (tmp_path / "s.toml").write_text(INCAST.replace('stack = "kernel"', wrong))
@@ -249,6 +304,7 @@ def test_other_systems_get_one_line(monkeypatch):
         ({"topology.hosts": 53}, "at most 52 hosts"),
         ({"host.tx_delay": "1 us"}, "host.tx_delay"),
         ({"host.stack": "simulated", "host.qdisc": "fq"}, "for hosts with a kernel"),
+        ({"host.stack": "simulated", "record.kernel": True}, "for hosts with a kernel"),
         ({"host.qdisc": "fq; reboot"}, "characters that a command could misread"),
         ({"host.sysctl": ["net.ipv4.tcp_ecn"]}, "key = value"),
         ({"host.kernel_hosts": ["host99"]}, 'no node "host99"'),

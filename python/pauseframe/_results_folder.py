@@ -40,6 +40,8 @@ WRITTEN_WITH = {
     "ports": "record.ports = true",
     "states": "record.states = true",
     "timeline": "timeline = true at an application",
+    "kernel_sockets": "record.kernel = true",
+    "kernel_counters": "record.kernel = true",
 }
 """Tables that a folder has only if the scenario requests them."""
 CURE = "copy the folder again, or run the scenario again"

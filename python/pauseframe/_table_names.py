@@ -36,6 +36,7 @@ __all__ = [
     "IdealOutputQueued",
     "Incast",
     "Jellyfish",
+    "KernelRecord",
     "LeafSpine",
     "Line",
     "Link",

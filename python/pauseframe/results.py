@@ -27,15 +27,17 @@ TableName = Literal[
     "jobs",
     "ranks",
     "timeline",
+    "kernel_sockets",
+    "kernel_counters",
 ]
 
 
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks` and
-    `timeline` are Arrow tables: polars, pandas, pyarrow and DuckDB read them without copying. docs/reference/results.md
-    describes their columns and the entries of `summary`.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks`,
+    `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas, pyarrow and DuckDB read them
+    without copying. docs/reference/results.md describes their columns and the entries of `summary`.
     """
 
     def __init__(
@@ -127,6 +129,16 @@ class Run:
     def timeline(self) -> Table:
         """The table of ranks' activities over time, for applications with `timeline = true`."""
         return self._table("timeline")
+
+    @cached_property
+    def kernel_sockets(self) -> Table:
+        """Sockets of hosts with a Linux kernel, one row per socket and sample (`record.kernel`)."""
+        return self._table("kernel_sockets")
+
+    @cached_property
+    def kernel_counters(self) -> Table:
+        """Counters of hosts with a Linux kernel, one row per counter that has changed (`record.kernel`)."""
+        return self._table("kernel_counters")
 
     @overload
     def report(self, out: str | Path) -> Path: ...

@@ -44,6 +44,8 @@ pub trait ExternalStack: fmt::Debug + Send {
     fn take_reports(&mut self) -> Vec<(u32, StackReport)>;
     /// Whether programs of the user still run in it.
     fn has_programs(&self) -> bool;
+    /// Samples of its sockets and counters since this was last read.
+    fn take_samples(&mut self) -> StackSamples;
     /// What a person should know after the run.
     fn notes(&self) -> Vec<String>;
     /// Reports what all ends have counted: the run is over at `now`.
@@ -122,6 +124,75 @@ pub enum StackReport {
         /// Expiries of the retransmission timer.
         timeouts: u32,
     },
+}
+
+/// Samples of a stack.
+#[derive(Clone, Debug, Default)]
+pub struct StackSamples {
+    /// Of its sockets, in the order of time.
+    pub sockets: Vec<SocketSample>,
+    /// Of the counters that have changed since the sample before.
+    pub counters: Vec<CounterSample>,
+}
+
+/// A socket of a stack at one time (Linux: `struct tcp_info`).
+#[derive(Clone, Debug)]
+pub struct SocketSample {
+    /// When.
+    pub time: Time,
+    /// Its host.
+    pub host: NodeId,
+    /// Its port.
+    pub port: u16,
+    /// The other host.
+    pub peer: NodeId,
+    /// Its port.
+    pub peer_port: u16,
+    /// Its address (flow * 2 + side), if the ports are those of a flow.
+    pub address: Option<u32>,
+    /// State of the connection: `enum` of `include/net/tcp_states.h`.
+    pub state: u8,
+    /// Name of its congestion control.
+    pub congestion_control: String,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow start threshold in segments.
+    pub ssthresh: u32,
+    /// Largest segment that it sends.
+    pub mss: u32,
+    /// Smoothed round-trip time.
+    pub srtt_us: u32,
+    /// Variation of the round-trip time.
+    pub rttvar_us: u32,
+    /// Retransmission timeout.
+    pub rto_us: u32,
+    /// Segments that are not acknowledged.
+    pub unacked: u32,
+    /// Segments sent again so far.
+    pub retransmits: u32,
+    /// State of loss recovery: `enum tcp_ca_state`.
+    pub ca_state: u8,
+    /// Bytes acknowledged so far.
+    pub acked_bytes: u64,
+    /// Bytes received in order so far.
+    pub received_bytes: u64,
+    /// Bytes written that are not acknowledged.
+    pub unsent_bytes: u32,
+    /// DCTCP's estimate of the marked fraction.
+    pub alpha: Option<f64>,
+}
+
+/// A counter of a host at one time.
+#[derive(Clone, Debug)]
+pub struct CounterSample {
+    /// When.
+    pub time: Time,
+    /// Where.
+    pub host: NodeId,
+    /// Name of the counter.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
 }
 
 /// A frame that a stack sends.

@@ -49,7 +49,8 @@ mod worker;
 
 pub use endpoint::throughput::ThroughputSeries;
 pub use external::{
-    ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport,
+    CounterSample, ExternalStack, SocketSample, StackExchange, StackFailure, StackFrame, StackOpening,
+    StackOrder, StackReport, StackSamples,
 };
 pub use failures::{FailedElement, LinkFailure};
 pub use flow::{

@@ -34,6 +34,8 @@ pub enum Command {
     Begin,
     /// All ends report what they have counted.
     CountAll,
+    /// The agent writes down all sockets and counters, with this time in nanoseconds.
+    Sample(u64),
 }
 
 /// What the agent reports.
@@ -120,6 +122,10 @@ fn encode(command: &Command, into: &mut Vec<u8>) {
         }
         Command::Begin => 7,
         Command::CountAll => 8,
+        Command::Sample(time) => {
+            values[0] = *time;
+            9
+        }
     };
     into.extend_from_slice(&[op, side]);
     into.extend_from_slice(&host_number.to_le_bytes());

@@ -10,6 +10,7 @@ mod machine;
 mod memory;
 mod process;
 mod ring;
+mod samples;
 mod setup;
 mod shared_time;
 mod stack;

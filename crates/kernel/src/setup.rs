@@ -2,7 +2,7 @@
 
 use crate::machine::{Machine, MachineError, NETWORK_SOCKET, TIME_SOCKET};
 use crate::process::Process;
-use crate::stack::{CONTROL_MAC, KernelStack, ipv4, mac};
+use crate::stack::{CONTROL_MAC, KernelStack, Timing, ipv4, mac};
 use pauseframe_units::NodeId;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -41,6 +41,8 @@ pub struct Setup {
     pub qdisc: String,
     /// Nanoseconds from the first frame that a card has received or sent until it interrupts the kernel.
     pub interrupt_delay: u64,
+    /// Nanoseconds between two samples of sockets and counters; `None`: no samples.
+    pub sample_every: Option<u64>,
     /// Programs of the user: position of the host, and command.
     pub programs: Vec<(usize, String)>,
     /// Where the console and the output of programs go when the run is over.
@@ -89,6 +91,19 @@ fn remove_left_folders(base: &Path) {
     }
 }
 
+/// What the agent writes samples into.
+const SAMPLES: &str = "samples";
+
+impl RunFolder {
+    /// Takes what the agent has written down.
+    pub(crate) fn take_samples(&self) -> String {
+        let path = self.path.join(SAMPLES);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let _ = fs::remove_file(path);
+        text
+    }
+}
+
 impl Drop for RunFolder {
     fn drop(&mut self) {
         if let Some(logs) = &self.logs {
@@ -123,8 +138,8 @@ impl Setup {
         let nodes: Vec<NodeId> = self.hosts.iter().map(|(node, _)| *node).collect();
         let programs =
             self.programs.iter().map(|(host, command)| format!("{}={command:?}", self.hosts[*host].1));
-        let stack = KernelStack::boot(machine, &nodes, programs.collect(), self.interrupt_delay, folder)?;
-        Ok(stack)
+        let timing = Timing { interrupt_delay: self.interrupt_delay, sample_every: self.sample_every };
+        KernelStack::boot(machine, &nodes, programs.collect(), timing, folder)
     }
 
     fn launch(&self, folder: &Path, time: BorrowedFd<'_>) -> io::Result<Process> {
@@ -254,6 +269,7 @@ mod tests {
             sysctl: vec!["net.ipv4.tcp_ecn = 1".to_owned()],
             qdisc: "fq".to_owned(),
             interrupt_delay: 0,
+            sample_every: None,
             programs: Vec::new(),
             logs: None,
         }

@@ -2,8 +2,9 @@
 
 use crate::control::{self, Command, Report};
 use crate::machine::{Machine, MachineError};
+use crate::samples;
 use crate::setup::RunFolder;
-use pauseframe_fabric::{ExternalStack, StackFailure, StackFrame, StackOrder, StackReport};
+use pauseframe_fabric::{ExternalStack, StackFailure, StackFrame, StackOrder, StackReport, StackSamples};
 use pauseframe_transport::{ConnectionFailure, Ecn};
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
@@ -31,12 +32,21 @@ pub fn mac(node: NodeId) -> [u8; 6] {
 /// The MAC address of the device that the agent talks by.
 pub const CONTROL_MAC: [u8; 6] = [2, 0xff, 0xff, 0, 0, 0];
 
+/// Intervals in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// From the first frame that a device has received or sent until it calls the kernel.
+    pub(crate) interrupt_delay: u64,
+    /// Between two samples of sockets and counters.
+    pub(crate) sample_every: Option<u64>,
+}
+
 /// The hosts of a kernel.
 #[derive(Debug)]
 pub struct KernelStack {
     machine: Machine,
     /// Behind the machine, which must end before it goes.
-    _folder: RunFolder,
+    folder: RunFolder,
     /// By position: the node of the host whose device is one behind it.
     hosts: Vec<NodeId>,
     device_of: BTreeMap<NodeId, usize>,
@@ -45,8 +55,9 @@ pub struct KernelStack {
     commands: Vec<Command>,
     /// Devices that the kernel may have to be called for, and when.
     interrupts: BTreeMap<usize, u64>,
-    /// From the first frame that a device has received or sent until it calls the kernel, in nanoseconds.
-    interrupt_delay: u64,
+    timing: Timing,
+    /// The kernel's time of the next sample; `u64::MAX`: none.
+    next_sample: u64,
     /// Kicks that the network has not seen, each at its time.
     kicks: Vec<(usize, u64)>,
     senders: Vec<NodeId>,
@@ -72,7 +83,7 @@ impl KernelStack {
         mut machine: Machine,
         hosts: &[NodeId],
         programs: Vec<String>,
-        interrupt_delay: u64,
+        timing: Timing,
         folder: RunFolder,
     ) -> Result<KernelStack, MachineError> {
         machine.wait()?;
@@ -99,13 +110,14 @@ impl KernelStack {
         let device_of = hosts.iter().copied().zip(1..).collect();
         Ok(KernelStack {
             machine,
-            _folder: folder,
+            folder,
             hosts: hosts.to_vec(),
             device_of,
             zero,
             commands: vec![Command::Begin],
             interrupts: BTreeMap::new(),
-            interrupt_delay,
+            timing,
+            next_sample: timing.sample_every.map_or(u64::MAX, |every| zero + every),
             kicks: Vec::new(),
             senders: Vec::new(),
             reports: Vec::new(),
@@ -131,12 +143,13 @@ impl KernelStack {
     fn next(&self) -> Option<u64> {
         let kick = self.kicks.iter().map(|(_, at)| *at).min();
         let interrupt = self.interrupts.values().copied().min();
-        [kick, interrupt, self.machine.requested()].into_iter().flatten().min()
+        let sample = Some(self.next_sample).filter(|time| *time < u64::MAX);
+        [kick, interrupt, self.machine.requested(), sample].into_iter().flatten().min()
     }
 
     /// The device calls the kernel once for all that it receives and sends until then.
     fn interrupt_soon(&mut self, device: usize, now: Time) {
-        let at = self.kernel_time(now) + self.interrupt_delay;
+        let at = self.kernel_time(now) + self.timing.interrupt_delay;
         self.interrupts.entry(device).or_insert(at);
     }
 
@@ -197,6 +210,10 @@ impl KernelStack {
 
     fn run_at(&mut self, now: u64, until: u64) -> Result<(), MachineError> {
         self.take_kicks(now)?;
+        if now >= self.next_sample {
+            self.commands.push(Command::Sample(now - self.zero));
+            self.next_sample += self.timing.sample_every.unwrap_or(u64::MAX);
+        }
         loop {
             for frame in control::frames(&std::mem::take(&mut self.commands)) {
                 if !self.machine.put_frame(CONTROL, &frame)? {
@@ -306,6 +323,10 @@ impl ExternalStack for KernelStack {
 
     fn take_reports(&mut self) -> Vec<(u32, StackReport)> {
         std::mem::take(&mut self.reports)
+    }
+
+    fn take_samples(&mut self) -> StackSamples {
+        samples::parse(&self.folder.take_samples(), &self.hosts)
     }
 
     fn has_programs(&self) -> bool {

@@ -234,6 +234,16 @@ impl Run {
     }
 
     #[getter]
+    fn kernel_sockets(&self) -> Table {
+        Table { batch: self.results.kernel_sockets.clone() }
+    }
+
+    #[getter]
+    fn kernel_counters(&self) -> Table {
+        Table { batch: self.results.kernel_counters.clone() }
+    }
+
+    #[getter]
     fn states(&self) -> Table {
         Table { batch: self.results.states.clone() }
     }

@@ -30,7 +30,7 @@ const PART: usize = 1 << 16;
 
 /// All file names that a results folder may hold; overwriting a folder removes these files. `pauseframe
 /// report`, `view` and `export` write the last three.
-const FILES: [&str; 18] = [
+const FILES: [&str; 20] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -46,6 +46,8 @@ const FILES: [&str; 18] = [
     "jobs.parquet",
     "ranks.parquet",
     "timeline.parquet",
+    "kernel_sockets.parquet",
+    "kernel_counters.parquet",
     "report.html",
     "view.html",
     "trace.perfetto-trace",

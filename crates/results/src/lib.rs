@@ -5,6 +5,7 @@ mod error;
 mod flow_table;
 mod folder;
 pub mod jobs;
+pub mod kernel;
 mod lock;
 pub mod lossless;
 pub mod pack;

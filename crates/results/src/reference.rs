@@ -2,6 +2,7 @@
 
 use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
+use super::kernel::{counters, sockets};
 use super::lossless::{deadlocks, pause_tree};
 use super::states::states;
 use super::tables::{flows, ports, queries, throughput};
@@ -35,5 +36,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
         ("jobs", jobs(&[], &names)),
         ("ranks", ranks(&[], &names)),
         ("timeline", timeline(&[], &names)),
+        ("kernel_sockets", sockets(&[], &names)),
+        ("kernel_counters", counters(&[], &names)),
     ]
 }

@@ -98,11 +98,15 @@ pub struct RunResults {
     pub ranks: RecordBatch,
     /// The `timeline` table.
     pub timeline: RecordBatch,
+    /// The `kernel_sockets` table.
+    pub kernel_sockets: RecordBatch,
+    /// The `kernel_counters` table.
+    pub kernel_counters: RecordBatch,
 }
 
 impl RunResults {
     /// All tables with their names.
-    pub fn tables(&self) -> [(&'static str, RecordBatch); 11] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 13] {
         [
             ("flows", self.flows.batch()),
             ("queries", self.queries.clone()),
@@ -115,6 +119,8 @@ impl RunResults {
             ("jobs", self.jobs.clone()),
             ("ranks", self.ranks.clone()),
             ("timeline", self.timeline.clone()),
+            ("kernel_sockets", self.kernel_sockets.clone()),
+            ("kernel_counters", self.kernel_counters.clone()),
         ]
     }
 }

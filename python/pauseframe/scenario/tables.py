@@ -604,6 +604,14 @@ class Jellyfish(TopologyKeys):
 
 
 @dataclass(frozen=True)
+class KernelRecord(Part):
+    """Samples of hosts with a Linux kernel: each TCP socket, as `ss -ti` shows it, and the counters of `nstat`."""
+
+    every: str | None = None
+    """Interval of the samples (1 ns to 1 h); default "1 ms"."""
+
+
+@dataclass(frozen=True)
 class LeafSpine(TopologyKeys):
     """Every leaf linked to every spine."""
 
@@ -918,7 +926,7 @@ class States(Part):
     """Maximum number of recorded changes (1 to 4294967294); default 2000000."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Record(Part):
     """The records."""
 
@@ -934,6 +942,8 @@ class Record(Part):
     """Table of pauses with their causes, or false; default false."""
     states: States | bool | None = None
     """Log for `pauseframe view`, or false; default false."""
+    kernel: KernelRecord | bool | None = None
+    """Samples of the sockets and counters of hosts with a Linux kernel, or false; default false."""
     deadlock_after: str | None = None
     """Look for deadlocks when a class has been paused for this long (1 ns to 1 h); default "1 ms"."""
 

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::external::{
     ExternalStack, StackExchange, StackFailure, StackFrame, StackOpening, StackOrder, StackReport,
+    StackSamples,
 };
 use crate::ids::HostId;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, Exchange};
@@ -118,6 +119,11 @@ impl External {
     /// The paths of programs from now on, and those before.
     pub(crate) fn replace_paths(&mut self, paths: HostPaths) -> Option<HostPaths> {
         self.paths.replace(paths)
+    }
+
+    /// Samples of sockets and counters since this was last read.
+    pub(crate) fn take_samples(&mut self) -> StackSamples {
+        self.stack().take_samples()
     }
 
     /// What a person should know after the run.

@@ -2,6 +2,7 @@
 
 use super::Network;
 use crate::endpoint::throughput::ThroughputSeries;
+use crate::external::StackSamples;
 use crate::failures::FailureSchedule;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
 use crate::ids::SwitchId;
@@ -32,6 +33,12 @@ impl Network {
         if self.state_log.as_ref().is_some_and(|log| now > log.last) {
             self.sample_states(now, true);
         }
+    }
+
+    /// Samples of an external stack since this was last read.
+    pub fn take_stack_samples(&mut self) -> StackSamples {
+        let external = self.workers[0].partition.endpoints.external.as_mut();
+        external.map_or_else(StackSamples::default, |external| external.take_samples())
     }
 
     /// Notes of an external stack after the run.

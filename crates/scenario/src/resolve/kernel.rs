@@ -2,7 +2,9 @@
 
 use super::checks::Named;
 use crate::spec::lookup::{matches, no_such_node};
-use crate::spec::{EcnName, HostSpec, HostStack, QcnSpec, RoutingSpec, TransportKindName, WorkloadKind};
+use crate::spec::{
+    EcnName, HostSpec, HostStack, QcnSpec, RecordSpec, RoutingSpec, TransportKindName, WorkloadKind,
+};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::CongestionControlConfig;
@@ -34,6 +36,7 @@ pub(super) struct Others<'a> {
     pub(super) qcn: Option<&'a QcnSpec>,
     pub(super) transports: &'a [Named],
     pub(super) workloads: &'a [Partial],
+    pub(super) record: &'a RecordSpec,
 }
 
 /// Checks that the kernel can do what the scenario sets for hosts, and that only kernel hosts have what the kernel alone offers.
@@ -48,6 +51,7 @@ pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         ("host.qdisc", host.qdisc.is_empty()),
         ("host.route", host.route.is_empty()),
         ("host.interrupt_delay", host.interrupt_delay == Span::ZERO),
+        ("record.kernel", others.record.kernel.is_none()),
     ];
     for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
         ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");
@@ -94,7 +98,7 @@ fn check_words(ledger: &mut Ledger, host: &HostSpec) {
 
 fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
     check_words(ledger, host);
-    let Others { graph, routing, qcn, transports, workloads } = others;
+    let Others { graph, routing, qcn, transports, workloads, .. } = others;
     if let Some(graph) = graph {
         check_hosts(ledger, host, graph);
     }

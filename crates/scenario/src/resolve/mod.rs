@@ -84,6 +84,7 @@ const SHORTS: &[(&str, Short)] = &[
     ("record.packets", Short::True),
     ("record.pause_tree", Short::True),
     ("record.states", Short::True),
+    ("record.kernel", Short::True),
     ("topology.links.*", Short::List("ends")),
     ("workload", Short::One),
     ("workload.*.sizes", Short::Text(is_size, ["fixed", "size"], ["cdf", "source"])),
@@ -268,6 +269,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
         qcn: qcn.as_ref(),
         transports: &transports,
         workloads: &workloads,
+        record: &record,
     };
     kernel::check(ledger, &host, &others);
 

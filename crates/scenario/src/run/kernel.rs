@@ -47,6 +47,7 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: RunOption
         sysctl: ecn.into_iter().chain(scenario.host.sysctl.iter().cloned()).collect(),
         qdisc: scenario.host.qdisc.clone(),
         interrupt_delay: scenario.host.interrupt_delay.0.div_ceil(NANOSECOND),
+        sample_every: scenario.record.kernel.map(|spec| spec.every.0.div_ceil(NANOSECOND)),
         programs,
         logs: options.out.map(|folder| folder.join("kernel")),
     };

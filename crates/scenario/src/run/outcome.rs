@@ -11,8 +11,8 @@ use crate::spec::Scenario;
 use pauseframe_fabric::FlowRecords;
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
-    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, lossless, states,
-    tables,
+    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, kernel, lossless,
+    states, tables,
 };
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
@@ -38,6 +38,7 @@ pub(super) fn tabulate(
         .extend(built.network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut built.network, &names, ending.now));
     warnings.extend(built.network.stack_notes());
+    let of_kernel = built.network.take_stack_samples();
     warnings.extend(dropped_syns(&built.network));
     warnings.extend(needless_timeouts(scenario, &mut built.network, &ports, ending.now));
     warnings.extend(starved_flows(scenario, (&mut built.network, &built.ideal), &names, &ports, ending.now));
@@ -97,6 +98,8 @@ pub(super) fn tabulate(
         jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
         ranks: tables_of_jobs::ranks(&jobs, &names).batch(),
         timeline,
+        kernel_sockets: kernel::sockets(&of_kernel.sockets, &names).batch(),
+        kernel_counters: kernel::counters(&of_kernel.counters, &names).batch(),
     }
 }
 
@@ -117,6 +120,8 @@ pub(super) fn write(
         ("jobs.parquet", &results.jobs, true),
         ("ranks.parquet", &results.ranks, true),
         ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
+        ("kernel_sockets.parquet", &results.kernel_sockets, record.kernel.is_some()),
+        ("kernel_counters.parquet", &results.kernel_counters, record.kernel.is_some()),
     ];
     if record.flows {
         folder.write_flows(&results.flows, go_on)?;

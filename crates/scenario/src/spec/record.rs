@@ -24,6 +24,8 @@ table! {
         pause_tree: Option<PauseTreeSpec> = switchable(OFF, "false", PauseTreeSpec::read);
         /// Log for `pauseframe view`, or false
         states: Option<StatesSpec> = switchable(OFF, "false", StatesSpec::read);
+        /// Samples of the sockets and counters of hosts with a Linux kernel, or false
+        kernel: Option<KernelRecordSpec> = switchable(OFF, "false", KernelRecordSpec::read);
         /// Look for deadlocks when a class has been paused for this long
         deadlock_after: Span = or_in(Span::from_ms(1), INTERVALS);
     }
@@ -75,6 +77,16 @@ table! {
         every: Span = or_in(Span::from_us(50), INTERVALS);
         /// Maximum number of recorded changes
         limit: u64 = or_in(2_000_000, 1..=u64::from(u32::MAX - 1));
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// Samples of hosts with a Linux kernel: each TCP socket, as `ss -ti` shows it, and the counters of `nstat`
+    #[derive(Copy)]
+    pub struct KernelRecordSpec {
+        /// Interval of the samples
+        every: Span = or_in(Span::from_ms(1), INTERVALS);
     }
     pub fn read(t);
 }
