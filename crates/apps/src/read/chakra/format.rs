@@ -1,0 +1,150 @@
+//! The file format: length-prefixed protobuf messages, one `GlobalMetadata` and then `Node`s.
+
+use crate::read::Source;
+use crate::read::text::{ReadError, at_file};
+use prost::Message;
+
+/// The protobuf message `ChakraProtoMsg.GlobalMetadata`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GlobalMetadata {
+    #[prost(string, tag = "1")]
+    pub(super) version: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) attributes: Vec<Attribute>,
+}
+
+/// The protobuf message `ChakraProtoMsg.Node` without inputs and outputs.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Node {
+    #[prost(uint64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    #[prost(int32, tag = "3")]
+    pub(super) kind: i32,
+    #[prost(uint64, repeated, tag = "4")]
+    pub(super) control_dependencies: Vec<u64>,
+    #[prost(uint64, repeated, tag = "5")]
+    pub(super) data_dependencies: Vec<u64>,
+    #[prost(uint64, tag = "7")]
+    pub(super) duration_micros: u64,
+    #[prost(message, repeated, tag = "10")]
+    pub(super) attributes: Vec<Attribute>,
+}
+
+/// The protobuf message `ChakraProtoMsg.AttributeProto` without lists and floating-point values.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Attribute {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
+    pub(super) value: Option<Value>,
+}
+
+/// Values of attributes: integers of all types that writers use, flags and text.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum Value {
+    #[prost(int32, tag = "7")]
+    Int32(i32),
+    #[prost(int64, tag = "9")]
+    Int64(i64),
+    #[prost(uint32, tag = "11")]
+    Uint32(u32),
+    #[prost(uint64, tag = "13")]
+    Uint64(u64),
+    #[prost(sint32, tag = "15")]
+    Sint32(i32),
+    #[prost(sint64, tag = "17")]
+    Sint64(i64),
+    #[prost(fixed32, tag = "19")]
+    Fixed32(u32),
+    #[prost(fixed64, tag = "21")]
+    Fixed64(u64),
+    #[prost(sfixed32, tag = "23")]
+    Sfixed32(i32),
+    #[prost(sfixed64, tag = "25")]
+    Sfixed64(i64),
+    #[prost(bool, tag = "27")]
+    Bool(bool),
+    #[prost(string, tag = "29")]
+    Text(String),
+}
+
+impl Value {
+    pub(super) fn integer(&self) -> Option<i128> {
+        Some(match *self {
+            Value::Int32(value) | Value::Sint32(value) | Value::Sfixed32(value) => value.into(),
+            Value::Int64(value) | Value::Sint64(value) | Value::Sfixed64(value) => value.into(),
+            Value::Uint32(value) | Value::Fixed32(value) => value.into(),
+            Value::Uint64(value) | Value::Fixed64(value) => value.into(),
+            Value::Bool(value) => value.into(),
+            Value::Text(ref value) => value.parse().ok()?,
+        })
+    }
+}
+
+/// Types of nodes in the Chakra format.
+pub(super) const METADATA: i32 = 1;
+pub(super) const MEMORY: std::ops::RangeInclusive<i32> = 2..=3;
+pub(super) const COMPUTE: i32 = 4;
+pub(super) const SEND: i32 = 5;
+pub(super) const RECEIVE: i32 = 6;
+pub(super) const COLLECTIVE: i32 = 7;
+
+/// True if the bytes begin like a Chakra trace: metadata with a version or a "schema" attribute.
+pub(in crate::read) fn recognise(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    // Plain text is not metadata, although some letters would be a valid length.
+    let plain = bytes.iter().take(64).all(|&byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    let metadata = GlobalMetadata::decode_length_delimited(&mut rest);
+    !plain && metadata.is_ok_and(|first| !first.version.is_empty() || !first.attributes.is_empty())
+}
+
+/// Decodes the nodes of a file.
+pub(super) fn decode(source: &Source) -> Result<Vec<Node>, ReadError> {
+    let mut rest = source.bytes.as_slice();
+    let total = rest.len();
+    GlobalMetadata::decode_length_delimited(&mut rest)
+        .map_err(|error| at_file(&source.name, format!("is not a Chakra trace, or cut short: {error}")))?;
+    let mut nodes = Vec::new();
+    while !rest.is_empty() {
+        let at = total - rest.len();
+        let node = Node::decode_length_delimited(&mut rest).map_err(|error| {
+            let reason = format!("node {} (from byte {at} of {total}): {error}", nodes.len() + 1);
+            at_file(&source.name, format!("is cut short or no Chakra trace: {reason}"))
+        })?;
+        nodes.push(node);
+    }
+    Ok(nodes)
+}
+
+impl Node {
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+        self.attributes.iter().find(|attribute| attribute.name == name)?.value.as_ref()
+    }
+
+    /// The value of the first attribute with one of these names, as a number.
+    pub(super) fn number<T: TryFrom<i128>>(&self, names: &[&str]) -> Result<Option<T>, String> {
+        let Some((name, value)) = names.iter().find_map(|name| Some((name, self.value(name)?))) else {
+            return Ok(None);
+        };
+        let number = value.integer().and_then(|number| T::try_from(number).ok());
+        number.map(Some).ok_or_else(|| self.error(&format!("{name} is {value:?}")))
+    }
+
+    pub(super) fn required<T: TryFrom<i128>>(&self, name: &str) -> Result<T, String> {
+        self.number(&[name])?.ok_or_else(|| self.error(&format!("has no {name}")))
+    }
+
+    pub(super) fn error(&self, reason: &str) -> String {
+        format!("node {} ({}): {reason}", self.id, self.name)
+    }
+
+    pub(super) fn group(&self) -> Option<&str> {
+        let value = self.value("pg_name").or_else(|| self.value("comm_group"))?;
+        match value {
+            Value::Text(name) if !name.is_empty() => Some(name),
+            _ => None,
+        }
+    }
+}
