@@ -18,7 +18,6 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Range;
 
 table! {
     /// Partition-aggregate (bolt §IV-A3): each host requests responses from `fan_in` random other hosts,
@@ -49,8 +48,7 @@ pub(crate) const RATES: Above = Above(0.0, 1e9, "");
 
 impl Source for IncastSpec {
     fn build(&self, maker: &Maker) -> Box<dyn Workload> {
-        let jobs = Jobs { fan_in: self.fan_in, response: self.response.clone(), request: self.request };
-        Box::new(Incast::new(jobs, self.rate, at(self.start)..at(self.stop), maker))
+        Box::new(Incast::new(self.clone(), maker))
     }
 
     fn starts(&self) -> Vec<Span> {
@@ -65,18 +63,8 @@ impl Source for IncastSpec {
     }
 }
 
-/// The request and response sizes of a job.
-#[derive(Debug)]
-struct Jobs {
-    fan_in: u32,
-    /// One size is drawn per job.
-    response: Vec<Bytes>,
-    /// Size of the request; 0: no requests.
-    request: Bytes,
-}
-
 struct Incast {
-    jobs: Jobs,
+    spec: IncastSpec,
     /// The common settings of the flows.
     template: FlowSpec,
     hosts: Vec<NodeId>,
@@ -92,20 +80,20 @@ struct Incast {
 }
 
 impl Incast {
-    /// Jobs at `rate` per second and host, starting within `window`.
-    fn new(jobs: Jobs, rate: f64, window: Range<Time>, maker: &Maker) -> Incast {
+    fn new(spec: IncastSpec, maker: &Maker) -> Incast {
         let hosts = maker.hosts();
         let count = hosts.len();
-        assert!((jobs.fan_in as usize) < count, "incast: fan_in {} with {count} hosts", jobs.fan_in);
-        assert!(jobs.fan_in > 0 && !jobs.response.is_empty(), "incast: jobs without responses");
-        let rates = hosts.iter().map(|_| rate);
+        assert!((spec.fan_in as usize) < count, "incast: fan_in {} with {count} hosts", spec.fan_in);
+        assert!(spec.fan_in > 0 && !spec.response.is_empty(), "incast: jobs without responses");
+        let rates = hosts.iter().map(|_| spec.rate);
+        let window = at(spec.start)..at(spec.stop);
         Incast {
             arrivals: Poisson::new(rates, maker.streams("arrivals", count), window),
             servers: maker.streams("servers", count),
             sizes: maker.streams("sizes", count),
-            template: maker.flow(hosts[0], hosts[0], jobs.request, Time::ZERO),
+            template: maker.flow(hosts[0], hosts[0], spec.request, Time::ZERO),
             ideal_of_query: maker.context.ideal_of_query.clone(),
-            jobs,
+            spec,
             hosts,
             ready: VecDeque::new(),
             next_query: maker.context.query_numbers.clone(),
@@ -115,15 +103,15 @@ impl Incast {
 
     /// Draws the job that `host` begins at `start`, and queues its flows.
     fn begin(&mut self, host: usize, start: Time) {
-        let choices = &self.jobs.response;
+        let choices = &self.spec.response;
         let response = choices[self.sizes[host].uniform_below(choices.len() as u64) as usize].0.max(1);
-        let fan_in = self.jobs.fan_in as usize;
+        let fan_in = self.spec.fan_in as usize;
         let others = random::distinct(&mut self.servers[host], fan_in, self.hosts.len() - 1);
         // `other` is an index among all hosts except `host`.
         let servers = others.into_iter().map(|other| self.hosts[other + usize::from(other >= host)]);
         let (aggregator, query) = (self.hosts[host], self.next_query.take());
         let template = FlowSpec { start, query: Some(query), ..self.template };
-        let flow = |server| match self.jobs.request {
+        let flow = |server| match self.spec.request {
             Bytes(0) => FlowSpec { source: server, destination: aggregator, size: response, ..template },
             Bytes(request) => FlowSpec {
                 source: aggregator,
@@ -138,14 +126,14 @@ impl Incast {
             query,
             workload: template.workload,
             aggregator,
-            fan_in: self.jobs.fan_in,
+            fan_in: self.spec.fan_in,
             response,
             start,
             finish: None,
             ideal: (self.ideal_of_query)(self.ready.make_contiguous()),
             timeouts: 0,
         };
-        self.under_way.begin(record, self.jobs.fan_in, ());
+        self.under_way.begin(record, self.spec.fan_in, ());
     }
 }
 
@@ -183,7 +171,7 @@ impl Workload for Incast {
 impl fmt::Debug for Incast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incast")
-            .field("jobs", &self.jobs)
+            .field("spec", &self.spec)
             .field("next_query", &self.next_query)
             .field("under_way", &self.under_way)
             .finish_non_exhaustive()

@@ -14,7 +14,6 @@ use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryR
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
-use std::fmt;
 
 table! {
     /// A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds
@@ -163,6 +162,7 @@ struct Series {
     connect_ahead: Span,
 }
 
+#[derive(Debug)]
 struct Requests {
     series: Series,
     /// One flow per server, as sent in each round.
@@ -311,15 +311,6 @@ impl Workload for Requests {
 
     fn unfinished_queries(&self) -> Vec<QueryRecord> {
         self.query.filter(|_| self.asked > 0).into_iter().collect()
-    }
-}
-
-impl fmt::Debug for Requests {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requests")
-            .field("series", &self.series)
-            .field("rounds", &self.rounds)
-            .finish_non_exhaustive()
     }
 }
 
