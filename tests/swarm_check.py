@@ -55,7 +55,7 @@ class Tables:
 
     @staticmethod
     def of(run: Any) -> "Tables":
-        frames = {name: pl.DataFrame(getattr(run, name)) for name in TABLES}
+        frames = {name: pl.DataFrame(run.table(name)) for name in TABLES}
         flows, queries, ports = (frames[name].to_dicts() for name in ("flows", "queries", "ports"))
         return Tables(run.summary, frames, flows, queries, ports)
 

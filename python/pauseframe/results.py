@@ -204,7 +204,7 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
     folder = run.summary.get("out")
     return Run(
         run.summary,
-        lambda name: getattr(run, name),
+        run.table,
         status=run.summary["status"],
         scenario_toml=scenario.toml,
         folder=Path(folder) if folder else None,

@@ -23,7 +23,7 @@ use pauseframe_scenario::{
 };
 use pauseframe_scenario::{RunControl, presets as preset_table, printable};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use std::path::{Path, PathBuf};
@@ -188,69 +188,9 @@ impl Run {
         self.results.summary.status == RunStatus::Interrupted
     }
 
-    #[getter]
-    fn flows(&self) -> Table {
-        Table { batch: self.results.flows.batch() }
-    }
-
-    #[getter]
-    fn queries(&self) -> Table {
-        Table { batch: self.results.queries.clone() }
-    }
-
-    #[getter]
-    fn ports(&self) -> Table {
-        Table { batch: self.results.ports.clone() }
-    }
-
-    #[getter]
-    fn series(&self) -> Table {
-        Table { batch: self.results.series.clone() }
-    }
-
-    #[getter]
-    fn throughput(&self) -> Table {
-        Table { batch: self.results.throughput.clone() }
-    }
-
-    #[getter]
-    fn pause_tree(&self) -> Table {
-        Table { batch: self.results.pause_tree.clone() }
-    }
-
-    #[getter]
-    fn jobs(&self) -> Table {
-        Table { batch: self.results.jobs.clone() }
-    }
-
-    #[getter]
-    fn ranks(&self) -> Table {
-        Table { batch: self.results.ranks.clone() }
-    }
-
-    #[getter]
-    fn timeline(&self) -> Table {
-        Table { batch: self.results.timeline.clone() }
-    }
-
-    #[getter]
-    fn kernel_sockets(&self) -> Table {
-        Table { batch: self.results.kernel_sockets.clone() }
-    }
-
-    #[getter]
-    fn kernel_counters(&self) -> Table {
-        Table { batch: self.results.kernel_counters.clone() }
-    }
-
-    #[getter]
-    fn states(&self) -> Table {
-        Table { batch: self.results.states.clone() }
-    }
-
-    #[getter]
-    fn deadlocks(&self) -> Table {
-        Table { batch: self.results.deadlocks.clone() }
+    fn table(&self, name: &str) -> PyResult<Table> {
+        let found = self.results.tables().into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, batch)| Table { batch }).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 }
 

@@ -68,6 +68,15 @@ AllowPlugins = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
+    ),
+]
+RunThreads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
+]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 

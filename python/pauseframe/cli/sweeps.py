@@ -12,8 +12,10 @@ from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
     Jobs,
+    On,
     PluginFiles,
     Quiet,
+    RunThreads,
     ScenarioFile,
     load_plugins,
     print_json,
@@ -56,12 +58,7 @@ def sweep(
         bool, typer.Option("--resume", help="Go on with a sweep that was begun: do the runs that are missing.")
     ] = False,
     jobs: Jobs = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
-        ),
-    ] = None,
+    on: On = None,
     shard: Annotated[
         str | None,
         typer.Option("--shard", metavar="I/N", help="Do every N-th run only, from the I-th on (1 to N)."),
@@ -76,9 +73,7 @@ def sweep(
     keep_runs: Annotated[
         bool, typer.Option("--keep-runs", help="Make each run a results folder, as `pauseframe run` does.")
     ] = False,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
-    ] = None,
+    threads: RunThreads = None,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,

@@ -11,8 +11,10 @@ from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
     Jobs,
+    On,
     PluginFiles,
     Quiet,
+    RunThreads,
     ScenarioFile,
     Set,
     changes_of,
@@ -74,12 +76,7 @@ def tune(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a search that was begun.")] = False,
     jobs: Jobs = None,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
-        ),
-    ] = None,
+    on: On = None,
     shard: Annotated[
         str | None,
         typer.Option("--shard", metavar="I/N", help="Share the runs with N - 1 other processes on the same folder."),
@@ -88,9 +85,7 @@ def tune(
         Path | None,
         typer.Option("--store", help="Where finished runs are kept [default: .pauseframe-store beside the folder]."),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
-    ] = None,
+    threads: RunThreads = None,
     play: Annotated[
         bool, typer.Option("--play/--no-play", help="Record the runs that decided for pauseframe view.")
     ] = True,
