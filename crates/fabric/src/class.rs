@@ -2,7 +2,7 @@
 
 use crate::marker::{InspectedPackets, Marker};
 use crate::queue::QueueDiscipline;
-use crate::settings::{BufferPolicy, Settings, TransportSettings};
+use crate::settings::{BufferPolicy, PerPort, Settings, Shared, TransportSettings};
 use pauseframe_units::{Bytes, Priority};
 
 /// The complete settings of one class.
@@ -26,8 +26,8 @@ impl ClassPolicy {
         let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
         let marker = class.and_then(|class| class.marker.clone()).unwrap_or_else(|| settings.marker.clone());
         let (alpha, reserved, limit) = match settings.buffer {
-            BufferPolicy::PerPort(size) => (0.0, Bytes::ZERO, size.0),
-            BufferPolicy::Shared { alpha, reserved, .. } => (alpha, reserved, u64::MAX),
+            BufferPolicy::PerPort(PerPort { size }) => (0.0, Bytes::ZERO, size.0),
+            BufferPolicy::Shared(Shared { alpha, reserved, .. }) => (alpha, reserved, u64::MAX),
             BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u64::MAX),
         };
         let queue = class.and_then(|class| class.queue).unwrap_or(settings.queue);

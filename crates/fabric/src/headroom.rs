@@ -195,18 +195,18 @@ impl BufferReservations {
                         _ => drop(take(limits.headroom)),
                     }
                     margins.limits[slot] = limits;
-                } else if let (BufferPolicy::IdealOutputQueued(size), Some(_)) =
+                } else if let (BufferPolicy::IdealOutputQueued(buffer), Some(_)) =
                     (plan.settings.buffer, switch)
                 {
-                    margins.limits[slot] = PauseThresholds::for_lossy_ingress(size);
+                    margins.limits[slot] = PauseThresholds::for_lossy_ingress(buffer.size);
                 }
             }
         }
         if let Some(pool) = shared {
             margins.add_headroom_pool(plan, pool, headrooms, &mut taken);
         }
-        if let BufferPolicy::Shared { size, .. } = plan.settings.buffer {
-            margins.compute_shared_pools(plan, size, &taken);
+        if let BufferPolicy::Shared(buffer) = plan.settings.buffer {
+            margins.compute_shared_pools(plan, buffer.size, &taken);
         }
         margins.warn_of_short_headroom(plan, &short);
         margins.warn_of_late_renewal(plan, &late);
@@ -224,10 +224,8 @@ impl BufferReservations {
         for (switch, mut needs) in headrooms.into_iter().enumerate().filter(|(_, needs)| !needs.is_empty()) {
             needs.sort_unstable_by(|a, b| b.cmp(a));
             let needed: u64 = needs.iter().sum();
-            let size = match pool {
-                HeadroomPool::Bytes(size) => size.0,
-                HeadroomPool::OverSubscription(ratio) => (needed as f64 / ratio).ceil() as u64,
-            };
+            let by_ratio = || (needed as f64 / pool.over_subscription).ceil() as u64;
+            let size = pool.size.map_or_else(by_ratio, |size| size.0);
             // Counted from the largest headroom on, so the number holds for any combination.
             let mut left = size;
             let fit = needs.iter().take_while(|need| {
@@ -266,7 +264,7 @@ impl BufferReservations {
 
     /// Computes the shared pools of a buffer of `size` bytes after subtracting headroom and reserved bytes (`taken`, by switch and pool).
     fn compute_shared_pools(&mut self, plan: &Plan, size: Bytes, taken: &[[u64; 2]]) {
-        let egress = plan.settings.egress_pool.unwrap_or(Bytes::ZERO).0.min(size.0);
+        let egress = plan.settings.buffer.egress_pool().unwrap_or(Bytes::ZERO).0.min(size.0);
         let sizes = [size.0 - egress, egress];
         for ((node, pools), taken) in plan.switches.iter().zip(&mut self.pools).zip(taken) {
             for ((pool, size), taken) in pools.iter_mut().zip(sizes).zip(taken) {
@@ -328,7 +326,7 @@ impl Plan {
 
     /// The configured headroom pool, if buffers are shared.
     fn headroom_pool(&self) -> Option<HeadroomPool> {
-        let is_shared = matches!(self.settings.buffer, BufferPolicy::Shared { .. });
+        let is_shared = matches!(self.settings.buffer, BufferPolicy::Shared(_));
         self.settings.pfc.as_ref().and_then(|pfc| pfc.headroom_pool).filter(|_| is_shared)
     }
 
@@ -376,12 +374,12 @@ impl Plan {
             );
         }
         let wanted = pfc.headroom.unwrap_or(needed.total_bytes()).0;
-        let (xoff, headroom) = match self.settings.buffer {
-            BufferPolicy::PerPort(size) | BufferPolicy::IdealOutputQueued(size) => {
-                let xoff = pfc.xoff.map_or(size.0.saturating_sub(wanted), |xoff| xoff.0);
-                (xoff, wanted.min(size.0.saturating_sub(xoff)))
-            }
-            BufferPolicy::Shared { size, .. } => (pfc.xoff.map_or(size.0, |xoff| xoff.0), wanted),
+        let size = self.settings.buffer.size().0;
+        let (xoff, headroom) = if matches!(self.settings.buffer, BufferPolicy::Shared(_)) {
+            (pfc.xoff.map_or(size, |xoff| xoff.0), wanted)
+        } else {
+            let xoff = pfc.xoff.map_or(size.saturating_sub(wanted), |xoff| xoff.0);
+            (xoff, wanted.min(size.saturating_sub(xoff)))
         };
         let xon = pfc.xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
         let limits = PauseThresholds { xoff, xon: xon.min(xoff), headroom };

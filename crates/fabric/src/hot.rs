@@ -142,10 +142,10 @@ impl HotSettings {
         let ets = matches!(settings.scheduler, Scheduler::Ets(_));
         let accounted = match settings.buffer {
             BufferPolicy::PerPort(_) => lossless,
-            BufferPolicy::Shared { .. } | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
+            BufferPolicy::Shared(_) | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
         };
         let mark_above = policies.each_ref().map(ClassPolicy::marking_threshold);
-        let shared = matches!(settings.buffer, BufferPolicy::Shared { .. });
+        let shared = matches!(settings.buffer, BufferPolicy::Shared(_));
         let unchecked_below = std::array::from_fn(|class| {
             let plain_departure = (accounted | watched_arrivals) & 1 << class == 0;
             if plain_departure { mark_above[class].min(policies[class].limit) } else { 0 }
@@ -154,7 +154,7 @@ impl HotSettings {
             class_bits: plan.class_bits,
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
-            separate_pools: settings.egress_pool.is_some(),
+            separate_pools: settings.buffer.egress_pool().is_some(),
             prefetch: PrefetchMode::for_port_count(plan.topology.port_count()),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,

@@ -34,6 +34,7 @@ mod order;
 mod partition;
 mod partitioning;
 mod plan;
+mod port_names;
 mod prefetch;
 mod queue;
 mod records;
@@ -69,13 +70,14 @@ pub use observers::ports::PortReport;
 pub use observers::sampler::{Sample, SamplePlan, SampledEntity, SampledMetric};
 pub use observers::states::{PortState, StateChange};
 pub use plan::Plan;
+pub use port_names::{all_ports, matches, ports_matching};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, EtsGroup, HeadroomPool, HostLinkJitter, Jitter,
-    ObeyedPauses, Overhead, PauseRule, PauseStorm, PfcSettings, PfcWatchdogSettings, QcnSettings,
-    RdmaSettings, ReceiverSettings, Scheduler, Settings, TransportSettings, VlanChoice, VlanRoutes,
-    WatchdogAction,
+    BufferPolicy, ClassSettings, DatagramSettings, Ets, EtsGroup, HeadroomPool, HostLinkJitter,
+    IdealOutputQueued, Jitter, ObeyedPauses, Overhead, PauseRule, PauseStorm, PerPort, PfcPorts, PfcSettings,
+    PfcWatchdogSettings, QcnSettings, RdmaSettings, ReceiverSettings, Scheduler, Settings, Shared, Strict,
+    TransportSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFrame, FrameContent};

@@ -3,7 +3,8 @@
 use crate::class::ClassPolicy;
 use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNode, SlotId, SwitchId, SwitchOrHost};
-use crate::settings::{ObeyedPauses, Overhead, PauseRule, ReceiverSettings, Settings};
+use crate::port_names::ports_matching;
+use crate::settings::{ObeyedPauses, Overhead, PauseRule, PfcPorts, ReceiverSettings, Settings};
 use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
@@ -153,7 +154,7 @@ impl Plan {
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.
     pub(crate) fn buffer_pool_of_class(&self, class: u8) -> usize {
-        usize::from(self.settings.egress_pool.is_some() && !self.is_lossless(class))
+        usize::from(self.settings.buffer.egress_pool().is_some() && !self.is_lossless(class))
     }
 
     /// The switch index of a node, if it is a switch.
@@ -247,13 +248,15 @@ impl Plan {
 }
 
 fn pause_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PauseRule> {
-    let rules = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.rules);
-    if rules.is_empty() {
-        return IndexVec::new();
-    }
-    let mut by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
-    for (port, rule) in rules {
-        by_port[*port] = *rule;
+    let rows = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.ports);
+    let mut by_port = IndexVec::new();
+    for PfcPorts { ports, rule } in rows {
+        for port in ports_matching(ports, topology) {
+            if by_port.is_empty() {
+                by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
+            }
+            by_port[port] = *rule;
+        }
     }
     by_port
 }

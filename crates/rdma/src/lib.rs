@@ -10,6 +10,5 @@ mod receiver;
 mod sender;
 
 pub use packet::{NamedPsn, Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
-pub use queue_pair::{QueuePair, QueuePairSettings, Stats};
-pub use receiver::NotificationPoint;
+pub use queue_pair::{NotificationPoint, QueuePair, QueuePairSettings, Stats};
 pub use sender::Failure;

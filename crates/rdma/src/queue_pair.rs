@@ -3,43 +3,82 @@
 use crate::cc::hpcc::Telemetry;
 use crate::cc::{Control, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
-use crate::receiver::{NotificationPoint, Receiver};
+use crate::receiver::Receiver;
 use crate::sender::{Failure, Sender};
-use pauseframe_units::{Span, Time};
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::table;
+use pauseframe_units::{Bytes, Span, Time};
 
-/// Settings of a queue pair.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct QueuePairSettings {
-    /// Payload of a full packet, bytes.
-    pub mtu: u32,
-    /// Messages are SENDs, not WRITEs.
-    pub uses_send: bool,
-    /// In-order packets per acknowledgement.
-    pub ack_every: u32,
-    /// The requester requests an acknowledgement at least every this many packets.
-    pub ack_request_every: u32,
-    /// Retransmission timeout.
-    pub timeout: Span,
-    /// Timeouts in a row before the queue pair fails.
-    pub retry_count: u32,
-    /// RNR NAKs in a row before the queue pair fails; 7: unlimited.
-    pub rnr_retry: u32,
-    /// Timer code of an RNR NAK ([`crate::rnr_delay`]).
-    pub rnr_timer: u8,
-    /// Selective repeat (IRN) instead of go-back-N.
-    pub selective_repeat: bool,
-    /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss.
-    pub unordered: bool,
-    /// Answers to marked packets.
-    pub notification: Option<NotificationPoint>,
-    /// Bytes of telemetry in data packets and acknowledgements; 0: none.
-    pub telemetry_bytes: u32,
-    /// Bytes on the wire beyond the IP packet, for pacing.
-    pub link_overhead: u32,
-    /// Line rate of the host, bits per second.
-    pub line: u64,
-    /// Congestion control.
-    pub control: Control,
+/// A requester asks for an acknowledgement at least every 64 packets (Linux `rxe_param.h`).
+const ACK_REQUEST_EVERY: u32 = 64;
+/// Upper limit of timers: an hour.
+const TIME_MAX: Span = Span::from_secs(3600);
+
+table! {
+    /// Settings of a queue pair; the host and the network give those that have no key
+    #[derive(Copy)]
+    pub struct QueuePairSettings {
+        /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes
+        #[source = "InfiniBand Architecture Specification §5.2.1"]
+        mtu as "rdma_mtu": u32 = by(path_mtu);
+        /// Send messages as SENDs, which consume a posted receive; off: WRITEs
+        uses_send as "rdma_send": bool = or(false);
+        /// In-order packets per acknowledgement; the last packet of a message is acknowledged at once
+        ack_every as "rdma_ack_every": u32 = or_in(1, 1..=1024);
+        /// The requester requests an acknowledgement at least every this many packets
+        ack_request_every: u32 = from(ACK_REQUEST_EVERY);
+        /// Retransmission timeout of a queue pair
+        #[source = "InfiniBand Architecture Specification: 4.096 us times 2^14"]
+        timeout as "rdma_timeout": Span = or_in(Span(67_108_864_000), Span(1)..=TIME_MAX);
+        /// Timeouts in a row before a queue pair fails
+        #[source = "InfiniBand Architecture Specification: three bits"]
+        retry_count as "rdma_retry_count": u32 = or_in(7, 0..=7);
+        // Simulated applications post receives in time, so the responder is never unready (no RNR NAK).
+        /// RNR NAKs in a row before the queue pair fails; 7: unlimited
+        rnr_retry: u32 = from(7);
+        /// Timer code of an RNR NAK ([`crate::rnr_delay`])
+        rnr_timer: u8 = from(0);
+        /// Retransmit only lost packets (IRN); off: go-back-N
+        #[source = "Mittal et al., SIGCOMM 2018"]
+        selective_repeat as "rdma_selective_repeat": bool = or(false);
+        /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss
+        unordered: bool = from(false);
+        /// Answers to marked packets
+        notification: Option<NotificationPoint> = part(notification_point);
+        /// Bytes of telemetry in data packets and acknowledgements; 0: none
+        telemetry_bytes: u32 = from(0);
+        /// Bytes on the wire beyond the IP packet, for pacing
+        link_overhead: u32 = from(0);
+        /// Line rate of the host, bits per second
+        line: u64 = from(1);
+        /// Congestion control
+        control: Control = from(Control::None);
+    }
+    pub fn part(t);
+}
+
+table! {
+    /// Which packets the receiver answers with CNPs, and when
+    #[derive(Copy, Eq)]
+    pub struct NotificationPoint {
+        /// Minimum time between two CNPs of a queue pair
+        #[source = "Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: 4 us"]
+        interval as "rdma_cnp_interval": Span = or_in(Span::from_us(50), Span::ZERO..=TIME_MAX);
+        /// Time from a marked packet to its CNP
+        delay as "rdma_cnp_delay": Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
+    }
+    pub fn part(t);
+}
+
+fn notification_point(t: &mut Table) -> Option<NotificationPoint> {
+    Some(NotificationPoint::read(t))
+}
+
+fn path_mtu(t: &mut Table, key: &'static str, doc: &str) -> u32 {
+    let mtu = t.or_in(key, Bytes(1024), Bytes(256)..=Bytes(4096), doc);
+    let message = || format!("{mtu} is not a path MTU");
+    t.check(mtu.0.is_power_of_two(), key, message, "256, 512, 1024, 2048 or 4096 B");
+    mtu.0 as u32
 }
 
 impl QueuePairSettings {

@@ -1,19 +1,10 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, and DCQCN's notification point.
 
 use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
-use crate::queue_pair::{QueuePairSettings, Stats};
-use pauseframe_units::{Span, Time};
+use crate::queue_pair::{NotificationPoint, QueuePairSettings, Stats};
+use pauseframe_units::Time;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Parameters of CNPs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotificationPoint {
-    /// Minimum time between two CNPs of a queue pair; zero: one per marked packet.
-    pub interval: Span,
-    /// Time from the marked packet to its CNP.
-    pub delay: Span,
-}
 
 /// Bytes for one acknowledgement of unordered delivery (htsim `uec.cpp`).
 const UNORDERED_ACK_BYTES: u32 = 16_384;

@@ -70,7 +70,7 @@ impl Agreement {
         // RFC 7323 §2.3: the smallest shift with which the window fits in 16 bits, at most 14.
         let largest = match config.receive_buffer {
             ReceiveBuffer::Fixed => config.receive_window,
-            ReceiveBuffer::Linux { max, .. } | ReceiveBuffer::Freebsd { max, .. } => max,
+            ReceiveBuffer::Linux | ReceiveBuffer::Freebsd => config.receive_buffer_max,
         };
         let needed = 32 - (largest >> 16).leading_zeros();
         Agreement { timestamps: config.timestamps, window_scale: needed.min(14) as u8, dscp, cnp_dscp: 0 }

@@ -89,7 +89,7 @@ pub(crate) fn warnings(
 ) -> Result<Vec<String>, Box<Problem>> {
     let Some(plan) = plan(scenario, topology) else { return Ok(Vec::new()) };
     let Some((switch, taken)) = plan.overcommitted_switch() else { return Ok(plan.warnings().to_vec()) };
-    let size = crate::resolve::buffer_size(&scenario.switch.buffer);
+    let size = scenario.switch.buffer.size();
     let name = &topology.nodes()[switch].name;
     Err(Box::new(Problem {
         path: "switch.buffer.size".to_owned(),

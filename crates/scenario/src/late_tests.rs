@@ -1,6 +1,6 @@
 //! Scenarios from users in which packets outlived their flows; each test names the fault that it caused.
 
-use crate::build::{Built, build};
+use crate::build::build;
 use crate::{Input, RunControl, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
@@ -25,7 +25,9 @@ fn go(text: &str) -> Result<RunResults, RunError> {
 /// host.
 fn misrouted(text: &str) -> (usize, usize) {
     let resolved = read(text);
-    let Built { topology, mut network, .. } = build(&resolved).unwrap();
+    let options = RunOptions { threads: 1, ..RunOptions::default() };
+    let built = build(&resolved, &options, &mut || true).unwrap();
+    let (topology, mut network) = (built.parts.topology, built.network);
     network.capture_frames(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     let stop = Time::ZERO + resolved.scenario.stop.time.unwrap();
     let limits = RunLimits { time: stop, watch_every: u64::MAX };

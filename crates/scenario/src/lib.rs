@@ -1,14 +1,13 @@
 //! Resolves a scenario file, runs the scenario, and writes the results.
 
 mod build;
-mod faults;
 pub mod flow_level;
 mod headroom;
 mod jobs;
 #[cfg(test)]
 mod late_tests;
 pub mod presets;
-mod recovery;
+mod report;
 pub mod resolve;
 mod run;
 pub mod spec;

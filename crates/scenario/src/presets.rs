@@ -119,26 +119,6 @@ pub const PRESETS: &[Row] = &[
     },
 ];
 
-const QCN_MIN_RATE: RowValue = set("min_rate", "100 Kbps", "cee Table I");
-
-/// The presets of `[qcn]`, which the file's own values override. Values that cee Table I does not give follow
-/// the standard: w 2, samples and byte counter 150 KB, timer 15 ms, five cycles, 5 and 50 Mb/s, factor 0.5,
-/// extra fast recovery. "Gd 0.5" in the table is read as the largest rate cut, `g_d` times 63
-/// (docs/models/qcn.md).
-pub const QCN_PRESETS: &[Row] = &[
-    Row { name: "standard", doc: "Defaults of IEEE 802.1Q", row: &[] },
-    Row {
-        name: "qcn20",
-        doc: "cee Table I, Q_eq 20 KB",
-        row: &[set("q_eq", "20 KB", "cee Table I"), QCN_MIN_RATE],
-    },
-    Row {
-        name: "qcn66",
-        doc: "cee Table I, Q_eq 66 KB",
-        row: &[set("q_eq", "66 KB", "cee Table I"), QCN_MIN_RATE],
-    },
-];
-
 /// Finds the preset with the given name.
 pub(crate) fn find(name: &str) -> Option<&'static Row> {
     PRESETS.iter().find(|preset| preset.name == name)

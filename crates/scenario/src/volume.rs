@@ -1,8 +1,8 @@
 //! Estimates before the run how much data a scenario records, because a wrong unit in `record.series.every`
 //! would fill memory and disk.
 
-use crate::spec::lookup::{matches, ports_matching};
 use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
+use pauseframe_fabric::{matches, ports_matching};
 use pauseframe_schema::error::Problem;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span};
@@ -27,8 +27,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) stop: Option<Span>,
     pub(crate) workloads: &'a [WorkloadSpec],
     /// All priorities that packets can have, and the lossless ones among them.
-    pub(crate) priorities: &'a BTreeSet<u8>,
-    pub(crate) lossless: &'a [u8],
+    pub(crate) priorities: &'a BTreeSet<Priority>,
+    pub(crate) lossless: &'a [Priority],
     pub(crate) topology: &'a Topology,
 }
 
@@ -135,17 +135,16 @@ type Flaw = (&'static str, String, String, &'static str);
 
 /// The 802.1p priorities that packets can have; each priority has its own samples.
 pub(crate) fn priorities(
-    transports: impl Iterator<Item = u8>,
+    transports: impl Iterator<Item = Priority>,
     workloads: &[WorkloadSpec],
-    lanes: &[u8],
-    cnm: Option<u8>,
-) -> BTreeSet<u8> {
+    lanes: &[Priority],
+    cnm: Option<Priority>,
+) -> BTreeSet<Priority> {
     let sources = workloads.iter().filter_map(|workload| match &workload.kind {
         WorkloadKind::Udp(udp) => Some(udp.priority),
         _ => None,
     });
-    let all = transports.chain(sources).chain(lanes.iter().copied()).chain(cnm);
-    all.filter(|priority| usize::from(*priority) < Priority::COUNT).collect()
+    transports.chain(sources).chain(lanes.iter().copied()).chain(cnm).collect()
 }
 
 fn million(count: u64) -> String {

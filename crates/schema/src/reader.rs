@@ -4,6 +4,7 @@
 use crate::bounds::Bounds;
 use crate::docs::{OptionDoc, TableDoc, Variants};
 use crate::document::{Item, Place, Value, parse_word};
+use crate::language::Language;
 use crate::ledger::{Ledger, Origin};
 use crate::row::Row;
 use crate::shape::Shape;
@@ -35,6 +36,13 @@ pub struct Table<'a, 'd> {
     source: &'static str,
     /// Unknown keys are accepted: the kind that defines them is missing, or names are free.
     lenient: bool,
+}
+
+/// What a reader makes of no document: every key has its default.
+pub fn defaults<R>(read: impl FnOnce(&mut Table) -> R) -> R {
+    static NO_LANGUAGE: Language = Language::new(|_| (), &[], &[]);
+    let root = Item::table(Place::Nowhere);
+    read(&mut Table::root(&mut Ledger::new(&root, "", &NO_LANGUAGE)))
 }
 
 /// Common wrong names for the key that selects the kind.

@@ -17,6 +17,7 @@
 /// | `switchable(absent, rule, reader)` | is `false` or a table; its type is an `Option` |
 /// | `rows(default, reader)`, `try_rows(rule, reader)` | is a list of tables; the second form is required |
 /// | `by(function, arguments..)`, `try_by(..)` | is read by a function: (table, key, documentation, arguments..) |
+/// | `part(function, arguments..)` | stands for the keys that a function reads from this table: (table, arguments..) |
 /// | `from(value)`, `try_from(value)` | is not in the document: the value follows from earlier keys |
 ///
 /// `#[source = "RFC 3042"]` below the comment names the source of the key; above the struct, the default source of all
@@ -46,8 +47,9 @@
 /// ```
 ///
 /// `pub struct HostSpec as "Machine"` sets the table's name in Python and in the JSON Schema; the default is the type's
-/// name without "Spec". `pub fn try_read(..)` instead of `pub fn read(..)` returns no value if a required key is
-/// missing. Further arguments are for the readers of keys.
+/// name without "Spec". `timer_slack as "recovery_slack": Span = ..` gives a key another name than its field has.
+/// `pub fn try_read(..)` instead of `pub fn read(..)` returns no value if a required key is missing; `pub fn part(..)`
+/// declares some keys of a table for `part(..)` in it. Further arguments are for the readers of keys.
 #[macro_export]
 macro_rules! table {
     (
@@ -58,7 +60,7 @@ macro_rules! table {
             $(
                 $(#[doc = $doc:literal])+
                 $(#[source = $source:literal])?
-                $key:ident : $ty:ty = $how:ident ( $($how_args:tt)* ) $(=> $check:block)? ;
+                $key:ident $(as $text:literal)? : $ty:ty = $how:ident ( $($how_args:tt)* ) $(=> $check:block)? ;
             )*
         }
         pub fn $read:ident ( $t:ident $(, $arg:ident : $argty:ty)* $(,)? );
@@ -73,21 +75,39 @@ macro_rules! table {
         $crate::table! {
             @reader $read $name [$crate::table!(@title $name $($title)?)] [concat!($($about),+)]
             [concat!("" $(, $sources)?)] ($t $(, $arg: $argty)*)
-            { $( $key, $how, [concat!($($doc),+)], [concat!("" $(, $source)?)], ($($how_args)*), ($($check)?); )* }
+            {
+                $(
+                    $key, [$crate::table!(@name $key $($text)?)], $how, [concat!($($doc),+)], [concat!("" $(, $source)?)],
+                    ($($how_args)*), ($($check)?);
+                )*
+            }
         }
     };
     (
-        @reader read $name:ident [$title:expr] [$about:expr] [$sources:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
-        { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
+        @reader read $name:ident [$title:expr] [$about:expr] $sources:tt ($t:ident $($args:tt)*) $keys:tt
+    ) => {
+        $crate::table! { @whole { $t.about($title, $about.trim_start()); } $name $sources ($t $($args)*) $keys }
+    };
+    (@reader part $name:ident [$title:expr] [$about:expr] $sources:tt $args:tt $keys:tt) => {
+        $crate::table! { @whole {} $name $sources $args $keys }
+    };
+    (
+        @whole { $($begin:stmt;)? } $name:ident [$sources:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
+        {
+            $(
+                $key:ident, [$text:expr], $how:ident, [$doc:expr], [$source:expr], $how_args:tt,
+                ($($check:block)?);
+            )*
+        }
     ) => {
         impl $name {
-            /// Reads the table; wrong keys get their defaults.
+            /// Reads the keys; wrong ones get their defaults.
             #[allow(clippy::allow_attributes, clippy::too_many_lines, clippy::pedantic, reason = "as many as there are keys")]
             pub fn read($t: &mut $crate::reader::Table<'_, '_> $(, $arg: $argty)*) -> Self {
-                $t.about($title, $about.trim_start());
+                $($begin;)?
                 $(
                     $t.cite($source, $sources);
-                    let $key = $crate::table!(@key $t, $key, $doc, $how $how_args);
+                    let $key = $crate::table!(@key $t, $text, $doc, $how $how_args);
                     $( $check )?
                 )*
                 Self { $( $key ),* }
@@ -96,7 +116,12 @@ macro_rules! table {
     };
     (
         @reader try_read $name:ident [$title:expr] [$about:expr] [$sources:expr] ($t:ident $(, $arg:ident : $argty:ty)*)
-        { $( $key:ident, $how:ident, [$doc:expr], [$source:expr], $how_args:tt, ($($check:block)?); )* }
+        {
+            $(
+                $key:ident, [$text:expr], $how:ident, [$doc:expr], [$source:expr], $how_args:tt,
+                ($($check:block)?);
+            )*
+        }
     ) => {
         impl $name {
             /// Reads the table; `None` if a problem was recorded that leaves no value.
@@ -105,36 +130,39 @@ macro_rules! table {
                 $t.about($title, $about.trim_start());
                 $(
                     $t.cite($source, $sources);
-                    let $key = $crate::table!(@key $t, $key, $doc, $how $how_args);
+                    let $key = $crate::table!(@key $t, $text, $doc, $how $how_args);
                     $( $check )?
                 )*
                 Some(Self { $( $key: $crate::table!(@done $how $key) ),* })
             }
         }
     };
+    (@name $key:ident) => { stringify!($key) };
+    (@name $key:ident $text:literal) => { $text };
     (@title $name:ident) => { $crate::table::plain_name(stringify!($name)) };
     (@title $name:ident $title:literal) => { $title };
-    (@key $t:ident, $key:ident, $doc:expr, section($f:expr)) => { $t.section(stringify!($key), $f) };
-    (@key $t:ident, $key:ident, $doc:expr, try_section($f:expr)) => { $t.section(stringify!($key), $f) };
-    (@key $t:ident, $key:ident, $doc:expr, by($f:expr $(, $args:expr)* $(,)?)) => {
-        $f($t, stringify!($key), $doc.trim_start() $(, $args)*)
+    (@key $t:ident, $key:expr, $doc:expr, section($f:expr)) => { $t.section($key, $f) };
+    (@key $t:ident, $key:expr, $doc:expr, try_section($f:expr)) => { $t.section($key, $f) };
+    (@key $t:ident, $key:expr, $doc:expr, by($f:expr $(, $args:expr)* $(,)?)) => {
+        $f($t, $key, $doc.trim_start() $(, $args)*)
     };
-    (@key $t:ident, $key:ident, $doc:expr, try_by($f:expr $(, $args:expr)* $(,)?)) => {
-        $f($t, stringify!($key), $doc.trim_start() $(, $args)*)
+    (@key $t:ident, $key:expr, $doc:expr, part($f:expr $(, $args:expr)* $(,)?)) => { $f($t $(, $args)*) };
+    (@key $t:ident, $key:expr, $doc:expr, try_by($f:expr $(, $args:expr)* $(,)?)) => {
+        $f($t, $key, $doc.trim_start() $(, $args)*)
     };
-    (@key $t:ident, $key:ident, $doc:expr, switchable($absent:expr, $rule:expr, $f:expr $(,)?)) => {
-        $t.switchable(stringify!($key), $absent, $rule, $doc.trim_start(), $f)
+    (@key $t:ident, $key:expr, $doc:expr, switchable($absent:expr, $rule:expr, $f:expr $(,)?)) => {
+        $t.switchable($key, $absent, $rule, $doc.trim_start(), $f)
     };
-    (@key $t:ident, $key:ident, $doc:expr, rows($default:expr, $f:expr $(,)?)) => {
-        $t.rows(stringify!($key), $default, $doc.trim_start(), $f).unwrap_or_default()
+    (@key $t:ident, $key:expr, $doc:expr, rows($default:expr, $f:expr $(,)?)) => {
+        $t.rows($key, $default, $doc.trim_start(), $f).unwrap_or_default()
     };
-    (@key $t:ident, $key:ident, $doc:expr, try_rows($default:expr, $f:expr $(,)?)) => {
-        $t.rows(stringify!($key), $default, $doc.trim_start(), $f)
+    (@key $t:ident, $key:expr, $doc:expr, try_rows($default:expr, $f:expr $(,)?)) => {
+        $t.rows($key, $default, $doc.trim_start(), $f)
     };
-    (@key $t:ident, $key:ident, $doc:expr, from($value:expr)) => { $value };
-    (@key $t:ident, $key:ident, $doc:expr, try_from($value:expr)) => { $value };
-    (@key $t:ident, $key:ident, $doc:expr, $how:ident($($args:expr),* $(,)?)) => {
-        $t.$how(stringify!($key), $($args,)* $doc.trim_start())
+    (@key $t:ident, $key:expr, $doc:expr, from($value:expr)) => { $value };
+    (@key $t:ident, $key:expr, $doc:expr, try_from($value:expr)) => { $value };
+    (@key $t:ident, $key:expr, $doc:expr, $how:ident($($args:expr),* $(,)?)) => {
+        $t.$how($key, $($args,)* $doc.trim_start())
     };
     (@done required $key:ident) => { $key? };
     (@done required_in $key:ident) => { $key? };

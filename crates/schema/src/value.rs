@@ -4,7 +4,7 @@ use crate::document::{Item, Value};
 use crate::shape::Shape;
 use crate::terms;
 use pauseframe_units::parse::{BYTES_UNITS, Quantity, RATE_UNITS, SPAN_UNITS};
-use pauseframe_units::{BitRate, Bytes, Span};
+use pauseframe_units::{BitRate, Bytes, Priority, Span};
 
 /// Why a value was rejected.
 #[derive(Debug)]
@@ -231,6 +231,20 @@ macro_rules! whole_number {
     )*};
 }
 whole_number!(u8, u16, u32, u64, usize);
+
+impl Setting for Priority {
+    fn shape() -> Shape {
+        u8::shape()
+    }
+    fn read(item: &Item) -> Result<Priority, Mistake> {
+        let number = u8::read(item)?;
+        let mistake = || Mistake { message: format!("{number} is outside 0 to 7"), hint: String::new() };
+        Priority::new(number).ok_or_else(mistake)
+    }
+    fn toml(&self) -> String {
+        self.to_string()
+    }
+}
 
 impl Setting for f64 {
     fn shape() -> Shape {

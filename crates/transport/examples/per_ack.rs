@@ -31,7 +31,7 @@ fn config(name: &str, recovery: RecoveryConfig) -> TcpConfig {
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
         receive_window: 1 << 30,
         send_buffer: if recovery == RecoveryConfig::LINUX {
-            SendBuffer::Linux { initial: 16_384, max: 4_194_304 }
+            SendBuffer::Linux
         } else {
             SendBuffer::Unlimited
         },

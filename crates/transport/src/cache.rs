@@ -28,7 +28,7 @@ pub struct CachedMetrics {
 impl Connection {
     /// Applies the metrics of earlier connections to this peer after the handshake. Call it right after `open` or `accept`.
     pub fn inherit_metrics(&mut self, metrics: &CachedMetrics) {
-        if self.config.cache == CachePolicy::Off || *metrics == CachedMetrics::default() {
+        if self.config.cache == CachePolicy::None || *metrics == CachedMetrics::default() {
             return;
         }
         self.lifecycle_mut().inherited = Some(*metrics);
@@ -44,7 +44,7 @@ impl Connection {
         let sender = &mut self.sender;
         let mss = u64::from(sender.window.mss);
         match self.config.cache {
-            CachePolicy::Off => {}
+            CachePolicy::None => {}
             CachePolicy::Linux | CachePolicy::LinuxSsthresh => {
                 if metrics.rtt > sender.rtt.srtt().unwrap_or_default() {
                     sender.rtt.set_rto(metrics.rtt + (metrics.rtt * 2).max(rto.min), rto);
@@ -73,7 +73,7 @@ impl Connection {
     /// Saves the metrics of this connection for its peer.
     pub fn save_metrics(&self, metrics: &mut CachedMetrics) {
         match self.config.cache {
-            CachePolicy::Off => {}
+            CachePolicy::None => {}
             CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.save_metrics_like_linux(metrics),
             CachePolicy::Freebsd | CachePolicy::Cee => self.save_metrics_like_freebsd(metrics),
         }

@@ -1,138 +1,160 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-use crate::cc::CongestionControlConfig;
+use crate::cc::{CongestionControlConfig, congestion_control};
 use crate::mechanisms::{DisabledMechanisms, Mechanism};
 use crate::recovery::RecoveryConfig;
-use pauseframe_units::{BitRate, Span};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::Setting;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::{BitRate, Bytes, Span};
+use std::ops::RangeInclusive;
 
-/// How a connection uses ECN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EcnMode {
-    /// Not negotiated.
-    Off,
-    /// RFC 3168: ECE until CWR; one halving a window.
-    Classic,
-    /// RFC 8257: exact echo of CE; reduction by alpha / 2.
-    Dctcp,
+/// Upper limit of timers: an hour.
+const TIME_MAX: Span = Span::from_secs(3600);
+/// Range of timers that may be off.
+pub(crate) const TIMES: RangeInclusive<Span> = Span::ZERO..=TIME_MAX;
+/// Range of timers that are always on.
+const POSITIVE: RangeInclusive<Span> = Span(1)..=TIME_MAX;
+/// Just below the largest window that a shift of 14 can announce (RFC 7323 §2.3).
+const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
+const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
+
+choices! {
+    /// How a connection uses ECN
+    pub enum EcnMode {
+        /// Not negotiated
+        Off = "off",
+        /// RFC 3168: ECE until CWR; one halving a window
+        Classic = "classic",
+        /// RFC 8257: exact echo of CE; reduction by alpha / 2
+        Dctcp = "dctcp",
+    }
 }
 
-/// How the minimum affects the retransmission timeout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RtoForm {
-    /// RFC 6298 §2: max(minimum, srtt + max(G, 4 rttvar)).
-    Rfc,
-    /// Linux: srtt + max(minimum, 4 rttvar) (the variance term is floored).
-    Linux,
-    /// FreeBSD: max(minimum, srtt + 4 rttvar + slop); cee's "RTO variance" of 20 ms is the slop.
-    Freebsd,
+choices! {
+    /// How the minimum affects the retransmission timeout
+    pub enum RtoForm {
+        /// RFC 6298 §2: max(minimum, srtt + max(G, 4 rttvar))
+        Rfc = "rfc",
+        /// Linux: srtt + max(minimum, 4 rttvar) (the variance term is floored)
+        Linux = "linux",
+        /// FreeBSD: max(minimum, srtt + 4 rttvar + slop); cee's "RTO variance" of 20 ms is the slop
+        Freebsd = "freebsd",
+    }
 }
 
-/// The retransmission timer (RFC 6298).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RtoConfig {
-    /// Before the first RTT sample, and for SYN and SYN-ACK.
-    pub initial: Span,
-    /// Lower bound; see [`RtoForm`].
-    pub min: Span,
-    /// Upper bound, also of the back-off.
-    pub max: Span,
-    /// Clock granularity G: deadlines are rounded up to a tick.
-    pub granularity: Span,
-    /// Phase of the host's clock, less than [`crate::CLOCK_PERIOD_TICKS`] ticks, so that hosts' clocks do not tick together.
-    pub phase: Span,
-    /// How `min` affects the timeout.
-    pub form: RtoForm,
-    /// Constant added in the `Freebsd` form, else unused.
-    pub slop: Span,
-    /// Timers expire as on Linux's timer wheel: one to two ticks late, and coarser the longer they are.
-    pub wheel: bool,
+choices! {
+    /// Timeout of delayed ACKs, and which ACKs leave immediately
+    pub enum DelayedAckForm {
+        /// A constant timeout; only the segment count makes an ACK leave immediately
+        Fixed = "fixed",
+        /// Linux 6.1: adaptive, with quick ACKs, interactive mode, and ACKs of pushed data
+        Linux = "linux",
+    }
 }
 
-/// Timeout of delayed ACKs, and which ACKs leave immediately.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DelayedAckForm {
-    /// The constant `timeout`; only the segment count makes an ACK leave immediately.
-    Fixed,
-    /// Linux 6.1: adaptive, starting at `timeout`, with quick ACKs, interactive mode, and ACKs of pushed data.
-    Linux {
-        /// ACKs sent at once when a connection begins and after a pause (`TCP_MAX_QUICKACKS`: 16); 0: none.
-        quick_acks: u32,
-        /// SACKs after the third for a gap are delayed by up to 5 % of the round trip (`tcp_comp_sack_*`).
-        compress: bool,
-    },
+choices! {
+    /// The receive buffer, which determines the receive window
+    pub enum ReceiveBuffer {
+        /// `receive_window`
+        Fixed = "fixed",
+        /// Linux dynamic right-sizing: half of a buffer that grows from `receive_buffer_initial` (`tcp_rmem[1]`) up to
+        /// `receive_buffer_max` (`tcp_rmem[2]`); equal ones are `tcp_moderate_rcvbuf` = 0
+        Linux = "linux",
+        /// FreeBSD 9: it grows by `receive_buffer_step` each round trip that almost fills it; needs timestamps
+        Freebsd = "freebsd",
+    }
 }
 
-/// Delayed acknowledgements (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DelayedAckConfig {
-    /// Unacknowledged full segments that trigger an ACK; 1 = every segment.
-    pub segments: u32,
-    /// ... or after this time.
-    pub timeout: Span,
+choices! {
+    /// The send buffer, which holds data until they are acknowledged
+    pub enum SendBuffer {
+        /// No limit; the last segment of all data has PSH
+        Unlimited = "unlimited",
+        /// Linux: from `send_buffer_initial` (`tcp_wmem[1]`), or twice the initial window, up to `send_buffer_max` (`tcp_wmem[2]`)
+        Linux = "linux",
+    }
 }
 
-/// The receive buffer, which determines the receive window. Sizes in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReceiveBuffer {
-    /// `receive_window`.
-    Fixed,
-    /// Linux dynamic right-sizing: half of a buffer that grows from `initial` (`tcp_rmem[1]`) up to `max`
-    /// (`tcp_rmem[2]`); equal ones are `tcp_moderate_rcvbuf` = 0.
-    Linux {
-        /// First buffer.
-        initial: u32,
-        /// Largest buffer.
-        max: u32,
-    },
-    /// FreeBSD 9: from `initial` to `max` by `step` each round trip that almost fills it; needs timestamps.
-    Freebsd {
-        /// `net.inet.tcp.recvspace`.
-        initial: u32,
-        /// `net.inet.tcp.recvbuf_max`.
-        max: u32,
-        /// `net.inet.tcp.recvbuf_inc`.
-        step: u32,
-    },
+choices! {
+    /// Handling of a last segment that is not full
+    pub enum SmallSegments {
+        /// Sent immediately (`TCP_NODELAY`)
+        AtOnce = "at_once",
+        /// Delayed while another small segment is unacknowledged (RFC 9293 §3.7.4 with Minshall's change, as Linux)
+        Nagle = "nagle",
+        /// Delayed until more data or the probe timer (`TCP_CORK`)
+        Cork = "cork",
+    }
 }
 
-/// The send buffer, which holds data until they are acknowledged. Sizes in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SendBuffer {
-    /// No limit; the last segment of all data has PSH.
-    Unlimited,
-    /// Linux: from `initial` (`tcp_wmem[1]`), or twice the initial window, up to `max` (`tcp_wmem[2]`).
-    Linux {
-        /// First buffer.
-        initial: u32,
-        /// Largest buffer.
-        max: u32,
-    },
+choices! {
+    /// What a connection inherits from an earlier one to the same peer
+    pub enum CachePolicy {
+        /// Nothing
+        None = "none",
+        /// Linux since 5.6: the RTT
+        Linux = "linux",
+        /// Linux with `tcp_no_ssthresh_metrics_save` = 0: ssthresh too
+        LinuxSsthresh = "linux_ssthresh",
+        /// FreeBSD: RTT, its deviation and ssthresh, averaged
+        Freebsd = "freebsd",
+        /// FreeBSD as cee describes it: the congestion window too
+        Cee = "cee",
+    }
 }
 
-/// Handling of a last segment that is not full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SmallSegments {
-    /// Sent immediately (`TCP_NODELAY`).
-    AtOnce,
-    /// Delayed while another small segment is unacknowledged (RFC 9293 §3.7.4 with Minshall's change, as Linux).
-    Nagle,
-    /// Delayed until more data or the probe timer (`TCP_CORK`).
-    Cork,
+table! {
+    /// The retransmission timer (RFC 6298) with the values of Linux: minimum 200 ms (HZ/5), maximum 120 s, ticks of 1 ms (HZ 1000)
+    #[derive(Copy, Eq)]
+    pub struct RtoConfig {
+        /// RTO before the first sample
+        #[source = "RFC 6298 §2.1"]
+        initial as "rto_initial": Span = or_in(Span::from_secs(1), POSITIVE);
+        /// Lower bound of the RTO
+        #[source = "Linux: HZ/5"]
+        min as "rto_min": Span = or_in(Span::from_ms(200), TIMES);
+        /// Upper bound of the RTO
+        #[source = "Linux: 120 s"]
+        max as "rto_max": Span = or_in(Span::from_secs(120), POSITIVE) => {
+            for (key, value) in [("rto_min", min), ("rto_initial", initial)] {
+                let message = || format!("{value} is above rto_max ({max})");
+                t.check(value <= max, key, message, "raise rto_max or lower this");
+            }
+        };
+        /// Clock granularity: deadlines are rounded up to a multiple of it
+        #[source = "RFC 6298 §2; Linux: HZ 1000"]
+        granularity as "rto_granularity": Span = or_in(Span::from_ms(1), POSITIVE);
+        /// Phase of the host's clock, less than [`crate::CLOCK_PERIOD_TICKS`] ticks, so that hosts' clocks do not tick together
+        phase: Span = from(Span::ZERO);
+        /// Formula of the RTO: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd
+        /// max(rto_min, srtt + 4 rttvar + slop)
+        #[source = "RFC 6298 §2; Linux; FreeBSD"]
+        form as "rto_form": RtoForm = or(RtoForm::Linux);
+        /// Constant added in the formula freebsd
+        #[source = "cee Table I"]
+        slop as "rto_slop": Span = or_in(Span::from_ms(20), TIMES);
+        /// Use Linux's timer wheel: timers expire one to two ticks late, and up to an eighth late from 63 ticks on
+        #[source = "Linux: kernel/time/timer.c"]
+        wheel as "timer_wheel": bool = or(false);
+    }
+    pub fn part(t);
 }
 
-/// What a connection inherits from an earlier one to the same peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CachePolicy {
-    /// Nothing.
-    Off,
-    /// Linux since 5.6: the RTT.
-    Linux,
-    /// Linux with `tcp_no_ssthresh_metrics_save` = 0: ssthresh too.
-    LinuxSsthresh,
-    /// FreeBSD: RTT and ssthresh.
-    Freebsd,
-    /// FreeBSD as cee describes it: the congestion window too.
-    Cee,
+table! {
+    /// Delayed acknowledgements (RFC 9293 §3.8.6.3, RFC 5681 §4.2)
+    // RFC 9293 §3.8.6.3: at least every second full segment. Linux: at the latest after 40 ms (HZ/25).
+    #[derive(Copy, Eq)]
+    pub struct DelayedAckConfig {
+        /// Full segments after which an ACK is sent at the latest
+        #[source = "RFC 9293 §3.8.6.3"]
+        segments as "delayed_ack_segments": u32 = or_in(2, 1..=1000);
+        /// Time after which an ACK is sent at the latest
+        #[source = "Linux: HZ/25"]
+        timeout as "delayed_ack_timeout": Span = or_in(Span::from_ms(40), TIMES);
+    }
+    pub fn part(t);
 }
 
 /// Offloads of the NIC.
@@ -149,70 +171,199 @@ impl OffloadConfig {
     pub const NONE: OffloadConfig = OffloadConfig { tso: 0, gro: Span::ZERO };
 }
 
-/// Settings that all connections of a transport share.
-#[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
-pub struct TcpConfig {
-    /// Congestion control and its constants.
-    pub congestion_control: CongestionControlConfig,
-    /// Largest payload of a segment in bytes: MTU minus headers and timestamps, if on.
-    pub mss: u32,
-    /// Initial congestion window in bytes.
-    pub initial_window: u64,
-    /// ECN use.
-    pub ecn: EcnMode,
-    /// ECT(0) on SYN and SYN-ACK too (judd §7.4, DCTCP+; RFC 8257 §5 asks for it).
-    pub ect_on_syn: bool,
-    /// ECT(0) on pure ACKs, retransmissions and window probes too, as Linux does for DCTCP.
-    pub ect_on_ack: bool,
-    /// Selective acknowledgements (RFC 2018, RFC 6675).
-    pub sack: bool,
-    /// Timestamps option: 12 bytes on every segment.
-    pub timestamps: bool,
-    /// Fast retransmit and fast recovery; off where spraying reorders packets (bolt §IV-A2).
-    pub fast_retransmit: bool,
-    /// Duplicate ACKs that trigger fast retransmit (RFC 5681: 3).
-    pub dup_thresh: u32,
-    /// Limited transmit (RFC 3042).
-    pub limited_transmit: bool,
-    /// Further settings of loss recovery.
-    pub recovery: RecoveryConfig,
-    /// Three-way handshake; off: both ends are established from the start (a connection opened before).
-    pub handshake: bool,
-    /// Retransmission timer.
-    pub rto: RtoConfig,
-    /// Delayed ACKs.
-    pub delayed_ack: DelayedAckConfig,
-    /// Form of delayed ACKs: constant timeout, or as in Linux.
-    pub delayed_ack_form: DelayedAckForm,
-    /// Receive window in bytes, if fixed.
-    pub receive_window: u32,
-    /// How the receive window is determined.
-    pub receive_buffer: ReceiveBuffer,
-    /// Send buffer.
-    pub send_buffer: SendBuffer,
-    /// Handling of a last segment that is not full.
-    pub small_segments: SmallSegments,
-    /// A socket keeps about one millisecond of data at its rate in the host's queues (Linux's TCP small queues).
-    pub small_queues: bool,
-    /// Offloads of the NIC.
-    pub offload: OffloadConfig,
-    /// Maximum full segments in the reassembly list; 0: no limit (FreeBSD `net.inet.tcp.reass`, cee Table I: 200).
-    pub reassembly_limit: u32,
-    /// Report duplicate data (RFC 2883); needs SACK.
-    pub dsack: bool,
-    /// Rate at which the application reads; 0: immediately.
-    pub read_rate: BitRate,
-    /// Connections close by FIN and its ACK (RFC 9293 §3.6); otherwise without any segment.
-    pub fin: bool,
-    /// What the next connection to the same peer inherits.
-    pub cache: CachePolicy,
-    /// Retransmissions of SYN or SYN-ACK before the connection fails (Linux: 6).
-    pub syn_retries: u32,
-    /// Consecutive timeouts of data before the connection fails (Linux: 15).
-    pub retries: u32,
-    /// Mechanisms of Linux that are switched off, see [`TcpConfig::without_mechanism`].
-    pub without: DisabledMechanisms,
+table! {
+    /// Settings that all connections of a transport share
+    pub struct TcpConfig {
+        /// Congestion control; its constants are separate keys
+        congestion_control: CongestionControlConfig = by(congestion_control);
+        /// Largest payload of a segment in bytes: MTU minus headers and timestamps, if on
+        mss: u32 = from(0);
+        /// Initial congestion window in bytes
+        initial_window: u64 = from(0);
+        /// ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp)
+        #[source = "RFC 3168, RFC 8257"]
+        ecn: EcnMode = or(EcnMode::Off);
+        /// ECT on SYN and SYN-ACK too
+        #[source = "RFC 3168 §6.1.1; judd §7.4: DCTCP+"]
+        ect_on_syn: bool = by(all_ect, &congestion_control, stack);
+        /// ECT on pure ACKs and retransmissions too, as Linux does for DCTCP
+        #[source = "RFC 3168 §6.1.4; Linux"]
+        ect_on_ack: bool = by(all_ect, &congestion_control, stack) => {
+            warn_of_coarse_echo(t, &congestion_control, ecn);
+        };
+        /// Selective acknowledgements
+        #[source = "RFC 2018, RFC 6675"]
+        sack: bool = or(true);
+        /// Fast retransmit and fast recovery
+        #[source = "RFC 5681 §3.2"]
+        fast_retransmit: bool = by(unless_reordered, reorders);
+        /// Duplicate ACKs that trigger fast retransmit
+        #[source = "RFC 5681 §3.2"]
+        dup_thresh: u32 = or_in(3, 1..=1000);
+        /// Limited transmit
+        #[source = "RFC 3042"]
+        limited_transmit: bool = or(true);
+        /// Further settings of loss recovery
+        recovery: RecoveryConfig = part(RecoveryConfig::read, sack, fast_retransmit, &congestion_control);
+        /// Retransmission timer
+        rto: RtoConfig = part(RtoConfig::read);
+        /// Delayed ACKs with a constant timeout (fixed), or adaptive, with quick ACKs and ACKs of pushed data (linux)
+        #[source = "RFC 5681 §4.2; Linux"]
+        delayed_ack_form: DelayedAckForm = or(DelayedAckForm::Fixed);
+        /// Immediate ACKs at the start and after a pause, with delayed_ack_form = "linux"
+        #[source = "Linux: TCP_MAX_QUICKACKS"]
+        quick_acks: u32 = or_in(16, 0..=1_000_000);
+        /// Delay SACKs beyond the third for a gap by up to 5 % of the RTT, with delayed_ack_form = "linux"
+        #[source = "Linux: tcp_comp_sack_delay_ns"]
+        sack_compression: bool = or(true);
+        /// Delayed ACKs
+        delayed_ack: DelayedAckConfig = part(DelayedAckConfig::read) => {
+            let least = if rto.form == RtoForm::Freebsd { rto.min.max(rto.slop) } else { rto.min };
+            if delayed_ack.segments > 1 && delayed_ack.timeout > least {
+                warn_of_held_acks(t, delayed_ack.timeout, least);
+            }
+        };
+        // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it does not limit by default.
+        /// Receive window with receive_buffer = "fixed"
+        #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
+        receive_window: u32 = by(size, Bytes::kb(4000), WINDOWS);
+        /// Receive window: constant (fixed), half of a buffer that grows with the data read (linux), or a buffer that
+        /// grows in steps (freebsd, needs timestamps)
+        #[source = "Linux: tcp_rcv_space_adjust; FreeBSD"]
+        receive_buffer: ReceiveBuffer = or(ReceiveBuffer::Fixed);
+        /// Initial receive buffer of linux and freebsd
+        #[source = "Linux: tcp_rmem[1]; FreeBSD: recvspace"]
+        receive_buffer_initial: u32 = by(size, Bytes(131_072), WINDOWS);
+        /// Maximum receive buffer of linux and freebsd; the initial size disables linux autotuning
+        #[source = "Linux: tcp_rmem[2]; FreeBSD: recvbuf_max"]
+        receive_buffer_max: u32 = by(size, Bytes(6_291_456), WINDOWS) => {
+            let is_used = receive_buffer != ReceiveBuffer::Fixed;
+            check_buffer(t, is_used, ("receive_buffer_initial", receive_buffer_initial), ("receive_buffer_max", receive_buffer_max), "");
+        };
+        /// Growth step of the freebsd receive buffer
+        #[source = "FreeBSD: recvbuf_inc"]
+        receive_buffer_step: u32 = by(size, Bytes(16_384), WINDOWS);
+        /// Maximum number of full segments above a gap; 0: no limit
+        #[source = "cee Table I: 200"]
+        reassembly_limit: u32 = or_in(0, 0..=1_000_000);
+        /// D-SACK: report duplicate data; needs sack
+        #[source = "RFC 2883"]
+        dsack: bool = or(false);
+        /// Rate at which the application reads
+        read_rate: Option<BitRate> = optional("none: at once") => {
+            let positive = read_rate.is_none_or(|rate: BitRate| rate.0 >= 1000);
+            t.check(positive, "read_rate", || "is below 1 kbps".to_owned(), "leave it out to read at once");
+        };
+        /// Send buffer: unlimited, or one that grows with the window (linux), where the segment that fills it carries
+        /// PSH
+        #[source = "Linux: tcp_sndbuf_expand"]
+        send_buffer: SendBuffer = or(SendBuffer::Unlimited);
+        /// Initial send buffer of linux
+        #[source = "Linux: tcp_wmem[1]"]
+        send_buffer_initial: u32 = by(size, Bytes(16_384), SEND_BUFFERS);
+        /// Maximum send buffer of linux
+        #[source = "Linux: tcp_wmem[2]"]
+        send_buffer_max: u32 = by(size, Bytes(4_194_304), SEND_BUFFERS) => {
+            let (initial, max) = (("send_buffer_initial", send_buffer_initial), ("send_buffer_max", send_buffer_max));
+            check_buffer(t, send_buffer == SendBuffer::Linux, initial, max, "raise it, or lower send_buffer_initial");
+        };
+        /// When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is
+        /// unacknowledged (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of
+        /// kind application use at_once by default
+        #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
+        small_segments: SmallSegments = or(SmallSegments::AtOnce);
+        /// TCP small queues: a socket keeps at most about a millisecond of data in its host's queues
+        #[source = "Linux: tcp_small_queue_check"]
+        small_queues: bool = or(false);
+        /// Offloads of the NIC
+        offload: OffloadConfig = from(OffloadConfig::NONE);
+        /// Timestamps option: 12 bytes on every segment
+        #[source = "RFC 7323"]
+        timestamps: bool = or(false);
+        /// Three-way handshake for every flow
+        #[source = "RFC 9293 §3.5"]
+        handshake: bool = or(true);
+        /// End connections with FIN and its ACK; off: they disappear
+        #[source = "RFC 9293 §3.6"]
+        fin: bool = or(false);
+        /// What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also the
+        /// congestion window (cee)
+        #[source = "RFC 9040; Linux: tcp_metrics.c"]
+        cache: CachePolicy = or(CachePolicy::None);
+        /// SYN retransmissions before giving up
+        #[source = "Linux: tcp_syn_retries"]
+        syn_retries: u32 = or_in(6, 0..=255);
+        /// Consecutive timeouts before giving up
+        #[source = "Linux: tcp_retries2"]
+        retries: u32 = or_in(15, 0..=255);
+        /// Mechanisms of Linux that are switched off, see [`TcpConfig::without_mechanism`]
+        without: DisabledMechanisms = from(DisabledMechanisms::NOTHING);
+    }
+    pub fn part(t, stack: &str, reorders: Option<&str>);
+}
+
+/// A size of less than 4 GB.
+fn size(t: &mut Table, key: &'static str, doc: &str, default: Bytes, bounds: RangeInclusive<Bytes>) -> u32 {
+    t.or_in(key, default, bounds, doc).0 as u32
+}
+
+/// The maximum of a buffer in use is not below its initial size.
+fn check_buffer(
+    t: &mut Table,
+    is_used: bool,
+    (of_initial, initial): (&str, u32),
+    (of_max, max): (&str, u32),
+    hint: &str,
+) {
+    let [first, most] = [initial, max].map(|size| Bytes(u64::from(size)));
+    t.check(!is_used || max >= initial, of_max, || format!("{most} is below {of_initial} ({first})"), hint);
+}
+
+// Linux 6.1: a DCTCP socket sends everything as ECT(0) (tcp_ca_needs_ecn).
+fn all_ect(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    control: &CongestionControlConfig,
+    stack: &str,
+) -> bool {
+    let all = stack == "linux" && control.needs_exact_ecn();
+    let why = match control {
+        CongestionControlConfig::Dctcp(_) => "DCTCP of the linux stack".to_owned(),
+        other => format!("{} needs the exact echo of CE", other.name()),
+    };
+    let origin = if all { Origin::Computed(why) } else { Origin::Default };
+    t.or_because(key, all, origin, "false; true for DCTCP of stack = \"linux\"", doc)
+}
+
+// Linux 6.7 and later (tcp_delack_max) holds no ACK as long as its own smallest RTO, for this reason.
+fn warn_of_held_acks(t: &mut Table, held: Span, least: Span) {
+    let key = t.at("delayed_ack_timeout");
+    t.ledger.warn(format!(
+        "{key}: an ACK is held for up to {held}, longer than the smallest RTO ({least}): timeouts without a loss; lower it \
+         below that, or raise rto_min"
+    ));
+}
+
+fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnMode) {
+    if control.needs_exact_ecn() && ecn != EcnMode::Dctcp {
+        let path = t.at("ecn");
+        t.ledger.warn(format!(
+            "{path}: {} with congestion_control {:?}, which needs the exact echo of CE (ecn = \"dctcp\")",
+            ecn.plain(),
+            control.name()
+        ));
+    }
+}
+
+/// bolt §IV-A2 disables fast retransmit if packets of a flow overtake each other.
+fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Option<&str>) -> bool {
+    let (fast, origin) = match reorders {
+        None => (true, Origin::Default),
+        Some(why) => (false, Origin::Computed(format!("because {why}"))),
+    };
+    let rule = "true; false if routing.kind = \"spray\" or routing.per = \"packet\"";
+    t.or_because(key, fast, origin, rule, doc)
 }
 
 impl TcpConfig {
@@ -244,17 +395,24 @@ impl TcpConfig {
         },
         delayed_ack: DelayedAckConfig { segments: 1, timeout: Span::from_ms(40) },
         delayed_ack_form: DelayedAckForm::Fixed,
+        quick_acks: 16,
+        sack_compression: true,
         receive_window: 1 << 24,
         receive_buffer: ReceiveBuffer::Fixed,
+        receive_buffer_initial: 131_072,
+        receive_buffer_max: 6_291_456,
+        receive_buffer_step: 16_384,
         send_buffer: SendBuffer::Unlimited,
+        send_buffer_initial: 16_384,
+        send_buffer_max: 4_194_304,
         small_segments: SmallSegments::AtOnce,
         small_queues: false,
         offload: OffloadConfig::NONE,
         reassembly_limit: 0,
         dsack: false,
-        read_rate: BitRate(0),
+        read_rate: None,
         fin: false,
-        cache: CachePolicy::Off,
+        cache: CachePolicy::None,
         syn_retries: 6,
         retries: 15,
         without: DisabledMechanisms::NOTHING,

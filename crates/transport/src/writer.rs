@@ -65,7 +65,7 @@ impl SocketWriter {
         let (size, max) = match config.send_buffer {
             SendBuffer::Unlimited if config.small_segments == SmallSegments::AtOnce => return None,
             SendBuffer::Unlimited => (u64::MAX, u64::MAX),
-            SendBuffer::Linux { initial, max } => (0, u64::from(max.max(initial))),
+            SendBuffer::Linux => (0, u64::from(config.send_buffer_max.max(config.send_buffer_initial))),
         };
         Some(Box::new(SocketWriter {
             size,

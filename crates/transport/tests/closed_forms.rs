@@ -525,7 +525,15 @@ fn what_one_end_lacks_is_not_used() {
 fn a_full_send_buffer_keeps_the_window() {
     let window_after = |send_buffer| {
         let recovery = RecoveryConfig { idle_restart: IdleRestart::Linux, ..RecoveryConfig::PLAIN };
-        let config = TcpConfig { recovery, send_buffer, initial_window: 2 * MSS, ..config() };
+        let (send_buffer_initial, send_buffer_max) = (40_000, 40_000);
+        let config = TcpConfig {
+            recovery,
+            send_buffer,
+            send_buffer_initial,
+            send_buffer_max,
+            initial_window: 2 * MSS,
+            ..config()
+        };
         let mut tcp = Connection::open(std::sync::Arc::new(config), 0, 0, us(0));
         tcp.send(10_000 * MSS, us(0));
         let mut sent = 1;
@@ -543,7 +551,7 @@ fn a_full_send_buffer_keeps_the_window() {
         }
         (grown, tcp.cwnd())
     };
-    let (grown, after) = window_after(SendBuffer::Linux { initial: 40_000, max: 40_000 });
+    let (grown, after) = window_after(SendBuffer::Linux);
     assert!(after >= grown, "{after} after {grown}");
     let (grown, after) = window_after(SendBuffer::Unlimited);
     assert!(after < grown, "{after} after {grown}");

@@ -24,24 +24,17 @@ fn fate() -> impl Strategy<Value = Fate> {
 /// Everything that the receiving half and the end of a connection can do beyond the plain: half of them plain.
 fn any_receiver() -> impl Strategy<Value = TcpConfig> {
     let buffer = prop_oneof![
-        3 => Just(ReceiveBuffer::Fixed),
-        2 => (10u32..18, 0u32..6).prop_map(|(initial, doublings)| ReceiveBuffer::Linux {
-            initial: 1 << initial,
-            max: 1 << (initial + doublings),
-        }),
-        2 => (9u32..17, 0u32..4).prop_map(|(initial, doublings)| ReceiveBuffer::Freebsd {
-            initial: 1 << initial,
-            max: 1 << (initial + doublings),
-            step: 4096,
-        }),
+        3 => Just((ReceiveBuffer::Fixed, 0, 0)),
+        2 => (10u32..18, 0u32..6).prop_map(|(initial, doublings)| (ReceiveBuffer::Linux, initial, doublings)),
+        2 => (9u32..17, 0u32..4).prop_map(|(initial, doublings)| (ReceiveBuffer::Freebsd, initial, doublings)),
     ];
     let form = prop_oneof![
-        2 => Just(DelayedAckForm::Fixed),
+        2 => Just((DelayedAckForm::Fixed, 0, false)),
         3 => (0u32..17, any::<bool>())
-            .prop_map(|(quick_acks, compress)| DelayedAckForm::Linux { quick_acks, compress }),
+            .prop_map(|(quick_acks, compress)| (DelayedAckForm::Linux, quick_acks, compress)),
     ];
     let cache = prop::sample::select(vec![
-        CachePolicy::Off,
+        CachePolicy::None,
         CachePolicy::Linux,
         CachePolicy::LinuxSsthresh,
         CachePolicy::Freebsd,
@@ -50,11 +43,8 @@ fn any_receiver() -> impl Strategy<Value = TcpConfig> {
     let limit = prop_oneof![2 => Just(0u32), 1 => 1u32..20];
     let writing = (
         prop_oneof![
-            1 => Just(SendBuffer::Unlimited),
-            1 => (12u32..18, 0u32..6).prop_map(|(initial, doublings)| SendBuffer::Linux {
-                initial: 1 << initial,
-                max: 1 << (initial + doublings),
-            }),
+            1 => Just((SendBuffer::Unlimited, 0, 0)),
+            1 => (12u32..18, 0u32..6).prop_map(|(initial, doublings)| (SendBuffer::Linux, initial, doublings)),
         ],
         prop::sample::select(vec![SmallSegments::AtOnce, SmallSegments::Nagle, SmallSegments::Cork]),
         prop_oneof![1 => Just(0u32), 1 => 100u32..65_536],
@@ -65,15 +55,22 @@ fn any_receiver() -> impl Strategy<Value = TcpConfig> {
     let rate = prop_oneof![3 => Just(0u64), 1 => 1_000_000u64..1_000_000_000];
     (buffer, form, cache, limit, rate, any::<[bool; 2]>(), writing).prop_map(
         |(buffer, form, cache, limit, rate, [dsack, fin], writing)| TcpConfig {
-            send_buffer: writing.0,
+            send_buffer: writing.0.0,
+            send_buffer_initial: 1 << writing.0.1,
+            send_buffer_max: 1 << (writing.0.1 + writing.0.2),
             small_segments: writing.1,
             offload: OffloadConfig { tso: writing.2, gro: Span::from_us(writing.3) },
             small_queues: writing.4,
-            receive_buffer: buffer,
-            delayed_ack_form: form,
+            receive_buffer: buffer.0,
+            receive_buffer_initial: 1 << buffer.1,
+            receive_buffer_max: 1 << (buffer.1 + buffer.2),
+            receive_buffer_step: 4096,
+            delayed_ack_form: form.0,
+            quick_acks: form.1,
+            sack_compression: form.2,
             cache,
             reassembly_limit: limit,
-            read_rate: BitRate(rate),
+            read_rate: (rate > 0).then_some(BitRate(rate)),
             dsack,
             fin,
             ..config()

@@ -21,8 +21,9 @@ fn linux(max: u32) -> TcpConfig {
         sack: true,
         handshake: true,
         delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) },
-        delayed_ack_form: DelayedAckForm::Linux { quick_acks: 16, compress: true },
-        receive_buffer: ReceiveBuffer::Linux { initial: 131_072, max },
+        delayed_ack_form: DelayedAckForm::Linux,
+        receive_buffer: ReceiveBuffer::Linux,
+        receive_buffer_max: max,
         rto: RtoConfig {
             initial: Span::from_secs(1),
             min: Span::from_ms(200),

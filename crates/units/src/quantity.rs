@@ -27,9 +27,12 @@ impl Priority {
     /// Number of priorities of a port (IEEE 802.1Q: a three-bit code point).
     pub const COUNT: usize = 8;
 
+    /// All priorities.
+    pub const ALL: std::ops::RangeInclusive<Priority> = Priority(0)..=Priority(7);
+
     /// The priority with this code point, if below 8.
-    pub fn new(code_point: u8) -> Option<Priority> {
-        (usize::from(code_point) < Self::COUNT).then_some(Priority(code_point))
+    pub const fn new(code_point: u8) -> Option<Priority> {
+        if (code_point as usize) < Self::COUNT { Some(Priority(code_point)) } else { None }
     }
 
     /// The code point, 0 to 7.

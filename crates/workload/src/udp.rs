@@ -16,7 +16,7 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
-use pauseframe_units::{BitRate, Bytes, NodeId, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
 
 table! {
     /// Datagrams without a transport: each source sends at `rate`, all the time or in bursts
@@ -36,7 +36,7 @@ table! {
         #[source = "RFC 8085 §3.1.7"]
         ecn: bool = or(false);
         /// The 802.1p priority of the datagrams
-        priority: u8 = or_in(0, 0..=7);
+        priority: Priority = or_in(Priority::default(), Priority::ALL);
         /// Random on-off bursts, or false: sources send continuously
         burst: Option<BurstSpec> = try_by(burst, context);
         /// Application bytes per source
@@ -210,7 +210,7 @@ mod tests {
             rate: BitRate::gbps(1),
             datagram: Bytes(1472),
             ecn: false,
-            priority: 0,
+            priority: Priority::default(),
             burst: None,
             size: None,
             start: Span::from_us(5),

@@ -1265,16 +1265,26 @@ class Transport(Constants):
     """Values of an operating system; preset and file override them. Preset pfabric uses none by default; default
     "linux".
     """
+    lossless: bool | None = field(default=None, kw_only=True)
+    """Send in the first lossless priority of switch.pfc.priorities; default false (IEEE 802.1Qbb)"""
+    priority: int | None = field(default=None, kw_only=True)
+    """802.1p priority of all packets of this transport (0 to 7) (default: by switch.priority_of_dscp, else the first
+    of switch.pfc.priorities if lossless, else the lowest other one) (IEEE 802.1Q)
+    """
+    dscp: int | None = field(default=None, kw_only=True)
+    """Differentiated services code point of its packets; switch.priority_of_dscp can map it to a priority (0 to 63);
+    default 0 (RFC 2474)
+    """
+    initial_window: str | None = field(default=None, kw_only=True)
+    """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
+    (RFC 6928)
+    """
     congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | str | None = field(
         default=None, kw_only=True
     )
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
     Linux; Vegas (Brakmo and Peterson 1995), as Linux; pFabric's rate control (Alizadeh et al. 2013); AIMD(a, b)
     (Yang and Lam 2000); default "cubic".
-    """
-    initial_window: str | None = field(default=None, kw_only=True)
-    """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
-    (RFC 6928)
     """
     ecn: Literal["off", "classic", "dctcp"] | None = field(default=None, kw_only=True)
     """ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp); default "off" (RFC 3168, RFC
@@ -1287,16 +1297,6 @@ class Transport(Constants):
     ect_on_ack: bool | None = field(default=None, kw_only=True)
     """ECT on pure ACKs and retransmissions too, as Linux does for DCTCP (default: false; true for DCTCP of stack =
     "linux") (RFC 3168 §6.1.4; Linux)
-    """
-    lossless: bool | None = field(default=None, kw_only=True)
-    """Send in the first lossless priority of switch.pfc.priorities; default false (IEEE 802.1Qbb)"""
-    priority: int | None = field(default=None, kw_only=True)
-    """802.1p priority of all packets of this transport (0 to 7) (default: by switch.priority_of_dscp, else the first
-    of switch.pfc.priorities if lossless, else the lowest other one) (IEEE 802.1Q)
-    """
-    dscp: int | None = field(default=None, kw_only=True)
-    """Differentiated services code point of its packets; switch.priority_of_dscp can map it to a priority (0 to 63);
-    default 0 (RFC 2474)
     """
     sack: bool | None = field(default=None, kw_only=True)
     """Selective acknowledgements; default true (RFC 2018, RFC 6675)"""
@@ -1439,6 +1439,10 @@ class Transport(Constants):
     """What the next connection to the same peer inherits: RTT (linux), also ssthresh (linux_ssthresh, freebsd), also
     the congestion window (cee); default "none" (RFC 9040; Linux: tcp_metrics.c)
     """
+    syn_retries: int | None = field(default=None, kw_only=True)
+    """SYN retransmissions before giving up (0 to 255); default 6 (Linux: tcp_syn_retries)"""
+    retries: int | None = field(default=None, kw_only=True)
+    """Consecutive timeouts before giving up (0 to 255); default 15 (Linux: tcp_retries2)"""
     rdma_control: (
         Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc", "nscc"] | None
     ) = field(default=None, kw_only=True)
@@ -1509,10 +1513,6 @@ class Transport(Constants):
     """802.1p priority of CNPs (0 to 7); default 6 (NVIDIA: mlxconfig CNP_802P_PRIO)"""
     rdma_cnp_dscp: int | None = field(default=None, kw_only=True)
     """Differentiated services code point of CNPs (0 to 63); default 48 (NVIDIA: mlxconfig CNP_DSCP)"""
-    syn_retries: int | None = field(default=None, kw_only=True)
-    """SYN retransmissions before giving up (0 to 255); default 6 (Linux: tcp_syn_retries)"""
-    retries: int | None = field(default=None, kw_only=True)
-    """Consecutive timeouts before giving up (0 to 255); default 15 (Linux: tcp_retries2)"""
 
 
 @dataclass(frozen=True, kw_only=True)

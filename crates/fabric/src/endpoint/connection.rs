@@ -270,7 +270,7 @@ impl<'n> HostNode<'n> {
     /// Saves the source's TCP metrics for the next connection between the two hosts.
     fn cache_metrics(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
         let end = self.endpoint_mut(place);
-        let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::Off;
+        let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::None;
         if caches && end.own_address() & 1 == 0 {
             let (to, transport) = (end.nodes[1], end.transport);
             let (end, metrics) = self.endpoint_and_metrics_cache(place, to, transport, ctx);

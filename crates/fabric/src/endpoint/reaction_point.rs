@@ -118,7 +118,7 @@ mod tests {
     const LINE: BitRate = BitRate::gbps(10);
 
     fn settings() -> QcnSettings {
-        QcnSettings { jitter: 0.0, ..QcnSettings::ieee_defaults() }
+        QcnSettings { jitter: 0.0, ..QcnSettings::default() }
     }
 
     /// Completes a cycle of the byte counter.

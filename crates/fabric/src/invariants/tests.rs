@@ -5,7 +5,7 @@ use crate::frame::{FrameKind, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::partition::Partition;
-use crate::settings::BufferPolicy;
+use crate::settings::{BufferPolicy, Shared};
 use crate::{ErrorModel, FailedElement, LinkFailure};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, PortId, Span, Time};
@@ -21,7 +21,12 @@ fn half_way(shared: bool) -> (Network, PortId) {
     let topology = topology();
     let mut settings = lossless(config(), 100_000);
     if shared {
-        settings.buffer = BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(1_000) };
+        settings.buffer = BufferPolicy::Shared(Shared {
+            size: Bytes(400_000),
+            alpha: 0.5,
+            reserved: Bytes(1_000),
+            egress_pool: None,
+        });
     }
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 1_000_000));
     let (network, _) = run_until(&topology, &settings, &flows, HALF);

@@ -1,20 +1,43 @@
-//! Settings that differ between classes.
+//! `[switch.classes.NAME]`: settings that differ between classes.
 
-use crate::marker::Marker;
+use super::buffer::ALPHAS;
+use crate::marker::{BUFFER_MAX, Marker};
 use crate::queue::QueueDiscipline;
+use pauseframe_schema::bounds::Each;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Priority};
 
-/// Settings of some priorities that replace the common ones; `None` keeps the common one.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ClassSettings {
-    /// The priorities.
-    pub priorities: Vec<Priority>,
-    /// ECN marking.
-    pub marker: Option<Marker>,
-    /// Order of service.
-    pub queue: Option<QueueDiscipline>,
-    /// Dynamic threshold factor in a shared buffer.
-    pub alpha: Option<f64>,
-    /// Bytes that each (port, priority) owns beyond the pool of a shared buffer.
-    pub reserved: Option<Bytes>,
+table! {
+    /// Settings for some priorities: their queue, marker, and part of a shared buffer
+    pub struct ClassSettings as "SwitchClass" {
+        /// The priorities of the class
+        priorities: Vec<Priority> = by(some_priorities);
+        // Without its own table it has the common marker.
+        /// ECN marking
+        marker: Option<Marker> = by(own_marker);
+        /// Order of service within a priority, and which packet a full queue drops
+        queue: Option<QueueDiscipline> = optional("as for all priorities");
+        /// Dynamic threshold: a queue may hold alpha times the free pool
+        #[source = "Choudhury and Hahne 1998"]
+        alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
+        /// Bytes reserved for each (port, priority) besides the pool
+        reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");
+    }
+    pub fn read(t);
+}
+
+fn own_marker(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
+    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| Marker::of_table(t, None)))
+}
+
+fn some_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<Priority> {
+    required_priorities(t, key, doc).unwrap_or_default()
+}
+
+/// A required list of priorities.
+pub(super) fn required_priorities(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<Priority>> {
+    let priorities: Vec<Priority> = t.required_in(key, Each(Priority::ALL), doc)?;
+    t.check(!priorities.is_empty(), key, || "[] names no priority".to_owned(), "name one, as in [3]");
+    Some(priorities)
 }

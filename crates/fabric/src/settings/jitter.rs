@@ -1,6 +1,9 @@
 //! Random delays of what hosts send: they keep flows from locking in phase.
 
 use super::Overhead;
+use pauseframe_schema::document::{Item, Value};
+use pauseframe_schema::shape::Shape;
+use pauseframe_schema::value::{Mistake, Setting, wrong_sort};
 use pauseframe_units::{BitRate, LineRate, Priority, Span};
 
 /// Random delay of frames that a host sends.
@@ -10,6 +13,27 @@ pub enum Jitter {
     Always(Span),
     /// Only for frames right behind another one, while at least two flows are active; docs/models/clocks.md has the amounts.
     Auto,
+}
+
+impl Setting for Jitter {
+    fn shape() -> Shape {
+        Shape::Any("\"auto\" or a time", vec![Shape::Pattern(r"^\s*auto\s*$"), Span::shape()])
+    }
+    fn read(item: &Item) -> Result<Jitter, Mistake> {
+        match &item.value {
+            Value::Text(text) if text.trim() == "auto" => Ok(Jitter::Auto),
+            Value::Text(text) if !text.contains(|c: char| c.is_ascii_digit()) => {
+                wrong_sort(item, "\"auto\" or a time such as \"5 us\"")
+            }
+            _ => Span::read(item).map(Jitter::Always),
+        }
+    }
+    fn toml(&self) -> String {
+        match self {
+            Jitter::Auto => "\"auto\"".to_owned(),
+            Jitter::Always(most) => most.toml(),
+        }
+    }
 }
 
 /// Range of automatic wire jitter, in full frames: eight, or fewer (at least three) if eight take longer than the limit below. Less would favour some

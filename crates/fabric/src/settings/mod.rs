@@ -1,8 +1,10 @@
 //! Settings of the network: the resolved scenario in terms of the fabric.
 
+mod buffer;
 mod class;
 mod jitter;
 mod pause;
+mod pfc;
 mod qcn;
 mod scheduler;
 mod vlan;
@@ -10,19 +12,21 @@ mod watchdog;
 
 use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
+pub use buffer::{BufferPolicy, IdealOutputQueued, PerPort, Shared};
 pub use class::ClassSettings;
 pub use jitter::Jitter;
-pub use pause::{HeadroomPool, ObeyedPauses, PauseRule, PauseStorm};
+pub use pause::PauseStorm;
+pub use pfc::{HeadroomPool, ObeyedPauses, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
-pub use scheduler::{EtsGroup, Scheduler};
+pub use scheduler::{Ets, EtsGroup, Scheduler, Strict};
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::ControlChoice;
 use pauseframe_transport::TcpConfig;
-use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -64,8 +68,6 @@ pub struct Settings {
     pub buffer: BufferPolicy,
     /// Maximum number of packets in a lossy queue; `None`: only bytes count.
     pub queue_packets: Option<u32>,
-    /// Bytes of a shared buffer reserved for lossy traffic, with the rest for lossless traffic; `None`: one pool for both.
-    pub egress_pool: Option<Bytes>,
     /// ECN marking, at switches.
     pub marker: Marker,
     /// Order of service within a class, at switches.
@@ -163,50 +165,6 @@ impl Overhead {
         let tag = if priority.code_point() > 0 { self.tag } else { 0 };
         (ip + self.frame + tag).max(self.min_frame)
     }
-}
-
-/// Buffer policy of a switch (docs/models/buffers.md).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum BufferPolicy {
-    /// Each egress port holds this many lossy bytes; each ingress (port, priority) this many lossless ones,
-    /// headroom included.
-    PerPort(Bytes),
-    /// One pool.
-    Shared {
-        /// All of it, with headroom and reserved bytes.
-        size: Bytes,
-        /// A queue may hold `alpha` times the free pool.
-        alpha: f64,
-        /// What each (port, priority) in use owns beyond the pool.
-        reserved: Bytes,
-    },
-    /// An ideal output-queued switch with N-fold speed-up (cee §III-B4): the (port, priority) by which a packet comes
-    /// in owns this many bytes, and an egress queue may hold what all of them hold.
-    IdealOutputQueued(Bytes),
-}
-
-/// Priority flow control (IEEE 802.1Qbb).
-#[derive(Clone, PartialEq, Debug)]
-pub struct PfcSettings {
-    /// Lossless priorities.
-    pub priorities: Vec<Priority>,
-    /// PAUSE (IEEE 802.3 Annex 31B) instead of PFC: one account for each ingress port, all priorities stop together and
-    /// are lossless, whatever `priorities` says.
-    pub whole_link: bool,
-    /// Pause above this many ingress bytes; `None`: the buffer less the headroom.
-    pub xoff: Option<Bytes>,
-    /// Resume at or below; `None`: two full frames below `xoff`.
-    pub xon: Option<Bytes>,
-    /// Headroom in bytes; `None`: computed for the link by [`crate::headroom_bytes`].
-    pub headroom: Option<Bytes>,
-    /// Reaction time from the last bit of a pause frame to its effect.
-    pub reaction: Span,
-    /// Pause time of pause frames, in quanta of 512 bit times.
-    pub quanta: u16,
-    /// The headroom of a switch with a shared buffer comes from one pool; `None`: each (port, priority) has its own.
-    pub headroom_pool: Option<HeadroomPool>,
-    /// Ports that do not send or obey all pause frames; a later rule overrides an earlier one.
-    pub rules: Vec<(PortId, PauseRule)>,
 }
 
 /// A slow receiver.

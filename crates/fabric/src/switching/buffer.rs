@@ -43,8 +43,8 @@ impl<'n> SwitchNode<'n> {
             BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
                 self.ports.admit_with_fixed_thresholds(index, ctx)
             }
-            BufferPolicy::Shared { .. } if lossless => self.admit_to_shared_ingress(packet, ctx),
-            BufferPolicy::Shared { .. } => {
+            BufferPolicy::Shared(_) if lossless => self.admit_to_shared_ingress(packet, ctx),
+            BufferPolicy::Shared(_) => {
                 let backlog = slot.backlog;
                 self.admit_to_shared_egress(packet, backlog, ctx)
             }

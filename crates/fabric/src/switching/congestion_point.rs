@@ -74,7 +74,7 @@ mod tests {
 
     /// cee Table I with `Q_eq` 20 KB and no spread.
     fn settings() -> QcnSettings {
-        QcnSettings { q_eq: Bytes(20_000), jitter: 0.0, ..QcnSettings::ieee_defaults() }
+        QcnSettings { q_eq: Bytes(20_000), jitter: 0.0, ..QcnSettings::default() }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! shares are exact over whole rounds.
 
 use crate::settings::Settings;
-use crate::settings::{EtsGroup, Scheduler};
+use crate::settings::{Ets, EtsGroup, Scheduler};
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
 
 /// The ETS configuration that all ports share.
@@ -60,7 +60,7 @@ impl DrrState {
 impl EtsScheduler {
     /// The ETS scheduler of `settings` for the classes of `priorities`; `None` without ETS.
     pub(crate) fn from_settings(settings: &Settings, priorities: &[Priority]) -> Option<EtsScheduler> {
-        let Scheduler::Ets(groups) = &settings.scheduler else { return None };
+        let Scheduler::Ets(Ets { groups }) = &settings.scheduler else { return None };
         let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));
         let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
         Some(EtsScheduler::new(groups, priorities, max_frame))

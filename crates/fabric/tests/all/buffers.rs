@@ -30,7 +30,7 @@ const SOON: Time = Time(1000 * US);
 fn a_fixed_limit_drops_the_packet_that_would_exceed_it() {
     let (topology, flows) = burst(20, 0);
     for (limit, kept) in [(5 * FRAME, 5), (5 * FRAME - 1, 4), (6 * FRAME - 1, 5), (0, 0), (19 * FRAME, 19)] {
-        let settings = Settings { buffer: BufferPolicy::PerPort(Bytes(limit)), ..settings(config()) };
+        let settings = Settings { buffer: per_port(limit), ..settings(config()) };
         let (mut network, ending) = run_until(&topology, &settings, &flows, SOON);
         assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0], "{limit} bytes");
         let records = network.flow_records(ending.now);
@@ -54,11 +54,7 @@ fn a_limit_in_packets_counts_them_however_short() {
     {
         let (topology, flows) = burst(20, 0);
         let flows: Vec<_> = flows.into_iter().map(|flow| FlowSpec { size, ..flow }).collect();
-        let settings = Settings {
-            buffer: BufferPolicy::PerPort(Bytes(bytes)),
-            queue_packets: Some(limit),
-            ..settings(config())
-        };
+        let settings = Settings { buffer: per_port(bytes), queue_packets: Some(limit), ..settings(config()) };
         let (network, ending) = run_until(&topology, &settings, &flows, SOON);
         assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0], "{limit} packets of {size} bytes");
     }
@@ -76,7 +72,7 @@ fn a_shared_pool_gives_queues_their_dynamic_threshold() {
             .flat_map(|i| (0..queues).map(move |to| (i, to)))
             .map(|(i, to)| flow(&topology, &format!("host{}", i + 3), &format!("host{to}"), 300 * MSS))
             .collect();
-        let buffer = BufferPolicy::Shared { size: Bytes(pool), alpha, reserved: Bytes(0) };
+        let buffer = shared_buffer(pool, alpha, 0);
         let mut network = build(&topology, &Settings { buffer, ..settings(config()) }, &flows);
         let sinks: Vec<_> = (0..queues).map(|to| port(&topology, "switch", &format!("host{to}"))).collect();
         let plan = SamplePlan { every: Span::from_us(1), ports: sinks.clone(), workloads: vec![] };
@@ -110,7 +106,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     let (topology, flows) = burst(40, 0);
     let (_, lossless_flows) = burst(40, 1);
     let size = 10 * FRAME + 700;
-    let buffer = BufferPolicy::Shared { size: Bytes(size), alpha: 64.0, reserved: Bytes(0) };
+    let buffer = shared_buffer(size, 64.0, 0);
     let settings = Settings { buffer, ..settings(config()) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
     assert_eq!(report(&network, &ending, port(&topology, "switch", "host0")).backlog_max, 10 * FRAME);
@@ -124,7 +120,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
         rdma: None,
     };
     let size = 41 * 40_000;
-    let buffer = BufferPolicy::Shared { size: Bytes(size), alpha: 64.0, reserved: Bytes(0) };
+    let buffer = shared_buffer(size, 64.0, 0);
     let transports = vec![settings.transports[0].clone(), transport];
     let settings = Settings { buffer, transports, pfc: Some(pfc()), ..settings };
     let flows: Vec<_> = lossless_flows.iter().map(|flow| FlowSpec { size: 100 * MSS, ..*flow }).collect();
@@ -163,7 +159,7 @@ fn a_drained_pool_is_as_large_as_a_new_one() {
 }
 
 fn shared(size: u64) -> BufferPolicy {
-    BufferPolicy::Shared { size: Bytes(size), alpha: 1.0, reserved: Bytes(1000) }
+    shared_buffer(size, 1.0, 1000)
 }
 
 fn ecn_settings(marker: Marker, ecn: EcnMode) -> Settings {
@@ -237,10 +233,7 @@ fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
 #[test]
 fn a_packet_that_is_dropped_is_not_counted_as_marked() {
     let (topology, flows) = burst(10, 0);
-    let settings = Settings {
-        buffer: BufferPolicy::PerPort(Bytes(5 * FRAME)),
-        ..ecn_settings(step(3 * FRAME), EcnMode::Dctcp)
-    };
+    let settings = Settings { buffer: per_port(5 * FRAME), ..ecn_settings(step(3 * FRAME), EcnMode::Dctcp) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
     let egress = report(&network, &ending, port(&topology, "switch", "host0"));
     assert_eq!((egress.drops, egress.ecn_marks), ([4, 0, 0, 0], 1));

@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, DatagramSettings, DropReason, EtsGroup, FlowSpec, FlowStatus, MarkAt,
-    Marker, Network, NotEct, QueueDiscipline, Red, SamplePlan, SampledMetric, Scheduler, Settings, Spacing,
-    Step, Threshold, TransportSettings, ValueByPort,
+    BufferPolicy, ClassSettings, DatagramSettings, DropReason, Ets, EtsGroup, FlowSpec, FlowStatus,
+    IdealOutputQueued, MarkAt, Marker, Network, NotEct, QueueDiscipline, Red, SamplePlan, SampledMetric,
+    Scheduler, Settings, Shared, Spacing, Step, Threshold, TransportSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -40,7 +40,7 @@ fn ets(shares: &[(&[u8], u8)]) -> Scheduler {
         priorities: priorities.iter().map(|p| priority(*p)).collect(),
         share: *share,
     };
-    Scheduler::Ets(shares.iter().map(group).collect())
+    Scheduler::Ets(Ets { groups: shares.iter().map(group).collect() })
 }
 
 /// `count` hosts for each of `transports` transports send `packets` full packets each to `host0`.
@@ -172,7 +172,7 @@ fn each_class_has_its_own_dynamic_threshold() {
             ClassSettings { alpha: Some(alphas[0]), ..class(&[1]) },
             ClassSettings { alpha: Some(alphas[1]), ..class(&[2]) },
         ];
-        let buffer = BufferPolicy::Shared { size: Bytes(pool), alpha: 99.0, reserved: Bytes(0) };
+        let buffer = shared_buffer(pool, 99.0, 0);
         // Datagrams that no loss slows down, twice the link in each class, keep both queues at their limits.
         let mut base = with_priorities(settings(config()), &config(), &[1, 2]);
         for transport in &mut base.transports {
@@ -217,7 +217,7 @@ fn reserved_bytes_are_there_when_the_pool_is_not() {
     for (reserved, kept) in [(0, 0), (5 * TAGGED, 5)] {
         let classes = vec![ClassSettings { reserved: Some(Bytes(reserved)), ..class(&[1]) }];
         let size = 200_000 + 31 * 2 * reserved;
-        let buffer = BufferPolicy::Shared { size: Bytes(size), alpha: 1e6, reserved: Bytes(0) };
+        let buffer = shared_buffer(size, 1e6, 0);
         // The class that comes late has the lower priority: it waits.
         let base = with_priorities(settings(config()), &config(), &[2, 1]);
         let (network, ending) =
@@ -238,9 +238,9 @@ fn lossy_traffic_has_its_own_pool() {
     let base = with_priorities(lossless(config(), 0), &config(), &[0, LOSSLESS]);
     // 8 ports and their headroom for one class; the lossy pool is 100 KB.
     let size = Bytes(1_500_000);
-    let buffer = BufferPolicy::Shared { size, alpha: 1e6, reserved: Bytes(0) };
     for (egress_pool, most) in [(None, u64::MAX), (Some(Bytes(100_000)), 100_000)] {
-        let settings = Settings { buffer, egress_pool, ..base.clone() };
+        let buffer = BufferPolicy::Shared(Shared { size, alpha: 1e6, reserved: Bytes::ZERO, egress_pool });
+        let settings = Settings { buffer, ..base.clone() };
         let (network, ending) = run_until(&topology, &settings, &flows, Time(3000 * US));
         let sink = port(&topology, "switch", "host0");
         let reports = network.port_reports(ending.now);
@@ -258,7 +258,7 @@ fn lossy_traffic_has_its_own_pool() {
 fn an_ideal_output_queue_holds_what_all_inputs_own() {
     let (topology, flows) = many_to_one(1, 5, 40);
     let size = 10 * FRAME;
-    let buffer = BufferPolicy::IdealOutputQueued(Bytes(size));
+    let buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(size) });
     let (network, ending) =
         run_until(&topology, &Settings { buffer, ..settings(config()) }, &flows, Time(100 * US));
     let sink = report(&network, &ending, port(&topology, "switch", "host0"));
@@ -268,7 +268,7 @@ fn an_ideal_output_queue_holds_what_all_inputs_own() {
     assert!(sink.backlog_max > 4 * size && sink.backlog_max <= 5 * size, "{}", sink.backlog_max);
     // Lossless: cee's thresholds, 97 and 80 of 100 KB, and nothing is lost with the headroom of so short a link.
     let pfc = pauseframe_fabric::PfcSettings { xoff: Some(Bytes(80_000)), ..pfc() };
-    let buffer = BufferPolicy::IdealOutputQueued(Bytes::kb(100));
+    let buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes::kb(100) });
     let (topology, flows) = many_to_one(1, 5, 400);
     let settings = Settings { buffer, pfc: Some(pfc), ..lossless(config(), 0) };
     let (mut network, ending) = run(&topology, &settings, &flows);
@@ -357,11 +357,7 @@ fn a_marker_is_its_classes_own() {
 }
 
 fn pfabric(buffer: u64) -> Settings {
-    Settings {
-        queue: QueueDiscipline::Pfabric,
-        buffer: BufferPolicy::PerPort(Bytes(buffer)),
-        ..settings(config())
-    }
+    Settings { queue: QueueDiscipline::Pfabric, buffer: per_port(buffer), ..settings(config()) }
 }
 
 /// A short flow meets the queue of long ones: first in, first out it waits for all of it, in pFabric for the frame in

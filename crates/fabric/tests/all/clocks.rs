@@ -2,13 +2,12 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, FlowRecord, FlowSpec, Headroom, Jitter, Overhead, Settings,
-    TransportSettings,
+    DatagramSettings, FlowRecord, FlowSpec, Headroom, Jitter, Overhead, Settings, TransportSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, star};
 use pauseframe_transport::{CongestionControlConfig, CubicConfig, TcpConfig};
-use pauseframe_units::{BitRate, Bytes, Span, Time};
+use pauseframe_units::{BitRate, Span, Time};
 
 const MS: u64 = 1_000_000_000;
 
@@ -46,7 +45,7 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
             // Buffers that drop (or pause) and that do not, stacks that take time and that take none.
             let all = [
                 settings(config.clone()),
-                Settings { buffer: BufferPolicy::PerPort(Bytes(30_000)), ..settings(config.clone()) },
+                Settings { buffer: per_port(30_000), ..settings(config.clone()) },
                 Settings {
                     tx_delay: Span::from_us(3),
                     rx_delay: Span::from_us(2),
@@ -120,7 +119,7 @@ fn spread(losses: &[f64]) -> f64 {
 #[test]
 fn senders_at_line_rate_lose_alike() {
     let topology = star(5, link(100, Span::from_us(1))).unwrap();
-    let ideal = Settings { buffer: BufferPolicy::PerPort(Bytes(1_000_000)), ..settings(config()) };
+    let ideal = Settings { buffer: per_port(1_000_000), ..settings(config()) };
     assert!(spread(&losses(&topology, &ideal, 1472, BitRate::gbps(100), &[0, 0])) > 0.9);
     for phases in [&[0, 0][..], &[0, 40_000], &[0, 61_520, 100_001], &[5, 7, 99_000, 123_039]] {
         let losses = losses(&topology, &real_clocks(ideal.clone()), 1472, BitRate::gbps(100), phases);
@@ -137,10 +136,7 @@ fn senders_behind_saturated_links_lose_alike() {
     let phases = [&[0, 0][..], &[0, 40_000], &[0, 61_520, 100_001]];
     let cases = [(2, &phases[..2]), (1, &phases[..])]
         .map(|(spines, phases)| (leaf_spine(4, spines, 1, wire, wire).unwrap(), phases));
-    let buffers = [
-        BufferPolicy::PerPort(Bytes(1_000_000)),
-        BufferPolicy::Shared { size: Bytes(2_000_000), alpha: 1.0, reserved: Bytes(0) },
-    ];
+    let buffers = [per_port(1_000_000), shared_buffer(2_000_000, 1.0, 0)];
     for ((topology, phases), buffer) in cases.iter().flat_map(|case| buffers.map(|buffer| (case, buffer))) {
         for (seed, phases) in (1..=2).flat_map(|seed| phases.iter().map(move |phases| (seed, phases))) {
             let settings = real_clocks(Settings { seed, buffer, ..settings(config()) });
@@ -154,12 +150,7 @@ fn senders_behind_saturated_links_lose_alike() {
 #[test]
 fn ties_alone_part_senders_of_one_phase() {
     let topology = star(3, link(100, Span::from_us(1))).unwrap();
-    let ties = |seed| Settings {
-        seed,
-        random_ties: true,
-        buffer: BufferPolicy::PerPort(Bytes(1_000_000)),
-        ..settings(config())
-    };
+    let ties = |seed| Settings { seed, random_ties: true, buffer: per_port(1_000_000), ..settings(config()) };
     let of = |seed| losses(&topology, &ties(seed), 1472, BitRate::gbps(100), &[0, 0]);
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));

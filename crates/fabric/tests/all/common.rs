@@ -3,8 +3,8 @@
 use pauseframe_engine::{RunControl, RunEnding, RunLimits};
 use pauseframe_fabric::{
     BufferPolicy, CatchPanic, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Network, NotEct, Overhead,
-    PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, SampledMetric, Scheduler, Settings, Step,
-    Threshold, TransportSettings, ValueByPort, Workload,
+    PerPort, PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, SampledMetric, Scheduler,
+    Settings, Shared, Step, Threshold, TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -111,12 +111,11 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         nic_buffer: u64::MAX,
         nic_fifo: false,
         switch_latency: Span::ZERO,
-        buffer: BufferPolicy::PerPort(Bytes(1 << 30)),
+        buffer: per_port(1 << 30),
         queue_packets: None,
-        egress_pool: None,
         marker: Marker::NONE,
         queue: QueueDiscipline::Fifo,
-        scheduler: Scheduler::Strict,
+        scheduler: Scheduler::STRICT,
         classes: vec![],
         pfc: None,
         qcn: None,
@@ -134,6 +133,17 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
     }
 }
 
+/// A buffer of so many bytes per port.
+pub(crate) fn per_port(size: u64) -> BufferPolicy {
+    BufferPolicy::PerPort(PerPort { size: Bytes(size) })
+}
+
+/// A shared buffer with one pool.
+pub(crate) fn shared_buffer(size: u64, alpha: f64, reserved: u64) -> BufferPolicy {
+    let (size, reserved) = (Bytes(size), Bytes(reserved));
+    BufferPolicy::Shared(Shared { size, alpha, reserved, egress_pool: None })
+}
+
 pub(crate) fn pfc() -> PfcSettings {
     PfcSettings {
         priorities: vec![priority(LOSSLESS)],
@@ -144,7 +154,8 @@ pub(crate) fn pfc() -> PfcSettings {
         reaction: Span::ZERO,
         quanta: u16::MAX,
         headroom_pool: None,
-        rules: Vec::new(),
+        watchdog: None,
+        ports: Vec::new(),
     }
 }
 
@@ -157,7 +168,7 @@ pub(crate) fn lossless(config: TcpConfig, buffer: u64) -> Settings {
         rdma: None,
     };
     Settings {
-        buffer: BufferPolicy::PerPort(Bytes(buffer)),
+        buffer: per_port(buffer),
         pfc: Some(pfc()),
         transports: vec![transport],
         ..settings(self::config())

@@ -4,8 +4,8 @@
 use crate::common::*;
 use crate::properties::draw;
 use pauseframe_fabric::{
-    BufferPolicy, FlowSpec, FlowStatus, LossReason, PfcSettings, PfcWatchdogSettings, ReceiverSettings,
-    Settings, TransportSettings, WatchdogAction,
+    BufferPolicy, FlowSpec, FlowStatus, IdealOutputQueued, LossReason, PfcSettings, PfcWatchdogSettings,
+    ReceiverSettings, Settings, TransportSettings, WatchdogAction,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -38,8 +38,8 @@ fn settings(buffer: pauseframe_fabric::BufferPolicy) -> Settings {
     Settings { pfc: Some(pfc), buffer, ..lossless(patient(), 100_000) }
 }
 
-fn per_port() -> Settings {
-    settings(pauseframe_fabric::BufferPolicy::PerPort(Bytes(100_000)))
+fn fixed_buffers() -> Settings {
+    settings(per_port(100_000))
 }
 
 fn five() -> Topology {
@@ -56,9 +56,8 @@ fn clockwise(topology: &Topology) -> Vec<PortId> {
 fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let shared =
-        pauseframe_fabric::BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(0) };
-    for settings in [per_port(), settings(shared)] {
+    let shared = shared_buffer(400_000, 0.5, 0);
+    for settings in [fixed_buffers(), settings(shared)] {
         let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(500), false);
         let ending = proceed(&mut network, Time(20_000 * US));
@@ -90,7 +89,7 @@ fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let run = |detector: Option<(u64, bool)>, until| {
-        let mut network = build(&topology, &per_port(), &flows);
+        let mut network = build(&topology, &fixed_buffers(), &flows);
         if let Some((after, stops)) = detector {
             network.detect_deadlocks(Span::from_us(after), stops);
         }
@@ -113,7 +112,7 @@ fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
     let flows = round_the_ring(&topology, 4_000 * MSS);
     for after in [1, 20, 500] {
         let found = |partitions: u16| {
-            let mut network = build(&topology, &per_port(), &flows);
+            let mut network = build(&topology, &fixed_buffers(), &flows);
             let partition_of: Vec<u16> =
                 (0..topology.nodes().len() as u16).map(|node| node % partitions).collect();
             network.divide_into_partitions(&partition_of);
@@ -133,7 +132,7 @@ fn without_the_closing_link_nothing_stops() {
     let wire = link(10, Span::from_us(1));
     let topology = line(SWITCHES, 1, wire, wire).unwrap();
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let mut network = build(&topology, &per_port(), &flows);
+    let mut network = build(&topology, &fixed_buffers(), &flows);
     network.detect_deadlocks(Span::from_us(5), true);
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.deadlocks().is_empty());
@@ -164,7 +163,7 @@ fn the_watchdog_breaks_a_deadlock() {
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let detection = Span::from_ms(5);
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
-        let mut settings = per_port();
+        let mut settings = fixed_buffers();
         settings.transports[0].config = std::sync::Arc::new(TcpConfig {
             rto: RtoConfig { initial: Span::from_ms(2), min: Span::from_ms(2), ..config().rto },
             retries: 100,
@@ -204,7 +203,7 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let topology = line(SWITCHES, 1, wire, wire).unwrap();
     assert!(NextHops::shortest(&topology).is_ok());
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let mut network = build(&topology, &per_port(), &flows);
+    let mut network = build(&topology, &fixed_buffers(), &flows);
     let (detection, restoration) = (Span::from_ms(5), Span::from_ms(5));
     network.enable_watchdog(PfcWatchdogSettings {
         detection,
@@ -213,7 +212,7 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
         poll: Span::ZERO,
     });
     let ending = proceed(&mut network, Time::MAX);
-    let (mut bare, bare_ending) = run(&topology, &per_port(), &flows);
+    let (mut bare, bare_ending) = run(&topology, &fixed_buffers(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
     let reports = network.port_reports(ending.now);
     assert!(reports.iter().all(|r| r.watchdog_storms == 0));
@@ -264,9 +263,11 @@ fn every_run_that_stops_for_good_is_reported() {
         let alpha = [0.25, 1.0, 4.0][rng.uniform_below(3) as usize];
         let size = Bytes(150_000 + rng.uniform_below(250_000));
         let buffer = match rng.uniform_below(3) {
-            0 => BufferPolicy::PerPort(Bytes(40_000 + rng.uniform_below(60_000))),
-            1 => BufferPolicy::IdealOutputQueued(Bytes(40_000 + rng.uniform_below(60_000))),
-            _ => BufferPolicy::Shared { size, alpha, reserved: Bytes(rng.uniform_below(2) * 2_000) },
+            0 => per_port(40_000 + rng.uniform_below(60_000)),
+            1 => BufferPolicy::IdealOutputQueued(IdealOutputQueued {
+                size: Bytes(40_000 + rng.uniform_below(60_000)),
+            }),
+            _ => shared_buffer(size.0, alpha, rng.uniform_below(2) * 2_000),
         };
         let pfc = PfcSettings { whole_link: rng.uniform_below(2) == 0, xoff: None, ..pfc() };
         let mut settings = Settings { pfc: Some(pfc), buffer, ..settings(buffer) };
@@ -303,7 +304,7 @@ fn every_run_that_stops_for_good_is_reported() {
 fn a_deadlock_at_the_end_is_not_missed() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
-    let mut network = build(&topology, &per_port(), &flows);
+    let mut network = build(&topology, &fixed_buffers(), &flows);
     network.detect_deadlocks(Span::from_ms(100), false);
     let ending = proceed(&mut network, Time(5_000 * US));
     assert!(network.deadlocks().is_empty());

@@ -165,13 +165,13 @@ fn bolt() -> Settings {
 }
 
 fn shared(size: u64, alpha: f64) -> BufferPolicy {
-    BufferPolicy::Shared { size: Bytes(size), alpha, reserved: Bytes(1000) }
+    shared_buffer(size, alpha, 1000)
 }
 
 fn incasts() -> Vec<Pinned> {
     let topology = star(9, wire()).unwrap();
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
-    let small = Settings { buffer: BufferPolicy::PerPort(Bytes(40_000)), ..settings(newreno()) };
+    let small = Settings { buffer: per_port(40_000), ..settings(newreno()) };
     let handshake = settings(TcpConfig { handshake: true, ..newreno() }).transports;
     let dequeue = Marker::Step(Step {
         k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),

@@ -8,7 +8,7 @@ use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFrame, DatagramSettings, FailedElement, FlowRecord, FlowSpec, FlowStatus,
     FrameContent, Jitter, KeptConnection, LinkFailure, Network, Overhead, PfcSettings, QcnSettings,
-    ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes, Workload,
+    ReceiverSettings, Settings, Shared, TransportSettings, VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
@@ -186,12 +186,8 @@ fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     if settings.pfc.is_none() {
         // Small enough to drop.
         settings.buffer = match settings.buffer {
-            BufferPolicy::Shared { alpha, reserved, .. } => {
-                BufferPolicy::Shared { size: Bytes(20_000), alpha, reserved }
-            }
-            BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
-                BufferPolicy::PerPort(Bytes(6_000))
-            }
+            BufferPolicy::Shared(Shared { alpha, reserved, .. }) => shared_buffer(20_000, alpha, reserved.0),
+            BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => per_port(6_000),
         };
     }
     (scenario.topology, settings)
@@ -217,7 +213,7 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
         }];
     }
     if rng.uniform_below(3) == 0 {
-        let qcn = QcnSettings { q_eq: Bytes(2_000), sample: Bytes(3_000), ..QcnSettings::ieee_defaults() };
+        let qcn = QcnSettings { q_eq: Bytes(2_000), sample: Bytes(3_000), ..QcnSettings::default() };
         settings.qcn = Some(qcn);
     }
 }
@@ -297,7 +293,7 @@ fn in_vlans_too() {
         let settings = Settings {
             seed,
             overhead: Overhead::ETHERNET.tagged(),
-            buffer: BufferPolicy::PerPort(Bytes(6_000)),
+            buffer: per_port(6_000),
             nic_buffer: 6_000,
             vlans: Some(Arc::new(routes)),
             ..settings(config)

@@ -185,7 +185,7 @@ fn the_cache_hands_on_the_window() {
         let records = network.flow_records(ending.now);
         (fct(&records[0]), fct(&records[1]))
     };
-    let plain = second(CachePolicy::Off);
+    let plain = second(CachePolicy::None);
     assert_eq!(plain.0, plain.1);
     let inherited = second(CachePolicy::Cee);
     assert_eq!(inherited.0, plain.0);

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, FlowSpec, FlowStatus, FrameContent, PfcSettings, ReceiverSettings,
-    Settings, TransportSettings, headroom_bytes,
+    DatagramSettings, FlowSpec, FlowStatus, FrameContent, PfcSettings, ReceiverSettings, Settings,
+    TransportSettings, headroom_bytes,
 };
 use pauseframe_topology::Topology;
 use pauseframe_transport::TcpConfig;
@@ -40,7 +40,7 @@ fn a_flow_of_datagrams_to_the_picosecond() {
 fn what_a_full_queue_drops_is_lost() {
     let topology = star(3);
     let settings = Settings {
-        buffer: BufferPolicy::PerPort(Bytes(100_000)),
+        buffer: per_port(100_000),
         transports: vec![datagrams(10, 1472, 0)],
         ..settings(config())
     };
@@ -90,7 +90,7 @@ fn a_paused_link_stops_all_priorities() {
         rdma: None,
     };
     let settings = Settings {
-        buffer: BufferPolicy::PerPort(Bytes(60_000)),
+        buffer: per_port(60_000),
         pfc: Some(pause()),
         transports: vec![transport(0), transport(5)],
         ..settings(config())
@@ -200,7 +200,7 @@ fn a_slow_receiver_pauses_the_whole_link() {
         rdma: None,
     };
     let settings = Settings {
-        buffer: BufferPolicy::PerPort(Bytes(300_000)),
+        buffer: per_port(300_000),
         pfc: Some(pause()),
         receivers: vec![slow(&topology, BitRate::gbps(2), 80_000)],
         transports: vec![transport(0), transport(5)],

@@ -4,8 +4,7 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, HeadroomReport, Overhead, PfcSettings, Settings,
-    headroom_bytes,
+    DropReason, FlowSpec, FlowStatus, HeadroomReport, Overhead, PfcSettings, Settings, headroom_bytes,
 };
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
@@ -81,11 +80,8 @@ fn draw_settings(rng: &mut Rng, mtu: u32) -> Settings {
         quanta: [2000, u16::MAX][rng.uniform_below(2) as usize],
         ..pfc()
     };
-    let buffer = if rng.uniform_below(2) == 0 {
-        BufferPolicy::PerPort(Bytes(10_000_000))
-    } else {
-        BufferPolicy::Shared { size: Bytes(40_000_000), alpha: 0.01, reserved: Bytes(0) }
-    };
+    let buffer =
+        if rng.uniform_below(2) == 0 { per_port(10_000_000) } else { shared_buffer(40_000_000, 0.01, 0) };
     Settings { mtu, overhead, pfc: Some(pfc), buffer, ..lossless(config, 0) }
 }
 

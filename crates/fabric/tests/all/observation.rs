@@ -5,11 +5,10 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowRecord, FlowStatus, LinkFailure, PortReport, SamplePlan, SampledEntity,
-    SampledMetric,
+    FailedElement, FlowRecord, FlowStatus, LinkFailure, PortReport, SamplePlan, SampledEntity, SampledMetric,
 };
 use pauseframe_topology::generate::star;
-use pauseframe_units::{Bytes, LinkId, PortId, Span, Time};
+use pauseframe_units::{LinkId, PortId, Span, Time};
 use std::collections::BTreeMap;
 
 /// The integral of dense samples misses at most a frame for one interval at each change of a queue.
@@ -146,9 +145,8 @@ fn a_tight_shared_pool_forgets_nobody() {
         if matches!(scenario.family, "ring" | "torus") || scenario.settings.pfc.is_none() {
             continue;
         }
-        scenario.settings.egress_pool = None;
         let alpha = [0.125, 0.5, 1.0, 2.0, 8.0][rng.uniform_below(5) as usize];
-        let shared = |size| BufferPolicy::Shared { size: Bytes(size), alpha, reserved: Bytes(0) };
+        let shared = |size| shared_buffer(size, alpha, 0);
         scenario.settings.buffer = shared(1 << 30);
         for class in &mut scenario.settings.classes {
             class.reserved = None;

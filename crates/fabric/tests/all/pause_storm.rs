@@ -3,8 +3,8 @@
 use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    BufferPolicy, DatagramSettings, DropReason, HeadroomPool, LossReason, Network, ObeyedPauses, PauseRule,
-    PauseStorm, PfcSettings, PfcWatchdogSettings, PortReport, ReceiverSettings, Settings, TransportSettings,
+    DatagramSettings, DropReason, HeadroomPool, LossReason, Network, ObeyedPauses, PauseRule, PauseStorm,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortReport, ReceiverSettings, Settings, TransportSettings,
     WatchdogAction,
 };
 use pauseframe_topology::Topology;
@@ -119,8 +119,9 @@ fn who_obeys_none_is_not_stopped_and_who_obeys_all_is_in_every_priority() {
     let topology = star();
     let to_b = port(&topology, "s", "b");
     let with = |obeys| {
-        let rules = vec![(to_b, PauseRule { sends: true, obeys })];
-        Settings { pfc: Some(PfcSettings { rules, ..pfc() }), ..settings() }
+        let rule = PauseRule { sends: true, obeys };
+        let ports = vec![PfcPorts { ports: vec![topology.port_name(to_b)], rule }];
+        Settings { pfc: Some(PfcSettings { ports, ..pfc() }), ..settings() }
     };
     let paused = |obeys, code_point| {
         let (network, ending) = stormed(&with(obeys), storm(&topology, &[0, LOSSLESS]));
@@ -140,14 +141,12 @@ fn who_obeys_none_is_not_stopped_and_who_obeys_all_is_in_every_priority() {
 fn who_sends_no_pauses_drops_lossless_packets() {
     let topology = star();
     let from_a = port(&topology, "s", "a");
-    for buffer in [
-        BufferPolicy::PerPort(Bytes(200_000)),
-        BufferPolicy::Shared { size: Bytes(400_000), alpha: 0.5, reserved: Bytes(0) },
-    ] {
+    for buffer in [per_port(200_000), shared_buffer(400_000, 0.5, 0)] {
         let drops_with = |sends| {
-            let rules = vec![(from_a, PauseRule { sends, obeys: ObeyedPauses::Lossless })];
+            let rule = PauseRule { sends, obeys: ObeyedPauses::Lossless };
+            let ports = vec![PfcPorts { ports: vec![topology.port_name(from_a)], rule }];
             let transports = vec![datagrams(10, LOSSLESS), datagrams(1, 0)];
-            let pfc = Some(PfcSettings { rules, ..pfc() });
+            let pfc = Some(PfcSettings { ports, ..pfc() });
             let settings = Settings { buffer, pfc, transports, ..settings() };
             let (network, ending) = stormed(&settings, storm(&topology, &[LOSSLESS]));
             let paused = of(&network, &ending, port(&topology, "a", "s"), LOSSLESS).pauses_received;
@@ -222,7 +221,7 @@ fn a_pool_of_headroom_that_is_too_small_drops() {
         ..flow(&topology, from, "b", u64::MAX)
     });
     let run = |headroom_pool| {
-        let buffer = BufferPolicy::Shared { size: Bytes(300_000), alpha: 1.0, reserved: Bytes(0) };
+        let buffer = shared_buffer(300_000, 1.0, 0);
         // A reaction of 10 us lets 12.5 KB come after XOFF.
         let pfc = PfcSettings { headroom_pool, reaction: Span::from_us(10), ..pfc() };
         let settings = Settings { buffer, pfc: Some(pfc), transports: transports.clone(), ..settings() };
@@ -232,8 +231,8 @@ fn a_pool_of_headroom_that_is_too_small_drops() {
         (drops(&network, &ending), warned)
     };
     assert_eq!(run(None), ([0; 4], 0));
-    assert_eq!(run(Some(HeadroomPool::OverSubscription(1.0))), ([0; 4], 0));
-    let (dropped, warned) = run(Some(HeadroomPool::Bytes(Bytes(15_000))));
+    assert_eq!(run(Some(HeadroomPool { size: None, over_subscription: 1.0 })), ([0; 4], 0));
+    let (dropped, warned) = run(Some(HeadroomPool { size: Some(Bytes(15_000)), over_subscription: 1.0 }));
     assert!(dropped[DropReason::HeadroomPool as usize] > 0 && warned == 1, "{dropped:?}");
     assert_eq!(dropped[DropReason::HeadroomExceeded as usize], 0);
 }

@@ -5,9 +5,9 @@ use crate::common::*;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, Jitter, MarkAt, Marker,
-    Network, NotEct, Overhead, PfcSettings, PortReport, QueueDiscipline, RdmaSettings, Red, Scheduler,
-    Settings, Spacing, Step, Threshold, TransportSettings, ValueByPort,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, IdealOutputQueued,
+    Jitter, MarkAt, Marker, Network, NotEct, Overhead, PerPort, PfcSettings, PortReport, QueueDiscipline,
+    RdmaSettings, Red, Scheduler, Settings, Shared, Spacing, Step, Threshold, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
@@ -152,13 +152,13 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
     let size = Bytes(one_of(rng, &[8_000, 20_000, 100_000]));
     let spacious = Bytes(size.0 + 400_000);
     let buffer = match (coin(rng), lossless) {
-        (true, false) => BufferPolicy::PerPort(size),
-        (true, true) => BufferPolicy::PerPort(spacious),
-        (false, _) => BufferPolicy::Shared {
-            size: Bytes(size.0 + if lossless { 6_000_000 } else { 200_000 }),
-            alpha: one_of(rng, &[0.25, 0.5, 1.0]),
-            reserved: Bytes(rng.uniform_below(2) * 2000),
-        },
+        (true, false) => per_port(size.0),
+        (true, true) => per_port(spacious.0),
+        (false, _) => shared_buffer(
+            size.0 + if lossless { 6_000_000 } else { 200_000 },
+            one_of(rng, &[0.25, 0.5, 1.0]),
+            rng.uniform_below(2) * 2000,
+        ),
     };
     let marker = Marker::Step(Step {
         k: ValueByPort::All(Threshold::Bytes(Bytes(5_000 + rng.uniform_below(40_000)))),
@@ -192,10 +192,9 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,
         queue_packets: None,
-        egress_pool: None,
         marker: if coin(rng) { marker } else { Marker::NONE },
         queue: QueueDiscipline::Fifo,
-        scheduler: Scheduler::Strict,
+        scheduler: Scheduler::STRICT,
         classes: Vec::new(),
         pfc: lossless.then(|| PfcSettings {
             priorities,
@@ -206,8 +205,11 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             reaction: Span(rng.uniform_below(2) * rng.uniform_below(1_000_000)),
             quanta: one_of(rng, &[1000, u16::MAX]),
             // Not drawn, as above: a pool that suffices for all.
-            headroom_pool: seed.is_multiple_of(3).then_some(HeadroomPool::OverSubscription(1.0)),
-            rules: Vec::new(),
+            headroom_pool: seed
+                .is_multiple_of(3)
+                .then_some(HeadroomPool { size: None, over_subscription: 1.0 }),
+            watchdog: None,
+            ports: Vec::new(),
         }),
         qcn: None,
         receivers: vec![],
@@ -231,16 +233,16 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         let groups = [(&priorities[..first], share), (&priorities[first..first.max(second)], 100 - share)];
         let group =
             |(priorities, share): (&[Priority], u8)| EtsGroup { priorities: priorities.to_vec(), share };
-        settings.scheduler = Scheduler::Ets(groups.map(group).into());
+        settings.scheduler = Scheduler::Ets(Ets { groups: groups.map(group).into() });
     }
     if coin(rng) {
         settings.queue = QueueDiscipline::Pfabric;
     }
-    if let (0, BufferPolicy::PerPort(size)) = (rng.uniform_below(3), settings.buffer) {
-        settings.buffer = BufferPolicy::IdealOutputQueued(size);
+    if let (0, BufferPolicy::PerPort(PerPort { size })) = (rng.uniform_below(3), settings.buffer) {
+        settings.buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size });
     }
-    if let (true, BufferPolicy::Shared { .. }) = (coin(rng), settings.buffer) {
-        settings.egress_pool = Some(Bytes(150_000));
+    if let (true, BufferPolicy::Shared(shared)) = (coin(rng), &mut settings.buffer) {
+        shared.egress_pool = Some(Bytes(150_000));
     }
     let red = Red {
         min: ValueByPort::All(Bytes(1 + rng.uniform_below(20_000))),
@@ -329,7 +331,7 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
     let hops = reports.iter().map(|report| report.tx_packets).sum::<u64>();
     check(hops == network.packet_hops(), seed, scenario, "hops", &(hops, network.packet_hops()));
     let reserved = match scenario.settings.buffer {
-        BufferPolicy::Shared { reserved, .. } => reserved.0.max(1000),
+        BufferPolicy::Shared(Shared { reserved, .. }) => reserved.0.max(1000),
         BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => 0,
     };
     for report in &reports {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// cee Table I with `Q_eq` 66 KB.
 fn qcn66() -> QcnSettings {
-    QcnSettings { q_eq: Bytes(66_000), min_rate: BitRate(100_000), ..QcnSettings::ieee_defaults() }
+    QcnSettings { q_eq: Bytes(66_000), min_rate: BitRate(100_000), ..QcnSettings::default() }
 }
 
 /// Cuts to a quarter that last: no recovery within a run.

@@ -3,8 +3,8 @@
 use crate::common::*;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowSpec, FlowStatus, LinkFailure, MarkAt, Marker, NotEct, Overhead,
-    QueueDiscipline, RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
+    FailedElement, FlowSpec, FlowStatus, LinkFailure, MarkAt, Marker, NotEct, Overhead, QueueDiscipline,
+    RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -138,7 +138,7 @@ fn without_pauses_go_back_n_repairs_what_is_dropped() {
             rdma.pair.selective_repeat = selective_repeat;
         }
         let lossy = Settings {
-            buffer: pauseframe_fabric::BufferPolicy::PerPort(Bytes(100_000)),
+            buffer: per_port(100_000),
             transports: vec![transport],
             nic_buffer: 20_000,
             ..settings(config())
@@ -342,7 +342,7 @@ fn incasts_end_as_in_the_hpcc_simulator() {
                 seed,
                 overhead: Overhead::NONE,
                 marker: red(400_000, 1_600_000, 0.2),
-                buffer: BufferPolicy::Shared { size: Bytes(33_554_432), alpha: 0.125, reserved: Bytes(4096) },
+                buffer: shared_buffer(33_554_432, 0.125, 4096),
                 transports: vec![transport],
                 nic_buffer: 3_000,
                 random_ties: true,
@@ -384,7 +384,7 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
             let settings = Settings {
                 seed,
                 overhead: Overhead::NONE,
-                buffer: BufferPolicy::Shared { size: Bytes(33_554_432), alpha: 0.125, reserved: Bytes(4096) },
+                buffer: shared_buffer(33_554_432, 0.125, 4096),
                 transports: vec![transport.clone()],
                 nic_buffer: 3_000,
                 random_ties: true,
@@ -453,7 +453,7 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
         seed,
         overhead: Overhead { frame: 18, tag: 0, min_frame: 64, gap: 0 },
         marker: red(37_350, 145_250, 1.0),
-        buffer: BufferPolicy::PerPort(Bytes(if trims { 178_450 } else { 892_250 })),
+        buffer: per_port(if trims { 178_450 } else { 892_250 }),
         queue: if trims { QueueDiscipline::Trim } else { QueueDiscipline::Fifo },
         spray: true,
         transports: vec![transport],

@@ -1,9 +1,9 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
-use crate::common::{MSS, config, fct, flow, link, run, run_until, settings, star_of};
-use pauseframe_fabric::{BufferPolicy, FlowSpec, HostLinkJitter, Jitter, Settings};
+use crate::common::{MSS, config, fct, flow, link, per_port, run, run_until, settings, star_of};
+use pauseframe_fabric::{FlowSpec, HostLinkJitter, Jitter, Settings};
 use pauseframe_transport::TcpConfig;
-use pauseframe_units::{Bytes, Span, Time};
+use pauseframe_units::{Span, Time};
 
 const JITTER: Span = Span::from_us(10);
 
@@ -85,11 +85,8 @@ fn jitter_ends_phase_effects() {
         .collect();
     let share_of_less = |wire_jitter: Span| {
         let tcp = TcpConfig { initial_window: 10 * MSS, ..config() };
-        let settings = Settings {
-            wire_jitter: Jitter::Always(wire_jitter),
-            buffer: BufferPolicy::PerPort(Bytes(150_000)),
-            ..settings(tcp)
-        };
+        let settings =
+            Settings { wire_jitter: Jitter::Always(wire_jitter), buffer: per_port(150_000), ..settings(tcp) };
         let (mut network, ending) = run_until(&topology, &settings, &flows, Time::ZERO + Span::from_ms(1500));
         let records = network.flow_records(ending.now);
         let of = |host: usize| records.iter().skip(host).step_by(2).map(|flow| flow.delivered).sum::<u64>();

@@ -3,7 +3,10 @@
 //!
 //! Rates are whole bits per second and truncated after each operation, as in the reference runs.
 
-use pauseframe_units::{Span, Time};
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::table;
+use pauseframe_units::{BitRate, Bytes, Span, Time};
+use std::ops::RangeInclusive;
 
 /// When a cut also lowers the target rate to the rate before the cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,25 +113,40 @@ impl DcqcnSettings {
     }
 }
 
-/// Constants that replace those of a preset.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct DcqcnChanges {
-    /// [`DcqcnSettings::alpha_interval`].
-    pub alpha_interval: Option<Span>,
-    /// [`DcqcnSettings::gain`].
-    pub gain: Option<f64>,
-    /// [`DcqcnSettings::rise_interval`].
-    pub rise_interval: Option<Span>,
-    /// [`DcqcnSettings::byte_counter`].
-    pub byte_counter: Option<u64>,
-    /// [`DcqcnSettings::recovery_steps`].
-    pub recovery_steps: Option<u32>,
-    /// [`DcqcnSettings::additive`].
-    pub additive: Option<u64>,
-    /// [`DcqcnSettings::hyper`].
-    pub hyper: Option<u64>,
-    /// [`DcqcnSettings::minimum_rate`].
-    pub minimum_rate: Option<u64>,
+const TIMES: RangeInclusive<Span> = Span(1)..=Span::from_secs(3600);
+const RATES: RangeInclusive<BitRate> = BitRate(1000)..=BitRate(1_000_000_000_000);
+const OF_PRESET: &str = "as rdma_control has it";
+
+table! {
+    /// Constants that replace those of a preset
+    #[derive(Copy, Default)]
+    pub struct DcqcnChanges {
+        /// Time between two updates of DCQCN's alpha
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: DCE_TCP_RTT"]
+        alpha_interval as "dcqcn_alpha_interval": Option<Span> = optional_in(TIMES, OF_PRESET);
+        /// Weight g of one update of DCQCN's alpha
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: DCE_TCP_G"]
+        gain as "dcqcn_gain": Option<f64> = optional_in(Above(0.0, 1.0, ""), OF_PRESET);
+        /// Time between two increases of DCQCN's rate
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_TIME_RESET"]
+        rise_interval as "dcqcn_rise_interval": Option<Span> = optional_in(TIMES, OF_PRESET);
+        /// Bytes between two increases of DCQCN's rate
+        #[source = "Zhu et al., SIGCOMM 2015"]
+        byte_counter as "dcqcn_byte_counter": Option<Bytes> = optional_in(Bytes(1)..=Bytes(1_000_000_000_000), OF_PRESET);
+        /// Increases of DCQCN's rate before its target rate rises, F
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_THRESHOLD"]
+        recovery_steps as "dcqcn_recovery_steps": Option<u32> = optional_in(1..=1000, OF_PRESET);
+        /// Additive increase of DCQCN's target rate
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_AI_RATE"]
+        additive as "dcqcn_additive_increase": Option<BitRate> = optional_in(RATES, OF_PRESET);
+        /// Hyper increase of DCQCN's target rate
+        #[source = "IEEE 802.1Qau; NVIDIA: RPG_HAI_RATE"]
+        hyper as "dcqcn_hyper_increase": Option<BitRate> = optional_in(RATES, OF_PRESET);
+        /// Smallest rate of DCQCN
+        #[source = "NVIDIA: RPG_MIN_RATE"]
+        minimum_rate as "dcqcn_minimum_rate": Option<BitRate> = optional_in(RATES, OF_PRESET);
+    }
+    pub fn part(t);
 }
 
 impl DcqcnSettings {
@@ -139,11 +157,11 @@ impl DcqcnSettings {
             alpha_interval: changes.alpha_interval.unwrap_or(self.alpha_interval),
             gain: changes.gain.unwrap_or(self.gain),
             rise_interval: changes.rise_interval.unwrap_or(self.rise_interval),
-            byte_counter: changes.byte_counter.or(self.byte_counter),
+            byte_counter: changes.byte_counter.map(|bytes| bytes.0).or(self.byte_counter),
             recovery_steps: changes.recovery_steps.unwrap_or(self.recovery_steps),
-            additive: changes.additive.unwrap_or(self.additive),
-            hyper: changes.hyper.unwrap_or(self.hyper),
-            minimum_rate: changes.minimum_rate.unwrap_or(self.minimum_rate),
+            additive: changes.additive.map_or(self.additive, |rate| rate.0),
+            hyper: changes.hyper.map_or(self.hyper, |rate| rate.0),
+            minimum_rate: changes.minimum_rate.map_or(self.minimum_rate, |rate| rate.0),
             ..self
         }
     }
@@ -335,11 +353,11 @@ mod tests {
             alpha_interval: Some(Span::from_us(1)),
             gain: Some(0.5),
             rise_interval: Some(Span::from_us(2)),
-            byte_counter: Some(3),
+            byte_counter: Some(Bytes(3)),
             recovery_steps: Some(4),
-            additive: Some(5),
-            hyper: Some(6),
-            minimum_rate: Some(7),
+            additive: Some(BitRate(5)),
+            hyper: Some(BitRate(6)),
+            minimum_rate: Some(BitRate(7)),
         };
         let DcqcnSettings { reaction, initial_alpha, clamp, .. } = preset;
         let expected = DcqcnSettings {

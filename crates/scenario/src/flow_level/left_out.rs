@@ -1,8 +1,9 @@
 //! Keys of a scenario that the flow-level model does not implement. A key that decides which flows finish
 //! causes an error; a key that changes only times or records causes a warning.
 
-use crate::spec::{HostStack, Scenario, SchedulerSpec, WorkloadKind, WorkloadSpec};
+use crate::spec::{HostStack, Scenario, Scheduler, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
+use pauseframe_units::Priority;
 use std::collections::BTreeSet;
 
 /// # Errors
@@ -41,11 +42,11 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
 /// ignores the workloads.
 pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
     let record = &scenario.record;
-    let priorities: BTreeSet<u8> = scenario.transport_specs().map(|spec| spec.priority).collect();
+    let priorities: BTreeSet<Priority> = scenario.transport_specs().map(|spec| spec.priority).collect();
     let keys = [
         ("qcn", scenario.qcn.is_some()),
         ("host.stack", scenario.host.stack == HostStack::Kernel),
-        ("switch.scheduler", matches!(scenario.switch.scheduler, SchedulerSpec::Ets { .. })),
+        ("switch.scheduler", matches!(scenario.switch.scheduler, Scheduler::Ets(_))),
         ("transport.priority", priorities.len() > 1),
         ("record.series", record.series.is_some()),
         ("record.packets", record.packets.is_some()),

@@ -21,11 +21,12 @@ pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 pub use tables::reference;
 
+use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
-use pauseframe_results::{Names, ResultsFolder, RunError, RunStatus, VERSION};
+use pauseframe_results::{Names, RunError, RunStatus, VERSION};
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::watch::Watch;
 use pauseframe_topology::Topology;
@@ -126,15 +127,8 @@ pub fn run_flow_level(
     if options.demand.is_none() {
         left_out::refuse(scenario)?;
     }
-    let folder = match options.out {
-        Some(path) => {
-            let running = FlowManifest::new(resolved, RunStatus::Running, None);
-            let mut folder = ResultsFolder::create(path, options.force, &running)?;
-            folder.write_text("scenario.resolved.toml", &resolved.to_toml())?;
-            Some(folder)
-        }
-        None => None,
-    };
+    let running = FlowManifest::new(resolved, RunStatus::Running, None);
+    let folder = report::folder_with(resolved, options.out, options.force, &running)?;
     let mut results = match options.demand {
         Some(demand) => static_results(resolved, topology, ways, demand, options.bound, watch)?,
         None => dynamic_results(resolved, topology, ways, watch)?,
@@ -206,7 +200,7 @@ fn dynamic_results(
     let begin = Instant::now();
     let scenario = &resolved.scenario;
     let mut capacity = pauseframe_flowlevel::capacities(topology);
-    for receiver in scenario.host.slow_hosts() {
+    for receiver in &scenario.host.slow_receivers {
         let node = topology.find(&receiver.host).map(|host| &topology.nodes()[host]);
         for port in node.into_iter().flat_map(|node| &node.ports) {
             let towards_it = &mut capacity[port.reverse().0 as usize];

@@ -15,7 +15,7 @@ use pauseframe_results::RunError;
 use pauseframe_routing::NextHops;
 use pauseframe_routing::verify::Tables;
 use pauseframe_topology::Topology;
-use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,13 +45,11 @@ impl Sender {
         if let WorkloadKind::Udp(udp) = &workload.kind {
             let payload = udp.datagram.0 as u32;
             let overhead = overhead(scenario);
-            let priority = Priority::new(udp.priority).unwrap_or_default();
-            let wire = overhead.frame_size(payload + DATAGRAM_HEADERS, priority) + overhead.gap;
+            let wire = overhead.frame_size(payload + DATAGRAM_HEADERS, udp.priority) + overhead.gap;
             let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
-        let named = scenario.transports.iter().find(|(name, _)| *name == workload.transport);
-        Sender::Connection { read: named.map_or(&scenario.transport, |(_, spec)| spec).read_rate }
+        Sender::Connection { read: scenario.transport_named(&workload.transport).tcp.read_rate }
     }
 
     /// The fluid flow of one direction. A datagram flow ends when its last datagram is sent, not when the

@@ -1,16 +1,17 @@
 //! Checks that involve several tables of a scenario: buffer and MTU sizes against frames, thresholds against
 //! buffers, transports against switches, workloads against topology.
 
-use crate::spec::lookup::all_ports;
 use crate::spec::{
-    BufferSpec, ClassSpec, EcnName, HostSpec, HostStack, IdealOutputQueued, NicQueue, PerPort, PfcSpec,
-    QcnSpec, RdmaControlName, RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec,
-    UdpSpec, WireOverhead, WorkloadKind,
+    BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaControlName,
+    RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
+    WorkloadKind,
 };
+use pauseframe_fabric::all_ports;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_transport::EcnMode;
 use pauseframe_units::{BitRate, Bytes, PortId, Priority};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
@@ -23,7 +24,7 @@ pub(crate) struct Named {
     pub(crate) path: String,
     pub(crate) spec: TransportSpec,
     /// The priority of the transport, if the file gives one.
-    pub(crate) priority: Option<u8>,
+    pub(crate) priority: Option<Priority>,
     /// True if the file sets how small segments are sent (Nagle's algorithm).
     pub(crate) keeps_small_segments: bool,
     /// True if a workload uses the transport.
@@ -102,25 +103,18 @@ pub(crate) fn room_for_frames(
         }
     };
     at_least("host.nic_buffer", host.nic_buffer, frame, "one frame");
-    at_least("switch.buffer.size", size(&switch.buffer), frame, "one frame");
+    at_least("switch.buffer.size", switch.buffer.size(), frame, "one frame");
     for Named { path, spec, .. } in transports {
         let segment = Bytes(host.mtu.0.saturating_sub(40));
-        at_least(&format!("{path}.receive_window"), spec.receive_window, segment, "one segment");
-    }
-}
-
-pub(crate) fn size(buffer: &BufferSpec) -> Bytes {
-    match buffer {
-        BufferSpec::PerPort(PerPort { size })
-        | BufferSpec::Shared(Shared { size, .. })
-        | BufferSpec::IdealOutputQueued(IdealOutputQueued { size }) => *size,
+        let window = Bytes(u64::from(spec.tcp.receive_window));
+        at_least(&format!("{path}.receive_window"), window, segment, "one segment");
     }
 }
 
 /// Checks that thresholds and reserved bytes fit in the buffer.
 pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option<&Topology>) {
-    let size = size(&switch.buffer);
-    if let Some(PfcSpec { xoff, xon, headroom, .. }) = &switch.pfc {
+    let size = switch.buffer.size();
+    if let Some(PfcSettings { xoff, xon, headroom, .. }) = &switch.pfc {
         let of_buffer = format!("in switch.buffer.size ({size})");
         match (xoff, headroom) {
             (Some(xoff), Some(headroom)) if xoff.0.saturating_add(headroom.0) > size.0 => {
@@ -147,12 +141,12 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
         }
     }
     let pooled = switch.pfc.as_ref().is_some_and(|pfc| pfc.headroom_pool.is_some());
-    if pooled && !matches!(switch.buffer, BufferSpec::Shared(_)) && !ledger.failed("switch.buffer") {
+    if pooled && !matches!(switch.buffer, BufferPolicy::Shared(_)) && !ledger.failed("switch.buffer") {
         let message =
             "has no meaning: switch.buffer.policy is not \"shared\", so each ingress owns its headroom";
         ledger.problem("switch.pfc.headroom_pool", message, "leave it out, or share the buffer");
     }
-    if let (BufferSpec::Shared(Shared { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
+    if let (BufferPolicy::Shared(Shared { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
         let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
         let ports = switches.map(|node| node.ports.len()).max().unwrap_or(0);
         let all = reserved.0.saturating_mul((ports * Priority::COUNT) as u64);
@@ -185,28 +179,28 @@ pub(crate) fn transports(
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
         let marker = switch.marker_of(spec.priority);
-        match (marker.marking_threshold_text(), spec.ecn) {
-            (None, EcnName::Classic | EcnName::Dctcp) => ledger.warn(format!(
+        match (marker.marking_threshold_text(), spec.tcp.ecn) {
+            (None, EcnMode::Classic | EcnMode::Dctcp) => ledger.warn(format!(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
             )),
-            (Some(backlog), EcnName::Off) if !spec.lossless && marker.drops_not_ect() => ledger.warn(
+            (Some(backlog), EcnMode::Off) if !spec.lossless && marker.drops_not_ect() => ledger.warn(
                 format!("transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"),
             ),
             _ => {}
         }
     }
     let sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
-    let priorities: Vec<u8> = sources.map(|udp| udp.priority).collect();
-    let pauses = |pfc: &PfcSpec| {
+    let priorities: Vec<Priority> = sources.map(|udp| udp.priority).collect();
+    let pauses = |pfc: &PfcSettings| {
         let of_sources = priorities.iter().any(|priority| pfc.priorities.contains(priority));
-        pfc.pauses_links() || of_sources || transports.iter().any(|t| t.is_used && t.spec.lossless)
+        pfc.whole_link || of_sources || transports.iter().any(|t| t.is_used && t.spec.lossless)
     };
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
     if let Some((key, bytes)) = switch.marker.min_threshold()
-        && bytes >= size(&switch.buffer)
+        && bytes >= switch.buffer.size()
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
         ledger.warn(format!("{why}: nothing is ever marked"));
@@ -283,14 +277,12 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     for Named { path, spec, .. } in transports {
         let path = format!("{path}.rdma_mtu");
         let telemetry = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
-        let needed = Bytes(spec.rdma_mtu.0 + RDMA_HEADERS + u64::from(telemetry));
+        let mtu = Bytes(u64::from(spec.pair.mtu));
+        let needed = Bytes(mtu.0 + RDMA_HEADERS + u64::from(telemetry));
         let is_rdma = spec.kind == TransportKindName::Rdma;
         if is_rdma && needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
-            let message = format!(
-                "{} and {} bytes of headers are more than host.mtu",
-                spec.rdma_mtu.plain(),
-                needed.0 - spec.rdma_mtu.0
-            );
+            let message =
+                format!("{} and {} bytes of headers are more than host.mtu", mtu.plain(), needed.0 - mtu.0);
             ledger.problem(&path, message, "lower it, or raise host.mtu");
         }
     }
@@ -298,12 +290,13 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
 
 /// Checks that no priority belongs to two classes, and that only classes of a shared buffer set buffer keys.
 pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
-    let shared = matches!(switch.buffer, BufferSpec::Shared(_));
+    let shared = matches!(switch.buffer, BufferPolicy::Shared(_));
     for (index, (name, class)) in switch.classes.iter().enumerate() {
         let path = format!("switch.classes.{name}");
         let earlier = switch.classes[..index].iter();
-        let overlap =
-            |(_, other): &&(String, ClassSpec)| class.priorities.iter().any(|p| other.priorities.contains(p));
+        let overlap = |(_, other): &&(String, ClassSettings)| {
+            class.priorities.iter().any(|p| other.priorities.contains(p))
+        };
         if let Some((other, _)) = earlier.into_iter().find(overlap) {
             let message = format!("switch.classes.{other} has some of them too");
             ledger.problem(&format!("{path}.priorities"), message, "a priority belongs to one class at most");
@@ -320,7 +313,7 @@ pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
 /// Checks that hosts and switches meet the requirements of QCN.
 pub(crate) fn qcn(
     ledger: &mut Ledger,
-    qcn: Option<&QcnSpec>,
+    qcn: Option<&QcnSettings>,
     host: &HostSpec,
     switch: &SwitchSpec,
     routing: &RoutingSpec,
@@ -334,10 +327,8 @@ pub(crate) fn qcn(
         let message = "fifo, but QCN limits the queue of one destination";
         ledger.problem("host.nic_queue", message, "use per_destination, or qcn = false");
     }
-    let lossless = switch
-        .pfc
-        .as_ref()
-        .is_some_and(|pfc| !pfc.pauses_links() && pfc.priorities.contains(&qcn.cnm_priority));
+    let lossless =
+        switch.pfc.as_ref().is_some_and(|pfc| !pfc.whole_link && pfc.priorities.contains(&qcn.cnm_priority));
     if lossless && !ledger.failed("qcn.cnm_priority") {
         let message = format!("{} is lossless (switch.pfc.priorities)", qcn.cnm_priority);
         ledger.problem("qcn.cnm_priority", message, "a CNM must not wait behind a pause: take another");

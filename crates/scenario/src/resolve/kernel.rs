@@ -1,13 +1,12 @@
 //! What a scenario may ask of hosts that are namespaces of a Linux kernel.
 
 use super::checks::Named;
-use crate::spec::lookup::{matches, no_such_node};
-use crate::spec::{
-    EcnName, HostSpec, HostStack, QcnSpec, RecordSpec, RoutingSpec, TransportKindName, WorkloadKind,
-};
+use crate::spec::lookup::no_such_node;
+use crate::spec::{HostSpec, HostStack, QcnSettings, RecordSpec, RoutingSpec, TransportKindName, WorkloadKind};
+use pauseframe_fabric::matches;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
-use pauseframe_transport::CongestionControlConfig;
+use pauseframe_transport::{CongestionControlConfig, EcnMode};
 use pauseframe_units::{NodeId, Span};
 use pauseframe_workload::Partial;
 
@@ -33,7 +32,7 @@ pub(crate) fn kernel_hosts(topology: &Topology, host: &HostSpec) -> Vec<NodeId> 
 pub(super) struct Others<'a> {
     pub(super) graph: Option<&'a Topology>,
     pub(super) routing: &'a RoutingSpec,
-    pub(super) qcn: Option<&'a QcnSpec>,
+    pub(super) qcn: Option<&'a QcnSettings>,
     pub(super) transports: &'a [Named],
     pub(super) workloads: &'a [Partial],
     pub(super) record: &'a RecordSpec,
@@ -125,15 +124,15 @@ fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
                 "the kernel has TCP only",
                 "use \"tcp\", or host.stack = \"simulated\"",
             );
-        } else if name_in_linux(&spec.congestion_control).is_none() {
+        } else if name_in_linux(&spec.tcp.congestion_control).is_none() {
             let known: Vec<&str> = IN_LINUX.iter().map(|(ours, _)| *ours).collect();
-            let message = format!("Linux has no {}", spec.congestion_control.name());
+            let message = format!("Linux has no {}", spec.tcp.congestion_control.name());
             ledger.problem(
                 &format!("{path}.congestion_control"),
                 message,
                 format!("one of {}", known.join(", ")),
             );
-        } else if spec.ecn == EcnName::Dctcp && spec.congestion_control.name() != "dctcp" {
+        } else if spec.tcp.ecn == EcnMode::Dctcp && spec.tcp.congestion_control.name() != "dctcp" {
             let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
             ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
         }

@@ -13,7 +13,6 @@ mod kernel;
 mod routes;
 mod transports;
 
-pub(crate) use checks::size as buffer_size;
 pub use explain::{Explained, expanded, explained, stack_of};
 pub(crate) use kernel::{kernel_hosts, name_in_linux};
 pub use pauseframe_schema::docs::OptionDoc;
@@ -23,8 +22,8 @@ pub use pauseframe_schema::ledger::{Entry, Origin};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    Clocks, EcnName, Fabric, HostSpec, PluginsSpec, QcnSpec, RecordSpec, Scenario, Stop, SwitchSpec,
-    TransportKindName, TransportSpec, WorkloadKind, WorkloadSpec, faults, graph, qcn, routing, topology,
+    Clocks, Fabric, HostSpec, PluginsSpec, QcnSettings, RecordSpec, Scenario, Stop, SwitchSpec,
+    TransportKindName, TransportSpec, WorkloadKind, WorkloadSpec, faults, graph, routing, topology,
 };
 use crate::volume::{self, Asked};
 use checks::Named;
@@ -32,11 +31,13 @@ use pauseframe_schema::document::{self, Item, Value};
 use pauseframe_schema::error::{Problem, ScenarioError};
 use pauseframe_schema::language::Language;
 use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::short::Short;
 use pauseframe_schema::value::Setting;
 use pauseframe_schema::{json, text};
 use pauseframe_topology::Topology;
+use pauseframe_transport::EcnMode;
 use pauseframe_units::Bytes;
 use pauseframe_workload::context::{Context, TIME_MAX};
 use pauseframe_workload::hosts::Hosts;
@@ -233,7 +234,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
     let demands = demands(&transports, routing.lanes());
     let switch = t.section("switch", |t| SwitchSpec::read(t, &demands));
-    let qcn = qcn::qcn_or_none(t);
+    let qcn = t.switchable("qcn", Absent::Off(Origin::Default), "false", QCN, QcnSettings::read);
     let record = t.section("record", RecordSpec::read);
     let failure = faults::failures(t);
     let corruption = faults::corruption(t);
@@ -327,7 +328,7 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
         |spec: &TransportSpec| (spec.kind == TransportKindName::Rdma).then_some(spec.rdma_cnp_priority);
     let transports = scenario.transport_specs().map(|spec| spec.priority);
     let transports = transports.chain(scenario.transport_specs().filter_map(of_cnps));
-    let cnm = scenario.qcn.as_ref().map(QcnSpec::priority);
+    let cnm = scenario.qcn.as_ref().map(|qcn| qcn.cnm_priority);
     let priorities = volume::priorities(transports, &scenario.workload, lanes, cnm);
     let asked = Asked {
         record: &scenario.record,
@@ -346,6 +347,9 @@ fn complete(Partial { name, transport, kind }: Partial) -> Option<WorkloadSpec> 
 
 const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
                       ideal: the smaller port goes first, and automatic jitter is zero";
+
+const QCN: &str = "Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone names the \
+                   preset";
 
 /// The scenario's name, which becomes part of the results folder's name and must not point outside of the
 /// parent folder.
@@ -426,10 +430,10 @@ fn given_names(root: &Item) -> Vec<String> {
 
 fn demands(transports: &[Named], lanes: usize) -> Demands {
     let used = || transports.iter().filter(|transport| transport.is_used);
-    let ecn = used().find(|transport| transport.spec.ecn != EcnName::Off);
+    let ecn = used().find(|transport| transport.spec.tcp.ecn != EcnMode::Off);
     let lossless = used().find(|transport| transport.spec.lossless);
     Demands {
-        ecn: ecn.map(|t| format!("{}.ecn = {}", t.path, t.spec.ecn.plain())),
+        ecn: ecn.map(|t| format!("{}.ecn = {}", t.path, t.spec.tcp.ecn.plain())),
         lanes,
         lossless: lossless.map(|t| format!("{}.lossless = true", t.path)),
     }

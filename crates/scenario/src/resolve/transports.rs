@@ -3,12 +3,14 @@
 
 use super::SCENARIO;
 use super::checks::Named;
-use crate::spec::{SmallSegmentsName, SwitchSpec, TransportSpec};
+use crate::spec::{SwitchSpec, TransportSpec};
 use pauseframe_schema::document::{Item, Place, parse_word};
 use pauseframe_schema::ledger::{Entry, Ledger, Origin};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::row::Row;
 use pauseframe_schema::value::Setting;
+use pauseframe_transport::SmallSegments;
+use pauseframe_units::Priority;
 
 /// Reads `[transport]` first, then `[transports.NAME]` in the order of the file.
 pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
@@ -38,13 +40,13 @@ pub(super) fn settle_priority(
     ledger: &mut Ledger,
     path: &str,
     spec: &mut TransportSpec,
-    given: Option<u8>,
-    (lossless, switch): (&[u8], &SwitchSpec),
+    given: Option<Priority>,
+    (lossless, switch): (&[Priority], &SwitchSpec),
     is_used: bool,
 ) {
     let path = format!("{path}.priority");
-    let of_dscp =
-        switch.priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp).map(|[_, priority]| *priority);
+    let of_dscp = switch.priority_of_dscp.iter().find(|[dscp, _]| *dscp == spec.dscp);
+    let of_dscp = of_dscp.and_then(|[_, priority]| Priority::new(*priority));
     let other = of_dscp.filter(|of_dscp| is_used && Some(*of_dscp) != given);
     if let (Some(given), Some(of_dscp)) = (given, other) {
         let message =
@@ -60,9 +62,12 @@ pub(super) fn settle_priority(
         let (choice, why) = if spec.lossless {
             (lossless.first().copied(), "the first of switch.pfc.priorities")
         } else {
-            ((0..8).find(|priority| !lossless.contains(priority)), "the lowest that is not lossless")
+            (
+                (0..8).filter_map(Priority::new).find(|priority| !lossless.contains(priority)),
+                "the lowest that is not lossless",
+            )
         };
-        spec.priority = choice.unwrap_or(0);
+        spec.priority = choice.unwrap_or_default();
         let origin = Origin::Computed(why.to_owned());
         ledger.settle(&path, spec.priority.toml(), origin);
         if choice.is_none() && !spec.lossless && is_used {
@@ -93,10 +98,10 @@ pub(super) fn settle_priority(
 /// takes precedence.
 pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
     let Named { path, spec, keeps_small_segments, .. } = transport;
-    if !*keeps_small_segments && spec.small_segments == SmallSegmentsName::Nagle {
-        spec.small_segments = SmallSegmentsName::AtOnce;
+    if !*keeps_small_segments && spec.tcp.small_segments == SmallSegments::Nagle {
+        spec.tcp.small_segments = SmallSegments::AtOnce;
         let origin = Origin::Computed(format!("workload {application:?} is an application: TCP_NODELAY"));
-        ledger.settle(&format!("{path}.small_segments"), SmallSegmentsName::AtOnce.toml(), origin);
+        ledger.settle(&format!("{path}.small_segments"), SmallSegments::AtOnce.toml(), origin);
     }
 }
 

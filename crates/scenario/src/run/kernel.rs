@@ -11,7 +11,7 @@ use std::path::Path;
 const NANOSECOND: u64 = 1_000;
 
 /// Boots the kernel, if the scenario asks for one, and gives it the hosts.
-pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: RunOptions) -> Result<(), RunError> {
+pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: &RunOptions) -> Result<(), RunError> {
     if scenario.host.stack != HostStack::Kernel {
         let message = "programs run on hosts with a kernel only: set host.stack = \"kernel\"";
         return if options.programs.is_empty() { Ok(()) } else { Err(RunError::Build(message.to_owned())) };
@@ -22,20 +22,20 @@ pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: RunOptions
 }
 
 #[cfg(target_os = "linux")]
-fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: RunOptions) -> Result<(), RunError> {
+fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: &RunOptions) -> Result<(), RunError> {
     use crate::resolve::{kernel_hosts, name_in_linux};
-    use crate::spec::EcnName;
+    use pauseframe_transport::EcnMode;
 
-    let topology = &built.topology;
+    let topology = &built.parts.topology;
     let hosts = kernel_hosts(topology, &scenario.host).into_iter();
     let hosts: Vec<_> = hosts.map(|host| (host, topology.nodes()[host].name.clone())).collect();
     let names: Vec<&str> = hosts.iter().map(|(_, name)| name.as_str()).collect();
     let programs = programs(&names, options.programs)?;
     let transports = scenario.transport_specs().map(|spec| {
         // One that no workload uses may be unknown to the kernel.
-        name_in_linux(&spec.congestion_control).unwrap_or("reno").to_owned()
+        name_in_linux(&spec.tcp.congestion_control).unwrap_or("reno").to_owned()
     });
-    let has_classic_ecn = scenario.transport_specs().any(|spec| spec.ecn == EcnName::Classic);
+    let has_classic_ecn = scenario.transport_specs().any(|spec| spec.tcp.ecn == EcnMode::Classic);
     let ecn = has_classic_ecn.then(|| "net.ipv4.tcp_ecn = 1".to_owned());
     let setup = pauseframe_kernel::Setup {
         files: files.to_owned(),
@@ -43,7 +43,7 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: RunOption
         mtu: scenario.host.mtu.0 as u16,
         hosts,
         transports: transports.collect(),
-        route: route(scenario, built),
+        route: route(scenario, &built.parts),
         sysctl: ecn.into_iter().chain(scenario.host.sysctl.iter().cloned()).collect(),
         qdisc: scenario.host.qdisc.clone(),
         interrupt_delay: scenario.host.interrupt_delay.0.div_ceil(NANOSECOND),
@@ -59,14 +59,14 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: RunOption
 /// Attributes of routes: those of the scenario, and the initial window of the transport in use. `resolve` has checked that all
 /// transports in use have the same one.
 #[cfg(target_os = "linux")]
-fn route(scenario: &Scenario, built: &Built) -> String {
+fn route(scenario: &Scenario, parts: &crate::build::Parts) -> String {
     let given = &scenario.host.route;
     if given.contains("initcwnd") {
         return given.clone();
     }
     let name = scenario.workload.first().map_or("default", |workload| &workload.transport);
-    let index = built.transports.iter().position(|transport| transport == name).unwrap_or(0);
-    let config = &built.settings.transports[index].config;
+    let index = parts.transports.iter().position(|transport| transport == name).unwrap_or(0);
+    let config = &parts.settings.transports[index].config;
     let segments = config.initial_window.div_ceil(u64::from(config.mss));
     format!("initcwnd {segments} {given}").trim_end().to_owned()
 }
@@ -85,6 +85,6 @@ fn programs(hosts: &[&str], programs: &[(String, String)]) -> Result<Vec<(usize,
 }
 
 #[cfg(not(target_os = "linux"))]
-fn boot(_: &Scenario, _: &mut Built, _: &Path, _: RunOptions) -> Result<(), RunError> {
+fn boot(_: &Scenario, _: &mut Built, _: &Path, _: &RunOptions) -> Result<(), RunError> {
     Err(RunError::Build("hosts with a kernel need Linux".to_owned()))
 }

@@ -1,15 +1,14 @@
 //! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: failures, bad links, and unsolicited pauses.
 
-use super::lookup::{all_ports, between, no_such_node, ports_matching, ports_of};
-use super::pfc::{ObeysName, PfcSpec};
+use super::lookup::{between, no_such_node, ports_of};
 use super::stop::Stop;
-use pauseframe_fabric::FailedElement;
+use pauseframe_fabric::{FailedElement, ObeyedPauses, PfcSettings, all_ports, ports_matching};
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_topology::Topology;
-use pauseframe_units::{PortId, Span};
+use pauseframe_units::{PortId, Priority, Span};
 
 /// Latest time of a failure: a day, as for workloads.
 const TIME_MAX: Span = Span::from_secs(86_400);
@@ -84,7 +83,7 @@ table! {
         /// Globs over nodes ("host1": all ports) or ports ("leaf0:3") that send
         senders: Vec<String> = required();
         /// Priorities, each with its own frames
-        priorities: Option<Vec<u8>> = optional_in(Each(0..=7), "the lossless ones (switch.pfc.priorities)");
+        priorities: Option<Vec<Priority>> = optional_in(Each(Priority::ALL), "the lossless ones (switch.pfc.priorities)");
         /// Pause frames per second and priority
         frames_per_second: Option<f64> =
             optional_in(Above(0.0, 1e9, ""), "one per half of the pause time, which keeps the pause up");
@@ -112,7 +111,7 @@ impl PauseStormSpec {
     }
 
     /// The priorities of its frames.
-    pub(crate) fn priorities<'a>(&'a self, pfc: &'a PfcSpec) -> &'a [u8] {
+    pub(crate) fn priorities<'a>(&'a self, pfc: &'a PfcSettings) -> &'a [Priority] {
         self.priorities.as_deref().unwrap_or(&pfc.priorities)
     }
 }
@@ -128,7 +127,7 @@ pub(crate) fn check_pauses(
     ledger: &mut Ledger,
     graph: &Topology,
     storms: &[PauseStormSpec],
-    pfc: Option<&PfcSpec>,
+    pfc: Option<&PfcSettings>,
     stop: &Stop,
 ) {
     for (index, row) in pfc.into_iter().flat_map(|pfc| &pfc.ports).enumerate() {
@@ -159,9 +158,9 @@ pub(crate) fn check_pauses(
             ledger.problem(&path, "nothing obeys pause frames: switch.pfc is off", "add [switch.pfc]");
             continue;
         };
-        let obeys_all = pfc.ports.iter().any(|row| row.obeys == ObeysName::All);
+        let obeys_all = pfc.ports.iter().any(|row| row.rule.obeys == ObeyedPauses::All);
         let lossy = storm.priorities(pfc).iter().find(|priority| !pfc.priorities.contains(priority));
-        if let Some(priority) = lossy.filter(|_| !obeys_all && !pfc.pauses_links()) {
+        if let Some(priority) = lossy.filter(|_| !obeys_all && !pfc.whole_link) {
             ledger.warn(format!(
                 "{path}: priority {priority} is not lossless (switch.pfc.priorities), so no port obeys pause frames for it"
             ));

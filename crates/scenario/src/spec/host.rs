@@ -1,10 +1,8 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_schema::document::{Item, Value};
+use pauseframe_fabric::Jitter;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
-use pauseframe_schema::shape::Shape;
-use pauseframe_schema::value::{Mistake, Setting, wrong_sort};
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span};
 use pauseframe_workload::hosts::Hosts;
@@ -34,11 +32,11 @@ table! {
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
         /// segments of lossless classes behind others in the stack or NIC, while at least two flows are active
-        tx_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
+        tx_jitter: Jitter = or(Jitter::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
         /// Maximum random delay between host and switch, in order. "auto": 8 frame times of the mtu on the host's link
         /// (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at
         /// least two flows are active
-        wire_jitter: JitterSpec = or(JitterSpec::Auto) => { check_jitter(t, "wire_jitter", wire_jitter); };
+        wire_jitter: Jitter = or(Jitter::Auto) => { check_jitter(t, "wire_jitter", wire_jitter); };
         /// Size of the token bucket that models a host's link, in both directions; 0: store and forward
         #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
@@ -82,45 +80,8 @@ table! {
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
 }
 
-impl HostSpec {
-    /// The hosts with a limited reading rate.
-    pub fn slow_hosts(&self) -> &[SlowReceiver] {
-        &self.slow_receivers
-    }
-}
-
-/// Maximum delay by jitter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JitterSpec {
-    /// As much as separates contending flows, and none with ideal clocks (docs/models/clocks.md).
-    Auto,
-    /// Up to this much, always.
-    UpTo(Span),
-}
-
-impl Setting for JitterSpec {
-    fn shape() -> Shape {
-        Shape::Any("\"auto\" or a time", vec![Shape::Pattern(r"^\s*auto\s*$"), Span::shape()])
-    }
-    fn read(item: &Item) -> Result<JitterSpec, Mistake> {
-        match &item.value {
-            Value::Text(text) if text.trim() == "auto" => Ok(JitterSpec::Auto),
-            Value::Text(text) if !text.contains(|c: char| c.is_ascii_digit()) => {
-                wrong_sort(item, "\"auto\" or a time such as \"5 us\"")
-            }
-            _ => Span::read(item).map(JitterSpec::UpTo),
-        }
-    }
-    fn toml(&self) -> String {
-        match self {
-            JitterSpec::Auto => "\"auto\"".to_owned(),
-            JitterSpec::UpTo(most) => most.toml(),
-        }
-    }
-}
-
-fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSpec) {
-    if let JitterSpec::UpTo(most) = jitter {
+fn check_jitter(t: &mut Table, key: &'static str, jitter: Jitter) {
+    if let Jitter::Always(most) = jitter {
         let message = || format!("{most} is outside 0 s to {SECOND}");
         t.check(most <= SECOND, key, message, "");
     }

@@ -1,5 +1,6 @@
 //! Finds ports, links and nodes of a topology by their names in scenarios.
 
+use pauseframe_fabric::{all_ports, matches};
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -10,20 +11,6 @@ pub(crate) fn between(graph: &Topology, a: NodeId, b: NodeId) -> Vec<LinkId> {
     ports.filter(|port| graph.peer(**port) == b).map(|port| port.link()).collect()
 }
 
-/// Every port.
-pub(crate) fn all_ports(graph: &Topology) -> impl Iterator<Item = PortId> {
-    graph.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
-}
-
-/// The ports that match globs.
-pub(crate) fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
-    let named = |port: &PortId| {
-        let name = topology.port_name(*port);
-        globs.iter().any(|glob| matches(glob, &name))
-    };
-    all_ports(topology).filter(named).collect()
-}
-
 /// The ports that match globs, and all ports of the nodes that match.
 pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
@@ -31,11 +18,6 @@ pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
         globs.iter().any(|glob| matches(glob, &port) || matches(glob, node))
     };
     all_ports(topology).filter(named).collect()
-}
-
-/// Whether a glob with `*` (any text) and `?` (any one character) matches all of `text`.
-pub(crate) fn matches(glob: &str, text: &str) -> bool {
-    wildmatch::WildMatch::new(glob).matches(text)
 }
 
 /// The error about an unknown node.

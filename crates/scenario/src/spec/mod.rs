@@ -4,37 +4,34 @@
 //! ([`pauseframe_schema::table!`]). The struct, its reader, the reference, the JSON Schema and the Python classes come
 //! from the declaration. Workloads declare theirs in `workload`.
 
-mod buffer;
 mod clocks;
-mod congestion_control;
 pub(crate) mod engines;
 pub(crate) mod faults;
 pub(crate) mod graph;
 pub(crate) mod host;
 pub(crate) mod lookup;
-mod marker;
-mod pfc;
 mod planned;
 pub(crate) mod plugins;
-pub(crate) mod qcn;
 mod record;
 pub(crate) mod routing;
-mod scheduler;
 mod source;
 pub(crate) mod stop;
 pub(crate) mod switch;
 pub(crate) mod topology;
 pub(crate) mod transport;
 
-pub use buffer::{BufferSpec, IdealOutputQueued, PerPort, Shared};
 pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
-pub use host::{HostSpec, HostStack, JitterSpec, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
-    MarkAt, Marker, NoMarker, NotEct, PortSelector, QueueDiscipline, Red, Spacing, Step, Threshold,
-    ValueByPort,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPool, IdealOutputQueued, Jitter, MarkAt, Marker,
+    NoMarker, NotEct, ObeyedPauses, PauseRule, PerPort, PfcPorts, PfcSettings, PfcWatchdogSettings,
+    PortSelector, QcnSettings, QueueDiscipline, Red, Scheduler, Shared, Spacing, Step, Strict, Threshold,
+    ValueByPort, WatchdogAction,
 };
+pub use pauseframe_rdma::QueuePairSettings;
+pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
@@ -42,25 +39,18 @@ pub use pauseframe_workload::{
     LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw, RequestsSpec,
     ScatterGatherSpec, SizesSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
 };
-pub use pfc::{HeadroomPoolSpec, ObeysName, PfcPortsSpec, PfcSpec, WatchdogActionName, WatchdogSpec};
 pub(crate) use planned::Fabric;
 pub use plugins::PluginsSpec;
-pub use qcn::QcnSpec;
 pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
 pub use routing::{
     ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, UseOfTables, VlanRoutingSpec,
 };
-pub use scheduler::{Ets, EtsGroup, SchedulerSpec, Strict};
 pub use stop::Stop;
-pub use switch::{ClassSpec, SwitchSpec};
+pub use switch::SwitchSpec;
 pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
 pub use topology::*;
-pub use transport::{
-    CacheName, DelayedAckFormName, EcnName, IdleRestartName, InitialWindow, RdmaControlName,
-    ReceiveBufferName, RtoFormName, RtoGrowthName, SendBufferName, SmallSegmentsName, TransportKindName,
-    TransportSpec,
-};
+pub use transport::{InitialWindow, RdmaControlName, TransportKindName, TransportSpec};
 
 /// A repeatable run: the same scenario, seed and version give the same bytes.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,7 +72,7 @@ pub struct Scenario {
     /// Switches.
     pub switch: SwitchSpec,
     /// Quantized congestion notification in switches and NICs, if enabled.
-    pub qcn: Option<QcnSpec>,
+    pub qcn: Option<QcnSettings>,
     /// `[transport]`, the default of workloads.
     pub transport: TransportSpec,
     /// `[transports.NAME]`: further ones, by name.
@@ -103,5 +93,17 @@ impl Scenario {
     /// `[transport]` and `[transports.NAME]`, in the order of their indices.
     pub fn transport_specs(&self) -> impl Iterator<Item = &TransportSpec> {
         std::iter::once(&self.transport).chain(self.transports.iter().map(|(_, spec)| spec))
+    }
+
+    /// The transport of this name; "default" is `[transport]`.
+    pub(crate) fn transport_named(&self, name: &str) -> &TransportSpec {
+        let named = self.transports.iter().find(|(other, _)| other == name);
+        named.map_or(&self.transport, |(_, spec)| spec)
+    }
+
+    /// Whether a deadlock ends the run. By default it does, unless a PFC watchdog, which needs time, can break it.
+    pub(crate) fn ends_at_deadlock(&self) -> bool {
+        let guarded = self.switch.pfc.as_ref().is_some_and(|pfc| pfc.watchdog.is_some());
+        self.stop.on_deadlock.unwrap_or(!guarded)
     }
 }

@@ -80,7 +80,7 @@ impl PluginsSpec {
 }
 
 fn plugin_of(spec: &TransportSpec) -> Option<&'static PluginCode> {
-    match spec.congestion_control {
+    match spec.tcp.congestion_control {
         CongestionControlConfig::Plugin(config) => Some(config.code()),
         _ => None,
     }

@@ -1,16 +1,12 @@
-//! `[switch]`: forwarding latency, buffer, classes; other files have marker, scheduler and flow control.
+//! `[switch]`: the fabric declares buffer, marker, scheduler, classes and flow control.
 
-use super::buffer::{ALPHAS, BufferSpec};
-use super::marker::marker;
-use super::pfc::{PfcSpec, pfc_or_none};
-use super::scheduler::{SchedulerSpec, scheduler};
 use crate::switch_models::MODELS;
-pub(crate) use pauseframe_fabric::BUFFER_MAX;
-use pauseframe_fabric::{Marker, QueueDiscipline};
-use pauseframe_schema::bounds::Each;
+use pauseframe_fabric::{BufferPolicy, ClassSettings, Marker, PfcSettings, QueueDiscipline, Scheduler};
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
-use pauseframe_units::{Bytes, Span};
+use pauseframe_units::{Priority, Span};
 
 /// Switch settings that the transports in use need, each with its reason.
 pub(crate) struct Demands {
@@ -30,69 +26,45 @@ table! {
         /// Time from the last bit in to the egress queue
         latency: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(1));
         /// Buffer policy and size
-        buffer: BufferSpec = section(super::buffer::buffer);
+        buffer: BufferPolicy = section(BufferPolicy::of_table);
         /// ECN marking
-        marker: Marker = section(|t| marker(t, demands.ecn.as_deref()));
+        marker: Marker = section(|t| Marker::of_table(t, demands.ecn.as_deref()));
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
-        pfc: Option<PfcSpec> = by(pfc_or_none, demands);
+        pfc: Option<PfcSettings> = by(pfc_or_none, demands);
         /// Order of service within a priority, and which packet a full queue drops
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
         /// Maximum number of packets in a lossy queue, whatever their size
         #[source = "Linux: pfifo limit"]
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
         /// Which priority is served next
-        scheduler: SchedulerSpec = section(scheduler);
+        scheduler: Scheduler = section(Scheduler::of_table);
         /// Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]
         #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
         /// Other settings for some priorities
-        classes: Vec<(String, ClassSpec)> = by(classes);
+        classes: Vec<(String, ClassSettings)> = by(classes);
     }
     pub fn read(t, demands: &Demands);
 }
 
-table! {
-    /// Settings for some priorities: their queue, marker, and part of a shared buffer
-    pub struct ClassSpec as "SwitchClass" {
-        /// The priorities of the class
-        priorities: Vec<u8> = by(some_priorities);
-        // Without its own table it has the common marker.
-        /// ECN marking
-        marker: Option<Marker> = by(own_marker);
-        /// Order of service within a priority, and which packet a full queue drops
-        queue: Option<QueueDiscipline> = optional("as for all priorities");
-        /// Dynamic threshold: a queue may hold alpha times the free pool
-        #[source = "Choudhury and Hahne 1998"]
-        alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
-        /// Bytes reserved for each (port, priority) besides the pool
-        reserved: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all priorities");
-    }
-    pub fn read(t);
-}
-
-fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSpec)> {
+fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSettings)> {
     t.named_and_documented(key, doc, |t, name| {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let is_name = !name.is_empty() && name.chars().all(plain);
         let message = || format!("{name:?} is not a name for a class");
         t.check(is_name, "", message, "use letters, digits, '_' and '-'");
-        (name.to_owned(), ClassSpec::read(t))
+        (name.to_owned(), ClassSettings::read(t))
     })
 }
 
-fn own_marker(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
-    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| marker(t, None)))
-}
-
-fn some_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<u8> {
-    priorities(t, key, doc).unwrap_or_default()
-}
-
-/// A required list of priorities.
-pub(crate) fn priorities(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<u8>> {
-    let priorities: Vec<u8> = t.required_in(key, Each(0..=7), doc)?;
-    t.check(!priorities.is_empty(), key, || "[] names no priority".to_owned(), "name one, as in [3]");
-    Some(priorities)
+/// `[switch.pfc]`, on if a transport in use is lossless.
+fn pfc_or_none(t: &mut Table, key: &'static str, doc: &str, demands: &Demands) -> Option<PfcSettings> {
+    let absent = match &demands.lossless {
+        Some(why) => Absent::On(Origin::Computed(format!("because {why}"))),
+        None => Absent::Off(Origin::Computed("no transport in use is lossless".to_owned())),
+    };
+    let rule = "a table with its defaults if a transport in use is lossless, else false";
+    t.switchable(key, absent, rule, doc, |t| PfcSettings::read(t, demands.lanes))
 }
 
 /// Pairs of DSCP and priority.
@@ -108,24 +80,24 @@ fn check_pairs(t: &mut Table, pairs: &[[u8; 2]]) {
 
 impl SwitchSpec {
     /// The class of a priority.
-    pub(crate) fn class_of(&self, priority: u8) -> Option<&ClassSpec> {
+    pub(crate) fn class_of(&self, priority: Priority) -> Option<&ClassSettings> {
         self.classes.iter().map(|(_, class)| class).find(|class| class.priorities.contains(&priority))
     }
 
     /// The queue discipline of a priority.
-    pub(crate) fn queue_of(&self, priority: u8) -> QueueDiscipline {
+    pub(crate) fn queue_of(&self, priority: Priority) -> QueueDiscipline {
         self.class_of(priority).and_then(|class| class.queue).unwrap_or(self.queue)
     }
 
     /// All markers, with their paths.
     pub(crate) fn markers(&self) -> impl Iterator<Item = (String, &Marker)> {
-        let own = |(name, _): &(String, ClassSpec)| format!("switch.classes.{name}.marker");
+        let own = |(name, _): &(String, ClassSettings)| format!("switch.classes.{name}.marker");
         let of_classes = self.classes.iter().filter_map(move |row| Some((own(row), row.1.marker.as_ref()?)));
         std::iter::once(("switch.marker".to_owned(), &self.marker)).chain(of_classes)
     }
 
     /// The marker of a priority.
-    pub(crate) fn marker_of(&self, priority: u8) -> &Marker {
+    pub(crate) fn marker_of(&self, priority: Priority) -> &Marker {
         self.class_of(priority).and_then(|class| class.marker.as_ref()).unwrap_or(&self.marker)
     }
 }

@@ -239,7 +239,7 @@ fn buffers_must_hold_what_they_promise() {
     let text = "[switch]\nbuffer = \"100 KB\"\npfc = { priorities = [3, 9, 3], xoff = \"90 KB\", headroom = \"20 KB\" }\n";
     assert_eq!(
         errors(text, &[]),
-        "s.toml:12: switch.pfc.priorities: 9 is outside 0 to 7\n\
+        "s.toml:12: switch.pfc.priorities: element 1: 9 is outside 0 to 7\n\
          s.toml:12: switch.pfc.xoff: 90 KB and headroom (20 KB) are more than switch.buffer.size (100 KB); \
          lower one of them, or enlarge the buffer"
     );

@@ -4,11 +4,12 @@ use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
-    BufferSpec, EcnName, InitialWindow, MarkAt, Marker, NotEct, PfcSpec, RoutingKind, SizesSpec, Threshold,
+    BufferPolicy, InitialWindow, MarkAt, Marker, NotEct, PfcSettings, RoutingKind, SizesSpec, Threshold,
     ValueByPort, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
-use pauseframe_units::{BitRate, Bytes, Span};
+use pauseframe_transport::EcnMode;
+use pauseframe_units::{BitRate, Bytes, Priority, Span};
 
 fn example(name: &str, overrides: &[(&str, &str)]) -> Result<Resolved, ScenarioError> {
     let text = EXAMPLES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
@@ -45,18 +46,18 @@ fn tcp_bolt_brings_its_switches_along() {
     let resolved = good("incast.toml");
     let scenario = &resolved.scenario;
     assert_eq!((scenario.name.as_str(), scenario.seed), ("incast", 7));
-    assert_eq!(scenario.transport.congestion_control.name(), "dctcp");
+    assert_eq!(scenario.transport.tcp.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
-    assert_eq!((scenario.transport.priority, scenario.transport.lossless), (3, true));
+    assert_eq!((scenario.transport.priority.code_point(), scenario.transport.lossless), (3, true));
     let step = Marker::Step(Step {
         k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),
         at: MarkAt::Enqueue,
         not_ect: NotEct::Drop,
     });
     assert_eq!(scenario.switch.marker, step);
-    assert_eq!(scenario.switch.buffer, BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }));
-    let pfc = PfcSpec {
-        priorities: vec![3],
+    assert_eq!(scenario.switch.buffer, BufferPolicy::PerPort(PerPort { size: Bytes::kb(225) }));
+    let pfc = PfcSettings {
+        priorities: vec![Priority::new(3).unwrap()],
         whole_link: false,
         xoff: None,
         xon: None,
@@ -114,9 +115,10 @@ fn two_transports_share_the_switches() {
     let resolved = good("coexistence.toml");
     let scenario = &resolved.scenario;
     let [(name, reno)] = &scenario.transports[..] else { panic!("{:?}", scenario.transports) };
-    assert_eq!((name.as_str(), reno.ecn, reno.sack, reno.priority), ("reno", EcnName::Off, false, 0));
+    assert_eq!((name.as_str(), reno.tcp.ecn, reno.tcp.sack), ("reno", EcnMode::Off, false));
+    assert_eq!(reno.priority, Priority::default());
     assert_eq!(scenario.switch.pfc, None);
-    let shared = BufferSpec::Shared(Shared {
+    let shared = BufferPolicy::Shared(Shared {
         size: Bytes::kb(2000),
         alpha: 0.5,
         reserved: Bytes::kb(3),
@@ -162,7 +164,7 @@ fn another_preset_leaves_what_the_file_says() {
     assert_eq!(explained(&resolved, "transport.initial_window"), "\"10 segments\" (default)");
     assert_eq!(explained(&resolved, "transport.ecn"), "\"dctcp\" (preset dctcp)");
     assert_eq!(explained(&resolved, "switch.pfc"), "false (computed: no transport in use is lossless)");
-    assert_eq!(resolved.scenario.transport.priority, 0);
+    assert_eq!(resolved.scenario.transport.priority, Priority::default());
 }
 
 #[test]

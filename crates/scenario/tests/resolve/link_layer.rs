@@ -67,7 +67,7 @@ fn qcn_needs_queues_of_destinations_and_a_way_for_cnms() {
     assert_eq!(
         errors("[qcn]\npreset = \"qcn6\"\npriorities = [9]\n[host]\nnic_queue = \"fifo\"\n"),
         "s.toml:11: qcn.preset: \"qcn6\" is not one of standard, qcn20, qcn66; did you mean \"qcn66\"?\n\
-         s.toml:12: qcn.priorities: 9 is outside 0 to 7\n\
+         s.toml:12: qcn.priorities: element 0: 9 is outside 0 to 7\n\
          s.toml:14: host.nic_queue: fifo, but QCN limits the queue of one destination; use per_destination, or qcn = false"
     );
     let text = "[qcn]\n[switch]\npfc = { priorities = [0, 7] }\n";
@@ -81,7 +81,7 @@ fn qcn_needs_queues_of_destinations_and_a_way_for_cnms() {
 #[test]
 fn datagrams_come_all_the_time_or_in_bursts() {
     let WorkloadKind::Udp(udp) = &good("").scenario.workload[0].kind else { panic!("a udp workload") };
-    assert_eq!((udp.rate, udp.datagram, udp.priority), (BitRate::gbps(5), Bytes(1472), 0));
+    assert_eq!((udp.rate, udp.datagram, udp.priority.code_point()), (BitRate::gbps(5), Bytes(1472), 0));
     assert_eq!((&udp.burst, udp.size, udp.stop), (&None, None, Span::from_ms(10)));
     let resolved =
         good("destinations = [\"host0\", \"host1\"]\nburst = { sizes = \"28 KB\", idle = \"1 ms\" }\n");

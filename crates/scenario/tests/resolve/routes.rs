@@ -7,6 +7,7 @@ use pauseframe_scenario::spec::File;
 use pauseframe_scenario::spec::{GivenKind, RoutingKind, TopologyKind};
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use pauseframe_topology::interchange::Labels;
+use pauseframe_units::Priority;
 
 const FILE_PLAN: &str = include_str!("../scenarios/file_plan.toml");
 const JELLYFISH: &str = include_str!("../scenarios/jellyfish_plan.toml");
@@ -43,8 +44,9 @@ fn files_become_part_of_the_scenario() {
     let fast = topology.links().iter().filter(|link| link.channels[0].rate.0 == 40_000_000_000).count();
     assert_eq!(fast, 1);
     assert_eq!((resolved.scenario.routing.kind, resolved.scenario.routing.lanes()), (RoutingKind::Vlans, 2));
-    assert_eq!(resolved.scenario.switch.pfc.as_ref().unwrap().priorities, [3, 4]);
-    assert!(!resolved.scenario.transport.fast_retransmit, "packets that choose a VLAN each overtake");
+    let lossless = [3, 4].map(|lane| Priority::new(lane).unwrap());
+    assert_eq!(resolved.scenario.switch.pfc.as_ref().unwrap().priorities, lossless);
+    assert!(!resolved.scenario.transport.tcp.fast_retransmit, "packets that choose a VLAN each overtake");
     // The resolved scenario is self-contained: it resolves without the files.
     let alone = resolved.to_toml();
     let elsewhere = resolve(&Input {

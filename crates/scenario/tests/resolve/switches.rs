@@ -3,9 +3,13 @@
 
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
-use pauseframe_scenario::spec::{BufferSpec, Marker, QueueDiscipline, SchedulerSpec, Threshold, ValueByPort};
+use pauseframe_scenario::spec::{BufferPolicy, Marker, QueueDiscipline, Scheduler, Threshold, ValueByPort};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
-use pauseframe_units::Bytes;
+use pauseframe_units::{Bytes, Priority};
+
+fn priority(code_point: u8) -> Priority {
+    Priority::new(code_point).unwrap()
+}
 
 fn good(addition: &str, overrides: &[(&str, &str)]) -> Resolved {
     resolve_as("s.toml", &format!("{GOOD}{addition}"), overrides, None)
@@ -39,7 +43,7 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"5 MB\"".into(), "file".into()));
     assert!(matches!(
         resolved.scenario.switch.buffer,
-        BufferSpec::Shared(Shared { size: Bytes(5_000_000), .. })
+        BufferPolicy::Shared(Shared { size: Bytes(5_000_000), .. })
     ));
     let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.policy = \"per_port\"\n", &[]);
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"225 KB\"".into(), "default".into()));
@@ -69,10 +73,10 @@ fn schedulers_markers_and_classes_are_read() {
     let resolved =
         good(text, &[("switch.scheduler.groups.0.share", "30"), ("switch.scheduler.groups.1.share", "70")]);
     let switch = &resolved.scenario.switch;
-    let SchedulerSpec::Ets(Ets { groups }) = &switch.scheduler else { panic!("{:?}", switch.scheduler) };
+    let Scheduler::Ets(Ets { groups }) = &switch.scheduler else { panic!("{:?}", switch.scheduler) };
     assert_eq!(
         (groups[0].priorities.as_slice(), groups[0].share, groups[1].share),
-        ([0, 1].as_slice(), 30, 70)
+        ([0, 1].map(priority).as_slice(), 30, 70)
     );
     // The parameters of cee Table I.
     let Marker::Red(Red { min, max, w_q, p_max, .. }) = &switch.marker else { panic!("{:?}", switch.marker) };
@@ -81,11 +85,11 @@ fn schedulers_markers_and_classes_are_read() {
     let (name, class) = &switch.classes[0];
     assert_eq!(
         (name.as_str(), class.priorities.as_slice(), class.queue),
-        ("rdma", [3].as_slice(), Some(QueueDiscipline::Fifo))
+        ("rdma", [priority(3)].as_slice(), Some(QueueDiscipline::Fifo))
     );
     let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
     assert_eq!(*k, ValueByPort::All(Threshold::Packets(20)));
-    assert_eq!(switch.buffer, BufferSpec::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
+    assert_eq!(switch.buffer, BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
     // A sweep can set keys of a class like any other key, and an override alone can create a class.
     let resolved =
         good("", &[("switch.classes.bulk.priorities", "[1]"), ("switch.classes.bulk.marker.k", "9 KB")]);
@@ -98,9 +102,9 @@ fn a_dscp_gives_the_priority() {
     let resolved = good(text, &[]);
     let why = ("5".to_owned(), "computed: switch.priority_of_dscp for DSCP 10".to_owned());
     assert_eq!(explained(&resolved, "transport.priority"), why);
-    assert_eq!(resolved.scenario.transport.priority, 5);
+    assert_eq!(resolved.scenario.transport.priority, priority(5));
     // A packet with another DSCP keeps its previous priority.
-    assert_eq!(good(text, &[("transport.dscp", "11")]).scenario.transport.priority, 0);
+    assert_eq!(good(text, &[("transport.dscp", "11")]).scenario.transport.priority, priority(0));
     assert_eq!(
         errors(&format!("{text}priority = 2\n")),
         "s.toml:14: transport.priority: 2, but switch.priority_of_dscp gives DSCP 10 priority 5; leave one of them out"
@@ -152,13 +156,15 @@ fn mistakes_are_named() {
          s.toml:14: switch.scheduler.groups: the shares make 90 % together, not 100\n\
          s.toml:17: switch.marker.min: 80 KB is above max (76.8 KB)\n\
          s.toml:18: switch.marker.w_q: 0 is not above 0 and at most 1\n\
-         s.toml:20: switch.classes.a.priorities: 8 is outside 0 to 7\n\
+         s.toml:20: switch.classes.a.priorities: element 1: 8 is outside 0 to 7\n\
          s.toml:21: switch.classes.a.alpha: has no meaning: switch.buffer.policy is not \"shared\"; leave it out, or \
          share the buffer\n\
-         s.toml:23: switch.classes.b.priorities: switch.classes.a has some of them too; a priority belongs to one class \
-         at most\n\
          s.toml:24: switch.classes.b.marker.k: it is outside 1 B to 4 GB, and 1 packet or more"
     );
+    let twice = "[switch.classes.a]\npriorities = [1]\n[switch.classes.b]\npriorities = [1]\n";
+    assert!(errors(twice).contains(
+        "switch.classes.b.priorities: switch.classes.a has some of them too; a priority belongs to one class at most"
+    ));
     let groups = "[switch.scheduler]\nkind = \"ets\"\n";
     assert!(errors(groups).contains("switch.scheduler.groups: is required"), "{}", errors(groups));
     let twice = "[switch]\nscheduler.groups = [{ priorities = [0, 1], share = 40 }, { priorities = [1], share = 60 }]\n";

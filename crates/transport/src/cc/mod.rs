@@ -9,10 +9,12 @@
 
 pub mod contract;
 mod hystart;
+mod keys;
 mod parameter;
 pub mod plugin;
 
-pub use parameter::{Constant, Parameter, Value};
+pub(crate) use keys::congestion_control;
+pub use parameter::{Parameter, Value};
 pub use plugin::PluginConfig;
 
 use parameter::Constants;

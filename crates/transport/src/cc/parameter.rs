@@ -30,7 +30,7 @@ pub struct Parameter {
 }
 
 /// A possible type of a constant.
-pub trait Constant: Copy {
+pub(super) trait Constant: Copy {
     /// Converts to a value.
     fn value(self) -> Value;
     /// From a value of the same kind.

@@ -34,12 +34,12 @@ pub(crate) struct ReceiverExtensions {
 impl ReceiverExtensions {
     /// Creates the extensions, if the settings need any.
     pub(super) fn new(config: &TcpConfig, mss: u32) -> Option<Box<ReceiverExtensions>> {
-        let acks = matches!(config.delayed_ack_form, DelayedAckForm::Linux { .. });
+        let acks = config.delayed_ack_form == DelayedAckForm::Linux;
         let plain = !acks
             && config.receive_buffer == ReceiveBuffer::Fixed
             && !config.dsack
             && config.reassembly_limit == 0
-            && config.read_rate.0 == 0
+            && config.read_rate.is_none()
             && config.offload.gro == Span::ZERO;
         let limit = match config.reassembly_limit {
             0 => u64::MAX,
@@ -49,7 +49,7 @@ impl ReceiverExtensions {
             Box::new(ReceiverExtensions {
                 acks: acks.then(|| LinuxAckPolicy::new(mss, config.delayed_ack.timeout)),
                 buffer: ReceiveBufferState::new(config, mss),
-                reader: (config.read_rate.0 > 0).then(|| PacedReader::new(config.read_rate, mss)),
+                reader: config.read_rate.map(|rate| PacedReader::new(rate, mss)),
                 ack_at: Time::MAX,
                 duplicate: None,
                 dsack: config.dsack,

@@ -30,15 +30,16 @@ pub(crate) enum ReceiveBufferState {
 
 impl ReceiveBufferState {
     pub(super) fn new(config: &TcpConfig, mss: u32) -> ReceiveBufferState {
+        let (initial, max) = (config.receive_buffer_initial, config.receive_buffer_max);
         match config.receive_buffer {
             ReceiveBuffer::Fixed => ReceiveBufferState::Fixed { size: config.receive_window, mss },
-            ReceiveBuffer::Linux { initial, max } => {
+            ReceiveBuffer::Linux => {
                 ReceiveBufferState::Linux(LinuxBuffer::new(u64::from(initial), u64::from(max), mss))
             }
-            ReceiveBuffer::Freebsd { initial, max, step } => ReceiveBufferState::Freebsd(FreebsdBuffer {
+            ReceiveBuffer::Freebsd => ReceiveBufferState::Freebsd(FreebsdBuffer {
                 size: initial,
                 max: max.max(initial),
-                step,
+                step: config.receive_buffer_step,
                 mss,
                 since: None,
                 count: 0,

@@ -115,9 +115,10 @@ impl LinuxAckPolicy {
 
     /// `tcp_incr_quickack`.
     fn grant_quick_acks(&mut self, window: u32, config: &TcpConfig) {
-        let DelayedAckForm::Linux { quick_acks, .. } = config.delayed_ack_form else { return };
-        let affordable = (window / (2 * self.rcv_mss)).max(2);
-        self.quick = self.quick.max(affordable.min(quick_acks));
+        if config.delayed_ack_form == DelayedAckForm::Linux {
+            let affordable = (window / (2 * self.rcv_mss)).max(2);
+            self.quick = self.quick.max(affordable.min(config.quick_acks));
+        }
     }
 
     /// Grants a quick ACK to announce a larger window (`tcp_grow_window`).
@@ -135,9 +136,11 @@ impl LinuxAckPolicy {
 
     /// `__tcp_ack_snd_check`.
     pub(super) fn is_ack_due(&self, unacked: u64, config: &TcpConfig) -> bool {
-        let DelayedAckForm::Linux { quick_acks, .. } = config.delayed_ack_form else { return false };
+        if config.delayed_ack_form != DelayedAckForm::Linux {
+            return false;
+        }
         let full = u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss);
-        unacked > full || (quick_acks > 0 && self.quick > 0 && !self.pingpong)
+        unacked > full || (config.quick_acks > 0 && self.quick > 0 && !self.pingpong)
     }
 
     /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
@@ -192,7 +195,9 @@ impl LinuxAckPolicy {
         rtt: Option<Span>,
         config: &TcpConfig,
     ) -> Option<Span> {
-        let DelayedAckForm::Linux { compress: true, .. } = config.delayed_ack_form else { return None };
+        if config.delayed_ack_form != DelayedAckForm::Linux || !config.sack_compression {
+            return None;
+        }
         if self.gap != rcv_nxt || self.reported == 0 {
             (self.gap, self.reported, self.compressed) = (rcv_nxt, 0, 0);
         }

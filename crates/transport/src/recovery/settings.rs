@@ -1,40 +1,53 @@
 //! The settings of loss recovery beyond RFC 5681, 6582 and 6675, each with its own switch.
 
-use crate::cc::CongestionWindow;
+use crate::cc::{CongestionControlConfig, CongestionWindow};
+use crate::config::TIMES;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
 use pauseframe_units::Span;
 
-/// How far an ACK opens the window in slow start after a retransmission timeout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RtoGrowth {
-    /// RFC 3465 §2.3: at most one segment, so that a filled gap causes no burst.
-    Segment,
-    /// Linux: the newly delivered data, without data that SACK had reported.
-    Delivered,
+choices! {
+    /// How far an ACK opens the window in slow start after a retransmission timeout
+    pub enum RtoGrowth {
+        /// RFC 3465 §2.3: at most one segment, so that a filled gap causes no burst
+        Segment = "segment",
+        /// Linux: the newly delivered data, without data that SACK had reported
+        Delivered = "delivered",
+    }
 }
 
-/// Handling of an unused window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IdleRestart {
-    /// Unchanged.
-    Off,
-    /// RFC 5681 §4.1: at most the initial window after an idle RTO.
-    Rfc5681,
-    /// Linux (`tcp_slow_start_after_idle`, RFC 2861): halved for each RTO idle, not below the initial window; and while
-    /// the application leaves a part unused, half-way to what it uses, once an RTO.
-    Linux,
+choices! {
+    /// Handling of an unused window
+    pub enum IdleRestart {
+        /// Unchanged
+        Off = "off",
+        /// RFC 5681 §4.1: at most the initial window after an idle RTO
+        Rfc5681 = "rfc5681",
+        /// Linux (`tcp_slow_start_after_idle`, RFC 2861): halved for each RTO idle, not below the initial window; and while
+        /// the application leaves a part unused, half-way to what it uses, once an RTO
+        Linux = "linux",
+    }
 }
 
-/// Pacing: segments are spread over the round trip (Linux `sk_pacing_rate`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PacingConfig {
-    /// Whether segments are paced.
-    pub on: bool,
-    /// Rate in percent of cwnd / srtt while cwnd is below half of ssthresh (Linux: 200).
-    pub slow_start_percent: u32,
-    /// The same above (Linux: 120).
-    pub avoidance_percent: u32,
-    /// Segments that leave back to back (in Linux a TSO packet: at least 2).
-    pub burst: u32,
+table! {
+    /// Pacing: segments are spread over the round trip (Linux `sk_pacing_rate`)
+    #[derive(Copy, Eq)]
+    pub struct PacingConfig {
+        /// Pacing: spread segments over the round trip
+        #[source = "Linux: TCP pacing in the socket"]
+        on as "pacing": bool = by(pacing_of, control);
+        /// Pacing rate in percent of cwnd / srtt below half of ssthresh
+        #[source = "Linux: tcp_pacing_ss_ratio"]
+        slow_start_percent as "pacing_slow_start": u32 = or_in(200, 1..=100_000);
+        /// Pacing rate in percent of cwnd / srtt above half of ssthresh
+        #[source = "Linux: tcp_pacing_ca_ratio"]
+        avoidance_percent as "pacing_avoidance": u32 = or_in(120, 1..=100_000);
+        /// Segments that leave back to back
+        #[source = "Linux: a TSO packet"]
+        burst as "pacing_burst": u32 = or_in(2, 1..=1000);
+    }
+    pub fn part(t, control: &CongestionControlConfig);
 }
 
 impl PacingConfig {
@@ -48,34 +61,73 @@ impl PacingConfig {
     }
 }
 
-/// Loss recovery beyond the basic algorithms.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a row of the settings")]
-pub struct RecoveryConfig {
-    /// Loss by time instead of by counting duplicates (RFC 8985); with SACK and fast retransmit only.
-    pub rack: bool,
-    /// Tail loss probe (RFC 8985 §7); with SACK only.
-    pub tlp: bool,
-    /// Added to the reordering timer and to the probe timeout (Linux `TCP_TIMEOUT_MIN`: two jiffies).
-    pub timer_slack: Span,
-    /// Windows and flight size count segments of any length (Linux); off: bytes.
-    pub count_packets: bool,
-    /// Proportional rate reduction in recovery and after ECE (RFC 9937); off: the window is cut at once.
-    pub prr: bool,
-    /// Undo a reduction if D-SACK shows that all its retransmissions were needless (RFC 3708).
-    pub undo: bool,
-    /// Undo a timeout if the following ACKs are for the original segments (RFC 5682).
-    pub frto: bool,
-    /// FreeBSD 9 without SACK: duplicate ACKs start no fast retransmit until the window that ECE reduced is acknowledged.
-    pub ecn_hides_loss: bool,
-    /// A window that is not filled does not grow (RFC 7661 §4.1); off: it does up to the peer's window (FreeBSD 9).
-    pub window_validation: bool,
-    /// Slow start after a timeout.
-    pub rto_growth: RtoGrowth,
-    /// The window after an idle time.
-    pub idle_restart: IdleRestart,
-    /// Pacing.
-    pub pacing: PacingConfig,
+table! {
+    /// Loss recovery beyond the basic algorithms
+    #[derive(Copy, Eq)]
+    pub struct RecoveryConfig {
+        /// RACK: detect losses by time; needs sack and fast_retransmit
+        #[source = "RFC 8985"]
+        rack: bool = by(if_able, sack && fast_retransmit, "sack and fast_retransmit");
+        /// Tail loss probe; needs sack
+        #[source = "RFC 8985 §7"]
+        tlp: bool = by(if_able, sack, "sack");
+        /// Added to RACK's reordering timer and to the probe timeout
+        #[source = "Linux: two jiffies"]
+        timer_slack as "recovery_slack": Span = or_in(Span::from_ms(2), TIMES);
+        /// Count windows and data in flight in segments of any size instead of bytes
+        #[source = "Linux"]
+        count_packets: bool = or(false);
+        /// Proportional rate reduction, also after ECE; off: the window is cut at once
+        #[source = "RFC 9937"]
+        prr: bool = or(false);
+        /// Undo a window reduction if D-SACK shows that its retransmissions were unnecessary; needs sack
+        #[source = "RFC 3708"]
+        undo: bool = or(false);
+        /// F-RTO: detect spurious timeouts and undo them
+        #[source = "RFC 5682"]
+        frto: bool = or(false);
+        /// Ignore duplicate ACKs until the window that ECE reduced is acknowledged; only without sack
+        #[source = "FreeBSD 9"]
+        ecn_hides_loss: bool = or(false);
+        /// Do not grow an unused window; off: it grows up to the peer's window
+        #[source = "RFC 7661 §4.1; off: FreeBSD 9"]
+        window_validation: bool = or(true);
+        /// Growth per ACK in slow start after a timeout: at most a segment, or what the ACK newly delivers
+        #[source = "RFC 3465 §2.3; Linux"]
+        rto_growth: RtoGrowth = or(RtoGrowth::Segment);
+        /// Window after being idle for an RTO: kept, at most the initial window, or halved per RTO
+        #[source = "RFC 5681 §4.1; Linux"]
+        idle_restart: IdleRestart = or(IdleRestart::Off);
+        /// Pacing
+        pacing: PacingConfig = part(PacingConfig::read, control);
+    }
+    pub fn part(t, sack: bool, fast_retransmit: bool, control: &CongestionControlConfig);
+}
+
+/// A congestion control that sets a pacing rate needs pacing.
+fn pacing_of(t: &mut Table, key: &'static str, doc: &str, control: &CongestionControlConfig) -> bool {
+    let (paces, name) = (control.sets_pacing_rate(), control.name());
+    let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
+    let rule = "false; true for a plug-in that sets a pacing rate";
+    let on = t.or_because(key, paces, origin, rule, doc);
+    if paces && !on {
+        let path = t.at(key);
+        t.ledger.warn(format!("{path}: false, so the pacing rate that {name} sets has no effect"));
+    }
+    on
+}
+
+/// A mechanism that needs others: without them it is off if a stack enables it, and a warning if the file does.
+fn if_able(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
+    let on = t.or(key, false, doc);
+    let path = t.at(key);
+    if on && !able && t.has(key) {
+        t.ledger.warn(format!("{path}: does nothing without {needs}"));
+    } else if on && !able {
+        t.ledger.settle(&path, "false".to_owned(), Origin::Computed(format!("it needs {needs}")));
+        return false;
+    }
+    on
 }
 
 impl RecoveryConfig {

@@ -46,9 +46,11 @@ impl Sender {
 
     /// Starts writing after the handshake.
     pub(crate) fn begin_writing(&mut self, config: &TcpConfig) {
-        let SendBuffer::Linux { initial, .. } = config.send_buffer else { return };
+        if config.send_buffer == SendBuffer::Unlimited {
+            return;
+        }
         if let Some(writer) = self.writer_mut() {
-            writer.set_initial_size(u64::from(initial));
+            writer.set_initial_size(u64::from(config.send_buffer_initial));
         }
         self.expand_buffer();
         self.fill_send_buffer();

@@ -22,6 +22,7 @@
 //! an error as well. The window field and the timestamps are compared where
 //! the line names them.
 
+use pauseframe_schema::value::{Choice, names};
 use pauseframe_transport::*;
 use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
@@ -285,14 +286,7 @@ impl Script {
             }
             "mss" => config.mss = number(value)? as u32,
             "iw" => config.initial_window = number(value)? * u64::from(config.mss),
-            "ecn" => {
-                config.ecn = match value {
-                    "off" => EcnMode::Off,
-                    "classic" => EcnMode::Classic,
-                    "dctcp" => EcnMode::Dctcp,
-                    _ => return Err(format!("no ECN mode {value:?}")),
-                }
-            }
+            "ecn" => config.ecn = named(value)?,
             "ect_on_syn" => config.ect_on_syn = on(value)?,
             "ect_on_ack" => config.ect_on_ack = on(value)?,
             "sack" => config.sack = on(value)?,
@@ -307,30 +301,23 @@ impl Script {
             "rto_granularity" => config.rto.granularity = span(value)?,
             "timer_wheel" => config.rto.wheel = on(value)?,
             "rto_slop" => config.rto.slop = span(value)?,
-            "rto_form" => {
-                config.rto.form = match value {
-                    "rfc" => RtoForm::Rfc,
-                    "linux" => RtoForm::Linux,
-                    "freebsd" => RtoForm::Freebsd,
-                    _ => return Err(format!("no form {value:?}")),
-                }
-            }
+            "rto_form" => config.rto.form = named(value)?,
             "delayed_ack" => config.delayed_ack.segments = number(value)? as u32,
             "delayed_ack_timeout" => config.delayed_ack.timeout = span(value)?,
             "delayed_ack_form" => {
-                config.delayed_ack_form = match value {
-                    "fixed" => DelayedAckForm::Fixed,
-                    "linux" => DelayedAckForm::Linux { quick_acks: 16, compress: false },
-                    "linux_compressed" => DelayedAckForm::Linux { quick_acks: 16, compress: true },
-                    "linux_slow" => DelayedAckForm::Linux { quick_acks: 0, compress: false },
-                    _ => return Err(format!("no form {value:?}")),
-                }
+                let (form, quick_acks, compresses) = match value {
+                    "linux" => (DelayedAckForm::Linux, 16, false),
+                    "linux_compressed" => (DelayedAckForm::Linux, 16, true),
+                    "linux_slow" => (DelayedAckForm::Linux, 0, false),
+                    other => (named(other)?, 0, false),
+                };
+                (config.delayed_ack_form, config.quick_acks) = (form, quick_acks);
+                config.sack_compression = compresses;
             }
             "send_buffer" => {
-                config.send_buffer = match buffer(value)? {
-                    ReceiveBuffer::Linux { initial, max } => SendBuffer::Linux { initial, max },
-                    _ => SendBuffer::Unlimited,
-                }
+                let (form, sizes) = buffer(value)?;
+                config.send_buffer = named(form)?;
+                (config.send_buffer_initial, config.send_buffer_max) = (sizes[0], sizes[1]);
             }
             "tso" => config.offload.tso = number(value)? as u32,
             "gro" => config.offload.gro = span(value)?,
@@ -338,29 +325,18 @@ impl Script {
                 config.small_queues = true;
                 self.frame = span(value)?;
             }
-            "small_segments" => {
-                config.small_segments = match value {
-                    "at_once" => SmallSegments::AtOnce,
-                    "nagle" => SmallSegments::Nagle,
-                    "cork" => SmallSegments::Cork,
-                    _ => return Err(format!("no such rule {value:?}")),
-                }
+            "small_segments" => config.small_segments = named(value)?,
+            "receive_buffer" => {
+                let (form, sizes) = buffer(value)?;
+                config.receive_buffer = named(form)?;
+                (config.receive_buffer_initial, config.receive_buffer_max) = (sizes[0], sizes[1]);
+                config.receive_buffer_step = sizes[2];
             }
-            "receive_buffer" => config.receive_buffer = buffer(value)?,
             "reassembly_limit" => config.reassembly_limit = number(value)? as u32,
             "dsack" => config.dsack = on(value)?,
-            "read_rate" => config.read_rate = value.parse().map_err(|error| format!("{error}"))?,
+            "read_rate" => config.read_rate = Some(value.parse().map_err(|error| format!("{error}"))?),
             "fin" => config.fin = on(value)?,
-            "cache" => {
-                config.cache = match value {
-                    "none" => CachePolicy::Off,
-                    "linux" => CachePolicy::Linux,
-                    "linux_ssthresh" => CachePolicy::LinuxSsthresh,
-                    "freebsd" => CachePolicy::Freebsd,
-                    "cee" => CachePolicy::Cee,
-                    _ => return Err(format!("no cache {value:?}")),
-                }
-            }
+            "cache" => config.cache = named(value)?,
             "receive_window" => config.receive_window = number(value)? as u32,
             "syn_retries" => config.syn_retries = number(value)? as u32,
             "retries" => config.retries = number(value)? as u32,
@@ -382,21 +358,8 @@ impl Script {
             "window_validation" => config.recovery.window_validation = on(value)?,
             "undo" => config.recovery.undo = on(value)?,
             "frto" => config.recovery.frto = on(value)?,
-            "rto_growth" => {
-                config.recovery.rto_growth = match value {
-                    "segment" => RtoGrowth::Segment,
-                    "delivered" => RtoGrowth::Delivered,
-                    _ => return Err(format!("no growth {value:?}")),
-                }
-            }
-            "idle_restart" => {
-                config.recovery.idle_restart = match value {
-                    "off" => IdleRestart::Off,
-                    "rfc5681" => IdleRestart::Rfc5681,
-                    "linux" => IdleRestart::Linux,
-                    _ => return Err(format!("no restart {value:?}")),
-                }
-            }
+            "rto_growth" => config.recovery.rto_growth = named(value)?,
+            "idle_restart" => config.recovery.idle_restart = named(value)?,
             "pacing" => config.recovery.pacing.on = on(value)?,
             "pacing_burst" => config.recovery.pacing.burst = number(value)? as u32,
             _ => return Err(format!("no setting {name:?}")),
@@ -405,18 +368,20 @@ impl Script {
     }
 }
 
-/// "fixed", "linux:INITIAL:MAX" or "freebsd:INITIAL:MAX:STEP", in bytes.
-fn buffer(text: &str) -> Result<ReceiveBuffer, String> {
-    let words: Vec<&str> = text.split(':').collect();
-    let bytes = |word: &str| number(word).map(|bytes| bytes as u32);
-    match words[..] {
-        ["fixed"] => Ok(ReceiveBuffer::Fixed),
-        ["linux", initial, max] => Ok(ReceiveBuffer::Linux { initial: bytes(initial)?, max: bytes(max)? }),
-        ["freebsd", initial, max, step] => {
-            Ok(ReceiveBuffer::Freebsd { initial: bytes(initial)?, max: bytes(max)?, step: bytes(step)? })
-        }
-        _ => Err(format!("no buffer {text:?}")),
+/// The form of a buffer and its sizes in bytes: "fixed", "linux:INITIAL:MAX" or "freebsd:INITIAL:MAX:STEP".
+fn buffer(text: &str) -> Result<(&str, [u32; 3]), String> {
+    let (form, rest) = text.split_once(':').unwrap_or((text, ""));
+    let mut sizes = [0; 3];
+    for (size, word) in sizes.iter_mut().zip(rest.split(':').filter(|word| !word.is_empty())) {
+        *size = number(word)? as u32;
     }
+    Ok((form, sizes))
+}
+
+/// The choice with a name.
+fn named<C: Choice>(text: &str) -> Result<C, String> {
+    let found = C::NAMES.iter().find(|(name, _)| *name == text);
+    found.map(|(_, choice)| *choice).ok_or_else(|| format!("{text:?} is not one of {}", names(C::NAMES)))
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(name: &str, seen: &T, expected: &T) -> Result<(), String> {

@@ -5,7 +5,7 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{Clocks, JitterSpec, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
+use crate::spec::{Clocks, Jitter, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealCompletionTime, Network, PortReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
@@ -65,7 +65,7 @@ pub(super) fn starved_flows(
         && scenario.corruption.is_empty()
         && host.silent.is_empty()
         && host.refusing.is_empty()
-        && host.slow_hosts().is_empty()
+        && host.slow_receivers.is_empty()
         && scenario.switch.queue == QueueDiscipline::Fifo
         && scenario.switch.classes.is_empty();
     if !is_plain || network.packed_flow_records(now).len() > FLOWS_MAX {
@@ -112,14 +112,14 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealCompletionTime, record: &Flow
     let transport = transport(scenario, record);
     let of_workload = |workload: &crate::spec::WorkloadSpec| match &workload.kind {
         WorkloadKind::Udp(udp) => udp.priority,
-        _ => transport_named(scenario, &workload.transport).priority,
+        _ => scenario.transport_named(&workload.transport).priority,
     };
     if scenario.workload.iter().map(of_workload).any(|priority| priority != transport.priority) {
         return false;
     }
     let spec = &record.spec;
     let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
-    let long = (transport.rto_min * TIMEOUTS).max(rtt * ROUND_TRIPS).max(LEAST);
+    let long = (transport.tcp.rto.min * TIMEOUTS).max(rtt * ROUND_TRIPS).max(LEAST);
     record.end.saturating_since(record.spec.start) >= long
 }
 
@@ -131,7 +131,7 @@ fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[Flow
         paths.push(network.path_of(flow as u32)?);
         let (weight, cap) = match &scenario.workload[usize::from(record.spec.workload)].kind {
             WorkloadKind::Udp(udp) => (UNRESPONSIVE, udp.rate.0 as f64),
-            _ => (1.0, transport(scenario, record).read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64)),
+            _ => (1.0, transport(scenario, record).tcp.read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64)),
         };
         weights.push(weight);
         caps.push(cap);
@@ -141,19 +141,14 @@ fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[Flow
 }
 
 fn transport<'a>(scenario: &'a Scenario, record: &FlowRecord) -> &'a TransportSpec {
-    transport_named(scenario, &scenario.workload[usize::from(record.spec.workload)].transport)
-}
-
-fn transport_named<'a>(scenario: &'a Scenario, name: &str) -> &'a TransportSpec {
-    let named = scenario.transports.iter().find(|(other, _)| other == name);
-    named.map_or(&scenario.transport, |(_, spec)| spec)
+    scenario.transport_named(&scenario.workload[usize::from(record.spec.workload)].transport)
 }
 
 /// The scenario key that the user should check first.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
     let steady = |jitter| match jitter {
-        JitterSpec::Auto => scenario.clocks == Clocks::Ideal,
-        JitterSpec::UpTo(most) => most == Span::ZERO,
+        Jitter::Auto => scenario.clocks == Clocks::Ideal,
+        Jitter::Always(most) => most == Span::ZERO,
     };
     if scenario.clocks == Clocks::Ideal
         || (steady(scenario.host.wire_jitter) && steady(scenario.host.tx_jitter))

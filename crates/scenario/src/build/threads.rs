@@ -4,7 +4,9 @@
 //! delays all threads: on a machine with two cores and two other programs, two threads took 1.8 times as long
 //! as one. The default therefore uses at most one thread for each idle core.
 
-use pauseframe_fabric::Plan;
+use crate::run::RunOptions;
+use crate::spec::{HostStack, Scenario};
+use pauseframe_fabric::{self as fabric, Plan};
 use pauseframe_units::Span;
 use std::fs;
 use std::thread::{available_parallelism, sleep};
@@ -17,29 +19,47 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(3);
 
 /// The load of the machine by other programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Load {
+struct Load {
     /// Cores of the machine, including cores that this process may not use.
-    pub(super) cores: usize,
+    cores: usize,
     /// Runnable threads of other programs.
-    pub(super) busy: usize,
+    busy: usize,
 }
 
 /// The number of threads of a run, and the reason for that number.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ThreadChoice {
-    pub(super) threads: usize,
-    pub(super) reason: String,
+pub(crate) struct ThreadChoice {
+    threads: usize,
+    pub(crate) reason: String,
     /// A warning if the run uses fewer threads than requested.
-    pub(super) warning: Option<String>,
+    pub(crate) warning: Option<String>,
 }
 
-/// The single thread of a run with a kernel.
-pub(super) fn one_kernel() -> ThreadChoice {
-    ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
+/// Divides a network into one partition for each thread.
+pub(super) fn divide(
+    scenario: &Scenario,
+    network: &mut fabric::Network,
+    &RunOptions { threads, divide, .. }: &RunOptions,
+) -> ThreadChoice {
+    let plan = network.plan();
+    let choice = match (threads, network.min_reaction_to_divide()) {
+        _ if scenario.host.stack == HostStack::Kernel => {
+            ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
+        }
+        (asked, Some(lookahead)) => reacting(asked, lookahead),
+        (0, None) if divide => ThreadChoice { warning: None, ..self::asked(plan, usable_cores(), true) },
+        (0, None) => automatic(plan, usable_cores(), load),
+        (count, None) => self::asked(plan, count, divide),
+    };
+    if choice.threads > 1 {
+        let partition_of = plan.assign_partitions(choice.threads);
+        network.divide_into_partitions(&partition_of);
+    }
+    choice
 }
 
 /// The number of threads that a network can use well.
-pub(super) trait Network {
+trait Network {
     /// Number of threads that shorten a run on the given number of cores.
     fn paying(&self, cores: usize) -> usize;
     /// Maximum number of partitions of the network.
@@ -56,12 +76,12 @@ impl Network for Plan {
 }
 
 /// Number of cores that this process may use: its CPU affinity, limited by the quota of its control group.
-pub(super) fn usable_cores() -> usize {
+fn usable_cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
 /// The requested number of threads, or fewer if more would not help.
-pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> ThreadChoice {
+fn asked(network: &impl Network, asked: usize, divide: bool) -> ThreadChoice {
     let most = network.most();
     let threads = if divide { asked.min(most) } else { network.paying(asked) };
     let reason = if threads == asked { "as asked for".to_owned() } else { fewer(threads, most) };
@@ -71,11 +91,7 @@ pub(super) fn asked(network: &impl Network, asked: usize, divide: bool) -> Threa
 }
 
 /// One thread per idle core, or fewer if more would not help. Calls `load` only if several threads would help.
-pub(super) fn automatic(
-    network: &impl Network,
-    usable: usize,
-    load: impl FnOnce() -> Option<Load>,
-) -> ThreadChoice {
+fn automatic(network: &impl Network, usable: usize, load: impl FnOnce() -> Option<Load>) -> ThreadChoice {
     let paying = network.paying(usable);
     let choice =
         |threads, reason: String| ThreadChoice { threads, reason: format!("auto: {reason}"), warning: None };
@@ -97,7 +113,7 @@ pub(super) fn automatic(
 
 /// A single thread, for applications that answer a completion sooner than the window between two exchanges of
 /// the threads.
-pub(super) fn reacting(asked: usize, lookahead: Span) -> ThreadChoice {
+fn reacting(asked: usize, lookahead: Span) -> ThreadChoice {
     if asked == 1 {
         return ThreadChoice { threads: 1, reason: "as asked for".to_owned(), warning: None };
     }
@@ -127,7 +143,7 @@ fn fewer(threads: usize, most: usize) -> String {
 /// The load by other programs, from proc(5): the median of a few samples. The load average is unsuitable
 /// because it includes programs that ended within the last minute, such as the previous run. `None` if the
 /// system does not report the load.
-pub(super) fn load() -> Option<Load> {
+fn load() -> Option<Load> {
     let mut looks = Vec::new();
     for look in 0..LOOKS {
         if look > 0 {

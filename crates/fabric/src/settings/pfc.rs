@@ -1,6 +1,7 @@
 //! `[switch.pfc]`: priority flow control.
 
-use super::switch::{BUFFER_MAX, Demands};
+use super::watchdog::PfcWatchdogSettings;
+use crate::marker::BUFFER_MAX;
 use pauseframe_schema::bounds::Each;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
@@ -11,10 +12,10 @@ use pauseframe_units::{Bytes, Priority, Span};
 table! {
     /// Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B); by ingress (port, priority)
     #[source = "IEEE 802.1Qbb"]
-    pub struct PfcSpec {
+    pub struct PfcSettings as "Pfc" {
         /// The lossless priorities; the i-th is that of lane i of the routes
-        priorities: Vec<u8> =
-            or_because_in(one_for_each(lanes, t), Each(0..=7), "[3]; one for each lane of the routes") => {
+        priorities: Vec<Priority> =
+            or_because_in(one_for_each(lanes, t), Each(Priority::ALL), "[3]; one for each lane of the routes") => {
             check_priorities(t, &priorities);
         };
         /// Pause whole links (PAUSE) instead of priorities: one ingress account per port, every priority lossless;
@@ -39,8 +40,8 @@ table! {
             optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: computed for each link (802.1Qbb Annex O)");
         /// One headroom pool for all ingress (port, priority) of a switch, or false: separate headroom for each
         #[source = "SONiC: shared headroom pool"]
-        headroom_pool: Option<HeadroomPoolSpec> =
-            switchable(Absent::Off(Origin::Default), "false", HeadroomPoolSpec::read);
+        headroom_pool: Option<HeadroomPool> =
+            switchable(Absent::Off(Origin::Default), "false", HeadroomPool::read);
         // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
         // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
         /// Time from the last bit of a pause frame until the sender stops; default: the bound at 10 Gb/s
@@ -49,11 +50,11 @@ table! {
         /// Pause time of a pause frame, in quanta of 512 bit times
         quanta: u16 = or_in(u16::MAX, 1..=u16::MAX);
         /// Watchdog that exempts a switch queue from flow control when it is paused for too long (SONiC's pfcwd), or false
-        watchdog: Option<WatchdogSpec> =
-            switchable(Absent::Off(Origin::Default), "false", WatchdogSpec::read);
+        watchdog: Option<PfcWatchdogSettings> =
+            switchable(Absent::Off(Origin::Default), "false", PfcWatchdogSettings::read);
         /// Ports of switches or hosts with other rules for sending or obeying pause frames
         #[source = "SONiC: pfc_asym"]
-        ports: Vec<PfcPortsSpec> = rows("none", PfcPortsSpec::read);
+        ports: Vec<PfcPorts> = rows("none", PfcPorts::read);
     }
     pub fn read(t, lanes: usize);
 }
@@ -62,7 +63,8 @@ table! {
     /// A headroom pool per switch: each (port, priority) takes room for packets after XOFF from it, up to its own
     /// headroom
     #[source = "SONiC: shared headroom pool"]
-    pub struct HeadroomPoolSpec {
+    #[derive(Copy)]
+    pub struct HeadroomPool {
         /// Bytes of the pool of each switch
         size: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "total headroom divided by over_subscription");
         /// Total headroom over the size of the pool
@@ -78,20 +80,30 @@ table! {
 
 table! {
     /// Ports with pause frames in one direction; later rows take precedence
-    pub struct PfcPortsSpec {
+    pub struct PfcPorts {
         /// Globs over port names ("leaf0:*", "host3:0")
         ports: Vec<String> = required();
-        /// Whether these ports send pause frames
-        sends: bool = or(true);
-        /// Priorities in which pause frames stop these ports
-        obeys: ObeysName = or(ObeysName::Lossless);
+        /// Which pause frames they send and obey
+        rule: PauseRule = part(PauseRule::read);
     }
     pub fn try_read(t);
 }
 
+table! {
+    /// Which pause frames a port sends and obeys
+    #[derive(Copy)]
+    pub struct PauseRule {
+        /// Whether these ports send pause frames
+        sends: bool = or(true);
+        /// Priorities in which pause frames stop these ports
+        obeys: ObeyedPauses = or(ObeyedPauses::Lossless);
+    }
+    pub fn part(t);
+}
+
 choices! {
     /// In which priorities pause frames stop a port
-    pub enum ObeysName {
+    pub enum ObeyedPauses {
         /// In the lossless ones
         Lossless = "lossless",
         /// In all, as with SONiC's asymmetric PFC
@@ -101,73 +113,26 @@ choices! {
     }
 }
 
-table! {
-    /// A PFC watchdog, as SONiC's pfcwd: a queue that is paused for too long is taken out of flow control
-    // Defaults as in SONiC's `pfcwd start_default`: 200 ms each, drop.
-    #[source = "SONiC: pfcwd"]
-    #[derive(Copy)]
-    pub struct WatchdogSpec {
-        /// A queue paused for this long without a break, with packets waiting, is in a storm
-        detection: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
-        /// What the queue does in a storm: drop its packets, send despite pauses, or wait
-        action: WatchdogActionName = or(WatchdogActionName::Drop);
-        /// The storm ends after this long without a pause frame
-        restoration: Span = or_in(Span::from_ms(200), Span::from_us(1)..=Span::from_secs(60));
-        /// Interval of the watchdog's checks; 0: continuous
-        #[source = "SONiC: POLL_INTERVAL"]
-        poll: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(60)) => {
-            let (message, hint) = (|| format!("{poll} is longer than detection or restoration"), "shorten it");
-            t.check(poll <= detection.min(restoration), "poll", message, hint);
-        };
-    }
-    pub fn read(t);
-}
-
-choices! {
-    /// Action of the watchdog during a storm
-    pub enum WatchdogActionName {
-        /// Drops the packets of the queue
-        Drop = "drop",
-        /// Sends despite pauses
-        Forward = "forward",
-        /// The storm is counted, and the queue stays paused
-        Alert = "alert",
-    }
-}
-
-impl PfcSpec {
-    /// Whether a pause stops a whole link with all its priorities.
-    pub(crate) fn pauses_links(&self) -> bool {
-        self.whole_link
-    }
-}
-
-pub(crate) fn pfc_or_none(t: &mut Table, key: &'static str, doc: &str, demands: &Demands) -> Option<PfcSpec> {
-    let absent = match &demands.lossless {
-        Some(why) => Absent::On(Origin::Computed(format!("because {why}"))),
-        None => Absent::Off(Origin::Computed("no transport in use is lossless".to_owned())),
-    };
-    let rule = "a table with its defaults if a transport in use is lossless, else false";
-    t.switchable(key, absent, rule, doc, |t| PfcSpec::read(t, demands.lanes))
+impl PauseRule {
+    /// The rule of ports without an explicit one.
+    pub(crate) const BOTH_WAYS: PauseRule = PauseRule { sends: true, obeys: ObeyedPauses::Lossless };
 }
 
 /// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.
 const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
 
-fn one_for_each(lanes: usize, t: &Table) -> (Vec<u8>, Origin) {
+fn one_for_each(lanes: usize, t: &Table) -> (Vec<Priority>, Origin) {
+    let default = |lanes| LOSSLESS.into_iter().filter_map(Priority::new).take(lanes).collect();
     match lanes {
-        0 | 1 => (vec![3], t.why()),
-        lanes => {
-            let default = LOSSLESS[..lanes.min(LOSSLESS.len())].to_vec();
-            (default, Origin::Computed(format!("one for each of {lanes} lanes of the routes")))
-        }
+        0 | 1 => (default(1), t.why()),
+        lanes => (default(lanes), Origin::Computed(format!("one for each of {lanes} lanes of the routes"))),
     }
 }
 
-fn check_priorities(t: &mut Table, priorities: &[u8]) {
+fn check_priorities(t: &mut Table, priorities: &[Priority]) {
     let message = || "[] names no priority".to_owned();
     t.check(!priorities.is_empty(), "priorities", message, "name one, as in [3], or write pfc = false");
     let twice = priorities.iter().enumerate().find(|(i, priority)| priorities[..*i].contains(priority));
-    let message = || format!("{} is named twice", twice.map_or(0, |(_, priority)| *priority));
+    let message = || format!("{} is named twice", twice.map_or_else(Priority::default, |(_, p)| *p));
     t.check(twice.is_none(), "priorities", message, "name each priority once");
 }

@@ -1,11 +1,8 @@
 //! Warnings after a run: results that a reader could misinterpret, and data that the results lack.
 
-use crate::build::Built;
-use crate::jobs;
 use crate::spec::Scenario;
-use crate::spec::lookup::ports_matching;
 use crate::volume::SERIES_ROWS_MAX;
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network, ports_matching};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
@@ -68,14 +65,14 @@ pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: b
 }
 
 /// Warns of incomplete results: full logs, and jobs that did not finish.
-pub(super) fn cut_short(scenario: &Scenario, built: &Built, series: &Series) -> Vec<String> {
+pub(super) fn cut_short(network: &Network, of_jobs: Vec<String>, series: &Series) -> Vec<String> {
     let mut warnings = Vec::new();
-    if built.network.unrecorded_pauses() > 0 {
-        let count = built.network.unrecorded_pauses();
+    let count = network.unrecorded_pauses();
+    if count > 0 {
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
     }
-    warnings.extend(jobs::warnings(scenario, built));
-    if let Some(time) = built.network.states_full_at() {
+    warnings.extend(of_jobs);
+    if let Some(time) = network.states_full_at() {
         warnings.push(format!(
             "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
         ));

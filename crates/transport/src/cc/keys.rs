@@ -1,12 +1,14 @@
 //! `transport.congestion_control` and its constants: names, keys, defaults, ranges and documentation come from the
-//! registry of `pauseframe-transport` and its loaded plug-ins.
+//! registry and of its loaded plug-ins.
 
+use super::CongestionControlConfig;
+use super::parameter::{Constant, Parameter, Value};
 use pauseframe_schema::bounds::Bounds;
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::shape::Shape;
 use pauseframe_schema::value::{Mistake, Setting, choose, quoted};
-use pauseframe_transport::{CongestionControlConfig, Constant, Parameter, Value};
+
 use pauseframe_units::Span;
 use std::sync::OnceLock;
 
@@ -62,7 +64,7 @@ fn excuse_constants(t: &mut Table, key: &str) {
 }
 
 /// Reads the congestion control and the constants of all, because a file may be run with several.
-pub(super) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
+pub(crate) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
     let all = CongestionControlConfig::all();
     let docs: Vec<_> = all.iter().map(|(_, config)| config.doc()).collect();
     let doc = format!("Congestion control: {}", docs.join("; "));

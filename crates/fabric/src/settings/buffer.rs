@@ -1,6 +1,6 @@
-//! `[switch.buffer]`: who owns the bytes.
+//! `[switch.buffer]`: who owns the bytes of a switch (docs/models/buffers.md).
 
-use super::switch::BUFFER_MAX;
+use crate::marker::BUFFER_MAX;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -8,11 +8,12 @@ use pauseframe_schema::{kinds, table};
 use pauseframe_units::Bytes;
 
 /// Factors of the dynamic threshold.
-pub(crate) const ALPHAS: Above = Above(0.0, 1e6, "");
+pub(super) const ALPHAS: Above = Above(0.0, 1e6, "");
 
 kinds! {
     /// Buffer policies
-    pub enum BufferSpec {
+    #[derive(Copy)]
+    pub enum BufferPolicy {
         "per_port" => PerPort(PerPort);
         "shared" => Shared(Shared);
         "ideal_output_queued" => IdealOutputQueued(IdealOutputQueued);
@@ -22,6 +23,7 @@ kinds! {
 
 table! {
     /// Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless
+    #[derive(Copy)]
     pub struct PerPort {
         /// Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic
         #[source = "bolt §IV-A2: 225 KB a port"]
@@ -32,6 +34,7 @@ table! {
 
 table! {
     /// One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free
+    #[derive(Copy)]
     pub struct Shared {
         /// Bytes per switch, including headroom and reserved bytes
         #[source = "the packet buffer of bolt's switch, the G8264"]
@@ -53,6 +56,7 @@ table! {
 
 table! {
     /// N-fold speed-up: each ingress (port, priority) owns `size` bytes, an egress queue may hold what all of them hold
+    #[derive(Copy)]
     pub struct IdealOutputQueued {
         /// Bytes per ingress (port, priority); an egress queue may hold the sum of all
         #[source = "cee §III-B4, Table I: 100 KB a port"]
@@ -61,9 +65,26 @@ table! {
     pub fn read(t);
 }
 
-pub(crate) fn buffer(t: &mut Table) -> BufferSpec {
-    let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
-    let default = Some(("per_port", Origin::Default, "\"per_port\""));
-    BufferSpec::read(t, "policy", default, doc)
-        .unwrap_or(BufferSpec::PerPort(PerPort { size: Bytes::kb(225) }))
+impl BufferPolicy {
+    /// Reads the table, whose policy may be left out.
+    pub fn of_table(t: &mut Table) -> BufferPolicy {
+        let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
+        let default = Some(("per_port", Origin::Default, "\"per_port\""));
+        let fallback = BufferPolicy::PerPort(PerPort { size: Bytes::kb(225) });
+        BufferPolicy::read(t, "policy", default, doc).unwrap_or(fallback)
+    }
+
+    /// Bytes of a port, or of a switch with a shared buffer.
+    pub fn size(self) -> Bytes {
+        match self {
+            BufferPolicy::PerPort(PerPort { size })
+            | BufferPolicy::Shared(Shared { size, .. })
+            | BufferPolicy::IdealOutputQueued(IdealOutputQueued { size }) => size,
+        }
+    }
+
+    /// Bytes of a shared buffer for lossy traffic only.
+    pub(crate) fn egress_pool(self) -> Option<Bytes> {
+        if let BufferPolicy::Shared(shared) = self { shared.egress_pool } else { None }
+    }
 }

@@ -1,32 +1,27 @@
-//! Runs a resolved scenario: builds the network, simulates, and records and writes the results.
+//! Third stage of a run: simulates the built network and records what `[record]` asks for.
 
 mod kernel;
-mod outcome;
-mod suspicious;
-mod threads;
-mod warnings;
 
-use self::outcome::{tabulate, write};
-use self::threads::ThreadChoice;
-use crate::build::{Built, build};
-use crate::faults;
-use crate::jobs;
+use crate::build::{self, Built};
+use crate::report;
 use crate::resolve::Resolved;
-use crate::spec::lookup::{matches, ports_matching};
-use crate::spec::{HostStack, PacketsSpec, Scenario, SeriesSpec};
+use crate::spec::{PacketsSpec, Scenario, SeriesSpec, TransportSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{RunControl, RunEnding, RunLimits};
-use pauseframe_fabric::{Network, RunFailed, SamplePlan};
+use pauseframe_fabric::{
+    Network, RunFailed, SamplePlan, Settings, TransportSettings, matches, ports_matching,
+};
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
-    FlowTable, Manifest, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary,
+    FlowTable, Names, PendingFile, PluginRecord, ResultsFolder, RunError, Series, Summary,
 };
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
 use pauseframe_transport::plugin;
 use pauseframe_units::{PortId, Time};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Number of events between two calls of the progress callback: a few milliseconds.
@@ -125,8 +120,8 @@ impl RunResults {
     }
 }
 
-/// Runs a scenario. Calls `watch` every few milliseconds; `watch` may stop the run, and the results until
-/// then are kept. A stop while the results are being written leaves complete tables, and a manifest that
+/// Runs a scenario: build, run, report. Calls `watch` every few milliseconds; `watch` may stop the run, and the
+/// results until then are kept. A stop while the results are being written leaves complete tables, and a manifest that
 /// marks the run as incomplete.
 ///
 /// # Errors
@@ -137,45 +132,22 @@ pub fn run(
     options: RunOptions,
     mut watch: impl FnMut(RunProgress) -> RunControl,
 ) -> Result<RunResults, RunError> {
-    let scenario = &resolved.scenario;
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
     }
-    let (mut built, choice) = divided(scenario, build(resolved).map_err(RunError::Build)?, options);
+    let scenario = &resolved.scenario;
     let mut watch = Watch { ask: &mut watch, last: RunProgress::before(scenario), stopped: false };
-    let references =
-        jobs::references(scenario, &built, &mut || watch.goes_on()).map_err(RunError::Refused)?;
-    let mut folder = match options.out {
-        Some(path) => {
-            let running = Manifest::running(&scenario.name, scenario.seed).with_plugins(&scenario.plugins());
-            let mut folder = ResultsFolder::create(path, options.force, &running)?;
-            folder.write_text("scenario.resolved.toml", &resolved.to_toml())?;
-            Some(folder)
-        }
-        None => None,
-    };
-    kernel::attach(scenario, &mut built, options)?;
-    let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
-    let (mut finished, packets) =
-        simulate(scenario, built, folder.as_ref(), limit, &mut |now| watch.ask(now))?;
-    let series_file = finished.series.take_file();
-    let results =
-        tabulate(resolved, finished, choice, &references, &mut watch, options.out.map(Path::to_path_buf));
-    if let Some(folder) = &mut folder {
-        series_file.map_or(Ok(()), |file| folder.commit_table(file))?;
-        packets.map_or(Ok(()), |file| folder.commit(file))?;
-    }
-    if let Some(folder) = folder {
-        write(folder, scenario, &results, &mut || watch.is_patient())?;
-    }
-    Ok(results)
+    let built = build::build(resolved, &options, &mut || watch.goes_on())?;
+    let folder = report::folder(resolved, &options)?;
+    let ended = simulate(scenario, built, folder.as_ref(), &options, &mut watch)?;
+    report::report(resolved, ended, folder, &mut watch)
 }
 
 /// The progress callback across all phases of a run; after a stop no further phase starts.
-struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     ask: &'a mut dyn FnMut(RunProgress) -> RunControl,
     last: RunProgress,
-    stopped: bool,
+    pub(crate) stopped: bool,
 }
 
 impl Watch<'_> {
@@ -186,12 +158,12 @@ impl Watch<'_> {
     }
 
     /// Calls the progress callback during a phase in which no simulated time passes.
-    fn goes_on(&mut self) -> bool {
+    pub(crate) fn goes_on(&mut self) -> bool {
         !self.stopped && self.ask(self.last) == RunControl::Continue
     }
 
     /// The results of a stopped run are still written; only a second stop interrupts the writing.
-    fn is_patient(&mut self) -> bool {
+    pub(crate) fn is_patient(&mut self) -> bool {
         (self.ask)(self.last) == RunControl::Continue
     }
 }
@@ -203,86 +175,40 @@ impl RunProgress {
     }
 }
 
-/// Divides the network into one partition for each thread; returns the reason for the number of threads.
-fn divided(
-    scenario: &Scenario,
-    mut built: Built,
-    RunOptions { threads, divide, .. }: RunOptions,
-) -> (Built, ThreadChoice) {
-    let plan = built.network.plan();
-    let choice = match (threads, built.network.min_reaction_to_divide()) {
-        _ if scenario.host.stack == HostStack::Kernel => threads::one_kernel(),
-        (asked, Some(lookahead)) => threads::reacting(asked, lookahead),
-        (0, None) if divide => {
-            ThreadChoice { warning: None, ..threads::asked(plan, threads::usable_cores(), true) }
-        }
-        (0, None) => threads::automatic(plan, threads::usable_cores(), threads::load),
-        (count, None) => threads::asked(plan, count, divide),
-    };
-    if choice.threads > 1 {
-        let partition_of = plan.assign_partitions(choice.threads);
-        built.network.divide_into_partitions(&partition_of);
-    }
-    (built, choice)
-}
-
 /// A run that has ended.
-struct Finished {
-    built: Built,
-    ending: RunEnding,
-    series: Series,
-    wall_s: f64,
+pub(crate) struct Ended {
+    pub(crate) built: Built,
+    pub(crate) ending: RunEnding,
+    pub(crate) wall_s: f64,
+    pub(crate) series: Series,
+    /// The packet capture, if the scenario asks for one and the run has a folder.
+    pub(crate) packets: Option<PendingFile>,
 }
 
 fn simulate(
     scenario: &Scenario,
     mut built: Built,
     folder: Option<&ResultsFolder>,
-    series_limit: usize,
-    watch: &mut dyn FnMut(RunProgress) -> RunControl,
-) -> Result<(Finished, Option<PendingFile>), RunError> {
-    let topology = std::sync::Arc::clone(&built.topology);
+    options: &RunOptions,
+    watch: &mut Watch,
+) -> Result<Ended, RunError> {
+    kernel::attach(scenario, &mut built, options)?;
+    let topology = Arc::clone(&built.parts.topology);
     let names = Names { topology: &topology, workloads: &[], transports: &[] };
-    let agreements: Vec<Agreement> = (built.settings.transports.iter().zip(scenario.transport_specs()))
-        .map(|(transport, spec)| Agreement {
-            cnp_dscp: spec.rdma_cnp_dscp,
-            ..Agreement::of(&transport.config, spec.dscp)
-        })
-        .collect();
-    faults::install(scenario, &topology, &mut built.network);
-    if let Some(spec) = &scenario.record.series {
-        built.network.enable_sampling(sample_plan(spec, scenario, &topology));
-    }
-    if let Some(spec) = &scenario.record.states {
-        built.network.record_states(spec.every, spec.limit as usize);
-    }
-    let mut series = Series::begin(folder, &names, series_limit)?;
-    let mut packets = match (&scenario.record.packets, folder) {
-        (Some(spec), Some(folder)) => Some(begin_capture(spec, &topology, &mut built.network, folder)?),
-        _ => None,
-    };
+    let network = &mut built.network;
+    let mut recording = Recording::begin(scenario, network, &built.parts.settings, &names, folder, options)?;
     let stop = scenario.stop.time.map(|stop| Time::ZERO + stop);
     let limits = RunLimits { time: stop.unwrap_or(Time::MAX), watch_every: WATCH_EVERY };
     let begin = Instant::now();
     let mut failure = None;
-    let mut drain = |network: &mut Network| {
-        series.add(&network.take_samples());
-        series.write_parts(&names).map_err(|cause| ("series.parquet", cause))?;
-        let Some(packets) = &mut packets else { return Ok(()) };
-        for frame in network.take_frames() {
-            let agreement = |flow| agreements[network.transport_of(flow)];
-            packets.write(&frame, agreement).map_err(|cause| ("packets.pcapng", cause))?;
-        }
-        Ok(())
-    };
     let _watchdog = watch_plugins(scenario)?;
-    let ending = guarded(scenario, &mut built.network, |network| {
+    let ending = guarded(scenario, network, |network| {
         network.run(limits, shield, |network, progress| {
-            if let Err(error) = drain(network) {
+            if let Err(error) = recording.drain(network) {
                 failure = Some(error);
                 return RunControl::Stop;
             }
-            watch(RunProgress {
+            watch.ask(RunProgress {
                 now: progress.now,
                 stop,
                 wall_s: begin.elapsed().as_secs_f64(),
@@ -293,16 +219,77 @@ fn simulate(
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
-    let ending = guarded(scenario, &mut built.network, |network| {
+    let ending = guarded(scenario, network, |network| {
         network.finish_observation(ending.now);
         Ok(ending)
     })?;
-    let cause = failure.or_else(|| drain(&mut built.network).err());
-    let cause = cause.or_else(|| series.write_rest(&names).err().map(|cause| ("series.parquet", cause)));
+    let cause = failure.or_else(|| recording.finish(network).err());
     if let (Some((name, cause)), Some(folder)) = (cause, folder) {
         return Err(folder.failure(name, cause));
     }
-    Ok((Finished { built, ending, series, wall_s }, packets.map(PacketWriter::into_inner)))
+    let (series, packets) = (recording.series, recording.packets.map(PacketWriter::into_inner));
+    built.jobs.run_alone(scenario, &built.parts, &mut || watch.goes_on());
+    Ok(Ended { built, ending, wall_s, series, packets })
+}
+
+/// What a run writes while it goes on.
+struct Recording<'a> {
+    names: &'a Names<'a>,
+    series: Series,
+    packets: Option<PacketWriter<'a, PendingFile>>,
+    /// By transport, what a capture cannot see.
+    agreements: Vec<Agreement>,
+}
+
+/// The file that could not be written, and why.
+type WriteFailure = (&'static str, std::io::Error);
+
+impl<'a> Recording<'a> {
+    fn begin(
+        scenario: &Scenario,
+        network: &mut Network,
+        settings: &Settings,
+        names: &'a Names<'a>,
+        folder: Option<&ResultsFolder>,
+        options: &RunOptions,
+    ) -> Result<Recording<'a>, RunError> {
+        let topology = names.topology;
+        let transports = settings.transports.iter().zip(scenario.transport_specs());
+        let agreement = |(transport, spec): (&TransportSettings, &TransportSpec)| Agreement {
+            cnp_dscp: spec.rdma_cnp_dscp,
+            ..Agreement::of(&transport.config, spec.dscp)
+        };
+        if let Some(spec) = &scenario.record.series {
+            network.enable_sampling(sample_plan(spec, scenario, topology));
+        }
+        if let Some(spec) = &scenario.record.states {
+            network.record_states(spec.every, spec.limit as usize);
+        }
+        let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
+        let series = Series::begin(folder, names, limit)?;
+        let packets = match (&scenario.record.packets, folder) {
+            (Some(spec), Some(folder)) => Some(begin_capture(spec, topology, network, folder)?),
+            _ => None,
+        };
+        Ok(Recording { names, series, packets, agreements: transports.map(agreement).collect() })
+    }
+
+    /// Writes what the network has observed since the last call.
+    fn drain(&mut self, network: &mut Network) -> Result<(), WriteFailure> {
+        self.series.add(&network.take_samples());
+        self.series.write_parts(self.names).map_err(|cause| ("series.parquet", cause))?;
+        let Some(packets) = &mut self.packets else { return Ok(()) };
+        for frame in network.take_frames() {
+            let agreement = |flow| self.agreements[network.transport_of(flow)];
+            packets.write(&frame, agreement).map_err(|cause| ("packets.pcapng", cause))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, network: &mut Network) -> Result<(), WriteFailure> {
+        self.drain(network)?;
+        self.series.write_rest(self.names).map_err(|cause| ("series.parquet", cause))
+    }
 }
 
 /// Turns a failed assertion into an error with scenario, seed and simulated time.

@@ -1,0 +1,23 @@
+//! Finds ports by the globs over their names that settings have.
+
+use pauseframe_topology::Topology;
+use pauseframe_units::PortId;
+
+/// Every port.
+pub fn all_ports(topology: &Topology) -> impl Iterator<Item = PortId> {
+    topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
+}
+
+/// The ports that match globs.
+pub fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
+    let named = |port: &PortId| {
+        let name = topology.port_name(*port);
+        globs.iter().any(|glob| matches(glob, &name))
+    };
+    all_ports(topology).filter(named).collect()
+}
+
+/// Whether a glob with `*` (any text) and `?` (any one character) matches all of `text`.
+pub fn matches(glob: &str, text: &str) -> bool {
+    wildmatch::WildMatch::new(glob).matches(text)
+}

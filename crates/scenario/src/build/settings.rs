@@ -1,0 +1,124 @@
+//! The settings of the fabric: those that a scenario declares, with names of hosts and ports looked up in the topology.
+
+use crate::spec::{ChoiceName, WireJitterSpec};
+use crate::spec::{
+    Clocks, DemandEntry, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead, WorkloadKind,
+    WorkloadSpec,
+};
+use pauseframe_fabric::{
+    HostLinkJitter, Jitter, Overhead, ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes,
+};
+use pauseframe_routing::verify::{Demand, Tables};
+use pauseframe_topology::Topology;
+use pauseframe_units::{NodeId, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) fn settings(
+    scenario: &Scenario,
+    topology: &Topology,
+    transports: Vec<TransportSettings>,
+) -> Settings {
+    let (host, switch) = (&scenario.host, &scenario.switch);
+    let receivers = host.slow_receivers.iter().filter_map(|receiver| {
+        let node = topology.find(&receiver.host)?;
+        let stop = receiver.stop.map(|stop| Time::ZERO + stop);
+        Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })
+    });
+    let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
+    Settings {
+        seed: scenario.seed,
+        overhead: overhead(scenario),
+        mtu: host.mtu.0 as u32,
+        tx_delay: host.tx_delay,
+        tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
+        wire_jitter: jitter(host.wire_jitter, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
+        random_ties: scenario.clocks == Clocks::Real,
+        wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
+        wire_burst: host.wire_burst.0 as u32,
+        ticks_apart: host.ticks_apart,
+        rx_delay: host.rx_delay,
+        reaction: host.reaction,
+        nic_buffer: host.nic_buffer.0,
+        nic_fifo: host.nic_queue == NicQueue::Fifo,
+        switch_latency: switch.latency,
+        buffer: switch.buffer,
+        queue_packets: switch.queue_packets,
+        marker: switch.marker.clone(),
+        queue: switch.queue,
+        scheduler: switch.scheduler.clone(),
+        classes: switch.classes.iter().map(|(_, class)| class.clone()).collect(),
+        pfc: switch.pfc.clone(),
+        qcn: scenario.qcn.clone(),
+        receivers: receivers.collect(),
+        spray: scenario.routing.kind == RoutingKind::Spray,
+        vlans: vlan_routes(scenario, topology).map(Arc::new),
+        refusing: nodes(&host.refusing),
+        silent: nodes(&host.silent),
+        transports,
+    }
+}
+
+/// Header overhead of packets on the wire; in VLANs, each packet has an 802.1Q tag.
+pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
+    let plain = match scenario.host.wire_overhead {
+        WireOverhead::Ethernet => Overhead::ETHERNET,
+        WireOverhead::None => Overhead::NONE,
+    };
+    if scenario.routing.vlans.is_some() { plain.tagged() } else { plain }
+}
+
+/// Automatic jitter, unless `auto` is off.
+fn jitter(jitter: Jitter, auto: bool) -> Jitter {
+    if jitter == Jitter::Auto && !auto { Jitter::NONE } else { jitter }
+}
+
+fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<HostLinkJitter> {
+    let host = topology.find(&own.host)?;
+    Some(HostLinkJitter { host, to_switch: own.to_switch, to_host: own.to_host })
+}
+
+/// True if any workload sends in a lossy class; otherwise the headroom needs no allowance for automatic
+/// jitter.
+fn sends_lossy(scenario: &Scenario) -> bool {
+    let Some(pfc) = &scenario.switch.pfc else { return true };
+    let priority = |workload: &WorkloadSpec| match &workload.kind {
+        WorkloadKind::Udp(udp) => udp.priority,
+        _ => scenario.transport_named(&workload.transport).priority,
+    };
+    !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
+}
+
+/// The forwarding tables, with one priority for each lane. Without PFC, lanes have no effect: every packet
+/// keeps its priority.
+fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
+    let spec = scenario.routing.vlans.as_ref()?;
+    let tables = Tables::clone(&spec.tables.0);
+    let choice = match spec.use_of.choice {
+        ChoiceName::Random => VlanChoice::Random,
+        ChoiceName::BestOfTwo => VlanChoice::BestOfTwo,
+        ChoiceName::LeastLoaded => VlanChoice::LeastLoaded,
+        ChoiceName::Demand => VlanChoice::Assigned(assigned(spec, &tables, topology)),
+    };
+    let lossless = scenario.switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let lanes = lossless.iter().copied().chain(std::iter::repeat(scenario.transport.priority));
+    Some(VlanRoutes {
+        lanes: lanes.take(tables.lanes()).collect(),
+        tables,
+        choice,
+        per_packet: spec.use_of.per == Per::Packet,
+        slack: spec.use_of.slack,
+    })
+}
+
+fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTreeMap<(NodeId, NodeId), u16> {
+    let names: BTreeMap<&str, NodeId> =
+        topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
+    let demand = |entry: &DemandEntry| {
+        let (from, to) = (names.get(entry.src.as_str())?, names.get(entry.dst.as_str())?);
+        Some(Demand { from: *from, to: *to, amount: entry.rate.0 as f64 })
+    };
+    let demands: Vec<Demand> = spec.use_of.demand.iter().filter_map(demand).collect();
+    let vlans = tables.assign(topology, &demands, spec.use_of.slack);
+    demands.iter().zip(vlans).filter_map(|(d, vlan)| Some(((d.from, d.to), vlan?))).collect()
+}

@@ -1,0 +1,166 @@
+//! Last stage of a run: turns a network at the end of its run into tables, a summary and files.
+
+mod suspicious;
+mod warnings;
+
+use self::suspicious::{needless_timeouts, starved_flows};
+use self::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
+use crate::build::Built;
+use crate::resolve::Resolved;
+use crate::run::{Ended, RunOptions, RunResults, Watch};
+use crate::spec::Scenario;
+use pauseframe_fabric::FlowRecords;
+use pauseframe_results::jobs as tables_of_jobs;
+use pauseframe_results::{
+    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, kernel, lossless,
+    states, tables,
+};
+use pauseframe_schema::value::Choice;
+use pauseframe_units::Time;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// The folder of the results, with the resolved scenario in it and a manifest that says that the run goes on.
+pub(crate) fn folder(resolved: &Resolved, options: &RunOptions) -> Result<Option<ResultsFolder>, RunError> {
+    let scenario = &resolved.scenario;
+    let running = Manifest::running(&scenario.name, scenario.seed).with_plugins(&scenario.plugins());
+    folder_with(resolved, options.out, options.force, &running)
+}
+
+pub(crate) fn folder_with(
+    resolved: &Resolved,
+    out: Option<&Path>,
+    force: bool,
+    manifest: &impl Serialize,
+) -> Result<Option<ResultsFolder>, RunError> {
+    let Some(path) = out else { return Ok(None) };
+    let mut folder = ResultsFolder::create(path, force, manifest)?;
+    folder.write_text("scenario.resolved.toml", &resolved.to_toml())?;
+    Ok(Some(folder))
+}
+
+/// The results of a run, which are written if it has a folder.
+pub(crate) fn report(
+    resolved: &Resolved,
+    mut ended: Ended,
+    folder: Option<ResultsFolder>,
+    watch: &mut Watch,
+) -> Result<RunResults, RunError> {
+    let streamed = (ended.series.take_file(), ended.packets.take());
+    let out = folder.as_ref().map(|folder| folder.path().to_path_buf());
+    let results = tabulate(resolved, ended, watch.stopped, out);
+    if let Some(mut folder) = folder {
+        streamed.0.map_or(Ok(()), |file| folder.commit_table(file))?;
+        streamed.1.map_or(Ok(()), |file| folder.commit(file))?;
+        write(folder, &resolved.scenario, &results, &mut || watch.is_patient())?;
+    }
+    Ok(results)
+}
+
+fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<PathBuf>) -> RunResults {
+    let scenario = &resolved.scenario;
+    let Ended { built: Built { parts, mut network, jobs, threads }, ending, wall_s, series, .. } = ended;
+    let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
+    let names = Names { topology: &parts.topology, workloads: &workloads, transports: &parts.transports };
+    let ports = network.port_reports(ending.now);
+    let mut warnings = resolved.warnings.clone();
+    warnings.extend(threads.warning);
+    warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
+    warnings.extend(dead_links(&mut network, &names, ending.now));
+    warnings.extend(network.stack_notes());
+    let of_kernel = network.take_stack_samples();
+    warnings.extend(dropped_syns(&network));
+    warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
+    warnings.extend(starved_flows(scenario, (&mut network, &parts.ideal), &names, &ports, ending.now));
+    let deadlocks = network.deadlocks();
+    let ends = scenario.ends_at_deadlock();
+    warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
+    let jobs = jobs.report(scenario, &network, ending.now);
+    warnings.extend(cut_short(&network, jobs.warnings, &series));
+    warnings.extend(unrecorded(scenario, &parts.topology, out.is_some()));
+    let facts = RunFacts {
+        name: scenario.name.clone(),
+        seed: scenario.seed,
+        fingerprint: ending.fingerprint.value(),
+        sim_time: ending.now,
+        wall_s,
+        threads: network.partition_count(),
+        threads_reason: threads.reason,
+        events: ending.events,
+        packet_hops: network.packet_hops(),
+        deadlocks: deadlocks.len() as u64,
+        syn_drops_not_ect: network.syn_drops_not_ect(),
+        fullest_switch: network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
+        nic_queue: scenario.host.nic_queue.name(),
+        series_full: series.full(),
+        status: match (ending.interrupted || was_stopped, ends && !deadlocks.is_empty()) {
+            (true, _) => RunStatus::Interrupted,
+            (false, true) => RunStatus::Deadlock,
+            (false, false) => RunStatus::Complete,
+        },
+        warnings,
+        out,
+    };
+    let pause_tree = lossless::pause_tree(network.pause_intervals(), &names).batch();
+    let deadlocks = lossless::deadlocks(deadlocks, &names).batch();
+    let timeline = tables_of_jobs::timeline(&jobs.timelines, &names).batch();
+    let jobs = jobs.results;
+    let states = states::states(network.state_changes(), &names).batch();
+    let received = network.throughput_series();
+    let (record, end) = (&scenario.record, ending.now);
+    let queries = network.query_records();
+    // The network is freed before the tables are made, to save memory.
+    let flows = network.into_flow_records(ending.now);
+    let summary = Summary::new(facts, &flows, &queries, &ports);
+    let flows = if record.flows { flows } else { FlowRecords::default() };
+    let ports = if record.ports { &ports[..] } else { &[] };
+    RunResults {
+        summary,
+        plugins: scenario.plugins(),
+        flows: FlowTable::new(flows, &parts.topology, &workloads, &parts.transports),
+        queries: tables::queries(&queries, &names).batch(),
+        ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
+        series: series.into_columns(&names).batch(),
+        throughput: tables::throughput(received.interval(), received.bytes_by_interval(), &names, end)
+            .batch(),
+        pause_tree,
+        states,
+        deadlocks,
+        jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
+        ranks: tables_of_jobs::ranks(&jobs, &names).batch(),
+        timeline,
+        kernel_sockets: kernel::sockets(&of_kernel.sockets, &names).batch(),
+        kernel_counters: kernel::counters(&of_kernel.counters, &names).batch(),
+    }
+}
+
+fn write(
+    mut folder: ResultsFolder,
+    scenario: &Scenario,
+    results: &RunResults,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<(), RunError> {
+    let record = &scenario.record;
+    let asked = [
+        ("queries.parquet", &results.queries, true),
+        ("ports.parquet", &results.ports, record.ports),
+        ("throughput.parquet", &results.throughput, true),
+        ("pause_tree.parquet", &results.pause_tree, true),
+        ("states.parquet", &results.states, record.states.is_some()),
+        ("deadlocks.parquet", &results.deadlocks, true),
+        ("jobs.parquet", &results.jobs, true),
+        ("ranks.parquet", &results.ranks, true),
+        ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
+        ("kernel_sockets.parquet", &results.kernel_sockets, record.kernel.is_some()),
+        ("kernel_counters.parquet", &results.kernel_counters, record.kernel.is_some()),
+    ];
+    if record.flows {
+        folder.write_flows(&results.flows, go_on)?;
+    }
+    for (name, table, wanted) in asked {
+        if wanted {
+            folder.write_table(name, table, go_on)?;
+        }
+    }
+    folder.finish(&Manifest::ended(&results.summary).with_plugins(&results.plugins))
+}
