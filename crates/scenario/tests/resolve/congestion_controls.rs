@@ -6,7 +6,6 @@ use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::{Resolved, RunControl, RunOptions, run};
 use pauseframe_transport::{CongestionControlConfig, Value};
 use std::fmt::Write;
-use std::path::Path;
 
 fn text(rest: &str) -> String {
     format!(
