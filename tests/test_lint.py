@@ -577,3 +577,26 @@ def test_notifications_do_not_belong_into_a_paused_priority(fabric, into, found)
         row["48"] = into
     path.write_text(json.dumps(tables))
     assert ("PF025" in codes(fabric)) == found
+
+
+@pytest.mark.parametrize(
+    ("into", "cnps", "data", "found"),
+    [
+        ("6", "DWRR", "DWRR", None),
+        ("6", "STRICT", "STRICT", None),
+        ("6", "DWRR", "STRICT", "scheduler"),
+        ("1", "DWRR", "DWRR", "48"),
+        ("3", "DWRR", "STRICT", None),
+    ],
+)
+def test_notifications_do_not_wait_behind_data(fabric, into, cnps, data, found):
+    path = min(fabric.glob("*/config_db.json"))
+    tables = json.loads(path.read_text())
+    for row in tables["DSCP_TO_TC_MAP"].values():
+        row["48"] = into
+    tables["SCHEDULER"] |= {"cnps": {"type": cnps, "weight": "1"}, "data": {"type": data, "weight": "1"}}
+    for key, row in tables["QUEUE"].items():
+        row["scheduler"] = {"6": "cnps", "3": "data"}.get(key.split("|")[1], row["scheduler"])
+    path.write_text(json.dumps(tables))
+    fields = {finding.place.field for finding in lint([fabric]).findings if finding.code == "PF026"}
+    assert fields == ({found} if found else set())

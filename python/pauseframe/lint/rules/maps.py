@@ -9,7 +9,7 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place, Port, Switch
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import lossy_class
-from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, queue_of
+from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, lossless_queues, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -290,3 +290,68 @@ def check_notifications(reading: Reading) -> Iterator[Finding]:
             '"6", or another class of a lossy queue with a strict scheduler',
             Severity.warning,
         )
+
+
+@rule(
+    "PF026",
+    "cnp-waits-behind-data",
+    "NVIDIA Cumulus Linux and Onyx, RoCE: traffic class 6 (CNP) is strict, RoCE and other traffic share by weight",
+    "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a separate high priority",
+    severity=Severity.warning,
+)
+def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
+    """CNPs (DSCP 48) share the queue of best-effort traffic (DSCP 0), or wait behind a strict queue of data.
+
+    In the queue of best-effort traffic, a CNP waits behind bulk transfers and is dropped with them when the queue is
+    full. Behind a strict queue, it can wait as long as that queue has packets. A weighted queue for CNPs beside
+    weighted queues of data is fine: it has its share.
+
+    No incident: this follows from the purpose of a CNP. The defaults of the vendor have a strict class for CNPs.
+    """
+    seen: set[tuple[object, ...]] = set()
+    for switch, port in reading.fabric.ports():
+        points, queues = (
+            switch.mapped(kind, name) if (name := getattr(port.qos, kind)) else None
+            for kind in ("dscp_to_tc", "tc_to_queue")
+        )
+        if not port.lossless or points is None or queues is None or points.get(CNP_DSCP) not in queues:
+            continue
+        tc = points[CNP_DSCP]
+        queue, table, row = queues[tc], "DSCP_TO_TC_MAP", port.qos.dscp_to_tc or ""
+        if queue in lossless_queues(switch, port):
+            continue  # PF025
+        bulk = queues.get(points.get(0, -1))
+        strict = _strict_data_queue(switch, port, queue, bulk)
+        key = (switch.name, row, port.qos.tc_to_queue, strict)
+        if key in seen:
+            continue
+        seen.add(key)
+        ports = f"(port {shown(port.name)} and those with the same maps)"
+        if queue == bulk:
+            yield Finding(
+                "PF026",
+                Place(switch.name, table, row, str(CNP_DSCP)),
+                f"DSCP {CNP_DSCP}, which NICs give to CNPs, shares queue {queue} with DSCP 0 {ports}",
+                '"6", or another class whose queue has no bulk traffic',
+                Severity.warning,
+            )
+        elif strict is not None:
+            yield Finding(
+                "PF026",
+                Place(switch.name, "QUEUE", f"{port.name}|{queue}", "scheduler"),
+                f"queue {queue} of the CNPs has a share, and queue {strict} of data is strict {ports}",
+                "a scheduler of type STRICT",
+                Severity.warning,
+            )
+
+
+def _strict_data_queue(switch: Switch, port: Port, of_notifications: int, bulk: int | None) -> int | None:
+    """A strict queue of a paused priority or of best-effort traffic, if that of CNPs is not strict."""
+
+    def is_strict(number: int) -> bool:
+        queue = port.queues.get(number)
+        scheduler = switch.schedulers.get(queue.scheduler) if queue and queue.scheduler else None
+        return scheduler is not None and scheduler.kind == "STRICT"
+
+    data = sorted(lossless_queues(switch, port) | ({bulk} if bulk is not None else set()))
+    return None if is_strict(of_notifications) else next((number for number in data if is_strict(number)), None)
