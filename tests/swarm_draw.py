@@ -176,6 +176,8 @@ QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc
 def _queue_pairs(rng: random.Random) -> Table:
     transport: Table = {"preset": rng.choice(QUEUE_PAIRS), "rdma_mtu": "256 B", "rdma_send": rng.random() < 0.3}
     transport["rdma_selective_repeat"] = rng.random() < 0.4
+    if rng.random() < 0.3:
+        transport["rdma_max_rd_atomic"] = rng.choice([1, 2])
     transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"
     if transport["preset"] == "roce_dcqcn":
         transport["rdma_control"] = rng.choice(["none", "none", "none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])

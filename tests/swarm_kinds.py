@@ -11,7 +11,7 @@ KINDS = {
     "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd",
     "stack": "linux freebsd9 ns3",
-    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp",
+    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp few_reads",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
     "host": (
@@ -22,7 +22,8 @@ KINDS = {
     "marker": "none step red dequeue packets by_port geometric",
     "switch": "latency pfabric_queue trim_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
     "watchdog_alert watchdog_poll headroom_pool one_way qcn",
-    "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp application",
+    "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp storage "
+    "application",
     "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
     "udp_ecn",
     "record": "deadlock_soon",
@@ -81,7 +82,9 @@ def _transport(transport: Table) -> Iterator[str]:
     if transport["kind"] == "rdma":
         yield f"queue pairs: {transport['rdma_control'].split('_')[0]}"
         habits = _given(
-            go_back_n=not transport["rdma_selective_repeat"], delayed_cnp=transport["rdma_cnp_delay"] != "0 s"
+            go_back_n=not transport["rdma_selective_repeat"],
+            delayed_cnp=transport["rdma_cnp_delay"] != "0 s",
+            few_reads=transport["rdma_max_rd_atomic"] < 16,
         )
         yield from (f"queue pairs: {habit}" for habit in habits)
         return

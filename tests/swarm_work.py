@@ -33,6 +33,7 @@ def workload(rng: random.Random, place: Place) -> Table:
         _incast(rng),
         _background(rng),
         _requests(rng, hosts, size),
+        _storage(rng, hosts),
         _flows(rng, hosts, size),
         _graph(rng, hosts),
     ]
@@ -87,6 +88,16 @@ def _requests(rng: random.Random, hosts: list[str], size: str) -> Table:
         asked |= {"pause": "20 us", "reply_delay": "5 us"}
         asked["reply_law"] = rng.choice(["constant", "uniform", "exponential", "staggered"])
     return asked
+
+
+def _storage(rng: random.Random, hosts: list[str]) -> Table:
+    targets = hosts[-2:] if rng.random() < 0.3 and len(hosts) > 3 else hosts[:1]
+    work: Table = {"kind": "storage", "targets": targets, "count": rng.choice([1, 6, 20])}
+    if rng.random() < 0.5:
+        work["initiators"] = hosts[1:3]
+    work |= {"queue_depth": rng.choice([1, 2, 16]), "read_share": rng.choice([0.0, 0.5, 1.0])}
+    work["sizes"] = rng.choice(["300 B", "4 KiB", {"kind": "list", "sizes": ["1 B", "4 KiB", "40 KB"]}])
+    return work
 
 
 def _flows(rng: random.Random, hosts: list[str], size: str) -> Table:

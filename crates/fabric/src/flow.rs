@@ -14,6 +14,15 @@ pub struct KeptConnection {
     pub last: bool,
 }
 
+/// An operation on storage. Several may be under way on a kept connection, and they complete in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// The source reads `reply` bytes: a READ on a queue pair, otherwise a request of `size` bytes and its reply.
+    Read,
+    /// The source writes `size` bytes: on a queue pair until the last acknowledgement, otherwise until the reply.
+    Write,
+}
+
 /// A flow that a workload requests: one exchange, on its own connection or on a kept one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowSpec {
@@ -37,8 +46,10 @@ pub struct FlowSpec {
     pub workload: u16,
     /// The query (partition-aggregate job) that this flow is a part of.
     pub query: Option<u32>,
-    /// The kept connection that it shares with other flows of its workload, one at a time.
+    /// The kept connection that it shares with other flows of its workload, one at a time unless they are operations.
     pub kept: Option<KeptConnection>,
+    /// An operation on storage.
+    pub operation: Option<Operation>,
 }
 
 /// A message on a kept connection, in either direction. The first one opens the connection; messages arrive in the order in which they were sent.

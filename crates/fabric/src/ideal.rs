@@ -7,8 +7,9 @@
 //! share only the links of the two hosts and may overtake each other; the time is then a lower bound by these two links. Times beyond the clock's
 //! range (213 days) are [`Span::MAX`].
 
-use crate::flow::FlowSpec;
+use crate::flow::{FlowSpec, Operation};
 use crate::settings::{Overhead, Settings, TransportSettings};
+use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Segment, SynOptions, TcpFlags, TcpOptions};
@@ -83,6 +84,9 @@ impl IdealCompletionTime {
     pub fn flow_completion_time(&self, spec: &FlowSpec) -> Span {
         let there = self.ideal_path(spec.source, spec.destination);
         let back = self.ideal_path(spec.destination, spec.source);
+        if let Some(time) = self.queue_pair_operation_time(spec, &there, &back) {
+            return time;
+        }
         let mut time = self.handshake_time(spec, &there, &back);
         if spec.size != u64::MAX {
             time = time.saturating_add(self.transfer_time(spec, spec.size, &there));
@@ -118,6 +122,7 @@ impl IdealCompletionTime {
             workload: 0,
             query: None,
             kept: None,
+            operation: None,
             reply_delay: Span::ZERO,
         };
         let ack = self.wire_size(&spec, &Segment::default());
@@ -211,6 +216,33 @@ impl IdealCompletionTime {
         let syn = Segment { flags: TcpFlags::SYN, options: TcpOptions::Syn(options), ..Segment::default() };
         let size = self.wire_size(spec, &syn);
         self.one_way_time(there, &[(1, size)]).saturating_add(self.one_way_time(back, &[(1, size)]))
+    }
+
+    /// A READ: a request, and the response. A WRITE: the data, and the acknowledgement of the last packet.
+    fn queue_pair_operation_time(
+        &self,
+        spec: &FlowSpec,
+        there: &[PathHop],
+        back: &[PathHop],
+    ) -> Option<Span> {
+        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let (rdma, operation) = (transport.rdma.as_ref()?, spec.operation?);
+        let wire =
+            |ip, priority| self.settings.overhead.frame_size(ip, priority) + self.settings.overhead.gap;
+        let alone = |packet: &Packet, priority| [(1, wire(rdma.pair.ip_size(packet), priority))];
+        Some(match operation {
+            Operation::Read => {
+                let train = rdma.pair.response_train(spec.reply).into_iter();
+                let train: Vec<_> = train.map(|(count, ip)| (count, wire(ip, transport.priority))).collect();
+                let request = alone(&Packet::read_request(0, 0), transport.priority);
+                self.one_way_time(there, &request).saturating_add(self.one_way_time(back, &train))
+            }
+            Operation::Write => {
+                let priority = if rdma.pair.unordered { rdma.cnp_priority } else { transport.priority };
+                let answer = alone(&Packet::new(Opcode::Acknowledge, 0), priority);
+                self.transfer_time(spec, spec.size, there).saturating_add(self.one_way_time(back, &answer))
+            }
+        })
     }
 
     /// `bytes` of data, cut into full segments and a shorter last one.

@@ -55,8 +55,8 @@ pub use external::{
 };
 pub use failures::{FailedElement, LinkFailure};
 pub use flow::{
-    DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, QueryRecord, RdmaCounts,
-    RetransmissionCounts, Workload,
+    DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, Operation, QueryRecord,
+    RdmaCounts, RetransmissionCounts, Workload,
 };
 pub use headroom::{Headroom, HeadroomReport, PauseThresholds, PooledHeadroom, headroom_bytes};
 pub use ideal::IdealCompletionTime;

@@ -3,7 +3,7 @@
 //! The traffic (`traffic/`) runs the applications of all hosts, outside the partitions. It sends orders to hosts, and hosts report events. The delay
 //! between a report and the traffic's reaction depends only on settings and topology, so results do not depend on partitions.
 
-use crate::flow::{DatagramCounts, FlowSpec, RdmaCounts};
+use crate::flow::{DatagramCounts, FlowSpec, Operation, RdmaCounts};
 use crate::vlan::PickedVlan;
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
@@ -76,6 +76,8 @@ pub(crate) struct Exchange {
     pub(crate) reply: u64,
     /// Time from the last expected byte to the reply.
     pub(crate) reply_delay: Span,
+    /// It may be one of several under way.
+    pub(crate) operation: Option<Operation>,
 }
 
 /// An event at one endpoint.

@@ -81,6 +81,7 @@ impl PackedRecord {
             workload: self.workload,
             query: (self.query != u32::MAX).then_some(self.query),
             kept: None,
+            operation: None,
         };
         FlowRecord {
             status: self.status,
@@ -188,7 +189,7 @@ impl FromIterator<FlowRecord> for FlowRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::KeptConnection;
+    use crate::flow::{KeptConnection, Operation};
     use pauseframe_transport::ConnectionFailure;
     use proptest::prelude::*;
 
@@ -205,6 +206,7 @@ mod tests {
             workload: 0,
             query: None,
             kept: None,
+            operation: None,
         };
         FlowRecord::started(spec, Span(7), Time(5))
     }
@@ -235,6 +237,7 @@ mod tests {
             15 => record.datagrams.lost = value,
             16 => record.rdma.cnps_sent = value,
             17 => record.connected = Some(Time(value)),
+            18 => spec.operation = Some(Operation::Read),
             _ => record.failure = Some(ConnectionFailure::SynTimeout),
         }
     }
@@ -242,7 +245,7 @@ mod tests {
     proptest! {
         #[test]
         fn records_come_back_as_they_were_set(
-            changes in prop::collection::vec((0..4u32, 0..19u8, prop_oneof![0..300u64, 65_530..65_540u64, any::<u64>(), Just(u64::MAX)]), 1..60),
+            changes in prop::collection::vec((0..4u32, 0..20u8, prop_oneof![0..300u64, 65_530..65_540u64, any::<u64>(), Just(u64::MAX)]), 1..60),
         ) {
             let mut expected = vec![zero(); 4];
             let mut records: FlowRecords = expected.iter().copied().collect();

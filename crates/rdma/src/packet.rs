@@ -25,6 +25,11 @@ pub enum Opcode {
     WriteMiddle = 0x07,
     WriteLast = 0x08,
     WriteOnly = 0x0a,
+    ReadRequest = 0x0c,
+    ReadResponseFirst = 0x0d,
+    ReadResponseMiddle = 0x0e,
+    ReadResponseLast = 0x0f,
+    ReadResponseOnly = 0x10,
     Acknowledge = 0x11,
     Cnp = 0x81,
 }
@@ -50,9 +55,25 @@ impl Opcode {
         }
     }
 
+    /// The operation code of a response to a READ.
+    pub(crate) fn of_response(is_first: bool, is_last: bool) -> Opcode {
+        match (is_first, is_last) {
+            (true, true) => Opcode::ReadResponseOnly,
+            (true, false) => Opcode::ReadResponseFirst,
+            (false, true) => Opcode::ReadResponseLast,
+            (false, false) => Opcode::ReadResponseMiddle,
+        }
+    }
+
     /// Whether the packet carries bytes of a message.
     pub fn is_data(self) -> bool {
-        !matches!(self, Opcode::Acknowledge | Opcode::Cnp)
+        !matches!(self, Opcode::Acknowledge | Opcode::Cnp | Opcode::ReadRequest)
+    }
+
+    /// Whether the packet carries bytes that a READ has asked for.
+    pub(crate) fn is_response(self) -> bool {
+        use Opcode::{ReadResponseFirst, ReadResponseLast, ReadResponseMiddle, ReadResponseOnly};
+        matches!(self, ReadResponseFirst | ReadResponseMiddle | ReadResponseLast | ReadResponseOnly)
     }
 
     /// Whether the packet takes a posted receive.
@@ -63,8 +84,11 @@ impl Opcode {
     /// Bytes of the headers between BTH and payload.
     pub fn extension(self) -> u32 {
         match self {
-            Opcode::WriteFirst | Opcode::WriteOnly => RETH,
-            Opcode::Acknowledge => AETH,
+            Opcode::WriteFirst | Opcode::WriteOnly | Opcode::ReadRequest => RETH,
+            Opcode::Acknowledge
+            | Opcode::ReadResponseFirst
+            | Opcode::ReadResponseLast
+            | Opcode::ReadResponseOnly => AETH,
             Opcode::Cnp => CNP,
             _ => 0,
         }
@@ -123,10 +147,11 @@ pub struct Packet {
     pub syndrome: Syndrome,
     /// With selective repeat, in a NAK: the packet that arrived out of order. With unordered delivery: the answered packet.
     pub selective: Option<NamedPsn>,
-    /// In an acknowledgement of unordered delivery: number of packets that have arrived so far, modulo 2^16.
+    /// In an acknowledgement of unordered delivery: number of packets that have arrived so far, modulo 2^16. In a
+    /// packet with a RETH: the high half of [`Packet::length`].
     pub received: u16,
     /// In an acknowledgement of unordered delivery: which of the 16 packets before the answered one have arrived, the
-    /// nearest in the lowest bit.
+    /// nearest in the lowest bit. In a packet with a RETH: the low half of [`Packet::length`].
     pub arrived: u16,
     /// In an acknowledgement of unordered delivery: the answered packet arrived with CE.
     pub echoes_ce: bool,
@@ -149,6 +174,22 @@ impl Packet {
             echoes_ce: false,
             is_trimmed: false,
         }
+    }
+
+    /// A request for `bytes` bytes; the first packet of the response has the PSN of the request.
+    pub const fn read_request(psn: u32, bytes: u32) -> Packet {
+        Packet::new(Opcode::ReadRequest, psn).with_length(bytes)
+    }
+
+    /// The same with a length in its RETH.
+    #[must_use]
+    pub const fn with_length(self, bytes: u32) -> Packet {
+        Packet { received: (bytes >> 16) as u16, arrived: bytes as u16, ..self }
+    }
+
+    /// The length in the RETH: bytes of the message, or of the rest of a READ.
+    pub fn length(&self) -> u32 {
+        u32::from(self.received) << 16 | u32::from(self.arrived)
     }
 
     /// The same without its payload, as a switch sends it on.
@@ -183,11 +224,18 @@ mod tests {
     fn sizes_are_those_of_the_specification() {
         // Frame sizes of the table in docs/models/rdma.md, without Ethernet's 18 bytes.
         let packet = |opcode, payload| Packet { payload, ..Packet::new(opcode, 0) };
-        let sizes =
-            [(Opcode::WriteMiddle, 1024, 1086), (Opcode::WriteFirst, 1024, 1102), (Opcode::SendOnly, 1, 66)];
-        for (opcode, payload, frame) in
-            sizes.into_iter().chain([(Opcode::Acknowledge, 0, 66), (Opcode::Cnp, 0, 78)])
-        {
+        for (opcode, payload, frame) in [
+            (Opcode::WriteMiddle, 1024, 1086),
+            (Opcode::WriteFirst, 1024, 1102),
+            (Opcode::SendOnly, 1, 66),
+            (Opcode::Acknowledge, 0, 66),
+            (Opcode::Cnp, 0, 78),
+            (Opcode::ReadRequest, 0, 78),
+            (Opcode::ReadResponseFirst, 1024, 1090),
+            (Opcode::ReadResponseMiddle, 1024, 1086),
+            (Opcode::ReadResponseLast, 1024, 1090),
+            (Opcode::ReadResponseOnly, 1, 70),
+        ] {
             assert_eq!(packet(opcode, payload).ip_size() + 18, frame, "{opcode:?}");
         }
     }

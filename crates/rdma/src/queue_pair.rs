@@ -4,7 +4,7 @@ use crate::cc::hpcc::Telemetry;
 use crate::cc::{Control, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::Receiver;
-use crate::sender::{Failure, Sender};
+use crate::sender::{Failure, Sender, Verb};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span, Time};
@@ -23,6 +23,9 @@ table! {
         mtu as "rdma_mtu": u32 = by(path_mtu);
         /// Send messages as SENDs, which consume a posted receive; off: WRITEs
         uses_send as "rdma_send": bool = or(false);
+        /// READs of a queue pair that are under way at once
+        #[source = "ConnectX: 16"]
+        max_reads as "rdma_max_rd_atomic": u32 = or_in(16, 1..=255);
         /// In-order packets per acknowledgement; the last packet of a message is acknowledged at once
         ack_every as "rdma_ack_every": u32 = or_in(1, 1..=1024);
         /// The requester requests an acknowledgement at least every this many packets
@@ -95,8 +98,16 @@ impl QueuePairSettings {
 
     /// The packets of a message of this size in sending order: their number, and the bytes of each IP packet.
     pub fn train(&self, bytes: u64) -> Vec<(u64, u32)> {
+        self.train_of(bytes, if self.uses_send { Opcode::of_send } else { Opcode::of_write })
+    }
+
+    /// The same of the response to a READ.
+    pub fn response_train(&self, bytes: u64) -> Vec<(u64, u32)> {
+        self.train_of(bytes, Opcode::of_response)
+    }
+
+    fn train_of(&self, bytes: u64, of: fn(bool, bool) -> Opcode) -> Vec<(u64, u32)> {
         let packets = bytes.div_ceil(u64::from(self.mtu)).max(1);
-        let of = if self.uses_send { Opcode::of_send } else { Opcode::of_write };
         let size = |opcode: Opcode, payload: u64| {
             WIRE_OVERHEAD + self.telemetry_bytes + opcode.extension() + (payload as u32).next_multiple_of(4)
         };
@@ -117,7 +128,7 @@ impl QueuePairSettings {
 /// Counters of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Retransmitted packets.
+    /// Retransmitted packets, of responses too.
     pub retransmits: u32,
     /// Packets retransmitted after a NAK.
     pub retransmits_by_nak: u64,
@@ -153,6 +164,8 @@ pub struct QueuePair {
     stats: Stats,
     /// Data of the last data packet that acknowledgements return.
     echo: Telemetry,
+    /// The last data packet sent was part of a response.
+    has_responded: bool,
 }
 
 impl QueuePair {
@@ -164,13 +177,20 @@ impl QueuePair {
             receiver: Receiver::default(),
             stats: Stats::default(),
             echo: Telemetry::default(),
+            has_responded: false,
             settings,
         }
     }
 
     /// Posts a message of this size.
     pub fn send(&mut self, bytes: u64) {
-        self.sender.post(bytes, self.settings.uses_send, self.settings.mtu);
+        let verb = if self.settings.uses_send { Verb::Send } else { Verb::Write };
+        self.sender.post(bytes, verb, self.settings.mtu);
+    }
+
+    /// Posts a READ of this size.
+    pub fn read(&mut self, bytes: u64) {
+        self.sender.post(bytes, Verb::Read, self.settings.mtu);
     }
 
     /// Only retransmissions are sent.
@@ -217,6 +237,11 @@ impl QueuePair {
                 self.stats.cnps_received += 1;
                 self.control.on_cnp(now);
             }
+            opcode if opcode.is_response() => {
+                let Self { sender, receiver, control, settings, stats, .. } = self;
+                receiver.on_mark(is_marked, settings, stats, now);
+                sender.on_response(packet, control, settings, stats, now);
+            }
             _ => self.receiver.on_data(packet, is_marked, &self.settings, &mut self.stats, now),
         }
     }
@@ -233,14 +258,33 @@ impl QueuePair {
 
     /// The next data packet to send at `now`.
     pub fn poll_data(&mut self, now: Time) -> Option<Packet> {
-        self.sender.poll(&mut self.control, &self.settings, &mut self.stats, now)
+        // Requests and responses take turns.
+        let first = if self.has_responded { None } else { self.poll_response(now) };
+        let Self { sender, control, settings, stats, .. } = self;
+        let request = first.is_none().then(|| sender.poll(control, settings, stats, now)).flatten();
+        let packet = first.or(request).or_else(|| self.poll_response(now));
+        self.has_responded = packet.is_some_and(|packet| packet.opcode.is_response());
+        packet
+    }
+
+    /// The next packet of a response to a READ, at the rate of this end.
+    fn poll_response(&mut self, now: Time) -> Option<Packet> {
+        let Self { sender, receiver, control, settings, stats, .. } = self;
+        if !receiver.is_responding() || now < sender.pace_at() {
+            return None;
+        }
+        let packet = receiver.poll_response(settings.mtu, stats)?;
+        sender.pace(&packet, control, settings, now);
+        Some(packet)
     }
 
     /// The next time at which [`Self::on_timeout`] and [`Self::poll_transmit`] may have work; `Time::MAX`: none.
     pub fn deadline(&self, now: Time) -> Time {
         let cnp = self.receiver.cnps.front().copied().unwrap_or(Time::MAX);
-        let control = if self.sender.is_idle() { Time::MAX } else { self.control.deadline() };
-        self.sender.deadline(&self.control, &self.settings, now).min(cnp).min(control)
+        let responds = self.receiver.is_responding();
+        let control = if self.sender.is_idle() && !responds { Time::MAX } else { self.control.deadline() };
+        let response = Some(self.sender.pace_at()).filter(|at| responds && *at > now).unwrap_or(Time::MAX);
+        self.sender.deadline(&self.control, &self.settings, now).min(cnp).min(control).min(response)
     }
 
     /// Handles timers that have expired by `now`.
@@ -249,12 +293,12 @@ impl QueuePair {
         self.sender.on_timeout(&mut self.control, &self.settings, &mut self.stats, now);
     }
 
-    /// Bytes of messages delivered in order.
+    /// Bytes delivered in order: of messages of the peer, and of READs.
     pub fn delivered(&self) -> u64 {
-        self.receiver.delivered()
+        self.receiver.delivered() + self.sender.read_bytes()
     }
 
-    /// Bytes acknowledged.
+    /// Bytes of complete packets of the messages that it posted, in order: acknowledged, or read.
     pub fn acked(&self) -> u64 {
         self.sender.acked_bytes()
     }
@@ -266,7 +310,7 @@ impl QueuePair {
 
     /// Whether nothing is left to send, to acknowledge or to answer.
     pub fn is_quiescent(&self) -> bool {
-        self.sender.is_idle() && self.receiver.replies.is_empty() && self.receiver.cnps.is_empty()
+        self.sender.is_idle() && self.receiver.is_silent()
     }
 
     /// The rate of its congestion control, bits per second.

@@ -16,6 +16,7 @@ fn settings() -> QueuePairSettings {
         rnr_timer: 1,
         selective_repeat: false,
         unordered: false,
+        max_reads: 16,
         notification: None,
         telemetry_bytes: 0,
         link_overhead: 38,
@@ -27,15 +28,32 @@ fn settings() -> QueuePairSettings {
 /// Runs both ends with a delay of 1 us each way; `fate` decides for each data packet (by its number) whether it is lost
 /// or marked.
 fn run(settings: QueuePairSettings, bytes: u64, mut fate: impl FnMut(u64) -> (bool, bool)) -> [QueuePair; 2] {
+    let mut turn = 0;
+    exchange(
+        settings,
+        |source| source.send(bytes),
+        |packet, _| {
+            let what = if packet.opcode.is_data() { fate(turn) } else { (false, false) };
+            turn += u64::from(packet.opcode.is_data());
+            what
+        },
+    )
+}
+
+/// The same with what one end posts, and a fate for each packet and the time at which it leaves.
+fn exchange(
+    settings: QueuePairSettings,
+    post: impl FnOnce(&mut QueuePair),
+    mut fate: impl FnMut(&Packet, Time) -> (bool, bool),
+) -> [QueuePair; 2] {
     let mut ends = [QueuePair::new(settings), QueuePair::new(settings)];
-    ends[0].send(bytes);
+    post(&mut ends[0]);
     let mut under_way: Vec<(Time, usize, Packet, bool)> = Vec::new();
-    let (mut now, mut turn) = (Time::ZERO, 0);
+    let mut now = Time::ZERO;
     loop {
         for (side, end) in ends.iter_mut().enumerate() {
             while let Some(packet) = end.poll_transmit(now) {
-                let (lost, marked) = if packet.opcode.is_data() { fate(turn) } else { (false, false) };
-                turn += u64::from(packet.opcode.is_data());
+                let (lost, marked) = fate(&packet, now);
                 if !lost {
                     under_way.push((now + Span::from_us(1), 1 - side, packet, marked));
                 }
@@ -246,5 +264,149 @@ fn unordered_delivery_is_whole_whatever_happens_to_packets() {
         let Stats { retransmits, retransmits_by_nak, retransmits_by_timeout, .. } = *source.stats();
         // What is found to have arrived before its turn is not sent again.
         assert!(u64::from(retransmits) <= retransmits_by_nak + retransmits_by_timeout, "{seed}");
+    }
+}
+
+/// The opcodes that leave either end, in order.
+fn opcodes(settings: QueuePairSettings, post: impl FnOnce(&mut QueuePair)) -> Vec<(Opcode, u32, u16)> {
+    let mut seen = Vec::new();
+    exchange(settings, post, |packet, _| {
+        seen.push((packet.opcode, packet.psn, packet.payload));
+        (false, false)
+    });
+    seen
+}
+
+#[test]
+fn a_response_takes_the_sequence_numbers_after_its_request() {
+    use Opcode::{Acknowledge, ReadRequest, ReadResponseFirst, ReadResponseLast, ReadResponseMiddle};
+    let seen = opcodes(settings(), |source| {
+        source.read(3000);
+        source.read(7);
+        source.send(9);
+    });
+    let expected = [
+        (ReadRequest, 0, 0),
+        (ReadRequest, 3, 0),
+        (Opcode::WriteOnly, 4, 9),
+        (ReadResponseFirst, 0, 1024),
+        (ReadResponseMiddle, 1, 1024),
+        (ReadResponseLast, 2, 952),
+        (Opcode::ReadResponseOnly, 3, 7),
+        // Answers keep the order of requests: the WRITE is acknowledged after the responses.
+        (Acknowledge, 4, 0),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn reads_beyond_the_limit_wait() {
+    let limited = QueuePairSettings { max_reads: 2, ..settings() };
+    let mut most = 0;
+    let mut under_way = 0i32;
+    let [source, _] = exchange(
+        limited,
+        |source| (0..20).for_each(|_| source.read(4096)),
+        |packet, _| {
+            under_way += i32::from(packet.opcode == Opcode::ReadRequest);
+            most = most.max(under_way);
+            under_way -= i32::from(packet.opcode == Opcode::ReadResponseLast);
+            (false, false)
+        },
+    );
+    assert_eq!((source.delivered(), source.acked(), most), (20 * 4096, 20 * 4096, 2));
+}
+
+#[test]
+fn the_rest_of_a_response_is_requested_again_once() {
+    let mut requests = Vec::new();
+    let mut lost = 0;
+    let [source, sink] = exchange(
+        settings(),
+        |source| source.read(100 * 1024),
+        |packet, _| {
+            if packet.opcode == Opcode::ReadRequest {
+                requests.push((packet.psn, packet.length()));
+            }
+            let is_lost = packet.psn == 10 && packet.opcode.is_data() && lost == 0;
+            lost += u32::from(is_lost);
+            (is_lost, false)
+        },
+    );
+    assert_eq!(requests, [(0, 100 * 1024), (10, 90 * 1024)]);
+    assert_eq!(
+        (source.delivered(), source.stats().timeouts, source.stats().retransmits_by_nak),
+        (100 * 1024, 0, 1)
+    );
+    // The responder goes on until the new request comes: a round trip of 2 us at 11.2 packets per microsecond.
+    assert!((20..=26).contains(&sink.stats().retransmits), "{}", sink.stats().retransmits);
+}
+
+#[test]
+fn selective_repeat_requests_missing_responses_only() {
+    let irn = QueuePairSettings { selective_repeat: true, ..settings() };
+    let mut requests = Vec::new();
+    let mut lost = std::collections::BTreeSet::from([10, 11, 40]);
+    let [source, sink] = exchange(
+        irn,
+        |source| source.read(100 * 1024),
+        |packet, _| {
+            if packet.opcode == Opcode::ReadRequest {
+                requests.push((packet.psn, packet.length()));
+            }
+            (packet.opcode.is_data() && lost.remove(&packet.psn), false)
+        },
+    );
+    assert_eq!(requests, [(0, 100 * 1024), (10, 2048), (40, 1024)]);
+    assert_eq!((source.delivered(), sink.stats().retransmits, source.stats().timeouts), (100 * 1024, 3, 0));
+}
+
+#[test]
+fn marks_of_responses_are_answered_by_the_requester_and_slow_the_responder() {
+    let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, settings().line);
+    let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO });
+    let controlled = QueuePairSettings { notification, control: Control::Dcqcn(dcqcn), ..settings() };
+    let [source, sink] = exchange(
+        controlled,
+        |source| source.read(1_000_000),
+        |packet, now| (false, packet.opcode.is_data() && now.0 < 2_000_000),
+    );
+    assert_eq!((source.stats().cnps_sent, sink.stats().cnps_received), (1, 1));
+    assert_eq!((source.rate(), source.delivered()), (settings().line, 1_000_000));
+    assert!(sink.rate() < settings().line);
+}
+
+/// Reads and writes in any order, with any packet lost in either direction, end whole and in order.
+#[test]
+fn what_is_posted_completes_whatever_is_lost() {
+    for (seed, selective_repeat) in (0..40u64).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let lossy = QueuePairSettings {
+            selective_repeat,
+            max_reads: 1 + seed as u32 % 5,
+            retry_count: 7,
+            ..settings()
+        };
+        let draw = |n: u64| (n + seed * 7919).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let mut expected = [0u64; 2];
+        let mut turn = 0;
+        let [source, sink] = exchange(
+            lossy,
+            |source| {
+                for n in 0..60 {
+                    let bytes = 1 + draw(n) % 20_000;
+                    let is_read = draw(n + 1000).is_multiple_of(2);
+                    expected[usize::from(is_read)] += bytes;
+                    if is_read { source.read(bytes) } else { source.send(bytes) }
+                }
+            },
+            |_, _| {
+                turn += 1;
+                (draw(turn + 5000).is_multiple_of(20), false)
+            },
+        );
+        let [written, read] = expected;
+        assert_eq!((source.failure(), source.acked()), (None, written + read), "{seed} {selective_repeat}");
+        assert_eq!((sink.delivered(), source.delivered()), (written, read), "{seed} {selective_repeat}");
+        assert!(source.is_quiescent() && sink.is_quiescent());
     }
 }

@@ -1,4 +1,4 @@
-//! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, and DCQCN's notification point.
+//! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, responses to READs, and DCQCN's notification point.
 
 use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{NotificationPoint, QueuePairSettings, Stats};
@@ -8,6 +8,24 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes for one acknowledgement of unordered delivery (htsim `uec.cpp`).
 const UNORDERED_ACK_BYTES: u32 = 16_384;
+
+/// A packet that has arrived beyond a gap.
+#[derive(Clone, Copy, Debug)]
+enum Early {
+    /// With this payload.
+    Data(u16),
+    /// A READ of this length.
+    Read(u32),
+}
+
+/// What a responder returns, in the order of PSNs.
+#[derive(Clone, Copy, Debug)]
+enum Reply {
+    /// An acknowledgement or a NAK.
+    Answer(Packet),
+    /// The packets of a response that are still to be sent: the first, one past the last, and their bytes.
+    Response { next: u64, end: u64, bytes: u32, is_begun: bool },
+}
 
 /// The receiving side.
 #[derive(Clone, Debug, Default)]
@@ -23,13 +41,29 @@ pub(crate) struct Receiver {
     /// With unordered delivery: an acknowledgement is due when nothing is missing.
     is_ack_due: bool,
     /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
-    early: BTreeMap<u64, u16>,
+    early: BTreeMap<u64, Early>,
     /// Receives available to SENDs; `None`: unlimited.
     pub(crate) receives: Option<u64>,
     last_cnp: Option<Time>,
     /// CNPs that wait for their delay.
     pub(crate) cnps: VecDeque<Time>,
-    pub(crate) replies: VecDeque<Packet>,
+    replies: VecDeque<Reply>,
+    /// One past the last packet of all responses so far; before it a response is a retransmission.
+    responded: u64,
+}
+
+impl Early {
+    fn of(packet: &Packet) -> Early {
+        match packet.opcode {
+            Opcode::ReadRequest => Early::Read(packet.length()),
+            _ => Early::Data(packet.payload),
+        }
+    }
+}
+
+/// Packets of the response to a READ of this length.
+fn response_packets(bytes: u32, mtu: u32) -> u64 {
+    u64::from(bytes.div_ceil(mtu).max(1))
 }
 
 impl Receiver {
@@ -46,23 +80,25 @@ impl Receiver {
         stats: &mut Stats,
         now: Time,
     ) {
-        if is_marked {
-            stats.marked_received += 1;
-            self.notify(settings, now);
-        }
+        self.on_mark(is_marked, settings, stats, now);
         let number = unwrap_psn(packet.psn, self.expected);
         if settings.unordered {
-            self.take_unordered(number, packet, is_marked, stats);
+            self.take_unordered(number, packet, is_marked, settings, stats);
             return;
         }
         match number.cmp(&self.expected) {
             Ordering::Less => {
-                // A duplicate is acknowledged again, because its acknowledgement may have been lost.
                 stats.duplicates += 1;
-                self.reply(Syndrome::Ack, None);
+                if packet.opcode == Opcode::ReadRequest {
+                    self.respond_again(number, packet.length(), settings);
+                } else {
+                    // Its acknowledgement may have been lost.
+                    self.reply(Syndrome::Ack, None);
+                }
             }
             Ordering::Greater => {
-                let is_new = settings.selective_repeat && self.early.insert(number, packet.payload).is_none();
+                let early = Early::of(packet);
+                let is_new = settings.selective_repeat && self.early.insert(number, early).is_none();
                 if !self.nak_sent || is_new {
                     self.nak_sent = true;
                     stats.naks_sent += 1;
@@ -88,12 +124,17 @@ impl Receiver {
             }
             *receives -= 1;
         }
-        (self.nak_sent, self.expected) = (false, self.expected + 1);
-        self.delivered += u64::from(packet.payload);
+        self.nak_sent = false;
+        self.accept(Early::of(packet), settings.mtu);
         let mut filled = false;
-        while let Some(payload) = self.early.remove(&self.expected) {
-            (filled, self.expected) = (true, self.expected + 1);
-            self.delivered += u64::from(payload);
+        while let Some(early) = self.early.remove(&self.expected) {
+            filled = true;
+            self.accept(early, settings.mtu);
+        }
+        if packet.opcode == Opcode::ReadRequest && !filled {
+            // The response acknowledges all requests before it.
+            self.unacknowledged = 0;
+            return;
         }
         self.unacknowledged += 1;
         if filled || packet.ack_request || self.unacknowledged >= settings.ack_every {
@@ -103,7 +144,14 @@ impl Receiver {
 
     /// A packet that may have overtaken others. A trimmed one is requested again. Acknowledged are the first packet, every
     /// [`UNORDERED_ACK_BYTES`], marked packets, duplicates, and packets that request it: at once, and when nothing is missing before them.
-    fn take_unordered(&mut self, number: u64, packet: &Packet, is_marked: bool, stats: &mut Stats) {
+    fn take_unordered(
+        &mut self,
+        number: u64,
+        packet: &Packet,
+        is_marked: bool,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+    ) {
         let is_new = number >= self.expected && !self.early.contains_key(&number);
         if packet.is_trimmed && is_new {
             stats.naks_sent += 1;
@@ -113,15 +161,14 @@ impl Receiver {
         let is_first = self.received == 0;
         self.is_ack_due |= packet.ack_request;
         if is_new {
-            self.early.insert(number, packet.payload);
+            self.early.insert(number, Early::Data(packet.payload));
             self.received = self.received.wrapping_add(1);
             self.unacknowledged += u32::from(packet.payload);
         } else {
             stats.duplicates += 1;
         }
-        while let Some(payload) = self.early.remove(&self.expected) {
-            self.expected += 1;
-            self.delivered += u64::from(payload);
+        while let Some(early) = self.early.remove(&self.expected) {
+            self.accept(early, settings.mtu);
         }
         let is_complete = self.is_ack_due && self.early.is_empty();
         self.is_ack_due &= !is_complete;
@@ -139,7 +186,8 @@ impl Receiver {
             number.checked_sub(*before).is_some_and(|n| n < self.expected || self.early.contains_key(&n))
         };
         let arrived = (1..=16).filter(has_arrived).fold(0, |bits, before| bits | 1 << (before - 1));
-        self.replies.push_back(Packet { syndrome, selective, received, arrived, echoes_ce, ..reply });
+        let answer = Packet { syndrome, selective, received, arrived, echoes_ce, ..reply };
+        self.replies.push_back(Reply::Answer(answer));
     }
 
     fn reply(&mut self, syndrome: Syndrome, selective: Option<NamedPsn>) {
@@ -147,11 +195,79 @@ impl Receiver {
             self.unacknowledged = 0;
         }
         let number = if syndrome == Syndrome::Ack { self.expected.wrapping_sub(1) } else { self.expected };
-        self.replies.push_back(Packet {
-            syndrome,
-            selective,
-            ..Packet::new(Opcode::Acknowledge, psn(number))
-        });
+        let answer = Packet { syndrome, selective, ..Packet::new(Opcode::Acknowledge, psn(number)) };
+        self.replies.push_back(Reply::Answer(answer));
+    }
+
+    /// A data packet has come, also one of a response.
+    pub(crate) fn on_mark(
+        &mut self,
+        is_marked: bool,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        if is_marked {
+            stats.marked_received += 1;
+            self.notify(settings, now);
+        }
+    }
+
+    /// The expected packet is in.
+    fn accept(&mut self, early: Early, mtu: u32) {
+        match early {
+            Early::Data(payload) => {
+                self.expected += 1;
+                self.delivered += u64::from(payload);
+            }
+            Early::Read(bytes) => {
+                let next = self.expected;
+                self.expected += response_packets(bytes, mtu);
+                let end = self.expected;
+                self.replies.push_back(Reply::Response { next, end, bytes, is_begun: false });
+            }
+        }
+    }
+
+    /// A READ was requested again, from a packet on that its requester misses. With go-back-N the requester drops what follows that
+    /// packet, and requests later READs again too; with selective repeat only what it misses goes first.
+    fn respond_again(&mut self, next: u64, bytes: u32, settings: &QueuePairSettings) {
+        let end = next + response_packets(bytes, settings.mtu);
+        let again = Reply::Response { next, end, bytes, is_begun: false };
+        if settings.selective_repeat {
+            self.replies.push_front(again);
+        } else {
+            let is_before = |reply: &Reply| !matches!(reply, Reply::Response { end, .. } if *end > next);
+            self.replies.retain(is_before);
+            self.replies.push_back(again);
+        }
+    }
+
+    /// Whether the packets of a response are next.
+    pub(crate) fn is_responding(&self) -> bool {
+        matches!(self.replies.front(), Some(Reply::Response { .. }))
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.replies.is_empty() && self.cnps.is_empty()
+    }
+
+    /// The next packet of a response.
+    pub(crate) fn poll_response(&mut self, mtu: u32, stats: &mut Stats) -> Option<Packet> {
+        let Some(Reply::Response { next, end, bytes, is_begun }) = self.replies.front_mut() else {
+            return None;
+        };
+        let (number, payload, is_last) = (*next, (*bytes).min(mtu), *next + 1 == *end);
+        let opcode = Opcode::of_response(!*is_begun, is_last);
+        (*next, *bytes, *is_begun) = (number + 1, *bytes - payload, true);
+        if is_last {
+            self.replies.pop_front();
+        }
+        if number < self.responded {
+            stats.retransmits += 1;
+        }
+        self.responded = self.responded.max(number + 1);
+        Some(Packet { payload: payload as u16, ..Packet::new(opcode, psn(number)) })
     }
 
     fn notify(&mut self, settings: &QueuePairSettings, now: Time) {
@@ -169,6 +285,8 @@ impl Receiver {
             stats.cnps_sent += 1;
             return Some(Packet::new(Opcode::Cnp, 0));
         }
-        self.replies.pop_front()
+        let Some(Reply::Answer(answer)) = self.replies.front().copied() else { return None };
+        self.replies.pop_front();
+        Some(answer)
     }
 }

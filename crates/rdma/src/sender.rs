@@ -1,12 +1,17 @@
 //! The requester of a queue pair: cuts messages into packets; go-back-N or selective repeat, timer and retry counts.
 
+mod reads;
+mod unordered;
+
 use crate::cc::hpcc::Telemetry;
-use crate::cc::nscc::Sample;
 use crate::cc::{Acknowledgement, Controller};
-use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, rnr_delay, unwrap_psn};
+use crate::packet::{Opcode, Packet, Syndrome, psn, rnr_delay, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
+use reads::Reads;
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use unordered::Unordered;
 
 /// Why a queue pair has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +22,14 @@ pub enum Failure {
     RnrRetriesExhausted,
 }
 
+/// The operation of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    Write,
+    Send,
+    Read,
+}
+
 /// A message that is not completely acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Message {
@@ -24,22 +37,7 @@ struct Message {
     first: u64,
     end: u64,
     bytes: u64,
-    is_send: bool,
-}
-
-/// What unordered delivery keeps beside [`Sender::selected`].
-#[derive(Clone, Debug, Default)]
-struct Unordered {
-    /// Packets to send again, and packets that were, which give no round trip.
-    lost: BTreeSet<u64>,
-    resent: BTreeSet<u64>,
-    /// Packets that the receiver has, modulo 2^16; packets under way.
-    received: u16,
-    in_flight: u64,
-    /// After a timeout a packet goes whatever the window: what it counts as under way may be lost.
-    is_forced: bool,
-    /// From this time on a timeout counts as another retry.
-    retry_at: Time,
+    verb: Verb,
 }
 
 /// The sending side. Packets are numbered from 0; the low 24 bits of a number are its PSN.
@@ -69,6 +67,7 @@ pub(crate) struct Sender {
     recover: u64,
     hole: u64,
     unordered: Unordered,
+    reads: Reads,
     pub(crate) failure: Option<Failure>,
 }
 
@@ -92,17 +91,19 @@ impl Sender {
             recover: 0,
             hole: 0,
             unordered: Unordered::default(),
+            reads: Reads::default(),
             failure: None,
         }
     }
 
-    pub(crate) fn post(&mut self, bytes: u64, is_send: bool, mtu: u32) {
+    pub(crate) fn post(&mut self, bytes: u64, verb: Verb, mtu: u32) {
+        self.reads.posted += usize::from(verb == Verb::Read);
         let packets = bytes.div_ceil(u64::from(mtu)).max(1);
         self.messages.push_back(Message {
             first: self.end,
             end: self.end.saturating_add(packets),
             bytes,
-            is_send,
+            verb,
         });
         self.end = self.end.saturating_add(packets);
     }
@@ -123,6 +124,11 @@ impl Sender {
 
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
+    }
+
+    /// Bytes that READs have delivered in order.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.reads.delivered
     }
 
     /// Whether nothing is left to send or to acknowledge.
@@ -149,9 +155,18 @@ impl Sender {
         stats: &mut Stats,
         now: Time,
     ) -> Option<Packet> {
-        let number = self.next_number()?;
         if self.failure.is_some() || now < self.pace_at {
             return None;
+        }
+        if let Some((first, end)) = self.reads.next_hole(self.unacknowledged) {
+            self.reads.fill_hole();
+            return Some(self.request(first, end, cc, settings, stats, now));
+        }
+        let number = self.next_number()?;
+        let message = self.message(number);
+        if message.verb == Verb::Read {
+            let may_go = number < self.highest || self.may_read(message, settings);
+            return may_go.then(|| self.request(number, message.end, cc, settings, stats, now));
         }
         let is_new = number >= self.highest;
         let payload = self.payload(number, settings.mtu);
@@ -162,24 +177,40 @@ impl Sender {
         // one, unless unordered delivery answers by bytes.
         let asks =
             cc.window().is_some() && (!settings.unordered || !is_new || self.fills_window(cc, settings));
-        let message = self.message(number);
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
-        let of = if message.is_send { Opcode::of_send } else { Opcode::of_write };
+        let of = if message.verb == Verb::Send { Opcode::of_send } else { Opcode::of_write };
+        let length = u32::try_from(message.bytes).unwrap_or(u32::MAX);
         let packet = Packet {
             payload: payload as u16,
             ack_request: is_last
                 || asks
                 || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
-            ..Packet::new(of(is_first, is_last), psn(number))
+            ..Packet::new(of(is_first, is_last), psn(number)).with_length(length)
         };
-        self.on_sent(number, &packet, is_new, settings, stats, now);
-        let bytes = u64::from(settings.ip_size(&packet) + settings.link_overhead);
+        self.on_sent(number..number + 1, &packet, settings, stats, now);
+        self.pace(&packet, cc, settings, now);
+        Some(packet)
+    }
+
+    /// When pacing releases the next packet.
+    pub(crate) fn pace_at(&self) -> Time {
+        self.pace_at
+    }
+
+    /// A packet of this queue pair leaves.
+    pub(crate) fn pace(
+        &mut self,
+        packet: &Packet,
+        cc: &mut Controller,
+        settings: &QueuePairSettings,
+        now: Time,
+    ) {
+        let bytes = u64::from(settings.ip_size(packet) + settings.link_overhead);
         cc.on_sent(bytes, now);
         self.paced_bytes = Bytes(bytes);
         self.pace_at = self.pace_at.max(now) + self.pacing_gap(cc);
         // A rounded rate must not fall behind its link for ever.
         self.pace_at.0 = self.pace_at.0.saturating_sub(1);
-        Some(packet)
     }
 
     /// Whether the window lets a packet go.
@@ -189,7 +220,8 @@ impl Sender {
             let Unordered { in_flight, is_forced, .. } = self.unordered;
             return in_flight == 0 || is_forced || (in_flight + 1) * settings.full_packet() <= window;
         }
-        let flight = (self.next - self.unacknowledged) * u64::from(settings.mtu);
+        let (_, psns_of_reads) = self.reads_under_way();
+        let flight = (self.next - self.unacknowledged - psns_of_reads) * u64::from(settings.mtu);
         number != self.next || flight == 0 || flight < window
     }
 
@@ -209,25 +241,28 @@ impl Sender {
             if hole >= last {
                 break;
             }
-            if hole >= self.unacknowledged && !self.selected.contains(&hole) {
+            let is_lost = hole >= self.unacknowledged && !self.selected.contains(&hole);
+            let read = Some(hole).filter(|_| self.reads.posted > 0).and_then(|hole| self.read_of(hole));
+            if is_lost && read.is_none_or(|read| read.first == hole) {
                 return Some(hole);
             }
-            self.hole += 1;
+            self.hole = read.map_or(hole + 1, |read| read.end);
         }
         (self.next < self.end).then_some(self.next)
     }
 
+    /// A packet has been sent that accounts for these numbers: its own, or those of the response to a READ.
     fn on_sent(
         &mut self,
-        number: u64,
+        numbers: Range<u64>,
         packet: &Packet,
-        is_new: bool,
         settings: &QueuePairSettings,
         stats: &mut Stats,
         now: Time,
     ) {
-        if is_new {
-            self.highest = number + 1;
+        let Range { start: number, end } = numbers;
+        if number >= self.highest {
+            self.highest = end;
             self.sent_bytes += u64::from(packet.payload);
         } else {
             stats.retransmits += 1;
@@ -245,9 +280,9 @@ impl Sender {
             }
         }
         if number == self.next {
-            self.next += 1;
-        } else {
-            self.hole = number + 1;
+            self.next = end;
+        } else if number == self.hole {
+            self.hole = end;
         }
         if self.timer_at == Time::MAX {
             self.timer_at = now + settings.timeout;
@@ -265,20 +300,27 @@ impl Sender {
     ) {
         // An ACK names the last packet that has arrived, a NAK the first missing one.
         let named = unwrap_psn(packet.psn, self.unacknowledged);
-        let reached = if packet.syndrome == Syndrome::Ack {
+        let answered = if packet.syndrome == Syndrome::Ack {
             unwrap_psn(packet.psn, self.unacknowledged.max(1)) + 1
         } else {
             named
         };
-        if reached > self.highest {
+        if answered > self.highest {
             return;
         }
+        // The responder has sent all responses before this answer.
+        let reached = self.first_missing_response(answered);
         if reached > self.unacknowledged {
             self.advance(reached, telemetry, cc, settings, now);
         }
+        if reached < answered {
+            self.on_missing_responses(answered, settings, stats);
+        }
         match packet.syndrome {
             Syndrome::Ack => {}
-            Syndrome::SequenceError => self.on_gap(packet, cc, settings, stats, now),
+            Syndrome::SequenceError => {
+                self.on_gap(packet, named.max(self.unacknowledged), cc, settings, stats, now);
+            }
             Syndrome::ReceiverNotReady => {
                 stats.rnr_naks_received += 1;
                 self.rnr_retries += 1;
@@ -321,14 +363,22 @@ impl Sender {
         let mut bytes = 0;
         let mut sent_at = None;
         while self.unacknowledged < reached {
-            bytes += self.payload(self.unacknowledged, settings.mtu);
+            let payload = self.payload(self.unacknowledged, settings.mtu);
+            bytes += payload;
+            if self.reads.posted > 0 && self.message(self.unacknowledged).verb == Verb::Read {
+                self.reads.delivered += payload;
+            }
             sent_at = self.sent_at.pop_front();
             self.unacknowledged += 1;
-            if self.messages.front().is_some_and(|message| message.end <= self.unacknowledged) {
+            if let Some(over) = self.messages.front().filter(|message| message.end <= self.unacknowledged) {
+                self.reads.posted -= usize::from(over.verb == Verb::Read);
                 self.messages.pop_front();
             }
         }
         self.acked_bytes += bytes;
+        if !self.reads.early.is_empty() {
+            self.reads.early = self.reads.early.split_off(&self.unacknowledged);
+        }
         self.next = self.next.max(self.unacknowledged);
         self.selected = self.selected.split_off(&self.unacknowledged);
         (self.retries, self.rnr_retries) = (0, 0);
@@ -341,75 +391,11 @@ impl Sender {
         BitRate(cc.rate().max(1)).serialise(self.paced_bytes)
     }
 
-    /// The answer to a packet of unordered delivery: it has arrived, or was trimmed.
-    pub(crate) fn on_unordered_ack(
-        &mut self,
-        packet: &Packet,
-        cc: &mut Controller,
-        settings: &QueuePairSettings,
-        stats: &mut Stats,
-        now: Time,
-    ) {
-        let reached = unwrap_psn(packet.psn, self.unacknowledged);
-        let answered = unwrap_psn(packet.selective.map_or(packet.psn, NamedPsn::psn), self.unacknowledged);
-        if reached > self.highest || answered >= self.highest {
-            return;
-        }
-        let (full, is_known) = (settings.full_packet(), self.is_arrived(answered));
-        let arrived = packet.received.wrapping_sub(self.unordered.received);
-        // Of two answers that overtook each other the older one counts for nothing.
-        let arrived = if arrived < u16::MAX / 2 { u64::from(arrived) } else { 0 };
-        self.unordered.received = self.unordered.received.wrapping_add(arrived as u16);
-        self.unordered.in_flight = self.unordered.in_flight.saturating_sub(arrived);
-        let mut sample = Sample {
-            now,
-            bytes: arrived * full,
-            rtt: self.round_trip(answered, now),
-            marked: packet.echoes_ce,
-            in_flight: self.unordered.in_flight * full,
-        };
-        if packet.syndrome == Syndrome::Ack {
-            self.selected.insert(answered);
-            let before = (0..16).filter(|bit| packet.arrived & 1 << bit != 0);
-            self.selected.extend(before.filter_map(|bit| answered.checked_sub(bit + 1)));
-            if reached > self.unacknowledged {
-                self.retire_row(reached, settings, now);
-            }
-            self.forget_arrived();
-            cc.on_unordered_ack(&sample);
-        } else if !is_known && self.unordered.lost.insert(answered) {
-            (stats.naks_received, stats.retransmits_by_nak) =
-                (stats.naks_received + 1, stats.retransmits_by_nak + 1);
-            sample.bytes = full;
-            cc.on_trimmed(&sample);
-            self.unordered.in_flight = self.unordered.in_flight.saturating_sub(1);
-        }
-    }
-
-    fn is_arrived(&self, number: u64) -> bool {
-        number < self.unacknowledged || self.selected.contains(&number)
-    }
-
-    /// Since a packet of unordered delivery was sent, if it was sent once and has not been forgotten.
-    fn round_trip(&self, number: u64, now: Time) -> Option<Span> {
-        let place =
-            number.checked_sub(self.unacknowledged).filter(|_| !self.unordered.resent.contains(&number))?;
-        self.sent_at.get(place as usize).map(|sent| now - *sent)
-    }
-
-    /// Drops what has arrived from the lists of unordered delivery, and bounds the count under way by what can be.
-    fn forget_arrived(&mut self) {
-        let Unordered { lost, resent, in_flight, .. } = &mut self.unordered;
-        *resent = resent.split_off(&self.unacknowledged);
-        self.selected = self.selected.split_off(&self.unacknowledged);
-        lost.retain(|number| *number >= self.unacknowledged && !self.selected.contains(number));
-        *in_flight = (*in_flight).min(self.next - self.unacknowledged - lost.len() as u64);
-    }
-
-    /// Packets are missing: goes back to the first, or fills the holes.
+    /// Packets from `missing` on are missing: goes back to the first, or fills the holes.
     fn on_gap(
         &mut self,
         packet: &Packet,
+        missing: u64,
         cc: &mut Controller,
         settings: &QueuePairSettings,
         stats: &mut Stats,
@@ -418,7 +404,7 @@ impl Sender {
         stats.naks_received += 1;
         cc.on_loss(now);
         if !settings.selective_repeat {
-            stats.retransmits_by_nak += self.next - self.unacknowledged;
+            stats.retransmits_by_nak += self.packets_under_way();
             self.next = self.unacknowledged;
             return;
         }
@@ -428,15 +414,15 @@ impl Sender {
                 self.selected.insert(number);
             }
         }
-        if self.unacknowledged >= self.recover {
-            (self.hole, self.recover) = (self.unacknowledged, self.next);
+        if missing >= self.recover {
+            (self.hole, self.recover) = (missing, self.next);
         }
     }
 
     /// The earliest time with work to do.
     pub(crate) fn deadline(&self, cc: &Controller, settings: &QueuePairSettings, now: Time) -> Time {
         let open = self.next < self.end && self.is_open(self.next, cc, settings);
-        let holes = self.hole < self.recover || !self.unordered.lost.is_empty();
+        let holes = self.hole < self.recover || !self.unordered.lost.is_empty() || self.reads.has_holes();
         let paced = if (open || holes) && self.pace_at > now { self.pace_at } else { Time::MAX };
         self.timer_at.min(paced)
     }
@@ -466,33 +452,12 @@ impl Sender {
             self.on_unordered_timeout(cc, settings, stats, now);
             return;
         }
-        stats.retransmits_by_timeout += self.next - self.unacknowledged;
+        stats.retransmits_by_timeout += self.packets_under_way();
         cc.on_loss(now);
+        self.reads.forget_requests();
         self.next = self.unacknowledged;
         self.selected.clear();
         self.recover = 0;
         self.hole = 0;
-    }
-
-    /// Packets that were sent a timeout ago and have not arrived, as far as answers say, are sent again.
-    fn on_unordered_timeout(
-        &mut self,
-        cc: &mut Controller,
-        settings: &QueuePairSettings,
-        stats: &mut Stats,
-        now: Time,
-    ) {
-        let under_way = |number: &u64| !self.is_arrived(*number) && !self.unordered.lost.contains(number);
-        let sent = self.sent_at.iter().map(|sent| *sent + settings.timeout);
-        let waits = (self.unacknowledged..).zip(sent).filter(|(number, _)| under_way(number));
-        let (expired, waits): (Vec<_>, Vec<_>) = waits.partition(|(_, until)| *until <= now);
-        let next = waits.iter().map(|(_, until)| *until).min();
-        self.timer_at = next.unwrap_or(now + settings.timeout);
-        self.unordered.is_forced = true;
-        self.unordered.lost.extend(expired.iter().map(|(number, _)| number));
-        let count = expired.len() as u64;
-        stats.retransmits_by_timeout += count;
-        self.unordered.in_flight = self.unordered.in_flight.saturating_sub(count);
-        cc.on_unordered_timeout(count * settings.full_packet());
     }
 }

@@ -21,22 +21,12 @@ const CNP_RESERVED: usize = 16;
 
 /// A frame without its FCS; `dscp` is the code point of the packet.
 pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
-    let &FrameContent::Rdma {
-        source,
-        destination,
-        flow,
-        forward,
-        priority,
-        vlan,
-        ecn,
-        packet,
-        bytes,
-        telemetry,
-    } = content
+    let &FrameContent::Rdma { source, destination, flow, forward, priority, vlan, ecn, packet, telemetry } =
+        content
     else {
         unreachable!("called for RoCEv2 packets only");
     };
-    let transport = transport_headers(flow, forward, &packet, bytes, telemetry);
+    let transport = transport_headers(flow, forward, &packet, telemetry);
     let length = UdpHeader::LEN + transport.len() + ICRC;
     let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::UDP, ipv4(source), ipv4(destination))
         .expect("an IP packet is at most 9216 bytes long");
@@ -56,7 +46,7 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
 }
 
 /// BTH, extension headers, payload and padding.
-fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, telemetry: u16) -> Vec<u8> {
+fn transport_headers(flow: u32, forward: bool, packet: &Packet, telemetry: u16) -> Vec<u8> {
     let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
@@ -67,12 +57,15 @@ fn transport_headers(flow: u32, forward: bool, packet: &Packet, message: u64, te
     out.extend((u32::from(if is_cnp { BECN } else { 0 }) << 24 | destination).to_be_bytes());
     out.extend((u32::from(ack_request) << 31 | psn).to_be_bytes());
     match opcode {
-        Opcode::WriteFirst | Opcode::WriteOnly => {
+        Opcode::WriteFirst | Opcode::WriteOnly | Opcode::ReadRequest => {
             // Virtual address and key of the RETH are not simulated.
             out.extend([0; 12]);
-            out.extend(u32::try_from(message).unwrap_or(u32::MAX).to_be_bytes());
+            out.extend(packet.length().to_be_bytes());
         }
-        Opcode::Acknowledge => out.extend((u32::from(syndrome as u8) << 24).to_be_bytes()),
+        Opcode::Acknowledge
+        | Opcode::ReadResponseFirst
+        | Opcode::ReadResponseLast
+        | Opcode::ReadResponseOnly => out.extend((u32::from(syndrome as u8) << 24).to_be_bytes()),
         Opcode::Cnp => out.extend([0; CNP_RESERVED]),
         _ => {}
     }
@@ -112,18 +105,26 @@ mod tests {
     use pauseframe_transport::Ecn;
     use pauseframe_units::{NodeId, PortId, Priority, Time};
 
+    /// Whether the source of operations sends it.
+    fn is_forward(opcode: Opcode) -> bool {
+        use Opcode::{ReadResponseFirst, ReadResponseLast, ReadResponseMiddle, ReadResponseOnly};
+        let responds =
+            matches!(opcode, ReadResponseFirst | ReadResponseMiddle | ReadResponseLast | ReadResponseOnly);
+        !responds && (opcode.is_data() || opcode == Opcode::ReadRequest)
+    }
+
     fn captured(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> CapturedFrame {
-        let packet = Packet { payload, ack_request: true, syndrome, ..Packet::new(opcode, psn) };
+        let packet =
+            Packet { payload, ack_request: true, syndrome, ..Packet::new(opcode, psn).with_length(3000) };
         let content = FrameContent::Rdma {
             source: NodeId(1),
             destination: NodeId(0),
             flow: 5,
-            forward: opcode.is_data(),
+            forward: is_forward(opcode),
             priority: Priority::new(3).expect("one of eight"),
             vlan: None,
             ecn: Ecn::Ce,
             packet,
-            bytes: 3000,
             telemetry: 0,
         };
         CapturedFrame { time: Time(u64::from(psn) * 1000), port: PortId(0), content }
@@ -137,6 +138,10 @@ mod tests {
             (Opcode::SendOnly, 5, 70),
             (Opcode::Acknowledge, 0, 66),
             (Opcode::Cnp, 0, 78),
+            (Opcode::ReadRequest, 0, 78),
+            (Opcode::ReadResponseFirst, 1024, 1090),
+            (Opcode::ReadResponseMiddle, 1024, 1086),
+            (Opcode::ReadResponseOnly, 5, 74),
         ] {
             let content = captured(opcode, 0, payload, Syndrome::Ack).content;
             assert_eq!(frame(&content, 26).len(), size, "{opcode:?}");
@@ -167,6 +172,11 @@ mod tests {
             captured(Opcode::Acknowledge, 5, 0, Syndrome::Ack),
             captured(Opcode::Acknowledge, 6, 0, Syndrome::SequenceError),
             captured(Opcode::Cnp, 7, 0, Syndrome::Ack),
+            captured(Opcode::ReadRequest, 8, 0, Syndrome::Ack),
+            captured(Opcode::ReadResponseFirst, 8, 1024, Syndrome::Ack),
+            captured(Opcode::ReadResponseMiddle, 9, 1024, Syndrome::Ack),
+            captured(Opcode::ReadResponseLast, 10, 952, Syndrome::Ack),
+            captured(Opcode::ReadResponseOnly, 11, 10, Syndrome::Ack),
         ];
         let (_folder, path) = written(&frames, false);
         let fields =
@@ -180,10 +190,17 @@ mod tests {
             "17;5;0x00000a;3",
             "17;6;0x00000a;3",
             "129;7;0x00000a;3",
+            "12;8;0x00000b;3",
+            "13;8;0x00000a;3",
+            "14;9;0x00000a;3",
+            "15;10;0x00000a;3",
+            "16;11;0x00000a;3",
         ];
         assert_eq!(read, expected);
         let lengths = tshark(&path, "infiniband.reth", &["infiniband.reth.dmalen"]);
-        assert_eq!(lengths.expect("it has run before"), ["3000"]);
+        assert_eq!(lengths.expect("it has run before"), ["3000", "3000"]);
+        let answers = tshark(&path, "infiniband.aeth", &["infiniband.bth.opcode"]);
+        assert_eq!(answers.expect("it has run before"), ["17", "17", "13", "15", "16"]);
         let bad = "_ws.malformed || _ws.expert.severity >= 0x00800000";
         assert_eq!(tshark(&path, bad, &["frame.number"]).expect("it has run before"), [""; 0]);
     }

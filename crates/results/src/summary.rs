@@ -263,6 +263,7 @@ mod tests {
             workload: 0,
             query: None,
             kept: None,
+            operation: None,
             reply_delay: Span::ZERO,
         };
         let end = Time::ZERO + Span::from_us(us);

@@ -4,7 +4,9 @@ use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u8s, u32
 use super::rows::{DropsByReason, Names};
 use crate::columns;
 use arrow_array::{UInt32Array, UInt64Array};
-use pauseframe_fabric::{FlowRecord, FlowRecords, FlowStatus, PortReport, QueryRecord, SampledEntity};
+use pauseframe_fabric::{
+    FlowRecord, FlowRecords, FlowStatus, Operation, PortReport, QueryRecord, SampledEntity,
+};
 use pauseframe_topology::NodeKind;
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
@@ -32,6 +34,8 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
         src = node(|r| r.spec.source);
         /// Host that accepts it
         dst = node(|r| r.spec.destination);
+        /// Operation on storage: read or write; "" for other flows
+        operation = dictionary_of(all().map(|r| operation_name(&r)), str::to_string);
         /// Application bytes from src to dst; null for a long flow
         size_bytes or null = Arc::new(all().map(|r| asked_size(&r)).collect::<UInt64Array>());
         /// Application bytes back
@@ -287,6 +291,15 @@ pub fn status_name(status: FlowStatus) -> &'static str {
     }
 }
 
+/// Name of an operation on storage, or "".
+fn operation_name(record: &FlowRecord) -> &'static str {
+    match record.spec.operation {
+        None => "",
+        Some(Operation::Read) => "read",
+        Some(Operation::Write) => "write",
+    }
+}
+
 /// Reason why a flow failed, or "".
 fn failure_name(record: &FlowRecord) -> &'static str {
     match record.failure {
@@ -353,6 +366,7 @@ mod tests {
                 workload: 1,
                 query,
                 kept: None,
+                operation: None,
                 reply_delay: Span::ZERO,
             },
             status,

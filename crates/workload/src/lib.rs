@@ -30,7 +30,7 @@ pub use maker::nothing;
 pub use maker::{IdealOfQuery, Maker, QueryNumbers, Source, WorkloadContext};
 pub use requests::ReplyLaw;
 pub use scatter_gather::{Exponential, GapsSpec, LogNormal};
-pub use sizes::{Cdf, Fixed, LogUniform, SizesSpec, Uniform};
+pub use sizes::{Cdf, Fixed, List, LogUniform, SizesSpec, Uniform};
 pub use udp::BurstSpec;
 
 use pauseframe_fabric::Workload;
@@ -51,6 +51,7 @@ registry! {
         "background" => background::Background(BackgroundSpec);
         "scatter_gather" => scatter_gather::ScatterGather(ScatterGatherSpec);
         "hotspot" => hotspot::Hotspot(HotspotSpec);
+        "storage" => storage::Storage(StorageSpec);
         "udp" => udp::Udp(UdpSpec);
         "application" => application::Application(ApplicationSpec);
     }

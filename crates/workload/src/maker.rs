@@ -78,6 +78,15 @@ pub struct WorkloadContext<'a> {
     pub ideal_of_query: IdealOfQuery,
     /// The source of query numbers for all workloads of a run.
     pub query_numbers: QueryNumbers,
+    /// By transport: whether its flows go on queue pairs.
+    pub queue_pairs: Vec<bool>,
+}
+
+impl WorkloadContext<'_> {
+    /// Whether the flows of a transport go on queue pairs.
+    pub(crate) fn is_queue_pair(&self, transport: u16) -> bool {
+        self.queue_pairs.get(usize::from(transport)).is_some_and(|is_queue_pair| *is_queue_pair)
+    }
 }
 
 /// Numbers queries in the order of their start, over all workloads of a run.
@@ -123,6 +132,7 @@ impl Maker<'_> {
             workload: self.workload,
             query: None,
             kept: None,
+            operation: None,
             reply_delay: Span::ZERO,
         }
     }

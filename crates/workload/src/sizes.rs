@@ -16,6 +16,7 @@ kinds! {
         "fixed" => Fixed(Fixed);
         "uniform" => Uniform(Uniform);
         "log_uniform" => LogUniform(LogUniform);
+        "list" => List(List);
         "cdf" => Cdf(Cdf);
     }
     pub fn read(t, context: &Context);
@@ -50,6 +51,24 @@ table! {
         max: Bytes = required_in(SIZES) => { in_order(t, min, max); };
     }
     pub fn try_read(t, _context: &Context);
+}
+
+table! {
+    /// Sizes from a list, each entry with the same probability
+    pub struct List {
+        /// The sizes; an entry that is there twice has twice the probability
+        sizes: Vec<Bytes> = try_by(list);
+    }
+    pub fn try_read(t, _context: &Context);
+}
+
+fn list(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<Bytes>> {
+    let sizes: Vec<Bytes> = t.required(key, doc)?;
+    t.check(!sizes.is_empty(), key, || "[] has no size".to_owned(), "as in [\"4 KiB\", \"64 KiB\"]");
+    let wrong = sizes.iter().find(|size| !SIZES.contains(size));
+    let message = || format!("{} is not between 1 B and {SIZE_MAX}", wrong.unwrap_or(&Bytes::ZERO));
+    t.check(wrong.is_none(), key, message, "");
+    Some(sizes)
 }
 
 fn in_order(t: &mut Table, min: Option<Bytes>, max: Option<Bytes>) {
@@ -110,6 +129,7 @@ impl SizesSpec {
                 let (low, high) = (libm::log(min.0 as f64), libm::log(max.0 as f64));
                 (libm::exp(low + rng.uniform_unit() * (high - low)).round() as u64).clamp(min.0, max.0)
             }
+            SizesSpec::List(List { sizes }) => sizes[rng.uniform_below(sizes.len() as u64) as usize].0,
             SizesSpec::Cdf(Cdf { points, .. }) => inverse(points, rng.uniform_unit()).round() as u64,
         };
         size.max(1)
@@ -125,7 +145,20 @@ impl SizesSpec {
                 let (min, max) = (min.0 as f64, max.0 as f64);
                 (max - min) / libm::log(max / min)
             }
+            SizesSpec::List(List { sizes }) => {
+                sizes.iter().map(|size| size.0 as f64).sum::<f64>() / sizes.len() as f64
+            }
             SizesSpec::Cdf(Cdf { points, .. }) => cdf_mean(points),
+        }
+    }
+
+    /// The largest size in bytes.
+    pub(crate) fn largest(&self) -> u64 {
+        match self {
+            SizesSpec::Fixed(Fixed { size }) => size.0,
+            SizesSpec::Uniform(Uniform { max, .. }) | SizesSpec::LogUniform(LogUniform { max, .. }) => max.0,
+            SizesSpec::List(List { sizes }) => sizes.iter().map(|size| size.0).max().unwrap_or(0),
+            SizesSpec::Cdf(Cdf { points, .. }) => points.last().map_or(0, |(bytes, _)| bytes.round() as u64),
         }
     }
 }

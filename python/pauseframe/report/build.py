@@ -21,7 +21,7 @@ from pauseframe._text import (
     format_us,
     lossless_caution,
 )
-from pauseframe.report import applications, data, figures, pauses, summary
+from pauseframe.report import applications, data, figures, operations, pauses, summary
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
 from pauseframe.report.plotly import library, script_json
 
@@ -161,7 +161,8 @@ def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Pa
         for index, (run, frame) in enumerate(zip(runs, finished, strict=True))
     ]
     heat = figures.heat_maps(runs)
-    summaries = summary.tables(runs)
+    of_operations = operations.operations_table(runs)
+    summaries = summary.tables(runs) + ([of_operations] if of_operations else [])
     return GroupPage(
         id=f"g{number}",
         title=group.title,

@@ -119,6 +119,15 @@ class Fixed(Part):
 
 
 @dataclass(frozen=True)
+class List(Part):
+    """Sizes from a list, each entry with the same probability."""
+
+    _tag: ClassVar = ("kind", "list")
+    sizes: Sequence[str]
+    """The sizes; an entry that is there twice has twice the probability."""
+
+
+@dataclass(frozen=True)
 class Load(Part):
     """Poisson arrivals at which hosts offer this fraction of their link rate on average."""
 
@@ -163,7 +172,7 @@ class Background(WorkloadKeys):
     """Single flows between random hosts."""
 
     _tag: ClassVar = ("kind", "background")
-    sizes: Fixed | Uniform | LogUniform | Cdf | str
+    sizes: Fixed | Uniform | LogUniform | List | Cdf | str
     arrivals: Load | Rate | Concurrency
     intra_rack: float | None = None
     """Fraction of the flows that stay in the sender's rack (0.0 to 1.0) (default: none: the destination is uniform
@@ -181,7 +190,7 @@ class Background(WorkloadKeys):
 class Burst(Part):
     """Random on-off: bursts of these sizes at the rate of the workload, with pauses of this mean between them."""
 
-    sizes: Fixed | Uniform | LogUniform | Cdf | str
+    sizes: Fixed | Uniform | LogUniform | List | Cdf | str
     idle: str
     """Mean of the exponential pause from the end of a burst to the start of the next (1 ps to 2400 h)"""
 
@@ -1167,6 +1176,35 @@ class Stop(Part):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Storage(WorkloadKeys):
+    """Initiators that read from targets and write to them, each with a number of operations under way."""
+
+    _tag: ClassVar = ("kind", "storage")
+    targets: Sequence[str]
+    """Hosts that hold the data."""
+    sizes: Fixed | Uniform | LogUniform | List | Cdf | str
+    initiators: Sequence[str] | None = None
+    """Hosts that read and write (default: all hosts that are not targets)"""
+    queue_depth: int | None = None
+    """Operations under way between an initiator and a target (1 to 65536); default 1."""
+    read_share: float | None = None
+    """Share of the operations that read (0.0 to 1.0); default 1.0."""
+    count: int | None = None
+    """Number of operations between an initiator and a target (1 to 100000000) (default: none: until stop)"""
+    command: str | None = None
+    """Size of a command over TCP; queue pairs have none (1 B to 1000 TB); default "72 B" (NVMe/TCP: a command capsule)
+    """
+    answer: str | None = None
+    """Size of the answer to a write over TCP, and of what comes before the data of a read (1 B to 1000 TB); default
+    "24 B" (NVMe/TCP: a response capsule, a header of data)
+    """
+    start: str | None = None
+    """Earliest start of an operation (0 s to 2400 h); default "0 s"."""
+    stop: str | None = None
+    """No operation starts after this time (1 ps to 2400 h) (default: none: the end of the run)"""
+
+
 @dataclass(frozen=True)
 class Strict(Part):
     """The highest priority goes first."""
@@ -1489,6 +1527,8 @@ class Transport(Constants):
     """
     rdma_send: bool | None = field(default=None, kw_only=True)
     """Send messages as SENDs, which consume a posted receive; off: WRITEs; default false."""
+    rdma_max_rd_atomic: int | None = field(default=None, kw_only=True)
+    """READs of a queue pair that are under way at once (1 to 255); default 16 (ConnectX: 16)"""
     rdma_ack_every: int | None = field(default=None, kw_only=True)
     """In-order packets per acknowledgement; the last packet of a message is acknowledged at once (1 to 1024); default
     1.
@@ -1572,6 +1612,7 @@ AnyWorkload = (
     | Background
     | ScatterGather
     | Hotspot
+    | Storage
     | Udp
     | Application
 )

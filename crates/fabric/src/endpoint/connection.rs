@@ -7,6 +7,7 @@
 use super::host::BlockedSocket;
 use super::messages::MessageBoundaries;
 use super::node::{HostNode, OwnEndpoint};
+use super::operations::PendingOperation;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{CompactSegment, FrameKind, Packet, PacketId};
@@ -124,9 +125,74 @@ impl Endpoint {
     }
 
     fn begin_exchange(&mut self, exchange: &Exchange) {
+        if exchange.operation.is_some() {
+            let Exchange { flow, expects, reply, .. } = *exchange;
+            let bytes = if expects == u64::MAX { 0 } else { expects };
+            let operations = &mut self.messages.get_or_insert_default().operations;
+            operations.push(flow, bytes, bytes, reply);
+            self.await_operation();
+            return;
+        }
         self.flow = Some(exchange.flow);
         self.expects = self.connection.delivered_bytes().saturating_add(exchange.expects);
         (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
+    }
+}
+
+/// Operations.
+impl<'n> HostNode<'n> {
+    /// Bytes that an application expects have arrived.
+    fn on_expected_bytes_received(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
+        let end = self.endpoint_mut(place);
+        if end.has_operations() {
+            while let Some(operation) = self.endpoint_mut(place).take_complete_operation(ctx) {
+                self.unregister_operation(operation.flow, place);
+            }
+        } else {
+            end.on_expected_bytes_received(address, ctx);
+        }
+    }
+
+    /// An operation is complete here. The last one keeps the counts that come before the next.
+    fn unregister_operation(&mut self, flow: u32, place: OwnEndpoint<'n>) {
+        let end = self.endpoint_mut(place);
+        let (address, is_over) = (end.own_address(), end.flow != Some(flow));
+        if is_over && flow != address / 2 {
+            self.unregister_address(flow * 2 + (address & 1));
+        }
+    }
+}
+
+impl Endpoint {
+    fn has_operations(&self) -> bool {
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.is_empty())
+    }
+
+    /// Waits for the oldest operation.
+    fn await_operation(&mut self) {
+        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.first());
+        self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
+        self.flow = oldest.map(|operation| operation.flow).or(self.flow);
+    }
+
+    /// Ends the oldest operation if it is complete here: sends the reply or reports completion.
+    fn take_complete_operation(&mut self, ctx: &mut Context) -> Option<PendingOperation> {
+        let delivered = self.connection.delivered_bytes();
+        let operation = self.messages.as_mut()?.operations.take_complete(delivered)?;
+        let later = delivered - operation.arrived;
+        if let Some(counters) = self.take_counters() {
+            self.told.delivered -= later;
+            let delivered = counters.delivered - later;
+            let counters = EndpointCounters { delivered, ..counters };
+            ctx.send_report(self.own_address(), EndpointEvent::Counted(counters));
+        }
+        if operation.reply > 0 {
+            self.connection.send(operation.reply, ctx.now());
+        } else {
+            ctx.send_report(self.own_address(), EndpointEvent::Complete);
+        }
+        self.await_operation();
+        Some(operation)
     }
 }
 
@@ -231,11 +297,14 @@ impl<'n> HostNode<'n> {
 
     /// Starts the next exchange on a kept connection.
     fn continue_with_exchange(&mut self, place: OwnEndpoint<'n>, exchange: &Exchange, ctx: &mut Context) {
-        self.report_counters(place, ctx);
+        if !self.endpoint_mut(place).has_operations() {
+            self.report_counters(place, ctx);
+            let end = self.endpoint_mut(place);
+            // Probes between two flows (after a delayed last ACK) belong to neither: their counters are discarded.
+            end.told = end.current_totals();
+        }
         let end = self.endpoint_mut(place);
         let side = end.own_address() & 1;
-        // Probes between two flows (after a delayed last ACK) belong to neither: their counters are discarded.
-        end.told = end.current_totals();
         end.begin_exchange(exchange);
         if exchange.writes > 0 {
             end.connection.send(exchange.writes, ctx.now());
@@ -325,9 +394,13 @@ impl<'n> HostNode<'n> {
     #[inline(always)]
     fn advance_endpoint(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
         let end = self.endpoint_mut(place);
-        if end.connection.delivered_bytes() >= end.expects {
-            end.on_expected_bytes_received(address, ctx);
-        }
+        // Rarely taken: otherwise the endpoint need not be found again.
+        let end = if end.connection.delivered_bytes() >= end.expects {
+            self.on_expected_bytes_received(place, address, ctx);
+            self.endpoint_mut(place)
+        } else {
+            end
+        };
         if end.sent_bytes() >= end.tells {
             end.on_messages_sent(ctx);
         }

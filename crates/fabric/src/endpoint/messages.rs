@@ -4,6 +4,7 @@
 //! sender that asks is notified at the first acknowledgement or timer after it sent the last byte; with delayed ACKs the message's own ACK would come
 //! late.
 
+use super::operations::Operations;
 use std::collections::VecDeque;
 
 /// End offsets and tokens of the messages of one endpoint, in both directions.
@@ -16,6 +17,8 @@ pub(crate) struct MessageBoundaries {
     outgoing: VecDeque<(u64, u32)>,
     /// Bytes of all messages written.
     appended: u64,
+    /// Operations instead of messages.
+    pub(super) operations: Operations,
 }
 
 /// Removes the messages that end at or before `offset` and reports their tokens; returns the end of the next message.

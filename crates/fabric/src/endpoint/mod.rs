@@ -7,6 +7,7 @@ mod host;
 mod limiter;
 mod messages;
 pub(crate) mod node;
+mod operations;
 mod orders;
 pub(crate) mod queue_pair;
 mod reaction_point;

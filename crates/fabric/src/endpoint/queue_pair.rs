@@ -9,7 +9,7 @@ use super::messages::MessageBoundaries;
 use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
-use crate::flow::RdmaCounts;
+use crate::flow::{Operation, RdmaCounts};
 use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::{EndpointId, HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOpening, EndpointOrder, Exchange};
@@ -120,9 +120,69 @@ impl PairEnd {
     }
 
     fn begin(&mut self, exchange: &Exchange) {
+        if exchange.operation.is_some() {
+            self.begin_operation(exchange);
+            return;
+        }
         self.flow = Some(exchange.flow);
         self.expects = self.pair.delivered().saturating_add(exchange.expects);
         (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
+    }
+
+    /// Posts an operation at its source; its destination only learns to whose flow its counts belong.
+    fn begin_operation(&mut self, exchange: &Exchange) {
+        let is_source = self.address() & 1 == 0;
+        let (bytes, arriving) = match exchange.operation {
+            Some(Operation::Read) if is_source => {
+                self.pair.read(exchange.expects);
+                (exchange.expects, exchange.expects)
+            }
+            Some(Operation::Write) if is_source => {
+                self.pair.send(exchange.writes);
+                (exchange.writes, 0)
+            }
+            Some(Operation::Write) => (exchange.expects, exchange.expects),
+            _ => (0, 0),
+        };
+        self.messages.get_or_insert_default().operations.push(exchange.flow, bytes, arriving, 0);
+        self.await_operation();
+    }
+
+    /// Waits for the oldest operation.
+    fn await_operation(&mut self) {
+        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.first());
+        self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
+        self.flow = oldest.map(|operation| operation.flow).or(self.flow);
+    }
+
+    fn has_operations(&self) -> bool {
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.is_empty())
+    }
+
+    /// Bytes that bring an operation or exchange to its end: at the source of operations those that are complete, otherwise those that have
+    /// arrived.
+    fn progress(&self) -> u64 {
+        let is_source = self.address() & 1 == 0;
+        if is_source && self.has_operations() { self.pair.acked() } else { self.pair.delivered() }
+    }
+
+    /// Ends the oldest operation if it is complete here.
+    fn end_complete_operation(&mut self, ctx: &mut Context) -> bool {
+        let progress = self.progress();
+        let operations = self.messages.as_mut().map(|messages| &mut messages.operations);
+        let Some(operation) = operations.and_then(|line| line.take_complete(progress)) else { return false };
+        let later = self.pair.delivered() - operation.arrived;
+        if let Some(counters) = self.take_counters() {
+            self.told.0 -= later;
+            let delivered = counters.delivered - later;
+            let counters = EndpointCounters { delivered, ..counters };
+            ctx.send_report(self.address(), EndpointEvent::Counted(counters));
+        }
+        if self.address() & 1 == 0 {
+            ctx.send_report(self.address(), EndpointEvent::Complete);
+        }
+        self.await_operation();
+        true
     }
 
     /// Bytes delivered that have not been told of.
@@ -150,6 +210,12 @@ impl PairEnd {
             },
             ..EndpointCounters::default()
         })
+    }
+
+    fn tell_counts(&mut self, ctx: &mut Context) {
+        if let Some(counters) = self.take_counters() {
+            ctx.send_report(self.address(), EndpointEvent::Counted(counters));
+        }
     }
 
     /// Keeps an event pending that is not later than the next deadline.
@@ -253,10 +319,12 @@ impl HostNode<'_> {
             messages: None,
         };
         end.begin(exchange);
-        if exchange.writes > 0 && spec.start <= now {
-            end.pair.send(exchange.writes);
-        } else if exchange.writes > 0 {
-            (end.write_at, end.writes) = (spec.start, exchange.writes);
+        // An operation is posted by now.
+        let writes = if exchange.operation.is_some() { 0 } else { exchange.writes };
+        if writes > 0 && spec.start <= now {
+            end.pair.send(writes);
+        } else if writes > 0 {
+            (end.write_at, end.writes) = (spec.start, writes);
         }
         let place = self.queue_pairs().add(end);
         self.settle_pair(place, ctx);
@@ -267,10 +335,14 @@ impl HostNode<'_> {
         let Some(place) = self.queue_pairs().index_at(address) else { return };
         match order {
             EndpointOrder::Continue(exchange) => {
-                self.tell_pair_counts(place, ctx);
+                if exchange.operation.is_none() {
+                    self.tell_pair_counts(place, ctx);
+                } else if !self.pair(place).has_operations() {
+                    self.pair(place).tell_counts(ctx);
+                }
                 let end = self.pair(place);
                 end.begin(exchange);
-                if exchange.writes > 0 {
+                if exchange.writes > 0 && exchange.operation.is_none() {
                     end.pair.send(exchange.writes);
                 }
                 let side = end.address() & 1;
@@ -318,9 +390,7 @@ impl HostNode<'_> {
     fn tell_pair_counts(&mut self, place: EndpointId, ctx: &mut Context) {
         let end = self.pair(place);
         let (address, flow) = (end.address(), end.flow);
-        if let Some(counters) = end.take_counters() {
-            ctx.send_report(address, EndpointEvent::Counted(counters));
-        }
+        end.tell_counts(ctx);
         // Late packets belong to the queue pair, which goes by the flow that opened it.
         if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
             self.queue_pairs().list(flow * 2 + (address & 1), EndpointId::NONE);
@@ -380,8 +450,8 @@ impl HostNode<'_> {
     /// After anything that happened to an end: the application, what may be sent, the timer, the end.
     fn settle_pair(&mut self, place: EndpointId, ctx: &mut Context) {
         let end = self.pair(place);
-        if end.pair.delivered() >= end.expects {
-            end.on_expected(ctx);
+        if end.progress() >= end.expects {
+            self.on_expected_bytes(place, ctx);
         }
         self.pump_pair(place, ctx);
         let end = self.pair(place);
@@ -403,12 +473,24 @@ impl HostNode<'_> {
         }
     }
 
+    fn on_expected_bytes(&mut self, place: EndpointId, ctx: &mut Context) {
+        if !self.pair(place).has_operations() {
+            self.pair(place).on_expected(ctx);
+            return;
+        }
+        while self.pair(place).end_complete_operation(ctx) {}
+    }
+
+    fn send_replies(&mut self, place: EndpointId, ctx: &mut Context) {
+        while let Some(packet) = self.pair(place).pair.poll_reply(ctx.now()) {
+            self.send_rdma(place, packet, ctx);
+        }
+    }
+
     /// Hands packets to the host: replies always, data while it has room.
     fn pump_pair(&mut self, place: EndpointId, ctx: &mut Context) {
         let now = ctx.now();
-        while let Some(packet) = self.pair(place).pair.poll_reply(now) {
-            self.send_rdma(place, packet, ctx);
-        }
+        self.send_replies(place, ctx);
         while !self.pair(place).blocked {
             if !self.host().has_nic_buffer_space(ctx) {
                 self.pair(place).blocked = true;
@@ -417,6 +499,8 @@ impl HostNode<'_> {
             }
             let Some(packet) = self.pair(place).pair.poll_data(now) else { return };
             self.send_rdma(place, packet, ctx);
+            // An answer may have waited for the last packet of a response.
+            self.send_replies(place, ctx);
         }
     }
 
@@ -430,6 +514,7 @@ impl HostNode<'_> {
         let packet = self.pair(place).pair.poll_data(ctx.now());
         if let Some(packet) = packet {
             self.send_rdma(place, packet, ctx);
+            self.send_replies(place, ctx);
         }
         let end = self.pair(place);
         end.blocked = packet.is_some();

@@ -22,6 +22,9 @@ impl Traffic {
 
     /// After an exchange, keeps its connection for the next one or closes it.
     pub(super) fn reuse_or_close_connection(&mut self, opener: u32, now: Time) {
+        if self.open.get(&opener).is_some_and(|open| !open.operations.is_empty()) {
+            return;
+        }
         let spec = self.records.get(opener).spec;
         let is_kept = spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)));
         if is_kept {

@@ -25,7 +25,7 @@ use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
 use reports::DelayedReports;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// An open connection or datagram flow.
@@ -33,6 +33,8 @@ use std::sync::Arc;
 struct OpenConnection {
     /// Its current or last flow.
     current: u32,
+    /// Operations under way, oldest first.
+    operations: VecDeque<u32>,
     /// By side: its path, or the destination node if switches look up next hops.
     routes: [u32; 2],
     /// By side: its VLAN; `None` once its load has been removed.
@@ -329,11 +331,19 @@ impl Traffic {
     /// Enters a report into the records and informs the workload.
     fn record_report(&mut self, report: &EndpointReport, now: Time) {
         let EndpointReport { at, address, event } = *report;
-        let Some(open) = self.open.get(&(address / 2)) else { return };
-        let (current, workload) = (open.current, usize::from(self.records.get(address / 2).spec.workload));
+        let Some(open) = self.open.get_mut(&(address / 2)) else { return };
+        let workload = usize::from(self.records.get(address / 2).spec.workload);
         match event {
-            EndpointEvent::Complete => self.end_flow(current, FlowStatus::Finished, at),
+            EndpointEvent::Complete => {
+                let oldest = open.operations.pop_front().unwrap_or(open.current);
+                self.end_flow(oldest, FlowStatus::Finished, at);
+            }
             EndpointEvent::Failed(failure) => {
+                let current = open.current;
+                for operation in std::mem::take(&mut open.operations) {
+                    self.records.update(operation, |record| record.failure = Some(failure));
+                    self.end_flow(operation, FlowStatus::Failed, at);
+                }
                 // The connection of a finished flow can still fail, if its last ACKs were lost.
                 self.records.update(current, |record| {
                     record.failure =
@@ -343,6 +353,7 @@ impl Traffic {
             }
             EndpointEvent::DatagramsReceived(last) => {
                 let end = open.over.map_or(last, |(over, _)| over.max(last).max(open.last_loss));
+                let current = open.current;
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
             EndpointEvent::Delivered(token) => self.workloads[workload].on_message_delivered(token, now),

@@ -21,10 +21,10 @@ impl Traffic {
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         // The source expects a reply, if there is one; the destination expects the request or all data.
-        let (reply_delay, idle) = (spec.reply_delay, Span::ZERO);
+        let (reply_delay, idle, operation) = (spec.reply_delay, Span::ZERO, spec.operation);
         let exchanges = [
-            Exchange { flow, writes: spec.size, expects: reply, reply: 0, reply_delay: idle },
-            Exchange { flow, writes: 0, expects: spec.size, reply: spec.reply, reply_delay },
+            Exchange { flow, writes: spec.size, expects: reply, reply: 0, reply_delay: idle, operation },
+            Exchange { flow, writes: 0, expects: spec.size, reply: spec.reply, reply_delay, operation },
         ];
         if let Some(opener) = kept {
             self.continue_on_connection(opener, exchanges, now);
@@ -44,6 +44,7 @@ impl Traffic {
         let sends_datagrams = self.sends_datagrams(spec.transport);
         let mut open = OpenConnection {
             current: flow,
+            operations: spec.operation.map(|_| flow).into_iter().collect(),
             routes: [0; 2],
             vlans: [None; 2],
             quiet: [false; 2],
@@ -81,6 +82,7 @@ impl Traffic {
         let flow = exchanges[0].flow;
         if let Some(open) = self.open.get_mut(&opener) {
             open.current = flow;
+            open.operations.extend(exchanges[0].operation.map(|_| flow));
         }
         if self.records.get(flow).spec.kept.is_some_and(|kept| kept.last) {
             self.forget_kept_connection(opener);
@@ -124,6 +126,7 @@ impl Traffic {
             workload,
             query: None,
             kept: Some(KeptConnection { number: message.connection, first: true, last: false }),
+            operation: None,
         };
         self.open_flow(spec, now);
         // Its duration depends on the application, so it has no ideal time.

@@ -89,8 +89,6 @@ pub enum FrameContent {
         ecn: Ecn,
         /// Its headers and the size of its payload.
         packet: pauseframe_rdma::Packet,
-        /// Bytes of the flow in this direction.
-        bytes: u64,
         /// Bytes of telemetry between its headers and the payload.
         telemetry: u16,
     },
@@ -262,7 +260,6 @@ impl RawCapturedFrame {
                 let (source, destination) = ends(to);
                 let (flow, forward) = (to / 2, to & 1 == 1);
                 let spec = records.get(flow).spec;
-                let bytes = if forward { spec.size } else { spec.reply };
                 let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
                 let rdma = &plan.settings.transports[usize::from(spec.transport)].rdma;
                 let telemetry = rdma.as_ref().map_or(0, size) as u16;
@@ -275,7 +272,6 @@ impl RawCapturedFrame {
                     vlan,
                     ecn,
                     packet,
-                    bytes,
                     telemetry,
                 }
             }

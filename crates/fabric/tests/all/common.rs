@@ -189,6 +189,7 @@ pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> Flow
         workload: 0,
         query: None,
         kept: None,
+        operation: None,
         reply_delay: Span::ZERO,
     }
 }

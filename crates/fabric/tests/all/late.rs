@@ -126,6 +126,7 @@ fn many_flows(rng: &mut Rng, topology: &Topology, count: u64, transports: u64) -
                 workload: 0,
                 query: None,
                 kept: None,
+                operation: None,
                 reply_delay: Span::ZERO,
             }
         })

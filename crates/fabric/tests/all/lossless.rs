@@ -58,6 +58,7 @@ fn storm(rng: &mut Rng, topology: &Topology) -> Vec<FlowSpec> {
                 workload: 0,
                 query: None,
                 kept: None,
+                operation: None,
                 reply_delay: Span::ZERO,
             })
         })

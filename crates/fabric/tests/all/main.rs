@@ -20,6 +20,7 @@ mod lossless;
 mod messages;
 mod nic;
 mod observation;
+mod operations;
 mod pause_storm;
 mod pause_tree;
 mod pfc;

@@ -293,6 +293,7 @@ fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSp
                 workload: 0,
                 query: None,
                 kept: None,
+                operation: None,
                 reply_delay: Span::ZERO,
             }
         })

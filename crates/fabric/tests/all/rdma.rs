@@ -34,6 +34,7 @@ pub(crate) fn pair() -> QueuePairSettings {
         rnr_timer: 14,
         selective_repeat: false,
         unordered: false,
+        max_reads: 16,
         notification: Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO }),
         telemetry_bytes: 0,
         link_overhead: 0,
@@ -42,7 +43,7 @@ pub(crate) fn pair() -> QueuePairSettings {
     }
 }
 
-fn rdma(control: ControlChoice) -> TransportSettings {
+pub(crate) fn rdma(control: ControlChoice) -> TransportSettings {
     let rdma = RdmaSettings { pair: pair(), control, ecn: true, cnp_priority: priority(6) };
     TransportSettings {
         config: Arc::new(config()),
@@ -53,7 +54,7 @@ fn rdma(control: ControlChoice) -> TransportSettings {
 }
 
 /// Lossless, with headroom beyond what links of a microsecond at 100 Gb/s need.
-fn roce(control: ControlChoice) -> Settings {
+pub(crate) fn roce(control: ControlChoice) -> Settings {
     Settings { transports: vec![rdma(control)], nic_buffer: 20_000, ..lossless(config(), 500_000) }
 }
 
@@ -75,7 +76,7 @@ fn star_100g(hosts: u32) -> Topology {
     star(hosts, link(100, Span::from_us(1))).unwrap()
 }
 
-const NO_CONTROL: ControlChoice = ControlChoice::Fixed(Control::None);
+pub(crate) const NO_CONTROL: ControlChoice = ControlChoice::Fixed(Control::None);
 
 #[test]
 fn one_queue_pair_fills_the_link_to_within_its_headers() {

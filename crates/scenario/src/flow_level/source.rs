@@ -164,6 +164,8 @@ impl<'a> Workloads<'a> {
             ideal_of_query,
             query_numbers,
             placed: std::collections::BTreeMap::new(),
+            // Here an operation on storage is a request and its reply.
+            queue_pairs: Vec::new(),
         };
         let index_of = |name: &String| {
             let position = scenario.transports.iter().position(|(other, _)| other == name);

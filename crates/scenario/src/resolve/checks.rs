@@ -288,6 +288,24 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     }
 }
 
+/// Checks that the congestion control of READs needs no acknowledgements: a responder gets none.
+pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Partial]) {
+    use RdmaControlName::{Hpcc, Nscc, Swift, Timely};
+    for (index, Partial { transport, kind, .. }) in workloads.iter().enumerate() {
+        let Some(WorkloadKind::Storage(storage)) = kind else { continue };
+        let Some(Named { path, spec, .. }) = transports.iter().find(|named| named.name == *transport) else {
+            continue;
+        };
+        let needs_answers = matches!(spec.rdma_control, Hpcc | Nscc | Swift | Timely);
+        if spec.kind == TransportKindName::Rdma && needs_answers && storage.read_share > 0.0 {
+            let control = spec.rdma_control.plain();
+            let message = format!("reads, but {control} needs acknowledgements, which a READ does not have");
+            let hint = format!("set read_share = 0, or {path}.rdma_control to \"none\" or one of DCQCN");
+            ledger.problem(&format!("workload.{index}.read_share"), message, hint);
+        }
+    }
+}
+
 /// Checks that no priority belongs to two classes, and that only classes of a shared buffer set buffer keys.
 pub(crate) fn classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     let shared = matches!(switch.buffer, BufferPolicy::Shared(_));

@@ -2,7 +2,9 @@
 
 use super::checks::Named;
 use crate::spec::lookup::no_such_node;
-use crate::spec::{HostSpec, HostStack, QcnSettings, RecordSpec, RoutingSpec, TransportKindName, WorkloadKind};
+use crate::spec::{
+    HostSpec, HostStack, QcnSettings, RecordSpec, RoutingSpec, TransportKindName, WorkloadKind,
+};
 use pauseframe_fabric::matches;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
@@ -146,7 +148,10 @@ fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         ledger.problem(&format!("{}.initial_window", other.path), message, hint);
     }
     for (index, workload) in workloads.iter().enumerate() {
-        if matches!(workload.kind, Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_))) {
+        if matches!(
+            workload.kind,
+            Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_) | WorkloadKind::Storage(_))
+        ) {
             let message = "the agent in the kernel opens TCP connections for flows only";
             ledger.problem(
                 &format!("workload.{index}.kind"),

@@ -262,6 +262,7 @@ fn scenario(ledger: &mut Ledger, base_dir: &Path, default_name: &str) -> Option<
     routes::judge(ledger, &routing, (graph.as_ref(), &labels), &switch, &transports);
     checks::datagrams(ledger, &host, &workloads);
     checks::queue_pairs(ledger, &host, &transports);
+    checks::reads(ledger, &transports, &workloads);
     checks::marks_of_datagrams(ledger, &switch, &workloads);
     checks::qcn(ledger, qcn.as_ref(), &host, &switch, &routing);
     let others = kernel::Others {

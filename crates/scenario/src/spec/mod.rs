@@ -35,9 +35,9 @@ pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 pub use pauseframe_topology::generate::Family;
 pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
-    Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, Load, LogNormal, LogUniform,
-    LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw, RequestsSpec,
-    ScatterGatherSpec, SizesSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
+    Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, List, Load, LogNormal,
+    LogUniform, LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw,
+    RequestsSpec, ScatterGatherSpec, SizesSpec, StorageSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
 };
 pub(crate) use planned::Fabric;
 pub use plugins::PluginsSpec;

@@ -1,0 +1,177 @@
+//! READs at the requester: which responses have arrived, and which are requested again.
+//!
+//! The response to a READ takes as many PSNs as it has packets, from the PSN of the request on (InfiniBand Architecture
+//! Specification, chapter 9). A response is never acknowledged: a requester that sees a gap requests the rest of the READ again, from the
+//! first missing PSN, or with selective repeat the missing packets only.
+
+use super::{Message, Sender, Verb};
+use crate::cc::Controller;
+use crate::cc::hpcc::Telemetry;
+use crate::packet::{Packet, psn, unwrap_psn};
+use crate::queue_pair::{QueuePairSettings, Stats};
+use pauseframe_units::Time;
+use std::collections::{BTreeSet, VecDeque};
+
+/// PSNs under way at once, at most: half of what tells an old packet from a new one.
+const PSNS_UNDER_WAY: u64 = 1 << 22;
+
+/// State of the READs of a requester.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reads {
+    /// READs that are not complete.
+    pub(super) posted: usize,
+    /// Bytes that responses have delivered in order.
+    pub(super) delivered: u64,
+    /// Packets of responses that have arrived beyond a gap.
+    pub(super) early: BTreeSet<u64>,
+    /// Go-back-N: the missing packet that has been requested again.
+    pub(super) requested_again: Option<u64>,
+    /// Selective repeat: missing packets to request, as first packet and one past the last; all missing packets below `examined`
+    /// have been in this list.
+    holes: VecDeque<(u64, u64)>,
+    pub(super) examined: u64,
+}
+
+impl Reads {
+    /// Adds a missing packet to the holes.
+    pub(super) fn add_hole(&mut self, number: u64, is_first_of_message: bool) {
+        match self.holes.back_mut() {
+            Some((_, end)) if *end == number && !is_first_of_message => *end += 1,
+            _ => self.holes.push_back((number, number + 1)),
+        }
+    }
+
+    /// The packets to request next, none of which has arrived when a packet from `unacknowledged` on is missing.
+    pub(super) fn next_hole(&mut self, unacknowledged: u64) -> Option<(u64, u64)> {
+        while self.holes.front().is_some_and(|(_, end)| *end <= unacknowledged) {
+            self.holes.pop_front();
+        }
+        self.holes.front().map(|(first, end)| ((*first).max(unacknowledged), *end))
+    }
+
+    /// The first hole has been requested.
+    pub(super) fn fill_hole(&mut self) {
+        self.holes.pop_front();
+    }
+
+    pub(super) fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
+    /// A timeout: everything is requested again.
+    pub(super) fn forget_requests(&mut self) {
+        self.holes.clear();
+        (self.requested_again, self.examined) = (None, 0);
+    }
+}
+
+impl Sender {
+    /// Requests the response packets from `first` to `end`, of one READ.
+    pub(super) fn request(
+        &mut self,
+        first: u64,
+        end: u64,
+        cc: &mut Controller,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) -> Packet {
+        let bytes = (first..end).map(|number| self.payload(number, settings.mtu)).sum::<u64>();
+        let packet = Packet::read_request(psn(first), bytes as u32);
+        self.on_sent(first..end, &packet, settings, stats, now);
+        self.pace(&packet, cc, settings, now);
+        packet
+    }
+
+    /// Whether another READ may be under way.
+    pub(super) fn may_read(&self, message: Message, settings: &QueuePairSettings) -> bool {
+        let (under_way, _) = self.reads_under_way();
+        let psns = message.end - self.unacknowledged;
+        under_way < settings.max_reads as usize && (psns <= PSNS_UNDER_WAY || self.is_all_acknowledged())
+    }
+
+    pub(super) fn is_all_acknowledged(&self) -> bool {
+        self.unacknowledged == self.next
+    }
+
+    /// READs that have been requested and are not complete, and their PSNs that are missing.
+    pub(super) fn reads_under_way(&self) -> (usize, u64) {
+        if self.reads.posted == 0 {
+            return (0, 0);
+        }
+        let requested = self.messages.iter().take_while(|message| message.first < self.next);
+        let psns = |message: &Message| message.end.min(self.next) - message.first.max(self.unacknowledged);
+        let reads = requested.filter(|message| message.verb == Verb::Read).map(psns);
+        reads.fold((0, 0), |(count, sum), psns| (count + 1, sum + psns))
+    }
+
+    /// Packets that this end has sent and that are not acknowledged; a READ is one.
+    pub(super) fn packets_under_way(&self) -> u64 {
+        let (reads, psns) = self.reads_under_way();
+        self.next - self.unacknowledged - psns + reads as u64
+    }
+
+    /// The READ that a packet belongs to.
+    pub(super) fn read_of(&self, number: u64) -> Option<Message> {
+        Some(self.message(number)).filter(|message| message.verb == Verb::Read)
+    }
+
+    /// The first packet before `end` of a response that has not arrived; `end` if there is none.
+    pub(super) fn first_missing_response(&self, end: u64) -> u64 {
+        if self.reads.posted == 0 {
+            return end;
+        }
+        let reads = self.messages.iter().take_while(|message| message.first < end);
+        let reads = reads.filter(|message| message.verb == Verb::Read);
+        let mut numbers = reads.flat_map(|read| read.first.max(self.unacknowledged)..read.end.min(end));
+        numbers.find(|number| !self.reads.early.contains(number)).unwrap_or(end)
+    }
+
+    /// A packet of the response to a READ; it also acknowledges all requests before it.
+    pub(crate) fn on_response(
+        &mut self,
+        packet: &Packet,
+        cc: &mut Controller,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        let number = unwrap_psn(packet.psn, self.unacknowledged);
+        let is_known = number < self.unacknowledged || self.reads.early.contains(&number);
+        if is_known || number >= self.highest || self.read_of(number).is_none() {
+            stats.duplicates += 1;
+            return;
+        }
+        let is_next = self.first_missing_response(number + 1) == number;
+        if is_next || settings.selective_repeat {
+            self.reads.early.insert(number);
+        }
+        let last = self.reads.early.last().map_or(number, |last| last + 1);
+        let reached = self.first_missing_response(last);
+        if reached > self.unacknowledged {
+            self.advance(reached, &Telemetry::default(), cc, settings, now);
+        }
+        if !is_next {
+            self.on_missing_responses(number, settings, stats);
+        }
+    }
+
+    /// Responses before `end` are missing, which is an implied NAK: requests the rest again, or with selective repeat the missing packets.
+    pub(super) fn on_missing_responses(&mut self, end: u64, settings: &QueuePairSettings, stats: &mut Stats) {
+        if !settings.selective_repeat {
+            if self.reads.requested_again != Some(self.unacknowledged) {
+                self.reads.requested_again = Some(self.unacknowledged);
+                stats.retransmits_by_nak += self.packets_under_way();
+                self.next = self.unacknowledged;
+            }
+            return;
+        }
+        let from = self.reads.examined.max(self.unacknowledged);
+        self.reads.examined = self.reads.examined.max(end);
+        for number in from..end {
+            if let Some(read) = self.read_of(number).filter(|_| !self.reads.early.contains(&number)) {
+                self.reads.add_hole(number, read.first == number);
+            }
+        }
+    }
+}

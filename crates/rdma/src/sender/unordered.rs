@@ -1,0 +1,113 @@
+//! Unordered delivery (NSCC): packets may overtake each other, and only a trimmed packet or a timeout counts as a loss.
+
+use super::Sender;
+use crate::cc::Controller;
+use crate::cc::nscc::Sample;
+use crate::packet::{NamedPsn, Packet, Syndrome, unwrap_psn};
+use crate::queue_pair::{QueuePairSettings, Stats};
+use pauseframe_units::{Span, Time};
+use std::collections::BTreeSet;
+
+/// What unordered delivery keeps beside [`Sender::selected`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unordered {
+    /// Packets to send again, and packets that were, which give no round trip.
+    pub(super) lost: BTreeSet<u64>,
+    pub(super) resent: BTreeSet<u64>,
+    /// Packets that the receiver has, modulo 2^16; packets under way.
+    pub(super) received: u16,
+    pub(super) in_flight: u64,
+    /// After a timeout a packet goes whatever the window: what it counts as under way may be lost.
+    pub(super) is_forced: bool,
+    /// From this time on a timeout counts as another retry.
+    pub(super) retry_at: Time,
+}
+
+impl Sender {
+    /// The answer to a packet of unordered delivery: it has arrived, or was trimmed.
+    pub(crate) fn on_unordered_ack(
+        &mut self,
+        packet: &Packet,
+        cc: &mut Controller,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        let reached = unwrap_psn(packet.psn, self.unacknowledged);
+        let answered = unwrap_psn(packet.selective.map_or(packet.psn, NamedPsn::psn), self.unacknowledged);
+        if reached > self.highest || answered >= self.highest {
+            return;
+        }
+        let (full, is_known) = (settings.full_packet(), self.is_arrived(answered));
+        let arrived = packet.received.wrapping_sub(self.unordered.received);
+        // Of two answers that overtook each other the older one counts for nothing.
+        let arrived = if arrived < u16::MAX / 2 { u64::from(arrived) } else { 0 };
+        self.unordered.received = self.unordered.received.wrapping_add(arrived as u16);
+        self.unordered.in_flight = self.unordered.in_flight.saturating_sub(arrived);
+        let mut sample = Sample {
+            now,
+            bytes: arrived * full,
+            rtt: self.round_trip(answered, now),
+            marked: packet.echoes_ce,
+            in_flight: self.unordered.in_flight * full,
+        };
+        if packet.syndrome == Syndrome::Ack {
+            self.selected.insert(answered);
+            let before = (0..16).filter(|bit| packet.arrived & 1 << bit != 0);
+            self.selected.extend(before.filter_map(|bit| answered.checked_sub(bit + 1)));
+            if reached > self.unacknowledged {
+                self.retire_row(reached, settings, now);
+            }
+            self.forget_arrived();
+            cc.on_unordered_ack(&sample);
+        } else if !is_known && self.unordered.lost.insert(answered) {
+            (stats.naks_received, stats.retransmits_by_nak) =
+                (stats.naks_received + 1, stats.retransmits_by_nak + 1);
+            sample.bytes = full;
+            cc.on_trimmed(&sample);
+            self.unordered.in_flight = self.unordered.in_flight.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn is_arrived(&self, number: u64) -> bool {
+        number < self.unacknowledged || self.selected.contains(&number)
+    }
+
+    /// Since a packet of unordered delivery was sent, if it was sent once and has not been forgotten.
+    pub(super) fn round_trip(&self, number: u64, now: Time) -> Option<Span> {
+        let place =
+            number.checked_sub(self.unacknowledged).filter(|_| !self.unordered.resent.contains(&number))?;
+        self.sent_at.get(place as usize).map(|sent| now - *sent)
+    }
+
+    /// Drops what has arrived from the lists of unordered delivery, and bounds the count under way by what can be.
+    pub(super) fn forget_arrived(&mut self) {
+        let Unordered { lost, resent, in_flight, .. } = &mut self.unordered;
+        *resent = resent.split_off(&self.unacknowledged);
+        self.selected = self.selected.split_off(&self.unacknowledged);
+        lost.retain(|number| *number >= self.unacknowledged && !self.selected.contains(number));
+        *in_flight = (*in_flight).min(self.next - self.unacknowledged - lost.len() as u64);
+    }
+
+    /// Packets that were sent a timeout ago and have not arrived, as far as answers say, are sent again.
+    pub(super) fn on_unordered_timeout(
+        &mut self,
+        cc: &mut Controller,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        let under_way = |number: &u64| !self.is_arrived(*number) && !self.unordered.lost.contains(number);
+        let sent = self.sent_at.iter().map(|sent| *sent + settings.timeout);
+        let waits = (self.unacknowledged..).zip(sent).filter(|(number, _)| under_way(number));
+        let (expired, waits): (Vec<_>, Vec<_>) = waits.partition(|(_, until)| *until <= now);
+        let next = waits.iter().map(|(_, until)| *until).min();
+        self.timer_at = next.unwrap_or(now + settings.timeout);
+        self.unordered.is_forced = true;
+        self.unordered.lost.extend(expired.iter().map(|(number, _)| number));
+        let count = expired.len() as u64;
+        stats.retransmits_by_timeout += count;
+        self.unordered.in_flight = self.unordered.in_flight.saturating_sub(count);
+        cc.on_unordered_timeout(count * settings.full_packet());
+    }
+}
