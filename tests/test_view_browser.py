@@ -47,6 +47,26 @@ flows = [
 ]
 """
 
+ROCE = """
+name = "roce"
+[topology]
+kind = "star"
+hosts = 5
+link = { rate = "40 Gbps", delay = "1 us" }
+[switch]
+marker = { kind = "red", min = "5 KB", max = "200 KB", p_max = 0.01, at = "dequeue", not_ect = "queue" }
+[transport]
+preset = "roce_dcqcn"
+[[workload]]
+kind = "n_to_1"
+senders = 4
+receiver = "host0"
+size = "4 MB"
+[record]
+states = true
+series = { every = "50 us", flows = ["*"] }
+"""
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -92,19 +112,20 @@ def visit(browser):
     assert said == []
 
 
-def ink(page):
-    """Number of pixels on the map with the colour of pauses."""
+def ink(page, colour="pause"):
+    """Number of pixels on the map with a colour, by default that of pauses."""
     return page.evaluate(
-        """() => {
+        """(colour) => {
             const { canvas } = player.views[0], copy = new OffscreenCanvas(canvas.width, canvas.height);
             const pen = copy.getContext("2d", { willReadFrequently: true });
             pen.drawImage(canvas, 0, 0);
             const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
-            const [r, g, b] = [1, 3, 5].map((at) => parseInt(player.theme.pause.slice(at, at + 2), 16));
+            const [r, g, b] = [1, 3, 5].map((at) => parseInt(player.theme[colour].slice(at, at + 2), 16));
             let count = 0;
             for (let i = 0; i < data.length; i += 4) count += data[i] === r && data[i + 1] === g && data[i + 2] === b;
             return count;
-        }"""
+        }""",
+        colour,
     )
 
 
@@ -335,3 +356,24 @@ def test_the_keys_of_a_deadlock(pages, visit):
     spoken = page.get_by_role("status").inner_text()
     assert len(re.findall(r"s\d:\d waits for s\d:\d", spoken)) == 5
     assert "where the circle began" in spoken
+
+
+def test_notifications_and_rates_of_queue_pairs(pages, visit):
+    page = visit(pages("roce", ROCE))
+    sent, received = page.evaluate(
+        """() => {
+            const run = player.runs[0], of = (kind) => run.values.filter((_, i) => run.kinds[i] === kind);
+            const sum = (kind) => of(kind).reduce((all, value) => all + value, 0);
+            return [sum(KIND.cnpsSent), sum(KIND.cnpsReceived)];
+        }"""
+    )
+    assert sent >= received > 0
+    first = page.evaluate("player.runs[0].times[player.runs[0].kinds.indexOf(KIND.cnpsReceived)]")
+    page.evaluate("(time) => player.seek(time)", first)
+    # The accent colour is nowhere else on the map while nothing is chosen.
+    assert ink(page, "accent") > 10
+    page.evaluate("() => player.choose({ view: player.views[0], flow: player.runs[0].flows[0] })")
+    text = page.inner_text("#details")
+    assert "rate of the queue pair" in text
+    assert "CNPs sent, received" in text
+    assert "CNPs of each interval" in text

@@ -9,7 +9,8 @@ use pauseframe_fabric::{PortState, StateChange};
 use std::sync::Arc;
 
 /// The texts of the `kind` column, in the order of [`number`].
-const KINDS: [&str; 7] = ["backlog", "load", "marks", "drops", "asked", "paused", "resumed"];
+const KINDS: [&str; 9] =
+    ["backlog", "load", "marks", "drops", "asked", "paused", "resumed", "cnps_sent", "cnps_received"];
 
 fn number(state: PortState) -> i32 {
     match state {
@@ -20,14 +21,18 @@ fn number(state: PortState) -> i32 {
         PortState::PauseRequested(_) => 4,
         PortState::Paused => 5,
         PortState::Resumed => 6,
+        PortState::NotificationsSent(_) => 7,
+        PortState::NotificationsReceived(_) => 8,
     }
 }
 
 fn value(state: PortState) -> Option<f64> {
     match state {
-        PortState::Backlog(count) | PortState::Marked(count) | PortState::Dropped(count) => {
-            Some(count as f64)
-        }
+        PortState::Backlog(count)
+        | PortState::Marked(count)
+        | PortState::Dropped(count)
+        | PortState::NotificationsSent(count)
+        | PortState::NotificationsReceived(count) => Some(count as f64),
         PortState::Load(share) => Some(share),
         PortState::PauseRequested(_) | PortState::Paused | PortState::Resumed => None,
     }
@@ -49,7 +54,7 @@ pub fn states(changes: &[StateChange], names: &Names) -> Columns {
     let numbers: Int32Array = changes.iter().map(|change| cause(change).and_then(|_| next.next())).collect();
     let causes = DictionaryArray::<Int32Type>::try_new(numbers, Arc::clone(named.values()));
     columns! {
-        /// Time of the change; for backlog, load, marks and drops the end of their interval
+        /// Time of the change; for backlog, load, marks, drops and CNPs the end of their interval
         time_us = f64s(changes.iter().map(|change| change.time.as_us_f64()));
         /// See the text
         kind = Arc::new(kinds.expect("every kind has a name"));

@@ -93,6 +93,7 @@ class PageData(TypedDict):
     events: EventColumns
     flows: list[list[Any]]
     flowsTotal: int
+    rates_of_flows: dict[int, tuple[list[float], list[float]]]
     deadlocks: list[DeadlockedPorts]
 
 
@@ -126,6 +127,7 @@ def _page_data(run: Playback) -> PageData:
         "events": _events(run.events, end_us),
         "flows": _flows(run),
         "flowsTotal": run.flows_total,
+        "rates_of_flows": run.rates,
         "deadlocks": run.deadlocks,
     }
 
@@ -146,12 +148,17 @@ def _events(events: pl.DataFrame, end_us: float) -> EventColumns:
 
 
 def _flows(run: Playback) -> list[list[Any]]:
-    """Columns: flow number, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload."""
+    """Columns: flow, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload, CNPs.
+
+    The last two columns are the CNPs sent and received.
+    """
     if run.flows.is_empty():
         return []
     number = {name: node for node, name in enumerate(run.fabric.names)}
-    columns = ("flow", "src", "dst", "size_bytes", "start_us", "finish_us", "slowdown", "ce_packets", "timeouts")
-    rows = run.flows.select(*columns, "status", "workload").rows()
+    size = pl.when(pl.col("size_bytes") == 0).then("reply_bytes").otherwise("size_bytes")  # of a READ its response
+    columns = ("start_us", "finish_us", "slowdown", "ce_packets", "timeouts", "status", "workload")
+    notifications = ("cnps_sent", "cnps_received")
+    rows = run.flows.select("flow", "src", "dst", size.alias("size_bytes"), *columns, *notifications).rows()
     return [[row[0], number[row[1]], number[row[2]], *row[3:]] for row in rows]
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pauseframe.types import Summary
 
-KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed")
+KINDS = ("backlog", "load", "marks", "drops", "asked", "paused", "resumed", "cnps_sent", "cnps_received")
 """Kinds of events in the order of their numbers in the page."""
-OF_INTERVALS = ("backlog", "load", "marks", "drops")
+OF_INTERVALS = ("backlog", "load", "marks", "drops", "cnps_sent", "cnps_received")
 FLOWS_SHOWN = 5000
 
 
@@ -86,6 +86,8 @@ class Playback:
     """Port and priority of each slot."""
     flows: pl.DataFrame
     flows_total: int
+    rates: dict[int, tuple[list[float], list[float]]]
+    """Rates of queue pairs by flow, if the series has them: times in microseconds, Gb/s."""
     deadlocks: list[DeadlockedPorts]
     folder: Path
 
@@ -123,6 +125,7 @@ def from_folder(folder: Path) -> Playback:
         slots,
         flows,
         total,
+        _rates(results, flows),
         _deadlocks(results, number),
         folder,
     )
@@ -211,6 +214,20 @@ def flows_of(results: ResultsFolder) -> tuple[pl.DataFrame, int]:
     flows = results.frame("flows").with_columns(pl.col("src", "dst", "workload", "status").cast(pl.String))
     shown = flows.sort("slowdown", descending=True, nulls_last=False).head(FLOWS_SHOWN).sort("flow")
     return shown, len(flows)
+
+
+def _rates(results: ResultsFolder, flows: pl.DataFrame) -> dict[int, tuple[list[float], list[float]]]:
+    if not results.has_table("series") or flows.is_empty():
+        return {}
+    series = results.frame("series").with_columns(pl.col("metric", "entity").cast(pl.String))
+    rates = series.filter(pl.col("metric") == "rdma_rate_gbps").with_columns(
+        pl.col("entity").str.strip_prefix("flow ").cast(pl.UInt32).alias("flow")
+    )
+    shown = rates.join(flows.select("flow"), on="flow", how="semi", maintain_order="left")
+    return {
+        flow: (own["time_us"].to_list(), own["value"].to_list())
+        for (flow,), own in shown.group_by("flow", maintain_order=True)
+    }
 
 
 def _deadlocks(results: ResultsFolder, number: dict[str, int]) -> list[DeadlockedPorts]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pauseframe.view.data import Playback
 
 SEQUENCE = 1
-BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED = range(len(KINDS))
+BACKLOG, LOAD, MARKS, DROPS, ASKED, PAUSED, RESUMED, CNPS_SENT, CNPS_RECEIVED = range(len(KINDS))
 
 
 def export_perfetto(folder: Path, out: Path) -> Path:
@@ -146,7 +146,7 @@ def _ports(run: Playback, trace: _Trace, nodes: dict[int, int]) -> None:
 
 
 def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterable[tuple[float, int, float]]) -> None:
-    """Adds the pauses, pause requests, marks and drops of one port and priority."""
+    """Adds the pauses, pause requests, marks, drops and CNPs of one port and priority."""
     paused, because = False, ""
     for time_us, kind, value in events:
         if kind == ASKED:
@@ -158,8 +158,13 @@ def _slices(run: Playback, trace: _Trace, track: int, asker: str, events: Iterab
         elif kind == RESUMED and paused:
             paused = False
             trace.end(track, time_us)
-        elif kind in {MARKS, DROPS}:
-            trace.instant(track, time_us, KINDS[kind], {"packets in the interval": int(value)})
+        elif kind in {MARKS, DROPS, CNPS_SENT, CNPS_RECEIVED}:
+            trace.instant(
+                track,
+                time_us,
+                KINDS[kind].replace("cnps", "CNPs").replace("_", " "),
+                {"packets in the interval": int(value)},
+            )
     if paused:
         trace.end(track, run.end_us)
 

@@ -17,6 +17,7 @@ use pauseframe_rdma::cc::hpcc::{Quantum, Telemetry};
 use pauseframe_rdma::{Failure, Opcode, QueuePair, QueuePairSettings, Stats};
 use pauseframe_transport::{ConnectionFailure as FlowFailure, Ecn};
 use pauseframe_units::{IndexVec, Priority, Span, Time};
+use std::collections::BTreeMap;
 
 /// The ends of queue pairs of all hosts of a partition.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub(crate) struct QueuePairs {
     free: Vec<EndpointId>,
     /// By flow: the places of its two ends.
     places: Vec<[EndpointId; 2]>,
+    /// Congestion notifications sent and received, by host and class.
+    notifications: BTreeMap<(HostId, u8), [u64; 2]>,
 }
 
 /// One end of a queue pair.
@@ -98,6 +101,11 @@ impl QueuePairs {
             self.places.resize(flow + 1, [EndpointId::NONE; 2]);
         }
         self.places[flow][side] = place;
+    }
+
+    /// Congestion notifications that a host has sent and received in a class.
+    pub(crate) fn notifications(&self, host: HostId, class: u8) -> [u64; 2] {
+        self.notifications.get(&(host, class)).copied().unwrap_or_default()
     }
 
     fn add(&mut self, end: PairEnd) -> EndpointId {
@@ -421,6 +429,11 @@ impl HostNode<'_> {
             return; // A late duplicate of a flow that is over.
         };
         let end = self.pair(place);
+        if frame.packet.opcode == Opcode::Cnp {
+            let key = (end.host, end.classes[1]);
+            self.queue_pairs().notifications.entry(key).or_default()[1] += 1;
+        }
+        let end = self.pair(place);
         let before = end.pair.delivered();
         end.pair.on_packet_with(&frame.packet, &telemetry, frame.ecn == Ecn::Ce, ctx.now());
         let (received, workload) = (end.pair.delivered() - before, end.workload);
@@ -529,6 +542,10 @@ impl HostNode<'_> {
         let PairEnd { nic_queues, classes, route, vlan, transport, peer, .. } = *self.pair(place);
         let settings = &ctx.settings.transports[usize::from(transport)];
         let Some(rdma) = settings.rdma else { return };
+        if packet.opcode == Opcode::Cnp {
+            let key = (self.id(), classes[1]);
+            self.queue_pairs().notifications.entry(key).or_default()[0] += 1;
+        }
         let is_control = packet.opcode == Opcode::Cnp || rdma.pair.unordered && !packet.opcode.is_data();
         let which = usize::from(is_control);
         let priority: Priority = if which == 1 { rdma.cnp_priority } else { settings.priority };

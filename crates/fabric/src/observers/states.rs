@@ -28,6 +28,10 @@ pub enum PortState {
     Marked(u64),
     /// Packets dropped or lost in it.
     Dropped(u64),
+    /// Congestion notifications that the host of the port sent in it.
+    NotificationsSent(u64),
+    /// Congestion notifications that the host of the port received in it.
+    NotificationsReceived(u64),
     /// The peer requests a pause. Holds the peer's egress queue with most bytes from here; `None` if the peer is a host with a full receive buffer.
     PauseRequested(Option<PortId>),
     /// It may not send.
@@ -57,6 +61,8 @@ struct LoggedSlot {
     left: f64,
     marks: u64,
     losses: u64,
+    /// Congestion notifications sent and received.
+    notifications: [u64; 2],
     /// Largest backlog of the run before this interval.
     backlog_max: u64,
     /// The last logged backlog, bytes.
@@ -138,7 +144,9 @@ impl StateLog {
             let (sent, counters) = (ports.sent_in_class(port, class, &ctx.hot), view.counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0;
-            let unchanged = (losses, counters.ecn_marks) == (seen.losses, seen.marks);
+            let notifications = view.notifications(port, class);
+            let unchanged =
+                (losses, counters.ecn_marks, notifications) == (seen.losses, seen.marks, seen.notifications);
             if idle && unchanged && !seen.has_backlog_changed(peak) {
                 continue;
             }
@@ -153,13 +161,20 @@ impl StateLog {
             if losses > seen.losses {
                 add(PortState::Dropped(losses - seen.losses));
             }
+            let [sent, received] = [0, 1].map(|way| notifications[way] - seen.notifications[way]);
+            if sent > 0 {
+                add(PortState::NotificationsSent(sent));
+            }
+            if received > 0 {
+                add(PortState::NotificationsReceived(received));
+            }
             let share = busy_share_since(view.sending_partition(port), seen, (port, class), interval, now);
             let load = (share * f64::from(FULL_LOAD_TENTHS)).round() as u8;
             if seen.has_load_changed(load) {
                 seen.load = load;
                 add(PortState::Load(f64::from(load) / f64::from(FULL_LOAD_TENTHS)));
             }
-            (seen.marks, seen.losses) = (counters.ecn_marks, losses);
+            (seen.marks, seen.losses, seen.notifications) = (counters.ecn_marks, losses, notifications);
         }
         if self.changes.len() > self.limit {
             self.changes.truncate(self.limit);

@@ -7,6 +7,7 @@ use crate::switching::pool::SharedPoolLimits;
 use crate::wire::counters::SlotCounters;
 use crate::wire::ingress::IngressAccount;
 use crate::worker::Worker;
+use pauseframe_topology::NodeKind;
 use pauseframe_units::{IndexVec, NodeId, PortId};
 use std::sync::Arc;
 
@@ -35,6 +36,15 @@ impl<'a> ObserverView<'a> {
     /// The partition of the node at the other end, with the ingress account and pause requests.
     pub(crate) fn receiving_partition(&self, port: PortId) -> &'a Partition {
         self.partition(self.plan.topology.peer(port))
+    }
+
+    /// Congestion notifications that the host that owns `port` has sent and received in a class; zero for switches.
+    pub(crate) fn notifications(&self, port: PortId, class: u8) -> [u64; 2] {
+        let node = self.plan.topology.owner(port);
+        if self.plan.topology.nodes()[node].kind != NodeKind::Host {
+            return [0; 2];
+        }
+        self.partition(node).endpoints.pairs.notifications(self.plan.host_id(node), class)
     }
 
     /// Counters of one direction of a link, from both ends.

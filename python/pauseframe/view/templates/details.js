@@ -34,6 +34,7 @@ class Details {
     this.panel.querySelector("h2").textContent = (player.views.length > 1 ? `${"AB"[chosen.view.number]}: ` : "") +
       (chosen.flow ? `flow ${chosen.flow[0]}` : `port ${run.portName(chosen.port)}`);
     const ports = chosen.flow ? this.endPorts(run, chosen.flow) : [chosen.port];
+    if (chosen.flow) this.addRate(run, chosen.flow);
     for (const port of ports) this.addLines(run, port, ports.length > 1);
     this.update();
   }
@@ -50,15 +51,35 @@ class Details {
       return;
     }
     for (const slot of slots) {
-      const { depth, load, pauses, marks, drops } = run.timeLines(slot);
+      const { depth, load, pauses, marks, drops, sent, received } = run.timeLines(slot);
       const [times, [queue, busy]] = joined([depth, load]);
       const title = `${run.portName(port)}, priority ${run.slotPriorities[slot]}`, until = [...times, run.end], close = (data) => [...data, data[data.length - 1]];
-      this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} pauses (shaded), ${marks} marks, ${drops} drops`));
+      this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} pauses (shaded), ${marks} marks, ${drops} drops${this.counted(sent, received)}`));
       const box = this.lines.appendChild(element("div", undefined, { class: "pair" }));
       const left = box.appendChild(element("div")), right = box.appendChild(element("div"));
       this.player.charts.add(left, { title: "queue, largest of each interval", unit: "bytes", times: until, lines: [{ label: "queue", colour: theme.queue[4], data: close(queue) }], pauses, stepped: true });
       this.player.charts.add(right, { title: "load of the link", unit: "%", times: until, lines: [{ label: "load", colour: theme.load[theme.load.length - 2], data: close(busy) }], range: [0, 105], pauses, stepped: true });
+      if (sent[0].length + received[0].length > 2) this.addNotifications(sent, received);
     }
+  }
+
+  counted(sent, received) {
+    const sum = ([, values]) => values.reduce((all, value) => all + value, 0);
+    return sum(sent) + sum(received) ? `, ${sum(sent)} CNPs sent, ${sum(received)} received` : "";
+  }
+
+  addNotifications(sent, received) {
+    const { theme } = this.player, [times, [out, into]] = joined([sent, received]);
+    const lines = [{ label: "sent", colour: theme.queue[4], data: out }, { label: "received", colour: theme.accent, data: into }];
+    this.player.charts.add(this.lines.appendChild(element("div")), { title: "CNPs of each interval", unit: "packets", times, lines, stepped: true });
+  }
+
+  // The rate of a flow's queue pair, if the run has recorded it.
+  addRate(run, flow) {
+    const rate = run.rates_of_flows[flow[0]];
+    if (!rate) return;
+    const { theme } = this.player, [times, data] = rate;
+    this.player.charts.add(this.lines.appendChild(element("div")), { title: "rate of the queue pair", unit: "Gb/s", times, lines: [{ label: "rate", colour: theme.accent, data }] });
   }
 
   // The time has changed.
@@ -105,7 +126,7 @@ class Details {
   }
 
   aboutFlow(view, flow) {
-    const { run } = view, [, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload] = flow;
+    const { run } = view, [, source, destination, bytes, start, finish, slowdown, marks, timeouts, status, workload, sent, received] = flow;
     return [
       rows([
         ["from → to", `${run.nodes[source]} → ${run.nodes[destination]}`],
@@ -116,6 +137,7 @@ class Details {
         ["slowdown", slowdown === null ? "–" : `× ${+slowdown.toPrecision(3)}`],
         ["CE packets", String(marks)],
         ["timeouts", String(timeouts)],
+        ...(sent + received ? [["CNPs sent, received", `${sent}, ${received}`]] : []),
       ]),
       ...this.chain(view, this.endPorts(run, flow)[0]),
     ];

@@ -99,6 +99,7 @@ class FabricMap {
     this.drawPauses();
     this.drawQueues();
     this.drawDrops(state);
+    this.drawNotifications(state);
     for (const deadlock of shown.deadlocks) this.drawCircle(deadlock);
     shown.roots.slice(0, 3).forEach((root, rank) => this.drawRoot(root, rank));
     this.drawSelection(shown);
@@ -239,6 +240,21 @@ class FabricMap {
       pen.moveTo(x - size, y + size); pen.lineTo(x + size, y - size);
     }
     pen.stroke();
+  }
+
+  // CNPs of the interval at their hosts: an arrow away from who sent some, towards who received some and slows down.
+  drawNotifications(state) {
+    const { pen, theme, run } = this, until = countUpTo(run.times, state.time), heads = new Path2D();
+    for (let i = until - 1; i >= 0 && run.times[i] > state.time - run.every; i--) {
+      const port = run.slotPorts[run.slots[i]], size = Math.max(9, this.unit * 0.7);
+      if (run.kinds[i] === KIND.cnpsSent) this.arrowHead(heads, this.along(port, 0), this.along(port, 0.42), size);
+      else if (run.kinds[i] === KIND.cnpsReceived) this.arrowHead(heads, this.along(port, 1), this.along(port, 0.12), size);
+    }
+    pen.fillStyle = theme.accent;
+    pen.fill(heads);
+    pen.strokeStyle = theme.paper;
+    pen.lineWidth = 0.8;
+    pen.stroke(heads);
   }
 
   drawCircle(deadlock) {

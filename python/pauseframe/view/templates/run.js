@@ -2,7 +2,7 @@
 // One run: its arrays, and its state at any time. Events are in the order of time; the state at a time is the nearest key
 // frame before it and the events from there on.
 
-const KIND = { backlog: 0, load: 1, marks: 2, drops: 3, asked: 4, paused: 5, resumed: 6 };
+const KIND = { backlog: 0, load: 1, marks: 2, drops: 3, asked: 4, paused: 5, resumed: 6, cnpsSent: 7, cnpsReceived: 8 };
 const KEY_FRAMES = 64;
 const TICKS = 2 ** 32 - 1;
 
@@ -163,9 +163,17 @@ class Run {
     return begun > ended ? begun : -1;
   }
 
+  // A count of one interval, and nothing after it.
+  addCount([times, values], time, value) {
+    if (times[times.length - 1] === time) values[values.length - 1] = value;
+    else { times.push(time); values.push(value); }
+    times.push(time + this.every);
+    values.push(0);
+  }
+
   // Depth, load and pauses of a slot as steps: [times, values] each.
   timeLines(slot) {
-    const lines = { depth: [[0], [0]], load: [[0], [0]], pauses: [], marks: 0, drops: 0 };
+    const lines = { depth: [[0], [0]], load: [[0], [0]], pauses: [], marks: 0, drops: 0, sent: [[0], [0]], received: [[0], [0]] };
     for (let place = this.first[slot]; place < this.first[slot + 1]; place++) {
       const event = this.own[place], time = this.times[event], value = this.values[event];
       switch (this.kinds[event]) {
@@ -175,6 +183,8 @@ class Run {
         case KIND.resumed: if (lines.pauses.length) lines.pauses[lines.pauses.length - 1][1] = time; break;
         case KIND.marks: lines.marks += value; break;
         case KIND.drops: lines.drops += value; break;
+        case KIND.cnpsSent: this.addCount(lines.sent, time, value); break;
+        case KIND.cnpsReceived: this.addCount(lines.received, time, value); break;
       }
     }
     return lines;
