@@ -38,6 +38,8 @@ PAPERS = {
     "judd": "Judd (NSDI 2015)",
     "repro": "DCTCP on a testbed",
     "dctcp": "DCTCP (SIGCOMM 2010), recalled",
+    "dcqcn": "DCQCN (SIGCOMM 2015), recalled",
+    "hpcc": "HPCC (SIGCOMM 2019)",
 }
 HANGING = """
 ## What the verdicts depend on
@@ -47,13 +49,13 @@ their medians before and after. `pauseframe reproduce EXPERIMENT --set KEY=VALUE
 """
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
-# Four papers, claim by claim
+# Seven papers, claim by claim
 
 This page counts which claims of the papers the simulator reproduces, and says what differs in the others and why. A
 claim is *reproduced* if the median of at least five seeds lies in the band of `experiments/claims.csv`; only its
 *shape* is right if the median is within a factor of 2 of the paper's number
 ([the rule](../how-to/reproduce-papers.md#verdicts)). The first table is for the reduced size of the experiments. The
-numbers of DCTCP's own paper are recalled, not read.
+numbers of the DCTCP and DCQCN papers are recalled, not read.
 """
 FULL = """
 ## At the papers' size

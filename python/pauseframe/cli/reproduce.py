@@ -50,7 +50,7 @@ def reproduce(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run experiments of four papers and judge their claims."""
+    """Run experiments of seven papers and judge their claims."""
     from pauseframe.cli._common import changes_of
     from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
 

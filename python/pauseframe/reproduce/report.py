@@ -39,7 +39,7 @@ def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
         _write(out / f"{key}.html", "paper.html.j2", mine, paper=paper, title=paper.title)
     overview = [(key, paper, _counts(of_paper[key]), len(of_paper[key])) for key, paper in papers.items()]
     return _write(
-        out / "index.html", "overview.html.j2", outcomes, overview=overview, title="Four papers, claim by claim"
+        out / "index.html", "overview.html.j2", outcomes, overview=overview, title="Seven papers, claim by claim"
     )
 
 
