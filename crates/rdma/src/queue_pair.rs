@@ -176,7 +176,7 @@ impl QueuePair {
             sender: Sender::new(),
             receiver: Receiver::default(),
             stats: Stats::default(),
-            echo: Telemetry::default(),
+            echo: Telemetry::EMPTY,
             has_responded: false,
             settings,
         }
@@ -204,19 +204,19 @@ impl QueuePair {
     }
 
     /// The telemetry that an acknowledgement carries.
-    pub fn echo(&self) -> Telemetry {
-        self.echo
+    pub fn echo(&self) -> &Telemetry {
+        &self.echo
     }
 
     /// Handles a packet; `is_marked`: with CE.
     pub fn on_packet(&mut self, packet: &Packet, is_marked: bool, now: Time) {
-        self.on_packet_with(packet, &Telemetry::default(), is_marked, now);
+        self.on_packet_with(packet, &Telemetry::EMPTY, is_marked, now);
     }
 
     /// The same, with telemetry.
     pub fn on_packet_with(&mut self, packet: &Packet, telemetry: &Telemetry, is_marked: bool, now: Time) {
         if packet.opcode.is_data() {
-            self.echo = *telemetry;
+            self.echo.copy_from(telemetry);
         }
         self.control.on_timeout(now);
         match packet.opcode {

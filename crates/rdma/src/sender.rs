@@ -208,7 +208,7 @@ impl Sender {
         let bytes = u64::from(settings.ip_size(packet) + settings.link_overhead);
         cc.on_sent(bytes, now);
         self.paced_bytes = Bytes(bytes);
-        self.pace_at = self.pace_at.max(now) + self.pacing_gap(cc);
+        self.pace_at = self.pace_at.max(now) + self.pacing_gap(cc.rate());
         // A rounded rate must not fall behind its link for ever.
         self.pace_at.0 = self.pace_at.0.saturating_sub(1);
     }
@@ -345,17 +345,20 @@ impl Sender {
         let before = self.unacknowledged;
         let sent_at = self.retire_row(reached, settings, now);
         let mtu = u64::from(settings.mtu);
-        let gap = self.pacing_gap(cc);
+        let rate = cc.rate();
         cc.on_ack(&Acknowledgement {
             now,
             packets: reached - before,
             acked: self.unacknowledged * mtu,
             next: self.next * mtu,
             rtt: sent_at.map(|sent| now - sent),
-            telemetry: *telemetry,
+            telemetry,
         });
         // The new rate holds from the last packet on: waiting for the old one would delay the reaction by up to a round trip.
-        self.pace_at.0 = (self.pace_at.0 + self.pacing_gap(cc).0).saturating_sub(gap.0);
+        if cc.rate() != rate {
+            let (old, new) = (self.pacing_gap(rate), self.pacing_gap(cc.rate()));
+            self.pace_at.0 = (self.pace_at.0 + new.0).saturating_sub(old.0);
+        }
     }
 
     /// Forgets packets that have arrived, all up to `reached`; when the last of them was sent.
@@ -386,9 +389,9 @@ impl Sender {
         sent_at
     }
 
-    /// The time between the last packet and the next at the rate of now.
-    fn pacing_gap(&self, cc: &Controller) -> Span {
-        BitRate(cc.rate().max(1)).serialise(self.paced_bytes)
+    /// The time between the last packet and the next at a rate in bits per second.
+    fn pacing_gap(&self, rate: u64) -> Span {
+        BitRate(rate.max(1)).serialise(self.paced_bytes)
     }
 
     /// Packets from `missing` on are missing: goes back to the first, or fills the holes.

@@ -5,7 +5,7 @@
 
 use flate2::read::GzDecoder;
 use pauseframe_rdma::cc::dcqcn::{ClampTarget, Dcqcn, DcqcnSettings, Preset, Reaction, Timer};
-use pauseframe_rdma::cc::hpcc::{Hop, Hpcc, HpccSettings, Quantum, Update};
+use pauseframe_rdma::cc::hpcc::{Hop, Hpcc, HpccSettings, Quantum, Telemetry, Update};
 use pauseframe_rdma::cc::nscc::{Action, Nscc, NsccSettings, Sample};
 use pauseframe_rdma::cc::timely::{Timely, TimelySettings};
 use pauseframe_units::{Span, Time};
@@ -205,7 +205,9 @@ fn hpcc_decides_as_its_simulator_does() {
                     knows_update = true;
                     state.resume_updates();
                 }
-                let update = state.on_ack(acked, next, &[hop]);
+                let mut telemetry = Telemetry::EMPTY;
+                telemetry.push(hop);
+                let update = state.on_ack(acked, next, &telemetry);
                 let name = match update {
                     Update::First => "first",
                     Update::Reference => "update",

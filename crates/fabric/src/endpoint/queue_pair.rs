@@ -423,9 +423,8 @@ impl HostNode<'_> {
     #[inline(never)]
     pub(super) fn deliver_rdma(&mut self, index: PacketId, ctx: &mut Context) {
         let FrameKind::Rdma(frame) = ctx.packets[index].content else { return };
-        let telemetry = ctx.packets.telemetry(&frame);
-        ctx.packets.remove(index);
         let Some(place) = self.queue_pairs().index_at(frame.to) else {
+            ctx.packets.remove(index);
             return; // A late duplicate of a flow that is over.
         };
         let end = self.pair(place);
@@ -435,7 +434,9 @@ impl HostNode<'_> {
         }
         let end = self.pair(place);
         let before = end.pair.delivered();
-        end.pair.on_packet_with(&frame.packet, &telemetry, frame.ecn == Ecn::Ce, ctx.now());
+        let telemetry = ctx.packets.telemetry(&frame);
+        end.pair.on_packet_with(&frame.packet, telemetry, frame.ecn == Ecn::Ce, ctx.now());
+        ctx.packets.remove(index);
         let (received, workload) = (end.pair.delivered() - before, end.workload);
         if received > 0 {
             self.count_received(workload, received, ctx);
@@ -554,8 +555,8 @@ impl HostNode<'_> {
         let telemetry = if rdma.pair.telemetry_bytes == 0 || packet.opcode == Opcode::Cnp {
             TelemetryId::NONE
         } else {
-            let echo = self.pair(place).pair.echo();
-            ctx.packets.add_telemetry(if packet.opcode.is_data() { Telemetry::default() } else { echo })
+            let is_data = packet.opcode.is_data();
+            ctx.packets.add_telemetry(if is_data { &Telemetry::EMPTY } else { self.pair(place).pair.echo() })
         };
         let content = FrameKind::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
         let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, classes[which]) };

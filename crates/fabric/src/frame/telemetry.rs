@@ -12,29 +12,30 @@ pub(super) struct TelemetryPool {
 
 impl PacketPool {
     /// Stores the telemetry of a packet.
-    pub(crate) fn add_telemetry(&mut self, telemetry: Telemetry) -> TelemetryId {
+    pub(crate) fn add_telemetry(&mut self, telemetry: &Telemetry) -> TelemetryId {
         let TelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
-            all[place.0 as usize] = telemetry;
+            all[place.0 as usize].copy_from(telemetry);
             return place;
         }
-        all.push(telemetry);
+        all.push(*telemetry);
         TelemetryId((all.len() - 1) as u32)
     }
 
     /// The telemetry of a packet; empty if it has none.
-    pub(crate) fn telemetry(&self, frame: &RdmaFrame) -> Telemetry {
-        self.telemetries.all.get(frame.telemetry.0 as usize).copied().unwrap_or_default()
+    pub(crate) fn telemetry(&self, frame: &RdmaFrame) -> &Telemetry {
+        self.telemetries.all.get(frame.telemetry.0 as usize).unwrap_or(&Telemetry::EMPTY)
+    }
+
+    /// The telemetry to which switch ports append. Acknowledgements carry a copy that stays as it is.
+    pub(crate) fn growing_telemetry(&self, index: PacketId) -> Option<TelemetryId> {
+        let FrameKind::Rdma(frame) = &self[index].content else { return None };
+        (frame.packet.opcode.is_data() && frame.telemetry != TelemetryId::NONE).then_some(frame.telemetry)
     }
 
     /// Appends the telemetry of a switch port.
-    pub(crate) fn append_hop_telemetry(&mut self, index: PacketId, hop: Hop) {
-        if let FrameKind::Rdma(frame) = self[index].content
-            && frame.packet.opcode.is_data()
-            && let Some(telemetry) = self.telemetries.all.get_mut(frame.telemetry.0 as usize)
-        {
-            telemetry.push(hop);
-        }
+    pub(crate) fn append_hop_telemetry(&mut self, telemetry: TelemetryId, hop: Hop) {
+        self.telemetries.all[telemetry.0 as usize].push(hop);
     }
 
     /// Frees the telemetry of a frame.
@@ -51,7 +52,7 @@ impl PacketPool {
         if let FrameKind::Rdma(frame) = &mut packet.content
             && frame.telemetry != TelemetryId::NONE
         {
-            frame.telemetry = self.add_telemetry(telemetries[frame.telemetry.0 as usize]);
+            frame.telemetry = self.add_telemetry(&telemetries[frame.telemetry.0 as usize]);
         }
     }
 
@@ -70,7 +71,7 @@ impl PacketPool {
             return;
         }
         stays.telemetry = TelemetryId::NONE;
-        telemetries.push(self.telemetry(&frame));
+        telemetries.push(*self.telemetry(&frame));
         self.telemetries.free.push(frame.telemetry);
         if let FrameKind::Rdma(leaves) = &mut copy.content {
             leaves.telemetry = TelemetryId((telemetries.len() - 1) as u32);

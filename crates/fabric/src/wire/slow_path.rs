@@ -21,9 +21,11 @@ impl NodePorts<'_> {
     #[inline(never)]
     pub(super) fn put_on_wire_slow_path(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let slow_paths = ctx.hot.slow_paths;
-        if let Some(quantum) = ctx.plan.telemetry.filter(|_| self.node().is_switch()) {
+        if let Some(quantum) = ctx.plan.telemetry.filter(|_| self.node().is_switch())
+            && let Some(telemetry) = ctx.packets.growing_telemetry(index)
+        {
             let hop = self.hop_telemetry(port, ctx.packets[index].class, quantum, ctx);
-            ctx.packets.append_hop_telemetry(index, hop);
+            ctx.packets.append_hop_telemetry(telemetry, hop);
         }
         let delay = self.jittered_delay(port, index, ctx);
         if self.is_cross_partition(port) {

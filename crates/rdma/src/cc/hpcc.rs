@@ -33,15 +33,17 @@ impl Quantum {
     }
 
     /// The telemetry of a port in a packet.
+    #[inline]
     pub fn stamp(self, line: u64, queue: u64, sent: u64, now_ns: u64) -> Hop {
         let (sent_unit, queue_unit) = (128 * self.0, 80 * self.0);
-        let queue = (queue / queue_unit).min((1 << 17) - 1) * queue_unit;
-        Hop { line, queue, sent: sent / sent_unit * sent_unit % self.bytes_wrap(), time: now_ns % TIME_WRAP }
+        // Every hop of every data packet comes here, and most queues are empty.
+        let queue = if queue < queue_unit { 0 } else { (queue / queue_unit).min((1 << 17) - 1) * queue_unit };
+        Hop { line, queue, sent: sent / sent_unit % (1 << 20) * sent_unit, time: now_ns % TIME_WRAP }
     }
 }
 
 /// Telemetry of all switch ports that a packet has passed, up to [`MAX_HOPS`].
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Telemetry {
     hops: [Hop; MAX_HOPS],
     count: u8,
@@ -51,6 +53,17 @@ pub struct Telemetry {
 pub const TELEMETRY_BYTES: u32 = 42;
 
 impl Telemetry {
+    /// That of a packet that has passed no switch.
+    pub const EMPTY: Telemetry =
+        Telemetry { hops: [Hop { line: 0, queue: 0, sent: 0, time: 0 }; MAX_HOPS], count: 0 };
+
+    /// Copies the ports that `other` has, and no more.
+    pub fn copy_from(&mut self, other: &Telemetry) {
+        self.count = other.count;
+        let count = usize::from(self.count);
+        self.hops[..count].copy_from_slice(&other.hops[..count]);
+    }
+
     /// Adds a port, up to the fifth.
     pub fn push(&mut self, hop: Hop) {
         if let Some(place) = self.hops.get_mut(usize::from(self.count)) {
@@ -119,7 +132,10 @@ pub struct Hpcc {
     reference: u64,
     utilisation: f64,
     stage: u32,
-    hops: Option<([Hop; MAX_HOPS], usize)>,
+    /// The telemetry of the last acknowledgement; empty before the first.
+    last: Telemetry,
+    /// Maximum number of bytes in flight: follows from the rate.
+    window: u64,
     /// The reference rate follows at the first acknowledgement beyond this sequence number.
     update_beyond: u64,
 }
@@ -134,7 +150,8 @@ impl Hpcc {
             reference: line,
             utilisation: 1.0,
             stage: 0,
-            hops: None,
+            last: Telemetry::EMPTY,
+            window: settings.window,
             update_beyond: 0,
         }
     }
@@ -144,9 +161,9 @@ impl Hpcc {
     pub fn resume(&mut self, rates: [u64; 2], utilisation: f64, stage: u32, hop: Hop, update_beyond: u64) {
         [self.reference, self.rate] = rates;
         (self.utilisation, self.stage, self.update_beyond) = (utilisation, stage, update_beyond);
-        let mut hops = [Hop::default(); MAX_HOPS];
-        hops[0] = hop;
-        self.hops = Some((hops, 1));
+        self.last = Telemetry::EMPTY;
+        self.last.push(hop);
+        self.set_window();
     }
 
     /// Makes the next acknowledgement update the reference rate.
@@ -166,7 +183,12 @@ impl Hpcc {
 
     /// Maximum number of bytes in flight.
     pub fn window(&self) -> u64 {
-        (u128::from(self.settings.window) * u128::from(self.rate) / u128::from(self.line)) as u64
+        self.window
+    }
+
+    fn set_window(&mut self) {
+        let most = u128::from(self.settings.window);
+        self.window = (most * u128::from(self.rate) / u128::from(self.line)) as u64;
     }
 
     /// The smoothed utilisation of the busiest hop.
@@ -180,17 +202,18 @@ impl Hpcc {
     }
 
     /// Everything up to `acked` has arrived, `next` is the next sequence number to send (bytes), and the acknowledgement brings `hops`.
-    pub fn on_ack(&mut self, acked: u64, next: u64, hops: &[Hop]) -> Update {
-        let mut now = [Hop::default(); MAX_HOPS];
-        let count = hops.len().min(MAX_HOPS);
-        now[..count].copy_from_slice(&hops[..count]);
-        let before = self.hops.replace((now, count));
+    pub fn on_ack(&mut self, acked: u64, next: u64, now: &Telemetry) -> Update {
+        let is_first = self.last.hops().is_empty();
+        let busiest = self.busiest(self.last.hops(), now.hops());
+        self.last.copy_from(now);
         let is_due = acked > self.update_beyond;
         if is_due {
             self.update_beyond = next;
         }
-        let Some((before, known)) = before else { return Update::First };
-        if let Some((busiest, elapsed)) = self.busiest(&before[..known], &now[..count]) {
+        if is_first {
+            return Update::First;
+        }
+        if let Some((busiest, elapsed)) = busiest {
             let (period, elapsed) = (self.settings.base_rtt_ns, elapsed.min(self.settings.base_rtt_ns));
             self.utilisation =
                 (self.utilisation * (period - elapsed) as f64 + busiest * elapsed as f64) / period as f64;
@@ -207,7 +230,8 @@ impl Hpcc {
             if elapsed == 0 {
                 return None;
             }
-            let sent = (now.sent + quantum.bytes_wrap() - before.sent) % quantum.bytes_wrap();
+            let wrap = if now.sent < before.sent { quantum.bytes_wrap() } else { 0 };
+            let sent = now.sent + wrap - before.sent;
             let rate = (sent * 8) as f64 / (elapsed as f64 * 1e-9);
             let queue = now.queue.min(before.queue) as f64;
             let utilisation =
@@ -230,6 +254,7 @@ impl Hpcc {
             (self.reference + additive, self.stage + 1)
         };
         self.rate = rate.min(self.line).max(minimum_rate.min(self.line));
+        self.set_window();
         if is_due {
             (self.reference, self.stage) = (self.rate, stage);
         }

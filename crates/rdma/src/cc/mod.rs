@@ -88,7 +88,7 @@ impl ControlChoice {
 
 /// Packets have been acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acknowledgement {
+pub(crate) struct Acknowledgement<'a> {
     pub(crate) now: Time,
     pub(crate) packets: u64,
     /// Bytes up to here are acknowledged, and were sent.
@@ -96,7 +96,7 @@ pub(crate) struct Acknowledgement {
     pub(crate) next: u64,
     /// Round-trip time of the last packet.
     pub(crate) rtt: Option<Span>,
-    pub(crate) telemetry: Telemetry,
+    pub(crate) telemetry: &'a Telemetry,
 }
 
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ impl Controller {
     pub(crate) fn on_ack(&mut self, ack: &Acknowledgement) {
         match self {
             Controller::Hpcc(state) if !ack.telemetry.hops().is_empty() => {
-                state.on_ack(ack.acked, ack.next, ack.telemetry.hops());
+                state.on_ack(ack.acked, ack.next, ack.telemetry);
             }
             Controller::Timely(state, update_beyond) if ack.acked > *update_beyond => {
                 *update_beyond = ack.next;

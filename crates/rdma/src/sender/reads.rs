@@ -149,7 +149,7 @@ impl Sender {
         let last = self.reads.early.last().map_or(number, |last| last + 1);
         let reached = self.first_missing_response(last);
         if reached > self.unacknowledged {
-            self.advance(reached, &Telemetry::default(), cc, settings, now);
+            self.advance(reached, &Telemetry::EMPTY, cc, settings, now);
         }
         if !is_next {
             self.on_missing_responses(number, settings, stats);
