@@ -4,6 +4,7 @@
 use super::node::SwitchNode;
 use crate::context::Context;
 use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame};
+use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
 use crate::wire::own::OwnPort;
 
@@ -39,13 +40,19 @@ impl<'n> SwitchNode<'n> {
         true
     }
 
-    /// A fair coin decides whether the newest packet of the queue and the newcomer change places; they must have equal sizes.
+    /// A fair coin decides whether the newest packet of the queue and the newcomer change places; they must have equal sizes, and one ingress
+    /// account if each ingress port owns its buffer: the newest packet of another port makes no room there.
     fn swap_with_newest(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
         let Some(tail) = self.ports.slot(egress.slot(newcomer.class, &ctx.hot)).queue.tail() else { return };
         let newest = ctx.packets[tail];
         let (_, switch) = self.routes_and_switch();
         if switch.trims.uniform_below(2) == 0 || newest.size != newcomer.size || !is_trimmable(&newest) {
+            return;
+        }
+        let account = |packet: &Packet| (packet.ingress, packet.ingress_class);
+        let by_ingress = matches!(ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_));
+        if by_ingress && account(&newest) != account(&newcomer) {
             return;
         }
         ctx.packets[tail] = Packet { at: now, next: newest.next, ..newcomer };

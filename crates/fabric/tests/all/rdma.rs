@@ -3,8 +3,8 @@
 use crate::common::*;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    FailedElement, FlowSpec, FlowStatus, LinkFailure, MarkAt, Marker, NotEct, Overhead, QueueDiscipline,
-    RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
+    BufferPolicy, FailedElement, FlowSpec, FlowStatus, IdealOutputQueued, LinkFailure, MarkAt, Marker,
+    NotEct, Overhead, QueueDiscipline, RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -463,6 +463,20 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
         ..settings(config())
     };
     (topology, settings)
+}
+
+/// A switch whose ingress ports own their buffers trims a packet of the port that has no room, so all accounts are empty in the end.
+#[test]
+fn trimming_keeps_ingress_accounts() {
+    let (topology, mut settings) = htsim(1, true);
+    settings.buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(20_000) });
+    let hosts: Vec<_> = topology.hosts().map(|host| topology.nodes()[host].name.clone()).collect();
+    let flows: Vec<FlowSpec> =
+        (1..9).map(|sender| flow(&topology, &hosts[sender], &hosts[0], 500_000)).collect();
+    let (mut network, ending) = run(&topology, &settings, &flows);
+    let trimmed: u64 = network.port_reports(ending.now).iter().map(|report| report.trims).sum();
+    assert!(trimmed > 100, "{trimmed} trims");
+    assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
 
 /// Last completions of htsim's runs, microseconds (one seed each).
