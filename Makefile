@@ -37,7 +37,7 @@ demo: build
 
 test: $(STAMP)/dev
 	cargo test --config "$(LIMIT)" --workspace --exclude pauseframe-python
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-papers: $(STAMP)/dev
 	$(BIN)/python -m pytest -m papers
