@@ -23,7 +23,7 @@ import ours
 import plots
 import polars as pl
 from figures import Recording, band, figures
-from verdict import Row, compare, held_out, known, reason, reference
+from verdict import Row, compare, held_out, kernel_hosts, known, reason, reference
 
 HERE = Path(__file__).parent
 VALIDATION = HERE.parent / "docs" / "validation"
@@ -156,10 +156,11 @@ def cells(row: Row) -> list[str]:
 def report(rows: list[Row], held: list[Row], pictures: dict[str, list[str]], seeds: int) -> str:
     """The text of the page `linux.md`."""
     preface = (HERE / "preface.md").read_text(encoding="utf-8").strip()
-    above, of_held_out, below = re.split("<!-- (?:summary|held out) -->\n", preface)
+    above, of_held_out, of_hosts, below = re.split("<!-- (?:summary|held out|kernel hosts) -->\n", preface)
     text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, held, seeds)]
     text += ["## Figures that are not inside", "", *not_inside(rows)]
     text += [of_held_out, *by_scenario(held), *not_inside(held)]
+    text += [of_hosts, *beside_hosts(rows, kernel_hosts())]
     text += ["## Plots", "", "Linux in orange, pauseframe in blue.", ""]
     for group, title in GROUPS.items():
         text += [f"**{group}.** {title}.", "", *(f"![{name}]({name})" for name in pictures[group]), ""]
@@ -180,6 +181,27 @@ def by_scenario(rows: list[Row]) -> list[str]:
         mine = [row for row in rows if row.scenario == name]
         text.append(counted(f"`{name}`", str(1 + len(mine[0].others)), mine))
     return [*text, counted("**all**", "", rows), "", "[`held_out.csv`](held_out.csv) has all rows.", ""]
+
+
+def beside_hosts(rows: list[Row], hosts: list[Row]) -> list[str]:
+    """A table of pauseframe's TCP beside Linux in pauseframe's fabric, and the rows of the latter that are not inside."""
+    text = ["| scenario | figures | pauseframe's TCP inside | Linux in the fabric inside | in range | outside |"]
+    text.append("|---" * 6 + "|")
+    names = list(dict.fromkeys(row.scenario for row in hosts))
+    for name in names:
+        text.append(beside(f"`{name}`", rows, hosts, [name]))
+    text += [beside("**all**", rows, hosts, names), ""]
+    return [*text, *table([row for row in hosts if row.standing != "inside"]), ""]
+
+
+def beside(title: str, rows: list[Row], hosts: list[Row], names: list[str]) -> str:
+    """A line of the table of kernel hosts."""
+    ours = sum(row.standing == "inside" for row in rows if row.scenario in names)
+    mine = [row for row in hosts if row.scenario in names]
+    inside, in_range, outside = (
+        sum(row.standing == standing for row in mine) for standing in ("inside", "in range", "outside")
+    )
+    return f"| {title} | {len(mine)} | {ours} | {inside} ({inside / len(mine):.0%}) | {in_range} | {outside} |"
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:

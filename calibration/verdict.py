@@ -119,6 +119,16 @@ def kernel_seeds() -> dict[tuple[str, str], tuple[float, ...]]:
     return {key: tuple(values) for key, values in found.items()}
 
 
+def kernel_hosts() -> list[Row]:
+    """The rows of hosts with a Linux kernel in pauseframe's fabric, as `kernel_hosts.py` has kept them."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for scenario, figure, seed, value, _ in pl.read_csv(HERE / "linux" / "hosts.csv").iter_rows():
+        found.setdefault(scenario, {}).setdefault(seed, {})[figure] = value
+    laboratory = reference()
+    in_order = [name for name in laboratory if name in found]
+    return [row for name in in_order for row in compare(name, laboratory[name], list(found[name].values()))]
+
+
 def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float]]) -> list[Row]:
     """Makes a row for each of the kernel's figures that every run of the simulator has."""
     rows = []
