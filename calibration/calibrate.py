@@ -184,12 +184,11 @@ def by_scenario(rows: list[Row]) -> list[str]:
 
 
 def beside_hosts(rows: list[Row], hosts: list[Row]) -> list[str]:
-    """A table of pauseframe's TCP beside Linux in pauseframe's fabric, and the rows of the latter that are not inside."""
+    """A table of pauseframe's TCP beside Linux in its fabric, and the rows of the latter that are not inside."""
     text = ["| scenario | figures | pauseframe's TCP inside | Linux in the fabric inside | in range | outside |"]
     text.append("|---" * 6 + "|")
     names = list(dict.fromkeys(row.scenario for row in hosts))
-    for name in names:
-        text.append(beside(f"`{name}`", rows, hosts, [name]))
+    text.extend(beside(f"`{name}`", rows, hosts, [name]) for name in names)
     text += [beside("**all**", rows, hosts, names), ""]
     return [*text, *table([row for row in hosts if row.standing != "inside"]), ""]
 

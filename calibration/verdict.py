@@ -125,8 +125,12 @@ def kernel_hosts() -> list[Row]:
     for scenario, figure, seed, value, _ in pl.read_csv(HERE / "linux" / "hosts.csv").iter_rows():
         found.setdefault(scenario, {}).setdefault(seed, {})[figure] = value
     laboratory = reference()
-    in_order = [name for name in laboratory if name in found]
-    return [row for name in in_order for row in compare(name, laboratory[name], list(found[name].values()))]
+    rows = []
+    for name in (name for name in laboratory if name in found):
+        seeds = list(found[name].values())
+        measured = {figure: value for figure, value in laboratory[name].items() if figure in seeds[0]}
+        rows += compare(name, measured, seeds)
+    return rows
 
 
 def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float]]) -> list[Row]:
