@@ -190,13 +190,15 @@ def beside_hosts(rows: list[Row], hosts: list[Row]) -> list[str]:
     names = list(dict.fromkeys(row.scenario for row in hosts))
     text.extend(beside(f"`{name}`", rows, hosts, [name]) for name in names)
     text += [beside("**all**", rows, hosts, names), ""]
-    return [*text, *table([row for row in hosts if row.standing != "inside"]), ""]
+    header, *lines = table([row for row in hosts if row.standing != "inside"])
+    return [*text, header.replace("pauseframe", "Linux in the fabric"), *lines, ""]
 
 
 def beside(title: str, rows: list[Row], hosts: list[Row], names: list[str]) -> str:
     """A line of the table of kernel hosts."""
-    ours = sum(row.standing == "inside" for row in rows if row.scenario in names)
     mine = [row for row in hosts if row.scenario in names]
+    figures = {(row.scenario, row.figure) for row in mine}
+    ours = sum(row.standing == "inside" for row in rows if (row.scenario, row.figure) in figures)
     inside, in_range, outside = (
         sum(row.standing == standing for row in mine) for standing in ("inside", "in range", "outside")
     )
