@@ -213,7 +213,8 @@ def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
     foreign = tmp_path / "foreign.parquet"
     kinds: list[tuple[pl.DataType, pl.DataType]] = [(pl.String(), pl.Int64()), (pl.Categorical(), pl.UInt8())]
     for names, number in kinds:
-        rows.cast({"vlan": number} | dict.fromkeys(("switch", "destination", "port"), names)).write_parquet(foreign)
+        as_names = [pl.col(column).cast(names) for column in ("switch", "destination", "port")]
+        rows.with_columns(pl.col("vlan").cast(number), *as_names).write_parquet(foreign)
         assert pf.read_routes(str(foreign), known).check()["unreachable"]["count"] == 0
     rows.cast({"vlan": pl.Float64}).write_parquet(foreign)
     with pytest.raises(pf.FabricError, match='the column "vlan" has values of type Float64, not whole numbers'):

@@ -73,6 +73,7 @@ table! {
     pub fn part(t);
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the type of the field: NSCC has no notification point")]
 fn notification_point(t: &mut Table) -> Option<NotificationPoint> {
     Some(NotificationPoint::read(t))
 }

@@ -44,7 +44,7 @@ fn operations(
 fn records(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> (Vec<FlowRecord>, u64) {
     let (mut network, ending) = run(topology, settings, flows);
     let lost = drops(&network, &ending).iter().sum();
-    (network.flow_records(ending.now).to_vec(), lost)
+    (network.flow_records(ending.now).clone(), lost)
 }
 
 #[test]

@@ -127,6 +127,11 @@ fn texts(column: &dyn Array) -> Option<Vec<Option<&str>>> {
 }
 
 /// A column of whole numbers as VLANs, with null for a number that is too large; `None` for another type.
+#[expect(
+    clippy::unnecessary_fallible_conversions,
+    clippy::useless_conversion,
+    reason = "one line serves all types of integers"
+)]
 fn as_vlans(column: &ArrayRef) -> Option<ArrayRef> {
     let numbers = column.as_ref();
     let vlans: UInt16Array = downcast_integer_array!(

@@ -8,7 +8,7 @@ use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::{Bytes, Priority};
 
 fn priority(code_point: u8) -> Priority {
-    Priority::new(code_point).unwrap()
+    Priority::new(code_point).expect("code points below 8")
 }
 
 fn good(addition: &str, overrides: &[(&str, &str)]) -> Resolved {
