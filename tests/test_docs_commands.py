@@ -27,6 +27,7 @@ LONG = "minutes: tests/test_reproduce.py does experiments; here the name is chec
 SMALL_STUDY = "a minute or two: tests/test_tune.py runs it at a small size"
 INSTEAD: dict[str, tuple[str | None, str]] = {
     "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
+    "make test": (None, "the tests do not run themselves"),
     "pauseframe kernel build": (None, "minutes of compiling; `make test-kernel` does it"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),

@@ -16,13 +16,15 @@ pub(crate) struct Ledger<'w> {
     done: u64,
     /// Number of steps after which no optional work starts.
     cut: u64,
+    /// Optional work ended at the cut, although its budget had steps left.
+    was_cut: bool,
     /// Smallest mean detour found up to now.
     best: f64,
 }
 
 impl<'w> Ledger<'w> {
     pub(crate) fn new(budget: u64, cut: Option<u64>, watch: &'w mut dyn Watch) -> Ledger<'w> {
-        Ledger { watch, budget, done: 0, cut: cut.unwrap_or(u64::MAX), best: f64::INFINITY }
+        Ledger { watch, budget, done: 0, cut: cut.unwrap_or(u64::MAX), was_cut: false, best: f64::INFINITY }
     }
 
     /// A ledger without a limit.
@@ -73,6 +75,7 @@ impl<'w> Ledger<'w> {
         if self.watch.enough() {
             self.cut = self.cut.min(self.done);
         }
+        self.was_cut |= (self.cut..end).contains(&self.done);
         self.done < end.min(self.cut)
     }
 
@@ -88,7 +91,7 @@ impl<'w> Ledger<'w> {
 
     /// True if the work was cut short.
     pub(crate) fn was_cut(&self) -> bool {
-        self.cut < self.done
+        self.was_cut
     }
 
     pub(crate) fn budget(&self) -> u64 {
