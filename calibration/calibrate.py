@@ -23,7 +23,7 @@ import ours
 import plots
 import polars as pl
 from figures import Recording, band, figures
-from verdict import Row, compare, held_out, kernel_hosts, known, reason, reference
+from verdict import Row, compare, held_out, kernel_hosts, known, reason, reference, runs_of_hosts
 
 HERE = Path(__file__).parent
 VALIDATION = HERE.parent / "docs" / "validation"
@@ -185,9 +185,11 @@ def by_scenario(rows: list[Row]) -> list[str]:
 
 def beside_hosts(rows: list[Row], hosts: list[Row]) -> list[str]:
     """A table of pauseframe's TCP beside Linux in its fabric, and the rows of the latter that are not inside."""
-    text = ["| scenario | figures | pauseframe's TCP inside | Linux in the fabric inside | in range | outside |"]
-    text.append("|---" * 6 + "|")
     names = list(dict.fromkeys(row.scenario for row in hosts))
+    missing = [f"`{name}`" for name in reference() if name not in names]
+    text = [f"{runs_of_hosts()} Not run: {', '.join(missing)}.", ""]
+    text.append("| scenario | figures | pauseframe's TCP inside | Linux in the fabric inside | in range | outside |")
+    text.append("|---" * 6 + "|")
     text.extend(beside(f"`{name}`", rows, hosts, [name]) for name in names)
     text += [beside("**all**", rows, hosts, names), ""]
     header, *lines = table([row for row in hosts if row.standing != "inside"])

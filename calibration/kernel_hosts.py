@@ -57,18 +57,13 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
     run = pf.run(path, set=changes, kernel=kernel, programs=programs, progress=False)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
-        fct = flows.select(pl.col("size_bytes").cast(pl.Int64).alias("bytes"), "fct_us")
-        return Recording(lines=pl.DataFrame(schema=LINES), fct=fct)
-    port = pl.DataFrame(run.ports).filter(pl.col("port") == "s:0").row(0, named=True)
-    counts = {"drops total": float(port["drops_buffer_full"] + port["drops_not_ect"])}
-    if port["ecn_marks"]:
-        counts["marked fraction"] = port["ecn_marks"] / port["tx_packets"]
+        return ours.transfers(flows)
     responses = flows.filter((pl.col("reply_bytes") > 0) & pl.col("fct_us").is_not_null())
     queue = ours.lines(pl.DataFrame(run.series), flows)
     return Recording(
         lines=pl.concat([queue, of_sockets(pl.DataFrame(run.kernel_sockets), flows)]),
         responses=responses.select(completion_us="fct_us") if responses.height else None,
-        counts=counts,
+        counts=ours.port_counts(run),
     )
 
 

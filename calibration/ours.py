@@ -65,19 +65,29 @@ def record(scenario: str, seed: int) -> Recording:
         run = pf.run(path, seed=seed, set=changes, progress=False)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
-        fct = flows.select(pl.col("size_bytes").cast(pl.Int64).alias("bytes"), "fct_us")
-        return Recording(lines=pl.DataFrame(schema=LINES), fct=fct)
-    port = pl.DataFrame(run.ports).filter(pl.col("port") == "s:0").row(0, named=True)
-    counts = {"drops total": float(port["drops_buffer_full"] + port["drops_not_ect"])}
-    if port["ecn_marks"]:
-        counts["marked fraction"] = port["ecn_marks"] / port["tx_packets"]
-    counts |= runs
+        return transfers(flows)
+    counts = port_counts(run) | runs
     responses = flows.filter((pl.col("reply_bytes") > 0) & pl.col("fct_us").is_not_null())
     return Recording(
         lines=lines(pl.DataFrame(run.series), flows),
         responses=responses.select(completion_us="fct_us") if responses.height else None,
         counts=counts,
     )
+
+
+def transfers(flows: pl.DataFrame) -> Recording:
+    """A recording of single transfers, by size."""
+    fct = flows.select(pl.col("size_bytes").cast(pl.Int64).alias("bytes"), "fct_us")
+    return Recording(lines=pl.DataFrame(schema=LINES), fct=fct)
+
+
+def port_counts(run: pf.Run) -> dict[str, float]:
+    """Drops and marked fraction at the bottleneck."""
+    port = pl.DataFrame(run.ports).filter(pl.col("port") == "s:0").row(0, named=True)
+    counts = {"drops total": float(port["drops_buffer_full"] + port["drops_not_ect"])}
+    if port["ecn_marks"]:
+        counts["marked fraction"] = port["ecn_marks"] / port["tx_packets"]
+    return counts
 
 
 def lengths_of_runs(path: Path) -> dict[str, float]:

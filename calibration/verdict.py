@@ -133,6 +133,13 @@ def kernel_hosts() -> list[Row]:
     return rows
 
 
+def runs_of_hosts() -> str:
+    """The kernel version and the number of seeds of the runs of `kernel_hosts`."""
+    kept = pl.read_csv(HERE / "linux" / "hosts.csv", schema_overrides={"kernel": pl.String})
+    versions = ", ".join(kept["kernel"].unique().sort())
+    return f"Linux {versions}; seeds of each scenario: {kept['seed'].n_unique()}."
+
+
 def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float]]) -> list[Row]:
     """Makes a row for each of the kernel's figures that every run of the simulator has."""
     rows = []

@@ -12,6 +12,7 @@ import pytest
 from pauseframe import calculator
 from pauseframe.draw import draw
 from pauseframe.view import build_view, from_folder
+from test_rdma import INCAST
 from test_view import storm_text
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -47,25 +48,7 @@ flows = [
 ]
 """
 
-ROCE = """
-name = "roce"
-[topology]
-kind = "star"
-hosts = 5
-link = { rate = "40 Gbps", delay = "1 us" }
-[switch]
-marker = { kind = "red", min = "5 KB", max = "200 KB", p_max = 0.01, at = "dequeue", not_ect = "queue" }
-[transport]
-preset = "roce_dcqcn"
-[[workload]]
-kind = "n_to_1"
-senders = 4
-receiver = "host0"
-size = "4 MB"
-[record]
-states = true
-series = { every = "50 us", flows = ["*"] }
-"""
+ROCE = f"{INCAST}states = true\n"
 
 
 @pytest.fixture(scope="module")

@@ -177,7 +177,7 @@ pub struct SocketSample {
     /// Bytes received in order so far.
     pub received_bytes: u64,
     /// Bytes written that are not acknowledged.
-    pub unsent_bytes: u32,
+    pub send_queue_bytes: u32,
     /// DCTCP's estimate of the marked fraction.
     pub alpha: Option<f64>,
 }

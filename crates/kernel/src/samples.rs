@@ -62,7 +62,7 @@ fn socket(fields: &[&str], hosts: &[NodeId]) -> Option<SocketSample> {
         ca_state: number(fields, 16)?,
         acked_bytes: number(fields, 17)?,
         received_bytes: number(fields, 18)?,
-        unsent_bytes: number(fields, 19)?,
+        send_queue_bytes: number(fields, 19)?,
         alpha: (alpha >= 0).then(|| f64::from(alpha) / ALPHA_ONE),
     })
 }

@@ -79,7 +79,7 @@ pub fn sockets(samples: &[SocketSample], names: &Names) -> Columns {
         /// Bytes received in order so far
         received_bytes = u64s(samples.iter().map(|sample| sample.received_bytes));
         /// Bytes written that are not acknowledged
-        send_queue_bytes = of(|sample| sample.unsent_bytes);
+        send_queue_bytes = of(|sample| sample.send_queue_bytes);
         /// DCTCP: its estimate of the marked fraction; null for other congestion controls
         alpha or null = optional(samples.iter().map(|sample| sample.alpha));
     }

@@ -20,7 +20,7 @@ pub(super) struct PendingOperation {
 /// The operations under way at one end, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    line: VecDeque<PendingOperation>,
+    pending: VecDeque<PendingOperation>,
     /// Bytes of all operations so far, and those of them that arrive at this end.
     posted: u64,
     arriving: u64,
@@ -32,22 +32,22 @@ impl Operations {
         self.posted += bytes;
         self.arriving += arriving;
         let (end, arrived) = (self.posted, self.arriving);
-        self.line.push_back(PendingOperation { flow, end, arrived, reply });
+        self.pending.push_back(PendingOperation { flow, end, arrived, reply });
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.pending.is_empty()
     }
 
     /// The oldest operation.
     pub(super) fn first(&self) -> Option<PendingOperation> {
-        self.line.front().copied()
+        self.pending.front().copied()
     }
 
     /// Takes the oldest operation if it is complete with `bytes` bytes.
     pub(super) fn take_complete(&mut self, bytes: u64) -> Option<PendingOperation> {
         self.first().filter(|operation| operation.end <= bytes)?;
-        self.line.pop_front()
+        self.pending.pop_front()
     }
 }
 
