@@ -195,6 +195,7 @@ impl<'a> Search<'a> {
                 samples += 1;
                 self.sample = Sample::draw(self.graph, &mut self.rng);
                 self.look_again();
+                ledger.spend(self.steps_of_a_look());
                 best = (self.cost, self.keys.clone());
             }
             let cold = 1.0 - done as f64 / work as f64;
@@ -208,6 +209,7 @@ impl<'a> Search<'a> {
         }
         self.keys = best.1;
         self.look_again();
+        ledger.spend(self.steps_of_a_look());
         self.even_out(effort, ledger, end)
     }
 
@@ -389,16 +391,21 @@ impl Sample {
     }
 }
 
+/// Number of budget steps per directed link, and per pair, of a search for distances.
+const STEPS_A_DISTANCE: u64 = 3;
+
 /// Evaluates orders, one per lane, over all pairs: returns the number of pairs without a route, and the
 /// number of links of all routes beyond the shortest paths.
-pub(crate) fn detours(graph: &SwitchGraph, ranks: &[Vec<u32>]) -> (u64, u64) {
+pub(crate) fn detours(graph: &SwitchGraph, ranks: &[Vec<u32>], ledger: &mut Ledger) -> (u64, u64) {
     let (rows, switches) = (graph.attachments().len(), graph.len());
     let mut shortest = vec![u16::MAX; rows * switches];
+    ledger.spend((rows * (graph.port_count() + rows)) as u64 * STEPS_A_DISTANCE);
     for rank in ranks {
-        depths(graph, rank, |row, switch, depth| {
+        let steps = depths(graph, rank, |row, switch, depth| {
             let least = &mut shortest[row * switches + switch];
             *least = depth.min(*least);
         });
+        ledger.spend(steps);
     }
     let (mut distance, mut queue) = (vec![0; switches], Vec::new());
     let (mut unserved, mut detours) = (0, 0);

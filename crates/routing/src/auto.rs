@@ -30,8 +30,9 @@ impl RoutingEngine for Auto {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let mut ledger = self.orders.ledger(watch);
-        let mut plan = self.choose(topology, graph, &mut ledger)?;
+        let fitted = Auto { orders: self.orders.fitted(graph) };
+        let mut ledger = fitted.orders.ledger(graph, watch);
+        let mut plan = fitted.choose(topology, graph, &mut ledger)?;
         self.orders.sign(&mut plan, &ledger);
         Ok(plan)
     }

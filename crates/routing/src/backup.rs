@@ -72,6 +72,8 @@ pub(crate) struct Cuts {
 const CUTS_MAX: usize = 1 << 23;
 /// Number of budget steps per failure on a route.
 const STEPS_A_FAILURE: u64 = 5;
+/// Number of budget steps to find the turns of a row.
+const STEPS_A_TURN: u64 = 20;
 
 impl Cuts {
     /// Finds the cuts of the first `vlans` VLANs of `tables`, until the budget reaches `end`.
@@ -289,7 +291,7 @@ pub(crate) fn add_detours(
         return Ok(());
     }
     let graph = tables.graph().clone();
-    let mut lanes = used_turns(tables)?;
+    let mut lanes = used_turns(tables, ledger)?;
     let rows = graph.attachments().len() as u32;
     for vlan in vlans {
         let Some(Some(turns)) = lanes.get_mut(usize::from(tables.lane(vlan))) else { continue };
@@ -327,7 +329,7 @@ pub(crate) fn add_missing(
     end: u64,
 ) -> Result<(), RoutingError> {
     let graph = tables.graph().clone();
-    let mut lanes = used_turns(tables)?;
+    let mut lanes = used_turns(tables, ledger)?;
     for vlan in vlans {
         let Some(Some(turns)) = lanes.get_mut(usize::from(tables.lane(vlan))) else { continue };
         for (from, to) in pairs {
@@ -346,7 +348,12 @@ pub(crate) fn add_missing(
 ///
 /// # Errors
 /// If there are too many turns to store.
-pub(crate) fn used_turns(tables: &ForwardingTables) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
+pub(crate) fn used_turns(
+    tables: &ForwardingTables,
+    ledger: &mut Ledger,
+) -> Result<Vec<Option<UsedTurns>>, RoutingError> {
+    let rows = tables.vlans() * tables.graph().attachments().len() * tables.graph().len();
+    ledger.spend(rows as u64 * STEPS_A_TURN);
     let (graph, turns) = (tables.graph(), Turns::of(tables.graph()));
     bound_rows(&[turns.count(), tables.lanes()])?;
     let mut known = vec![vec![false; turns.count()]; tables.lanes()];

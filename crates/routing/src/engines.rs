@@ -106,6 +106,7 @@ fn order_pair(settings: &EngineSettings) -> OrderPair {
     OrderPair {
         lanes: settings.lanes.unwrap_or(usual.lanes),
         vlans: settings.vlans.unwrap_or(usual.vlans),
+        fewer_vlans: settings.vlans.is_none(),
         sampled_vlans: settings.sampled_vlans.unwrap_or(usual.sampled_vlans),
         sample_percent: settings.sample_percent.unwrap_or(usual.sample_percent),
         backup_vlans: settings.backup_vlans,

@@ -13,9 +13,11 @@
 //!
 //! The scheme of order pairs is our own; no paper describes it.
 
+mod costs;
+
 use super::annealing::{Effort, Search, detours};
 use super::backup::{self, Cuts, Protect, add_detours, add_missing, used_turns};
-use super::budget::{Ledger, STEPS_A_SECOND};
+use super::budget::Ledger;
 use super::levels::rank_by_level;
 use super::ordered_trees::{Growth, TreeGrower, Uses, rank_from_root};
 use super::turn_order::TurnOrder;
@@ -23,6 +25,7 @@ use super::up_down::widest_switch;
 use super::{ForwardingTables, RoutingEngine, RoutingError};
 use super::{bound_parameter, reachable_switches, unreachable};
 use crate::watch::Watch;
+use costs::STEPS_TO_GROW;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{Id, PortId};
 use rand::seq::SliceRandom;
@@ -52,6 +55,8 @@ pub struct OrderPair {
     /// Number of backup VLANs, which are the last VLANs; by default a quarter of the VLANs if there are at
     /// least eight.
     pub backup_vlans: Option<usize>,
+    /// True if fewer VLANs will do where the budget does not allow for trees in all of them.
+    pub fewer_vlans: bool,
     /// The failures that the backup VLANs cover.
     pub protect: Protect,
     /// Duration of the search for good orders.
@@ -71,6 +76,7 @@ impl Default for OrderPair {
         OrderPair {
             lanes: 2,
             vlans: 16,
+            fewer_vlans: false,
             sampled_vlans: 0,
             sample_percent: 60,
             backup_vlans: None,
@@ -100,66 +106,19 @@ impl RoutingEngine for OrderPair {
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let mut ledger = self.ledger(watch);
-        let mut plan = self.plan_counted(topology, graph, &mut ledger)?;
+        let fitted = self.fitted(graph);
+        let mut ledger = fitted.ledger(graph, watch);
+        let mut plan = fitted.plan_counted(topology, graph, &mut ledger)?;
         self.sign(&mut plan, &ledger);
         Ok(plan)
     }
 }
 
-/// The default budget in seconds.
-fn usual_budget(effort: Effort) -> f64 {
-    match effort {
-        Effort::Fast | Effort::Normal => 10.0,
-        Effort::Best => 60.0,
-    }
-}
-
-/// Number of budget steps to grow a tree, per directed link between switches; also to prove a tree, per
-/// switch.
-const STEPS_TO_GROW: u64 = 10;
-const STEPS_TO_PROVE: u64 = 15;
 /// Number of budget steps to find the links that a backup avoids and the cuts that it repairs, per directed
 /// link.
 const STEPS_TO_AVOID: u64 = 12;
 
 impl OrderPair {
-    /// Makes the ledger with the budget of the plan.
-    pub(super) fn ledger<'w>(&self, watch: &'w mut dyn Watch) -> Ledger<'w> {
-        let seconds = self.budget.unwrap_or(usual_budget(self.effort));
-        Ledger::new((seconds * STEPS_A_SECOND) as u64, self.stop_at, watch)
-    }
-
-    /// Adds notes on the steps that the plan took.
-    pub(super) fn sign(&self, plan: &mut ForwardingTables, ledger: &Ledger) {
-        plan.set_steps(ledger.steps(), ledger.was_cut());
-        if ledger.was_cut() {
-            plan.note(format!(
-                "the search was ended early: the same settings with --steps {} give this plan again",
-                ledger.steps()
-            ));
-        }
-        let needed = self.needed(plan.graph());
-        if needed > ledger.budget() {
-            plan.note(format!(
-                "the trees of {} VLANs and their proof alone take about {:.0} s: fewer VLANs take less",
-                self.vlans,
-                needed as f64 / STEPS_A_SECOND
-            ));
-        }
-    }
-
-    /// Number of budget steps for the trees and their proof.
-    fn needed(&self, graph: &SwitchGraph) -> u64 {
-        let trees = (self.vlans * graph.attachments().len()) as u64;
-        trees * directed_links(graph) * STEPS_TO_GROW + self.to_prove(graph)
-    }
-
-    /// Number of budget steps for the proof.
-    fn to_prove(&self, graph: &SwitchGraph) -> u64 {
-        (self.vlans * graph.attachments().len() * graph.len()) as u64 * STEPS_TO_PROVE
-    }
-
     /// Makes a plan and counts its steps. More effort never makes routes longer: the result of the longer
     /// search competes with the plan of [`Effort::Fast`], both with their backups.
     pub(super) fn plan_counted(
@@ -172,12 +131,12 @@ impl OrderPair {
         if self.effort == Effort::Fast || !searched {
             return self.plan_or_rooted(topology, graph, &fast, ledger);
         }
-        if detours(graph, &fast.ranks) == (0, 0) {
+        if detours(graph, &fast.ranks, ledger) == (0, 0) {
             let end = ledger.leaving(self.needed(graph), 3);
             let slow = self.draw_more(topology, graph, ledger, end)?;
             let is_better = |slow: &Orders| {
                 let squares = |orders: &Orders| Search::new(graph, &orders.ranks, 0, self.seed).squares();
-                detours(graph, &slow.ranks) == (0, 0) && squares(slow) <= squares(&fast)
+                detours(graph, &slow.ranks, ledger) == (0, 0) && squares(slow) <= squares(&fast)
             };
             let orders = slow.filter(is_better).unwrap_or(fast);
             return self.plan_or_rooted(topology, graph, &orders, ledger);
@@ -185,12 +144,16 @@ impl OrderPair {
         let before = ledger.spent();
         let plan = self.plan_or_rooted(topology, graph, &fast, ledger)?;
         // The second plan takes as long as the first plan, plus a proof.
-        let end = ledger.leaving(ledger.spent() - before + self.to_prove(graph), 10);
+        let end = ledger.leaving(ledger.spent() - before + 2 * self.to_prove(graph), 10);
         let slow = self.draw_more(topology, graph, ledger, end)?.filter(|slow| *slow != fast);
         let Some(slow) = slow else { return Ok(plan) };
         match self.plan_under(topology, graph, &slow, ledger) {
             Err(RoutingError::Unreachable { .. }) => Ok(plan),
-            Ok(other) if links_of_routes(&other) >= links_of_routes(&plan) => Ok(plan),
+            Ok(other) => {
+                ledger.spend(2 * self.to_prove(graph));
+                let is_shorter = links_of_routes(&other) < links_of_routes(&plan);
+                Ok(if is_shorter { other } else { plan })
+            }
             result => result,
         }
     }
@@ -316,7 +279,9 @@ impl OrderPair {
         let lanes = (0..self.vlans).map(|vlan| (vlan % rules.len()) as u8).collect();
         let mut tables = ForwardingTables::new(graph, lanes)?;
         let usual = self.vlans - self.backup_vlans();
-        let mut grower = TreeGrower::new(graph).counting(uses(graph, orders, usual));
+        let uses = uses(graph, orders, usual);
+        ledger.spend(uses.steps);
+        let mut grower = TreeGrower::new(graph).counting(uses);
         let mut rng = Pcg64::seed_from_u64(self.seed ^ 0x706c_616e);
         let links = graph.port_count() / 2;
         let mut rows: Vec<u32> = (0..graph.attachments().len() as u32).collect();
@@ -340,6 +305,7 @@ impl OrderPair {
             }
         }
         let mut left = tables.unserved();
+        ledger.spend(self.to_prove(graph));
         let has_exceptions = !left.is_empty();
         if has_exceptions {
             let pairs = left.len();
@@ -391,7 +357,7 @@ impl OrderPair {
         let last = if cuts.is_empty() { 0 } else { rules.len().min(backups.len() / 2) };
         let ruled = backups.start..backups.end - last;
         // A turn that the turn rules forbid may close a cycle with allowed turns that no route takes yet.
-        let mut checked = if has_exceptions { used_turns(tables)? } else { Vec::new() };
+        let mut checked = if has_exceptions { used_turns(tables, ledger)? } else { Vec::new() };
         for vlan in ruled.clone() {
             for row in 0..graph.attachments().len() as u32 {
                 ledger.step("growing backups", u64::from(row), graph.attachments().len() as u64)?;

@@ -181,6 +181,8 @@ pub(crate) struct Uses {
     /// For each destination and switch, the smallest depth of the switch and the number of VLANs with this
     /// depth.
     shortest: Vec<(u16, u16)>,
+    /// Number of budget steps that [`Uses::of`] took.
+    pub(crate) steps: u64,
 }
 
 impl Uses {
@@ -188,8 +190,9 @@ impl Uses {
     pub(crate) fn of(graph: &SwitchGraph, lanes: &[(&[u32], u16)]) -> Uses {
         let switches = graph.len();
         let mut shortest = vec![(u16::MAX, 0); graph.attachments().len() * switches];
+        let mut steps = 0;
         for (rank, vlans) in lanes {
-            depths(graph, rank, |row, switch, depth| {
+            steps += depths(graph, rank, |row, switch, depth| {
                 let (least, count) = &mut shortest[row * switches + switch];
                 if depth < *least {
                     (*least, *count) = (depth, 0);
@@ -200,7 +203,7 @@ impl Uses {
             });
         }
         let rows = (0..switches as u32).map(|switch| graph.attachment_row(switch).unwrap_or(0)).collect();
-        Uses { switches, rows, shortest }
+        Uses { switches, rows, shortest, steps }
     }
 
     /// The fraction of a pair's packets that use one tree, given the level of the source in this tree.

@@ -8,6 +8,8 @@ use pauseframe_topology::SwitchGraph;
 
 /// Maximum number of 64-bit words per switch.
 const WORDS_MAX: usize = 4;
+/// Number of budget steps per word of a directed link or a switch, at every level.
+const STEPS_A_WORD: usize = 3;
 
 /// Number of 64-bit words for `destinations`, which must be at most 256.
 pub(crate) fn words_for(destinations: usize) -> usize {
@@ -116,11 +118,17 @@ impl Reach {
     }
 }
 
+/// Number of budget steps of [`depths`] if the trees have this number of levels.
+pub(crate) fn steps_of_depths(graph: &SwitchGraph, levels: usize) -> u64 {
+    let words = graph.attachments().len().div_ceil(64);
+    (levels * (graph.port_count() + graph.len()) * words * STEPS_A_WORD) as u64
+}
+
 /// Computes the depths of the trees to all edge switches under the ranks of one lane; calls `each(row,
-/// switch, depth)` for every switch in the tree to edge switch `row`.
-pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usize, usize, u16)) {
+/// switch, depth)` for every switch in the tree to edge switch `row`. Returns the number of budget steps.
+pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usize, usize, u16)) -> u64 {
     let keys: Vec<f64> = rank.iter().map(|rank| f64::from(*rank)).collect();
-    let mut reach = Reach::default();
+    let (mut reach, mut steps) = (Reach::default(), 0);
     for (chunk, destinations) in graph.attachments().chunks(WORDS_MAX * 64).enumerate() {
         let words = words_for(destinations.len());
         let size = graph.len() * words;
@@ -137,9 +145,12 @@ pub(crate) fn depths(graph: &SwitchGraph, rank: &[u32], mut each: impl FnMut(usi
                 }
             }
             reach.forget(size);
+            steps += ((graph.port_count() + graph.len()) * words * STEPS_A_WORD) as u64;
             if !reach.advance(graph, &keys, words) {
                 break;
             }
         }
     }
+    // Every pair of switches joins one tree at one level.
+    steps + (graph.attachments().len() * graph.len()) as u64
 }

@@ -226,3 +226,19 @@ fn a_plan_keeps_to_its_budget_and_more_of_it_is_not_worse() {
         assert!(normal.steps().unwrap() <= most, "{:?} of {most}", normal.steps());
     }
 }
+
+#[test]
+fn a_small_budget_plans_fewer_vlans_unless_their_number_is_given() {
+    let (topology, graph) = sparse();
+    let plan = |vlans, budget| {
+        let settings = EngineSettings { vlans, budget: Some(budget), ..EngineSettings::default() };
+        engine("order_pair", &settings).unwrap().plan(&topology, &graph).unwrap()
+    };
+    let noted =
+        |plan: &ForwardingTables| plan.notes().iter().any(|note| note.contains("VLANs instead of 16"));
+    let (all, fewer, given) = (plan(None, 10.0), plan(None, 0.002), plan(Some(16), 0.002));
+    assert_eq!((all.vlans(), noted(&all)), (16, false));
+    assert!(fewer.vlans() < 16 && fewer.vlans() >= 2 && noted(&fewer), "{:?}", fewer.notes());
+    assert_eq!((given.vlans(), noted(&given)), (16, false));
+    assert!(fewer.shortest().iter().all(|links| *links < u16::MAX));
+}
