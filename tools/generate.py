@@ -348,59 +348,108 @@ def formatted(text: str) -> str:
 
 
 def reference(rows: Options) -> str:
-    """The page of all keys, with one table for each table of the file."""
+    """The page of all keys; a table without kinds shares the table above it on the page."""
     lines = [
         "# Keys of a scenario file",
         "",
         "This page lists every key of a scenario file with its type, default and meaning. `pauseframe options WORD`",
         "finds a key and prints its limits. Editors complete and check scenario files with the",
         "[JSON Schema](scenario.schema.json) (`pauseframe schema` writes it). Names in parentheses after a key are the",
-        "kinds, policies or congestion controls that have it.",
+        "kinds, policies or congestion controls that have it. The type stands before the default unless the default",
+        'shows it; in a list of names the default is bold, and of "false or a table" it is false.',
         "",
         f"{BY}",
     ]
     tables: dict[str, Options] = {}
     for row in rows:
         tables.setdefault(row["path"].rpartition(".")[0], []).append(row)
-    written: dict[tuple[str, ...], str] = {}
-    for table, keys in tables.items():
-        lines += ["", f"## {f'[{table}]' if table else 'Above the first table'}", ""]
-        condition, *body = key_rows(table, keys)
-        if len(body) > 1 and (other := written.setdefault(tuple(body), table)) != table:
-            lines.append(f"The keys of `[{other}]`.")
-            continue
-        common = source_of_all(keys)
-        about = [f"With {condition}."] if condition else []
-        about += [f"Source: {common}."] if common else []
+    for section, (condition, body) in sections_of(tables).items():
+        lines += ["", f"## {f'[{section}]' if section else 'Above the first table'}", ""]
+        common = source_of_all(tables[section])
+        about = [*([f"With {condition}."] if condition else []), *([f"Source: {common}."] if common else [])]
         lines += [" ".join(about), ""] if about else []
-        lines += ["| key | type | default | meaning |", "|---|---|---|---|", *body]
+        lines += ["| key | default | meaning |", "|---|---|---|", *body]
     return "\n".join(lines) + "\n"
 
 
-def key_rows(table: str, keys: Options) -> list[str]:
-    """The condition that all rows of a table share, and the rows; kinds that have the same key share one row."""
-    places: dict[tuple[str, ...], list[str]] = {}
-    kinds = kinds_of(keys)
-    common = source_of_all(keys)
-    parent = re.escape(table.partition(".")[0].removesuffix("[]"))
+def sections_of(tables: dict[str, Options]) -> dict[str, tuple[str, list[str]]]:
+    """The condition and the rows of each section; a table with the rows of another one is one row that names it."""
+    conditions: dict[str, str] = {}
+    bodies: dict[str, list[str]] = {}
+    written: dict[tuple[str, ...], str] = {}
+    for table, keys in tables.items():
+        section = section_of(table, tables)
+        condition, *rows = key_rows(section, below(table, section), keys, kinds_of(tables.get(section, keys)))
+        if len(rows) > 1 and (other := written.setdefault(tuple(rows), table)) != table:
+            section = section_of(table.rpartition(".")[0], tables)
+            rows = [table_row([f"`{below(table, section)}`", "", f"The keys of `[{other}]`"]).rstrip()]
+        conditions.setdefault(section, condition)
+        bodies.setdefault(section, []).extend(rows)
+    return {section: (conditions[section], body) for section, body in bodies.items()}
+
+
+def below(table: str, section: str) -> str:
+    """The name of a table inside of the section's table."""
+    return table.removeprefix(section).lstrip(".")
+
+
+def section_of(table: str, tables: dict[str, Options]) -> str:
+    """The section of the page with a table's keys: its own if it is a table of the file or has kinds."""
+    above = table.rpartition(".")[0]
+    own = any(f"{table}." in row["when"] for row in tables.get(table, ()))
+    return table if own or not above or above == "transports" else section_of(above, tables)
+
+
+def key_rows(section: str, inner: str, keys: Options, kinds: list[str]) -> list[str]:
+    """The condition that all rows share, and the rows; kinds that have the same key share one row."""
+    places: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    common = source_of_all(keys) if not inner else ""
+    parent = re.escape(section.partition(".")[0].removesuffix("[]"))
     for row in keys:
-        when = row["when"].replace(f"{table}.", "") if table else row["when"]
+        when = row["when"].replace(f"{section}.", "") if section else row["when"]
         # The kind of the parent is the same in the whole table.
         when = re.sub(rf"^{parent}\.kind = (\w+) and ", "", when)
         source = f" ({row['source']})" if row["source"] and row["source"] != common else ""
         doc = LIMITS.sub("", row["doc"])
         kind = row["type"].replace("whole number", "integer").replace("true or false", "boolean")
-        cells = row["path"].rpartition(".")[2], kind, row["default"], f"{doc}{source}"
-        places.setdefault(cells, []).append(when)
-    conditions = [together(whens) for whens in places.values()]
+        key = ".".join(part for part in (inner, row["path"].rpartition(".")[2]) if part)
+        places.setdefault((key, kind, f"{doc}{source}"), {}).setdefault(row["default"], []).append(when)
+    conditions = [together([when for whens in defaults.values() for when in whens]) for defaults in places.values()]
     outer = [one for one in dict.fromkeys(conditions) if one.startswith(f"{parent}.kind = ")]
     shared = outer[0] if len(outer) == 1 else ""
     rows = []
-    for (key, *others), condition in zip(places, conditions, strict=True):
-        shown = all_but(re.sub(r"^\w+ = ", "", condition), kinds)
+    for ((key, kind, doc), defaults), condition in zip(places.items(), conditions, strict=True):
+        shown = all_but(re.sub(r"^\w+ = (?:application and (?=pattern))?", "", condition), kinds)
         named = f"`{key}` ({shown})" if shown and condition != shared else f"`{key}`"
-        rows.append(table_row([named, *others]).rstrip())
+        rows.append(table_row([named, default_of(kind, defaults), doc]).rstrip())
     return [shared, *rows]
+
+
+def default_of(kind: str, defaults: dict[str, list[str]]) -> str:
+    """The default with its type, or with its place in the list of names; several defaults have their conditions."""
+    one, *others = defaults
+    if others:
+        one = ", ".join(f"{one} ({together(whens).rpartition(' = ')[2]})" for one, whens in defaults.items())
+    if shows(kind, one):
+        return one
+    names = kind.removeprefix("one of ").split(", ")
+    if kind.startswith("one of ") and one.strip('"') in names:
+        return ", ".join(f"**{name}**" if name == one.strip('"') else name for name in names)
+    return kind if kind == f"{one} or a table" else f"{kind}; {one}"
+
+
+def shows(kind: str, default: str) -> bool:
+    """Whether a default shows its type: `"1 ms"`, `2`, `0.5`, `false`."""
+    form = {
+        "boolean": "true|false",
+        "integer": r"\d+(?!\.)",
+        "number": r"[\d.]+",
+        "text": '"',
+        "time": r'"[\d.]+ [mun]?s"',
+        "size": r'"[\d.]+ [KM]?B"',
+        "rate": r'"[\d.]+ [KMG]?bps"',
+    }.get(kind)
+    return form is not None and re.match(form, default) is not None
 
 
 LIMITS = re.compile(r" \((?:each |above )?[\d.e]+(?: \w+)? to [\w. ]+\)$")
