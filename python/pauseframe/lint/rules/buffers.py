@@ -329,7 +329,7 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
     all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the bytes from
     elsewhere.
 
-    No incident: it follows from the definition of the shared headroom pool in SONiC's design of dynamic headroom.
+    No incident is known.
     """
     for switch in reading.fabric.switches.values():
         reserved: dict[str, int] = defaultdict(int)
@@ -377,7 +377,7 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
     The egress limit of a lossy profile is meant to drop packets. A lossless queue needs a profile whose limit is never
     reached, because its packets are accounted and paused at the ingress.
 
-    No incident: this follows from the accounting of lossless packets at the ingress; SONiC's own templates follow it.
+    No incident is known.
     """
     yield from _queues_without_row(reading)
     for switch, port in reading.fabric.ports():
@@ -431,7 +431,7 @@ def check_trimming(reading: Reading) -> Iterator[Finding]:
     queue or group must never discard, so its profile must not trim. No pause slows down trimmed packets, so in a
     lossless queue they fill the buffer on which the headroom of lossless packets relies.
 
-    No incident: this follows from SONiC's design of packet trimming.
+    No incident is known.
     """
     for switch in reading.fabric.switches.values():
         trims = {name for name, profile in switch.profiles.items() if profile.trims}
@@ -507,7 +507,7 @@ def check_lookup(reading: Reading) -> Iterator[Finding]:
     buffermgrd looks up exactly this pair of speed and length; a cable of 35 m does not get the row of 40 m. The group
     gets no profile and no headroom.
 
-    No incident: this follows from the look-up of buffermgrd.
+    No incident is known.
     """
     for switch in reading.fabric.switches.values():
         if not switch.lookup or switch.model == "dynamic":
@@ -534,7 +534,7 @@ def check_unused(reading: Reading) -> Iterator[Finding]:
 
     Either `pfc_enable` lacks the priority, and supposedly lossless traffic is dropped, or memory is wasted.
 
-    No incident: this is the reverse of PF011, which finds paused priorities without headroom.
+    No incident is known.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or "PORT_QOS_MAP" not in switch.tables:

@@ -41,7 +41,7 @@ def check_members(reading: Reading) -> Iterator[Finding]:
     LACP bundles links of one speed only; a member of another speed stays outside. A flow is hashed to any member, so a
     member that does not pause, or maps code points differently, loses packets of some flows only.
 
-    No incident: this follows from IEEE 802.1AX.
+    No incident is known.
     """
     for switch, channel in _channels(reading):
         ports = [switch.ports[name] for name in channel.members if name in switch.ports]
@@ -90,7 +90,7 @@ def check_size(reading: Reading) -> Iterator[Finding]:
     With exactly `min_links` members a channel goes down with the first failed link; the rule reports that only if other
     channels of the switch have spare members.
 
-    No incident: this follows from the meaning of `min_links`.
+    No incident is known.
     """
     for switch, channel in _channels(reading):
         if not switch.whole:
@@ -120,7 +120,7 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
     excludes such a link; a static channel sends frames into it that the other end drops or returns. Two switches that
     act as one (MCLAG) are exempt.
 
-    No incident: this follows from IEEE 802.1AX: a group has one system at each end.
+    No incident is known.
     """
     fabric = reading.fabric
     behind: dict[End, dict[End, End]] = defaultdict(dict)

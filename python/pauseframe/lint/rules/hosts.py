@@ -71,7 +71,7 @@ def check_trust(reading: Reading) -> Iterator[Finding]:
 
     All frames of such a NIC have priority 0.
 
-    No incident: this follows from how NICs classify: either by 802.1p or by DSCP.
+    No incident is known.
     """
     for host in _hosts(reading):
         for nic in host.nics.values():
@@ -96,7 +96,7 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
     whose routes form cycles with those of the VLAN. The expected priority is that of the VLAN's description ("priority
     3"), else the one that most hosts send.
 
-    No incident: this follows from ip-link(8): without a map every frame has 802.1p 0.
+    No incident is known.
     """
     expected = _expected(reading)
     for host in _hosts(reading):
@@ -139,7 +139,7 @@ def check_neighbours(reading: Reading) -> Iterator[Finding]:
 
     One VLAN is enough for a pair of hosts: a plan need not serve every pair in every VLAN.
 
-    No incident: without flooding no ARP request arrives.
+    No incident is known.
     """
     quiet = {v.id for s in reading.fabric.switches.values() for v in s.vlans.values() if v.flood is False}
     owner: dict[tuple[int, str], str] = {}

@@ -54,7 +54,7 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
     one speed and cable, and lead to the same kind of device. At least four similar devices or ports must exist, and
     exactly one of them must differ. A field with a finding of another rule is not repeated.
 
-    No incident: fabrics are configured from templates, so a single difference was edited there.
+    No incident is known.
     """
     yield from _among_switches(reading)
     for name, database in reading.databases.items():

@@ -34,7 +34,7 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
     The queue stops when the peer pauses, as it should, but the packets behind it fill a group without headroom that
     never sends a pause. All three maps of a port must agree: TC to queue, TC to group, pause to queue.
 
-    No incident: this follows from the three maps; PF021 has an incident of the first.
+    No incident is known. PF021 has an incident of a wrong map.
     """
     seen: dict[tuple[object, ...], Finding] = {}
     for switch, port in reading.fabric.ports():
@@ -75,7 +75,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
     Traffic that is lossless on other ports is then lossy when it arrives here. The same holds for a class that is
     missing in a map.
 
-    No incident: this follows from the tables; PF021 has an incident of a wrong map.
+    No incident is known. PF021 has an incident of a wrong map.
     """
     kinds = {
         "dscp_to_tc": "dscp_to_tc_map",
@@ -273,7 +273,7 @@ def check_notifications(reading: Reading) -> Iterator[Finding]:
     A CNP tells a RoCE sender to slow down. In a paused class it waits behind the data that it should slow down, and a
     pause stops it. CNPs belong into a lossy class that is served before the lossless ones.
 
-    No incident: this follows from the purpose of a CNP. `rdma_cnp_priority` shows the effect in a simulation.
+    No incident is known. `rdma_cnp_priority` shows the effect in a simulation.
     """
     seen: set[tuple[str, str | None]] = set()
     for switch, port in reading.fabric.ports():
@@ -306,7 +306,7 @@ def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
     full. Behind a strict queue, it can wait as long as that queue has packets. A weighted queue for CNPs beside
     weighted queues of data is fine: it has its share.
 
-    No incident: this follows from the purpose of a CNP. The defaults of the vendor have a strict class for CNPs.
+    No incident is known.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():

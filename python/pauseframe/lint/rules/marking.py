@@ -143,7 +143,7 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
     """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake.
 
-    No incident: this follows from RFC 8257: without marks DCTCP's alpha is 0.
+    No incident is known.
     """
     hosts = reading.fabric.hosts.values()
     if not any("dctcp" in host.congestion_controls for host in hosts):
@@ -171,7 +171,7 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
     Without a WRED profile only this port does not mark, so PFC acts where ECN should. Without a scheduler the queue has
     the hardware's default share.
 
-    No incident: this follows from the tables; PF030 has incidents of missing marks.
+    No incident is known. PF030 has incidents of missing marks.
     """
     for switch in reading.fabric.switches.values():
         if switch.kind != "sonic" or "QUEUE" not in switch.tables:

@@ -36,7 +36,7 @@ def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
     pool, or more than `over_subscribe_ratio` times if that is larger. An *error*: the pool has no shared headroom
     (`xoff` is 0 or missing), and the reserved `size` of the profile does not contain its `xoff`.
 
-    No incident: this follows from the definition of the shared headroom pool in SONiC's design of dynamic headroom.
+    No incident is known.
     """
     for switch in reading.fabric.switches.values():
         if switch.model == "dynamic":

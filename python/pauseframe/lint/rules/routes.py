@@ -153,7 +153,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     A frame that loops at layer 2 never expires; with PFC it holds its buffers. A frame without a row is flooded, or
     dropped if flooding is off.
 
-    No incident: this follows from IEEE 802.1Q §8.8.
+    No incident is known.
     """
     from pauseframe._core import FabricError
 
@@ -218,7 +218,7 @@ def check_static_rows(reading: Reading) -> Iterator[Finding]:
 
     The image and the last loaded file determine which of the two is in force; a restart can change that.
 
-    No incident: this follows from the two ways to fill the forwarding table.
+    No incident is known.
     """
     for switch in reading.fabric.switches.values():
         database = reading.databases.get(switch.name)
@@ -244,7 +244,7 @@ def check_addresses(reading: Reading) -> Iterator[Finding]:
 
     Routing sessions over the link do not come up, or come up with the wrong device.
 
-    No incident: this follows from RFC 5227 and from the definition of a subnet.
+    No incident is known.
     """
     owner: dict[str, tuple[str, str]] = {}
     by_port: dict[End, list[IPv4Interface | IPv6Interface]] = defaultdict(list)
@@ -338,8 +338,7 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
     A flooded frame uses every link, including those that the proof of deadlock freedom excludes; a learned row replaces
     a planned one; spanning tree blocks links of the plan. `no-flooding.json` of `pauseframe deploy` turns both off.
 
-    No incident: the proof that a plan is deadlock-free holds only for the plan's own rows. SONiC#2468 proposes fields
-    that turn learning and flooding off.
+    No incident is known. The proof that a plan is deadlock-free holds only for the plan's own rows.
     """
     for switch in reading.fabric.switches.values():
         planned = {row.vlan for row in switch.fdb}

@@ -57,7 +57,7 @@ def check_values(reading: Reading) -> Iterator[Finding]:
     SONiC's daemons read a row with such a value, log a line and ignore the row: the port keeps its previous setting. An
     image that validates (`config apply-patch`) rejects the whole change.
 
-    No incident: the limits are those of SONiC's YANG models.
+    No incident is known.
     """
     for device, database, table, spec, key, row in _rows(reading):
         parts = _parts(spec, key)
@@ -98,7 +98,7 @@ def check_references(reading: Reading) -> Iterator[Finding]:
     orchagent waits for the missing object for ever and only logs it; the setting of the row has no effect. In a
     fragment of a CONFIG_DB (without PORT) only references to tables of the fragment are checked.
 
-    No incident: the references are those of SONiC's YANG models.
+    No incident is known.
     """
     for device, database, table, spec, key, row in _rows(reading):
         for name, limits, text in _parts(spec, key) or []:
@@ -159,7 +159,7 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
     its polling interval, a port untagged in two VLANs. SONiC's models reject such values; older images without
     validation handle each case differently.
 
-    No incident: the conditions are those of SONiC's YANG models and of the daemons that read the tables.
+    No incident is known.
     """
     for device, database in reading.databases.items():
         yield from _wred(device, database)
@@ -339,7 +339,7 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
 
     `wred_green_enabled` instead of `wred_green_enable` leaves a queue without marks, without any log message.
 
-    No incident: the fields are those of SONiC's YANG models. PF030 shows the consequence of an unread field.
+    No incident is known. PF030 shows the consequence of an unread field.
     """
     for device, _, table, spec, key, row in _rows(reading):
         if spec.entries is not None:
@@ -376,7 +376,7 @@ def check_form(reading: Reading) -> Iterator[Finding]:
 
     The rest of the file is checked without the malformed part.
 
-    No incident: these forms define CONFIG_DB and `pg_profile_lookup.ini`.
+    No incident is known.
     """
     for device, database in reading.databases.items():
         for table, key, message in database.malformed:

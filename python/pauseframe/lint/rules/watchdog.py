@@ -51,7 +51,7 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
     `pfcwd_sw_enable` lacks the priority, or other ports have a row in PFC_WD and this one has none. One NIC that pauses
     for ever then stops every switch behind it.
 
-    No incident: SONiC's design of the watchdog describes the storm, and the tables show the unguarded port.
+    No incident is known.
     """
     for switch, port in reading.fabric.ports():
         if switch.kind != "sonic" or not port.lossless:
@@ -91,7 +91,7 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
 def check_legal(reading: Reading) -> Iterator[Finding]:
     """The watchdog takes a legal pause for a storm: one frame may request 65,535 quanta, 335 ms at 100 Mb/s.
 
-    No incident: this follows from IEEE 802.3 Annex 31B: 65,535 quanta of 512 bit times.
+    No incident is known.
     """
     for switch, port in reading.fabric.ports():
         if port.watchdog and port.watchdog.detection and port.speed:
