@@ -44,8 +44,8 @@ PAPERS = {
 HANGING = """
 ## What the verdicts depend on
 
-Each row repeats an experiment with one key changed, on the same seeds, and lists the parts whose verdict changes, with
-their medians before and after. `pauseframe reproduce EXPERIMENT --set KEY=VALUE` repeats one (`tools/switches.toml`).
+Each line repeats an experiment with one key changed, on the same seeds. It has the parts whose verdict changes, with
+their medians before and after, and the conclusion. `pauseframe reproduce EXPERIMENT --set KEY=VALUE` repeats one.
 """
 Judged = tuple[Experiment, Claim, dict[str, Known]]
 HEAD = """<!-- Written by `make recount`; do not edit. -->
@@ -66,11 +66,9 @@ joint scan below have [ideal clocks](../models/clocks.md): they are older than t
 DIFFERING = """
 ## What differs
 
-The numbers are those of the papers' size where the experiment has run at that size. Claims with an asterisk have the
-right shape.
-
-| claim | paper | here |
-|---|---|---|"""
+Each entry has the claim, the paper's number, the parts that differ here with their medians, and the reason. The numbers
+are those of the papers' size where the experiment has run at that size. Claims with an asterisk have the right shape.
+"""
 
 
 def judged() -> list[Judged]:
@@ -192,7 +190,6 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
 def differing(claims: list[Judged]) -> Iterator[str]:
     """Claims that are not reproduced, with reasons; at the papers' size where it was run."""
     yield DIFFERING
-    reasons = []
     for _, claim, sizes in claims:
         known = sizes.get("full", sizes.get("quick"))
         if known is not None and known["verdict"] != "reproduced":
@@ -200,29 +197,25 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
             shape = "\\*" if known["verdict"] == "shape only" else ""
-            yield f"| {claim.id}{shape} {' | '.join(map(_cell, (claim.text, claim.claimed, here)))} |"
-            reasons.append(f"- **{claim.id}** {_cell(known['why'] or _too_few(known))}")
-    yield "\n### Why\n"
-    yield from reasons
+            paper = claim.claimed.removeprefix("recalled: ")
+            why = known["why"] or _too_few(known)
+            yield f"- **{claim.id}{shape}** {claim.text}. *Paper:* {paper}. *Here:* {here}. {why}"
 
 
 def hanging() -> Iterator[str]:
     """Results that were measured by switching keys."""
     yield HANGING
-    yield from switches.table()
+    yield from switches.lines()
 
 
 def edges(claims: list[Judged]) -> Iterator[str]:
     """Parts at the edge of a verdict, which other seeds may judge differently."""
-    names = [
-        f"{claim.id}.{number}"
-        for _, claim, sizes in claims
-        for number, found in enumerate(sizes["quick"]["parts"] if "quick" in sizes else [], start=1)
-        if found["at_edge"]
-    ]
+    parts = [found for *_, sizes in claims if "quick" in sizes for found in sizes["quick"]["parts"]]
     yield "\n## Close to the edge of a band\n"
-    yield f"Other seeds could change the verdict of {len(names)} parts, whose median is close to an edge of the band:"
-    yield f"{', '.join(names)}."
+    yield (
+        f"Other seeds could change the verdict of {sum(found['at_edge'] for found in parts)} of {len(parts)} parts, "
+        "whose median is close to an edge of the band (`at_edge` in `experiments/verdicts.json`)."
+    )
 
 
 def unseen(claims: list[Judged]) -> Iterator[str]:
@@ -268,19 +261,15 @@ def take_unseen(seed: str, files: list[str]) -> None:
 
 def loosened(claims: list[Judged]) -> Iterator[str]:
     """Bands and measures that deviate from the standard table."""
-    yield "\n## Bands that differ from claims.csv\n\n| part | band | why |\n|---|---|---|"
+    yield "\n## Bands that differ from claims.csv\n"
     for _, claim, _ in claims:
         for number, part in enumerate(claim.parts, start=1):
             if part.instead:
-                yield f"| {claim.id}.{number} {_cell(part.title)} | {part.band_text} | {_cell(part.instead)} |"
+                yield f"- **{claim.id}.{number}** {part.title}, {part.band_text}: {part.instead}."
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else format_number(value, 3)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def main() -> int:

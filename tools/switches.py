@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypedDict
 
+from pauseframe._text import format_number
 from pauseframe.reproduce import expected
 from pauseframe.reproduce.expected import Verdicts
 from pauseframe.reproduce.judge import verdict_of
@@ -106,24 +107,27 @@ def experiment_of(switch: Switch) -> Experiment:
     return select(find_experiments(), switch.experiment)[0]
 
 
-def table() -> Iterator[str]:
-    """The Markdown table, with one row for each part."""
+def lines() -> Iterator[str]:
+    """The list in Markdown."""
     results, known = kept(), expected.read(shipped_experiments())
-    yield "| experiment, with | parts whose verdict changes | what that shows |\n|---|---|---|"
     for switch in switches():
         if switch.key in results:
-            yield _row(switch, list(moved(switch, results[switch.key], known)))
+            yield _line(switch, list(moved(switch, results[switch.key], known)))
 
 
-def _row(switch: Switch, rows: list[Moved]) -> str:
+def _line(switch: Switch, rows: list[Moved]) -> str:
     change = ", ".join(f"`{key} = {_shown(value)}`" for key, value in switch.set.items())
-    changed = "; ".join(map(_changed, rows)) or f"none of {', '.join(switch.claims)}"
-    return f"| `{switch.experiment}`, {change} | {changed} | {switch.text} |"
+    moves: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        moves.setdefault(row["verdicts"], []).append(_changed(row))
+    changed = [f"{' → '.join(verdicts)}: {', '.join(parts)}" for verdicts, parts in moves.items()]
+    found = "; ".join(changed) or f"no change of {', '.join(switch.claims)}"
+    return f"- `{switch.experiment}`, {change}: {found}. {switch.text}"
 
 
 def _changed(row: Moved) -> str:
-    before = "-" if row["before"] is None else f"{row['before']:.3g}"
-    return f"{row['part']} {before} → {row['after']:.3g}, {' → '.join(row['verdicts'])}"
+    before = "-" if row["before"] is None else format_number(row["before"], 3)
+    return f"{row['part']} {before} → {format_number(row['after'], 3)}"
 
 
 def _shown(value: object) -> str:
