@@ -352,11 +352,11 @@ def reference(rows: Options) -> str:
     lines = [
         "# Keys of a scenario file",
         "",
-        "This page lists every key of a scenario file with its type, default and meaning. `pauseframe options WORD`",
-        "finds a key and prints its limits. Editors complete and check scenario files with the",
-        "[JSON Schema](scenario.schema.json) (`pauseframe schema` writes it). Names in parentheses after a key are the",
-        "kinds, policies or congestion controls that have it. The type stands before the default unless the default",
-        'shows it; in a list of names the default is bold, and of "false or a table" it is false.',
+        "This page lists every key of a scenario file with its type, default (in italics) and meaning. The type stands",
+        'before the default unless the default shows it; in a list of names the default is bold, and of "false or a',
+        'table" it is false. Names in parentheses are the kinds, policies or congestion controls that have the key.',
+        "`pauseframe options WORD` finds a key and prints its limits. Editors complete and check scenario files with",
+        "the [JSON Schema](scenario.schema.json) (`pauseframe schema` writes it).",
         "",
         f"{BY}",
     ]
@@ -368,7 +368,7 @@ def reference(rows: Options) -> str:
         common = source_of_all(tables[section])
         about = [*([f"With {condition}."] if condition else []), *([f"Source: {common}."] if common else [])]
         lines += [" ".join(about), ""] if about else []
-        lines += ["| key | default | meaning |", "|---|---|---|", *body]
+        lines += body
     return "\n".join(lines) + "\n"
 
 
@@ -382,7 +382,7 @@ def sections_of(tables: dict[str, Options]) -> dict[str, tuple[str, list[str]]]:
         condition, *rows = key_rows(section, below(table, section), keys, kinds_of(tables.get(section, keys)))
         if len(rows) > 1 and (other := written.setdefault(tuple(rows), table)) != table:
             section = section_of(table.rpartition(".")[0], tables)
-            rows = [table_row([f"`{below(table, section)}`", "", f"The keys of `[{other}]`"]).rstrip()]
+            rows = [f"- `{below(table, section)}`: The keys of `[{other}]`"]
         conditions.setdefault(section, condition)
         bodies.setdefault(section, []).extend(rows)
     return {section: (conditions[section], body) for section, body in bodies.items()}
@@ -421,7 +421,8 @@ def key_rows(section: str, inner: str, keys: Options, kinds: list[str]) -> list[
     for ((key, kind, doc), defaults), condition in zip(places.items(), conditions, strict=True):
         shown = all_but(re.sub(r"^\w+ = (?:application and (?=pattern))?", "", condition), kinds)
         named = f"`{key}` ({shown})" if shown and condition != shared else f"`{key}`"
-        rows.append(table_row([named, default_of(kind, defaults), doc]).rstrip())
+        default = default_of(kind, defaults).replace('"*"', '"\\*"')
+        rows.append(f"- {named} *{default}*: {doc}")
     return [shared, *rows]
 
 

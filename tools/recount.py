@@ -66,8 +66,9 @@ joint scan below have [ideal clocks](../models/clocks.md): they are older than t
 DIFFERING = """
 ## What differs
 
-Each entry has the claim, the paper's number, the parts that differ here with their medians, and the reason. The numbers
-are those of the papers' size where the experiment has run at that size. Claims with an asterisk have the right shape.
+Each entry has the claim, the paper's number if it gives one, the parts that differ here with their medians, and the
+reason. The numbers are those of the papers' size where the experiment has run at that size. Claims with an asterisk
+have the right shape.
 """
 
 
@@ -197,9 +198,9 @@ def differing(claims: list[Judged]) -> Iterator[str]:
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
             shape = "\\*" if known["verdict"] == "shape only" else ""
-            paper = claim.claimed.removeprefix("recalled: ")
-            why = known["why"] or _too_few(known)
-            yield f"- **{claim.id}{shape}** {claim.text}. *Paper:* {paper}. *Here:* {here}. {why}"
+            numbers = claim.claimed.removeprefix("recalled: ") if re.search(r"\d", claim.claimed) else ""
+            paper = f" *Paper:* {numbers}." if numbers else ""
+            yield f"- **{claim.id}{shape}** {claim.text}.{paper} *Here:* {here}. {known['why'] or _too_few(known)}"
 
 
 def hanging() -> Iterator[str]:
