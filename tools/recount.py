@@ -20,6 +20,7 @@ from pauseframe._text import format_number
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.expected import Known
 from pauseframe.reproduce.judge import VERDICTS, Verdict
+from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.report import scan_state
 from pauseframe.reproduce.spec import Claim, Experiment, find_experiments, shipped_experiments
 
@@ -66,9 +67,10 @@ joint scan below have [ideal clocks](../models/clocks.md): they are older than t
 DIFFERING = """
 ## What differs
 
-Each entry has the claim, the paper's number if it gives one, the parts that differ here with their medians, and the
-reason. The numbers are those of the papers' size where the experiment has run at that size. Claims with an asterisk
-have the right shape.
+Each entry has the claim, the paper's number if it gives one, the parts that differ here, and the reason. The number of
+a part is a median: for A over B of the ratio, for a change of the relative change (-0.27 is 27 % less), for an order of
+the smallest ratio of neighbours, which is below 1 if they are not in order. The numbers are those of the papers' size
+where the experiment has run at that size. Claims with an asterisk have the right shape.
 """
 
 
@@ -196,7 +198,7 @@ def differing(claims: list[Judged]) -> Iterator[str]:
         if known is not None and known["verdict"] != "reproduced":
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
-            here = "; ".join(f"{part.title}: {_number(found['median'])}" for part, found in missed)
+            here = "; ".join(f"{_title(part)}: {_number(found['median'])}" for part, found in missed)
             shape = "\\*" if known["verdict"] == "shape only" else ""
             numbers = claim.claimed.removeprefix("recalled: ") if re.search(r"\d", claim.claimed) else ""
             paper = f" *Paper:* {numbers}." if numbers else ""
@@ -267,6 +269,11 @@ def loosened(claims: list[Judged]) -> Iterator[str]:
         for number, part in enumerate(claim.parts, start=1):
             if part.instead:
                 yield f"- **{claim.id}.{number}** {part.title}, {part.band_text}: {part.instead}."
+
+
+def _title(part: Part) -> str:
+    """The title of a part; that of an order says so, because it is often a list of names."""
+    return f"{part.title} (order)" if part.kind == "order" else part.title
 
 
 def _number(value: float | None) -> str:
