@@ -348,7 +348,7 @@ def formatted(text: str) -> str:
 
 
 def reference(rows: Options) -> str:
-    """The page of all keys; a table without kinds shares the table above it on the page."""
+    """The page of all keys; a table without kinds belongs to the section of the table above it."""
     lines = [
         "# Keys of a scenario file",
         "",

@@ -272,7 +272,7 @@ def loosened(claims: list[Judged]) -> Iterator[str]:
 
 
 def _title(part: Part) -> str:
-    """The title of a part; that of an order says so, because it is often a list of names."""
+    """The title of a part; "(order)" marks an order, whose title is often a list of names."""
     return f"{part.title} (order)" if part.kind == "order" else part.title
 
 

@@ -135,8 +135,9 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
 
     It is an *error* if no paused priority of the port has a code point, and a *warning* if another one has.
 
-    Incident: two documents that are each correct. SONiC's AZURE map puts only DSCP 3 and 4 into lossless groups, while
-    guides of NIC vendors mark 24 to 31, or 26. A fabric that follows both documents treats all RDMA traffic as lossy.
+    Incident: two correct documents contradict each other. SONiC's AZURE map puts only DSCP 3 and 4 into lossless
+    groups, while guides of NIC vendors mark 24 to 31, or 26. A fabric that follows both documents treats all RDMA
+    traffic as lossy.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
