@@ -19,6 +19,7 @@ macro_rules! mechanisms {
 mechanisms! {
     AckOfPush = "ack_of_push", "Pushed data are acknowledged when the reader has them (`__tcp_cleanup_rbuf`)";
     AckOfRequest = "ack_of_request", "An ACK that is due goes out before the application's reply (`__tcp_ack_snd_check`)";
+    AlphaOfRequest = "alpha_of_request", "An ACK of nothing new ends DCTCP's window too, as a request does (`tcp_in_ack_event`)";
     DctcpLoss = "dctcp_loss", "A loss halves DCTCP's window as it is now, after a cut for ECE too (`dctcp_react_to_loss`)";
     FinWithData = "fin_with_data", "A FIN goes out with or behind data that are not acknowledged (`tcp_send_fin`)";
     Frto = "frto", "A timeout is taken back when the originals arrive (`tcp_process_loss`)";

@@ -46,6 +46,20 @@ impl Dctcp {
         }
     }
 
+    /// Counts what an ACK delivers, and ends the window that it reaches the end of.
+    #[inline]
+    fn count(&mut self, ack: &AckSample) {
+        self.bytes_acked += ack.acked;
+        if ack.ece {
+            self.bytes_marked += ack.acked;
+        }
+        // Deviates from RFC 8257 §3.3 step 3: the window also ends with an ACK that just reaches its end, as in Linux. Otherwise a window sent in one
+        // burst would be evaluated with the first ACK of the next.
+        if ack.snd_una >= self.window_end {
+            self.update_alpha(ack.snd_nxt);
+        }
+    }
+
     /// RFC 8257 §3.3: alpha = alpha (1 - g) + g M, once per window.
     fn update_alpha(&mut self, snd_nxt: u64) {
         if self.fixed_point {
@@ -79,15 +93,11 @@ impl Dctcp {
 impl CongestionAlgorithm for Dctcp {
     #[inline]
     fn on_ack(&mut self, _window: &mut CongestionWindow, ack: &AckSample) {
-        self.bytes_acked += ack.acked;
-        if ack.ece {
-            self.bytes_marked += ack.acked;
-        }
-        // Deviates from RFC 8257 §3.3 step 3: the window also ends with an ACK that just reaches its end, as in Linux. Otherwise a window sent in one
-        // burst would be evaluated with the first ACK of the next.
-        if ack.snd_una >= self.window_end {
-            self.update_alpha(ack.snd_nxt);
-        }
+        self.count(ack);
+    }
+
+    fn on_ack_without_progress(&mut self, ack: &AckSample) {
+        self.count(ack);
     }
 
     /// RFC 8257 §3.4: grows like TCP without DCTCP.

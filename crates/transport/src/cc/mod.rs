@@ -86,6 +86,9 @@ pub(crate) trait CongestionAlgorithm {
     /// `window.ssthresh` to `window.cwnd`; leaves the window alone otherwise.
     fn on_ack(&mut self, _window: &mut CongestionWindow, _ack: &AckSample) {}
 
+    /// Sees an ACK that does not advance `snd_una`: a duplicate, or the ACK field of the peer's data. In Linux, `in_ack_event` is called for it too.
+    fn on_ack_without_progress(&mut self, _ack: &AckSample) {}
+
     /// Increases `window`; delay-based algorithms may also decrease it. Called for an ACK of new data outside recovery while the window limits the
     /// flow.
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample);
@@ -215,6 +218,12 @@ macro_rules! registry {
                 match self {
                     $(CongestionControl::$variant(algorithm) => algorithm.on_ack(window, ack),)+
                     CongestionControl::Plugin(algorithm) => algorithm.on_ack(window, ack),
+                }
+            }
+            fn on_ack_without_progress(&mut self, ack: &AckSample) {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_ack_without_progress(ack),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_ack_without_progress(ack),
                 }
             }
             #[inline]

@@ -4,7 +4,7 @@ use super::RecoveryPhase;
 use super::delivery::RackDetection;
 use super::frto::FrtoState;
 use super::settings::RtoGrowth;
-use crate::cc::AckSample;
+use crate::cc::{AckSample, CongestionAlgorithm};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::segment::{Segment, TcpOptions, timestamp_clock};
@@ -25,6 +25,25 @@ impl Sender {
         if to > self.snd_una {
             self.scoreboard.note_newly_acked(self.snd_una, to, &mut refined.delivery);
         }
+    }
+
+    /// Shows congestion control an ACK that does not advance `snd_una`, with what SACK newly reports: Linux calls `in_ack_event` for every ACK. So a
+    /// request that finds nothing in flight ends DCTCP's window, and alpha decays once more.
+    pub(crate) fn note_ack_without_progress(&mut self, ece: bool, now: Time, config: &TcpConfig) {
+        if !self.scoreboard.counts_packets() || !config.has_mechanism(Mechanism::AlphaOfRequest) {
+            return;
+        }
+        let sample = AckSample {
+            acked: self.newly_delivered(0),
+            ece,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            now,
+            rtt: Span::ZERO,
+            srtt: self.rtt.srtt().unwrap_or(Span::ZERO),
+            open: self.phase == RecoveryPhase::Open,
+        };
+        self.cc.on_ack_without_progress(&sample);
     }
 
     /// Takes an RTT sample from an ACK whose cumulative part gives none, because it does not advance or covers a retransmission (Karn's rule). Uses

@@ -165,6 +165,7 @@ impl Sender {
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
         if self.refined.is_some() {
+            self.note_ack_without_progress(ece, now, config);
             self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
             self.process_sack_evidence(segment, false, ece, now, config, stats);
             self.process_duplicate_ack(duplicate);

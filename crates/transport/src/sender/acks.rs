@@ -123,6 +123,7 @@ impl Sender {
         if self.snd_una == self.snd_nxt {
             if REFINES {
                 self.begin_ack(self.snd_una, now);
+                self.note_ack_without_progress(ece, now, config);
                 self.process_sack_evidence(segment, false, ece, now, config, stats);
             }
             return;

@@ -284,6 +284,10 @@ impl Script {
                 config.congestion_control =
                     CongestionControlConfig::Dctcp(DctcpConfig { alpha_initial, ..DctcpConfig::default() });
             }
+            "fixed_point" => match &mut config.congestion_control {
+                CongestionControlConfig::Dctcp(constants) => constants.fixed_point = on(value)?,
+                other => return Err(format!("{} has no fixed point", other.name())),
+            },
             "mss" => config.mss = number(value)? as u32,
             "iw" => config.initial_window = number(value)? * u64::from(config.mss),
             "ecn" => config.ecn = named(value)?,
