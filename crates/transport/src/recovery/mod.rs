@@ -38,17 +38,17 @@ use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
 
 impl Sender {
-    /// Processes an ACK of new data that needs more than a window increase.
+    /// Processes an ACK of new data that needs more than a window increase; SACK newly reports `news` bytes.
     #[cold]
     pub(crate) fn on_ack_needing_recovery(
         &mut self,
         segment: &Segment,
         sample: &AckSample,
+        news: u64,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) {
-        let news = self.on_sack_option(segment);
         self.dup_acks = 0;
         if self.refined.is_some() {
             if sample.rtt == Span::ZERO {

@@ -8,7 +8,7 @@ use crate::sender::Sender;
 impl Sender {
     /// Processes the SACK option, if there is one; returns the newly sacked bytes.
     #[inline]
-    pub(super) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
+    pub(crate) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
         match &segment.options {
             TcpOptions::Sack(blocks) if self.sack => {
                 let delivery = self.refined.as_deref_mut().map(|refined| &mut refined.delivery);

@@ -78,6 +78,8 @@ impl Sender {
         // RFC 6298 §5.2, §5.3.
         self.rto_deadline =
             if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.timer_deadline(now, &config.rto) };
+        // As Linux: what SACK newly reports is delivered by this ACK too.
+        let sacked = if REFINES { self.on_sack_option(segment) } else { 0 };
         let sample = AckSample {
             acked: if REFINES { self.newly_delivered(acked) } else { acked },
             ece,
@@ -95,7 +97,8 @@ impl Sender {
                 self.cc.increase_window(&mut self.window, &sample);
             }
         } else {
-            self.on_ack_needing_recovery(segment, &sample, now, config, stats);
+            let news = if REFINES { sacked } else { self.on_sack_option(segment) };
+            self.on_ack_needing_recovery(segment, &sample, news, now, config, stats);
         }
         if self.snd_una == self.snd_end {
             self.scoreboard.release_memory();
