@@ -64,7 +64,7 @@ def test_enough_headroom_loses_nothing(tmp_path):
     for speed, cable, mtu in ((10_000, 5, 1500), (100_000, 40, 1024), (100_000, 300, 9000), (25_000, 100, 9000)):
         need = annex_o(speed, cable, max_frame=mtu + FRAME).total
         for headroom, lossy in ((need, False), (need // 4, True)):
-            finding = Finding("PF010", Place("x"), "", consequence=short_headroom(speed, cable, mtu, headroom))
+            finding = Finding(Place("x"), "", code="PF010", consequence=short_headroom(speed, cable, mtu, headroom))
             shown = prove([finding], tmp_path / f"{speed}-{mtu}-{headroom}")[0].shown
             assert (shown is not None) == lossy, (speed, cable, mtu, headroom, shown)
 

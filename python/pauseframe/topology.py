@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pauseframe.types import TopologyStatistics
 
 EXTENSIONS = {
@@ -63,6 +65,13 @@ def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> 
 
     text = json.dumps(nx.node_link_data(graph, edges="edges"), default=str)
     return _core.Topology.parse(text, "node-link", rate=rate, delay=delay)
+
+
+def topology_of(switches: Iterable[str], hosts: Iterable[str], edges: Iterable[dict[str, str]]) -> _core.Topology:
+    """Makes a topology from names of nodes, and from links with `source`, `source_port`, `target` and `target_port`."""
+    nodes = [{"id": name, "kind": "switch"} for name in switches] + [{"id": name, "kind": "host"} for name in hosts]
+    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": list(edges)})
+    return _core.Topology.parse(text, "node-link")
 
 
 def to_networkx(topology: _core.Topology) -> Any:

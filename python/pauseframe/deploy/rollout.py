@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe.deploy.plan import DeployError, Plan
+from pauseframe.topology import topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,10 +151,6 @@ class _Verifier:
 
 def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> Topology:
     """The plan's links with short names."""
-    from pauseframe import _core
-
-    nodes = [{"id": i, "kind": "switch"} for i in switches.values()]
-    nodes += [{"id": i, "kind": "host"} for i in hosts.values()]
     edges = [
         {"source": hosts[h.name], "source_port": "nic", "target": switches[h.switch], "target_port": h.port}
         for h in plan.hosts
@@ -163,8 +160,7 @@ def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> To
         {"source": switches[a.device], "source_port": a.port, "target": switches[b.device], "target_port": b.port}
         for a, b, _ in plan.links
     ]
-    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
-    return _core.Topology.parse(text, "node-link")
+    return topology_of(switches.values(), hosts.values(), edges)
 
 
 def as_text(order: list[Step], checked: int, target: str, names: dict[str, str]) -> str:

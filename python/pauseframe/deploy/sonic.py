@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.deploy.plan import DeployError, Plan, Settings
 from pauseframe.devices.model import End
-from pauseframe.devices.sonic import MISSES
+from pauseframe.devices.sonic import FLOODS, MISSES
 from pauseframe.headroom import FRAME, annex_o
 
 if TYPE_CHECKING:
@@ -160,9 +160,7 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
 
 def static_layer2(plan: Plan, switch: str) -> Tables:
     """VLANs without learning and flooding, and the FDB rows, for images with SONiC#2468."""
-    off = dict.fromkeys(
-        ("mac_learning", "unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood"), "disabled"
-    )
+    off = dict.fromkeys(("mac_learning", *FLOODS), "disabled")
     macs = {host.name: host.mac for host in plan.hosts}
     rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
     vlans = {f"Vlan{vlan}": {"vlanid": str(vlan), **off} for vlan in sorted(plan.vlans)}

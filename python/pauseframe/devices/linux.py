@@ -160,12 +160,8 @@ def _dscp(path: Path, name: str) -> dict[int, int]:
     return found
 
 
-def _vlans(host: Host) -> dict[str, HostVlan]:
-    return {vlan.interface: vlan for nic in host.nics.values() for vlan in nic.vlans.values()}
-
-
 def _add_addresses(host: Host, path: Path) -> None:
-    vlans = _vlans(host)
+    vlans = {vlan.interface: vlan for vlan in host.vlans()}
     for row in _json(path / "ip-addr.json"):
         vlan = vlans.get(as_text(row.get("ifname")))
         for item in map(as_rows, as_list(row.get("addr_info"))):

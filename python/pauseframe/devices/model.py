@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
 """MTU in bytes of a SONiC port whose row sets none."""
+QOS_MAPS = {
+    "dscp_to_tc": "DSCP_TO_TC_MAP",
+    "dot1p_to_tc": "DOT1P_TO_TC_MAP",
+    "tc_to_pg": "TC_TO_PRIORITY_GROUP_MAP",
+    "tc_to_queue": "TC_TO_QUEUE_MAP",
+    "pfc_to_queue": "MAP_PFC_PRIORITY_TO_QUEUE",
+    "pfc_to_pg": "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+}
+"""The table of each kind of map; a port names its maps in the fields `dscp_to_tc_map` etc. of PORT_QOS_MAP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +362,10 @@ class Host:
     routes: list[HostRoute] = field(default_factory=list)
     sysctl: dict[str, str] = field(default_factory=dict)
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def vlans(self) -> list[HostVlan]:
+        """The VLAN interfaces of all NICs."""
+        return [vlan for nic in self.nics.values() for vlan in nic.vlans.values()]
 
     @property
     def congestion_controls(self) -> set[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
 from pauseframe.devices.model import (
+    QOS_MAPS,
     BufferProfile,
     Channel,
     FdbRow,
@@ -36,14 +37,6 @@ if TYPE_CHECKING:
 _LARGEST = 2**63
 """Maximum size in bytes; a larger value is a mistake, which the schema check reports."""
 _LANE = re.compile(r"\bpriority ([0-7])\b")
-_MAPS = {
-    "dscp_to_tc": "DSCP_TO_TC_MAP",
-    "dot1p_to_tc": "DOT1P_TO_TC_MAP",
-    "tc_to_pg": "TC_TO_PRIORITY_GROUP_MAP",
-    "tc_to_queue": "TC_TO_QUEUE_MAP",
-    "pfc_to_queue": "MAP_PFC_PRIORITY_TO_QUEUE",
-    "pfc_to_pg": "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
-}
 
 
 def switch_of(db: ConfigDb, name: str) -> Switch:
@@ -122,7 +115,7 @@ def _read_buffers(db: ConfigDb, switch: Switch) -> None:
 
 
 def _read_maps(db: ConfigDb, switch: Switch) -> None:
-    for kind, table in _MAPS.items():
+    for kind, table in QOS_MAPS.items():
         into: dict[str, dict[int, int]] = getattr(switch.maps, kind)
         for name, row in db.rows(table).items():
             pairs = ((whole_number(key), whole_number(value)) for key, value in row.items())
@@ -133,13 +126,8 @@ def _qos(key: str, row: Row) -> PortQos:
     return PortQos(
         pfc=_priorities(row.get("pfc_enable")),
         watchdog=_priorities(row.get("pfcwd_sw_enable")),
-        dscp_to_tc=row.get("dscp_to_tc_map"),
-        dot1p_to_tc=row.get("dot1p_to_tc_map"),
-        tc_to_pg=row.get("tc_to_pg_map"),
-        tc_to_queue=row.get("tc_to_queue_map"),
-        pfc_to_queue=row.get("pfc_to_queue_map"),
-        pfc_to_pg=row.get("pfc_to_pg_map"),
         key=key,
+        **{kind: row.get(f"{kind}_map") for kind in QOS_MAPS},
     )
 
 
@@ -224,7 +212,7 @@ def _read_vlans(db: ConfigDb, switch: Switch) -> None:
         if number is None:
             continue
         vlan = switch.vlans[number] = Vlan(number)
-        floods = [row[name] for name in _FLOODS if name in row]
+        floods = [row[name] for name in FLOODS if name in row]
         vlan.learning = None if "mac_learning" not in row else row["mac_learning"] == "enabled"
         vlan.flood = None if not floods else "enabled" in floods
         lane = _LANE.search(row.get("description", ""))
@@ -256,7 +244,7 @@ def _read_fdb(db: ConfigDb, switch: Switch) -> None:
             switch.fdb.append(FdbRow(number, mac.lower(), row["port"]))
 
 
-_FLOODS = ("unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood")
+FLOODS = ("unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood")
 
 
 def _vlan_number(name: str) -> int | None:

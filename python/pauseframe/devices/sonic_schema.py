@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pauseframe.devices.files import whole_number
+from pauseframe.devices.model import QOS_MAPS
 
 Check = Callable[[str], str | None]
 """Function from a text to its fault, or None."""
@@ -221,14 +222,9 @@ TABLES: dict[str, Table] = {
     ),
     "PORT_QOS_MAP": Table(
         ((_key("ifname", None, "PORT", also="global"),),),
-        {
-            "dscp_to_tc_map": _to("DSCP_TO_TC_MAP"),
-            "dot1p_to_tc_map": _to("DOT1P_TO_TC_MAP"),
-            "tc_to_pg_map": _to("TC_TO_PRIORITY_GROUP_MAP"),
-            "tc_to_queue_map": _to("TC_TO_QUEUE_MAP"),
-            "pfc_to_queue_map": _to("MAP_PFC_PRIORITY_TO_QUEUE"),
+        {f"{kind}_map": _to(table) for kind, table in QOS_MAPS.items()}
+        | {
             "tc_to_dscp_map": _to("TC_TO_DSCP_MAP"),
-            "pfc_to_pg_map": _to("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP"),
             "scheduler": _to("SCHEDULER"),
             "pfc_enable": Field(PRIORITY_LIST),
             "pfcwd_sw_enable": Field(PRIORITY_LIST),

@@ -69,6 +69,7 @@ def judge(reading: Reading, chosen: Iterable[Rule] | None = None) -> Report:
     report = Report(reading)
     for rule in rules().values() if chosen is None else chosen:
         for finding in rule.check(reading):
+            finding.code, finding.severity = rule.code, finding.severity or rule.severity
             database = reading.databases.get(finding.place.device)
             finding.source = finding.source or (database.source if database else _source(reading, finding))
             report.findings.append(finding)

@@ -9,7 +9,8 @@ import json
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import End
-from pauseframe.lint.forwarding import Forwarding, coupled, edge, lanes_of, senders_of, topology_of
+from pauseframe.lint.forwarding import Forwarding, coupled, edge, lanes_of, senders_of
+from pauseframe.topology import topology_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +40,6 @@ def export(reading: Reading, folder: Path) -> int:
     for end, _ in forwarding.hosts:
         at_port[end] = at_port.get(end, 0) + 1
     names = {mac: peers[end].device if end in peers and at_port[end] == 1 else mac for end, mac in forwarding.hosts}
-    nodes = [{"id": name, "kind": "switch"} for name in forwarding.switches]
-    nodes += [{"id": name, "kind": "host"} for name in names.values()]
     edges = []
     for end, mac in forwarding.hosts:
         port = end.port if at_port[end] == 1 else f"{end.port} {mac}"
@@ -68,6 +67,8 @@ def export(reading: Reading, folder: Path) -> int:
         ],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "topology.graphml").write_text(topology_of(nodes, edges).write("graphml"), encoding="utf-8")
+    (folder / "topology.graphml").write_text(
+        topology_of(forwarding.switches, names.values(), edges).write("graphml"), encoding="utf-8"
+    )
     (folder / "tables.json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
     return len(rows)

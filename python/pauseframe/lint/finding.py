@@ -36,13 +36,15 @@ class PatchOperation:
 class Finding:
     """A fault, its place, and the suggested change."""
 
-    code: str
     place: Place
     message: str
     instead: str = ""
-    severity: Severity = Severity.error
     other: Place | None = None
     """The place at the other end of the link."""
+    code: str = ""
+    """Code of the rule, set by `judge`."""
+    severity: Severity | None = None
+    """Set by `judge` to the severity of the rule, unless the rule has several."""
     source: str = ""
     """The device file with the fault."""
     patch: tuple[PatchOperation, ...] = ()

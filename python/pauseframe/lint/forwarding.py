@@ -6,20 +6,20 @@ can be mistaken for anything else.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import End, Fabric, Switch
 from pauseframe.lint.subject import group_of
+from pauseframe.topology import topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pauseframe import _core
+    from pauseframe._core import Topology
     from pauseframe.types import RouteReport
 
 
@@ -93,13 +93,11 @@ class Forwarding:
             self._number[key] = f"p{len(self._ports[device])}"
         return self._number[key]
 
-    def topology(self) -> Any:
+    def topology(self) -> Topology:
         """The core's topology: the switches, and for each MAC address a host on its own port."""
-        nodes = [{"id": short, "kind": "switch"} for short in self._switch.values()]
-        nodes += [{"id": short, "kind": "host"} for short in self._host.values()]
         edges = [self._edge(self._host[mac], "p1", end, f"{end.port}\0{mac}") for end, mac in self.hosts]
         edges += [self._edge(self._switch[a.device], self._port(a.device, a.port), b, b.port) for a, b in self.edges]
-        return topology_of(nodes, edges)
+        return topology_of(self._switch.values(), self._host.values(), edges)
 
     def _edge(self, source: str, source_port: str, target: End, target_port: str) -> dict[str, str]:
         number = self._port(target.device, target_port)
@@ -167,14 +165,6 @@ def edge(source: str, source_port: str, target: str, target_port: str, rate: int
     }
 
 
-def topology_of(nodes: list[dict[str, str]], edges: list[dict[str, str]]) -> _core.Topology:
-    """The topology of a node-link document."""
-    from pauseframe import _core
-
-    text = json.dumps({"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges})
-    return _core.Topology.parse(text, "node-link")
-
-
 def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
     """For each VLAN, pairs of switches between which hosts send, since they have static neighbour entries.
 
@@ -200,9 +190,8 @@ def lanes_of(fabric: Fabric) -> tuple[dict[int, set[int]], bool]:
     """
     priorities: dict[int, set[int]] = defaultdict(set)
     for host in fabric.hosts.values():
-        for nic in host.nics.values():
-            for vlan in nic.vlans.values():
-                priorities[vlan.id] |= set(vlan.egress.values()) or {0}
+        for vlan in host.vlans():
+            priorities[vlan.id] |= set(vlan.egress.values()) or {0}
     for switch in fabric.switches.values():
         for vlan_id, own in switch.vlans.items():
             if own.priority is not None and vlan_id not in priorities:

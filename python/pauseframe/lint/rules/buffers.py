@@ -101,11 +101,10 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
                 patch = _bigger(switch, port, group, safe)
                 consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
                 yield Finding(
-                    "PF010",
                     _place(switch, port, group),
                     message,
                     instead,
-                    severity,
+                    severity=severity,
                     patch=patch,
                     consequence=consequence,
                 )
@@ -149,7 +148,6 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
                 key = port.group_rows[group]
                 patch = (PatchOperation("BUFFER_PG", key, "profile", name),) if key.endswith(f"|{group}") else ()
             yield Finding(
-                "PF011",
                 _place(switch, port, group),
                 f"priority {priority} is paused, {message}",
                 f"bind it to {shown(name)}" if name else "bind it to a profile with xoff",
@@ -240,12 +238,7 @@ def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -
             if xoff < most[1] and metres > most[0]:
                 message = f"{xoff} B of headroom, less than the {most[1]} B of the shorter {shown(most[2])}"
                 yield Finding(
-                    "PF012",
-                    Place(place.device, place.table, name, "xoff"),
-                    message,
-                    f"at least {most[1]}",
-                    Severity.warning,
-                    source=source,
+                    Place(place.device, place.table, name, "xoff"), message, f"at least {most[1]}", source=source
                 )
             most = max(most, (metres, xoff, name), key=lambda row: row[1])
 
@@ -283,11 +276,9 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                     f"{shown(p)} ({s / 1000:g} Gb/s, {c:g} m)" for (s, c), p in sorted(kinds.items())[:4]
                 )
                 yield Finding(
-                    "PF013",
                     Place(switch.name, "BUFFER_PROFILE", name),
                     f"one headroom for {len(kinds)} kinds of links: {listed}",
                     "a profile for each kind",
-                    Severity.warning,
                 )
 
 
@@ -307,11 +298,9 @@ def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) ->
         exists = right in switch.profiles
         patch = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists else ()
         yield Finding(
-            "PF013",
             Place(switch.name, "BUFFER_PG", key, "profile"),
             f"{shown(profile.name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
             f"profile {right}" + ("" if exists else ", which is to be made"),
-            Severity.warning,
             patch=patch,
         )
 
@@ -345,20 +334,17 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
             place = Place(switch.name, "BUFFER_POOL", name, "size")
             if pool.size and reserved[name] > pool.size and not _reserved_outside(switch, pool, reserved):
                 yield Finding(
-                    "PF014",
                     place,
                     f"{reserved[name]} B are reserved in a pool of {pool.size} B",
                     "a larger pool, or smaller `size` in its profiles",
-                    Severity.warning,
                 )
             most = largest.get(name)
             if pool.xoff and most and most.xoff > pool.xoff:
                 yield Finding(
-                    "PF014",
                     Place(switch.name, "BUFFER_POOL", name, "xoff"),
                     f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
                     f"at least {most.xoff}",
-                    Severity.error,
+                    severity=Severity.error,
                     patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),),
                 )
 
@@ -389,7 +375,6 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
                 continue
             better = next((p.name for p in switch.profiles.values() if _never_drops(switch, p)), None)
             yield Finding(
-                "PF015",
                 Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
                 f"a lossless queue has the profile {shown(profile.name)} of lossy queues: it drops",
                 f"profile {shown(better)}" if better else "a profile whose limit is the pool's size",
@@ -410,7 +395,6 @@ def _queues_without_row(reading: Reading) -> Iterator[Finding]:
                 if number in bound and (queue is None or queue.profile is None):
                     other, profile = bound[number]
                     yield Finding(
-                        "PF015",
                         Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
                         f"lossless queue {number} has no profile, {shown(other)} has {shown(profile)}",
                         f"profile {shown(profile)}",
@@ -450,7 +434,6 @@ def _trimmed_size(switch: Switch, profile: str) -> Iterator[Finding]:
     if switch.trimming is None or not switch.trimming.size:
         missing = "SWITCH_TRIMMING has no row GLOBAL" if switch.trimming is None else "it has no size"
         yield Finding(
-            "PF018",
             Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "size"),
             f"profile {shown(profile)} trims, and {missing}: packets are dropped",
             '"size", "dscp_value" and "queue_index" of a lossy queue',
@@ -467,7 +450,6 @@ def _trims_lossless(switch: Switch, port: Port, trims: set[str]) -> Iterator[Fin
     for table, key, name in dict.fromkeys(bound):
         if name in trims:
             yield Finding(
-                "PF018",
                 Place(switch.name, table, key, "profile"),
                 f"{shown(name)} trims packets of a lossless priority",
                 "a profile with packet_discard_action drop",
@@ -480,15 +462,15 @@ def _trims_into_lossless(switch: Switch, port: Port) -> Iterator[Finding]:
         return
     place, lossless = Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "queue_index"), lossless_queues(switch, port)
     if set_up.queue in lossless:
-        yield Finding("PF018", place, f"trimmed packets go to queue {set_up.queue}, which is lossless", "a lossy queue")
+        yield Finding(place, f"trimmed packets go to queue {set_up.queue}, which is lossless", "a lossy queue")
     queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
     if set_up.queue is None and set_up.tc is not None and queues.get(set_up.tc) in lossless:
         message = f"trimmed packets get class {set_up.tc}, whose queue {queues[set_up.tc]} is lossless"
-        yield Finding("PF018", replace(place, field="tc_value"), message, "a class of a lossy queue")
+        yield Finding(replace(place, field="tc_value"), message, "a class of a lossy queue")
     points = lossless_code_points(switch, port, "dscp_to_tc")
     if set_up.dscp is not None and points and set_up.dscp in points:
         message = f"trimmed packets get DSCP {set_up.dscp}, which the next switch puts into a lossless class"
-        yield Finding("PF018", replace(place, field="dscp_value"), message, "a DSCP of a lossy class")
+        yield Finding(replace(place, field="dscp_value"), message, "a DSCP of a lossy class")
 
 
 def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
@@ -520,7 +502,6 @@ def check_lookup(reading: Reading) -> Iterator[Finding]:
             have = sorted({row.cable for row in switch.lookup if row.speed == port.speed}, key=len)
             instead = f"one of {', '.join(have)}" if have else f"a row for {port.speed} Mb/s"
             yield Finding(
-                "PF016",
                 Place(switch.name, "CABLE_LENGTH", port.name),
                 f"no row for {port.speed} Mb/s and {port.cable:g}m in {shown(switch.lookup_source)}",
                 instead,
@@ -545,11 +526,9 @@ def check_unused(reading: Reading) -> Iterator[Finding]:
             if profile and profile.has_headroom:
                 paused = ",".join(map(str, sorted(port.lossless | {group})))
                 yield Finding(
-                    "PF017",
                     _place(switch, port, group),
                     f"group {group} has headroom, priority {group} is not paused",
                     f'pfc_enable "{paused}"',
-                    Severity.warning,
                     patch=(PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", paused),)
                     if port.qos.key == port.name
                     else (),

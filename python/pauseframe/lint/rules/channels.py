@@ -60,11 +60,10 @@ def _odd_member(
     other = next(port for port in ports if value(port) == usual)
     has = f"has {field} {value(odd)}" if value(odd) else f"has no {field}"
     return Finding(
-        "PF080",
         Place(switch.name, table, odd.name, field),
         f"{shown(odd.name)} of {shown(channel.name)} {has}, {shown(other.name)} has {usual or 'none'}",
         "the same for all members",
-        other=Place(switch.name, table, other.name, field),
+        Place(switch.name, table, other.name, field),
     )
 
 
@@ -75,7 +74,6 @@ def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Findi
         if usual is not None and (port.mtu or DEFAULT_MTU) != usual:
             whose = shown(channel.name) if channel.mtu else "the other members"
             yield Finding(
-                "PF080",
                 Place(switch.name, "PORT", port.name, "mtu"),
                 f"MTU {port.mtu or DEFAULT_MTU}, {whose} {'has' if channel.mtu else 'have'} {usual}",
                 f'"{usual}"',
@@ -99,15 +97,14 @@ def check_size(reading: Reading) -> Iterator[Finding]:
         place = Place(switch.name, "PORTCHANNEL", channel.name, "min_links")
         if not channel.members:
             message = f"{shown(channel.name)} has no member in PORTCHANNEL_MEMBER"
-            yield Finding("PF081", place, message, "its members, or no such channel", Severity.error)
+            yield Finding(place, message, "its members, or no such channel", severity=Severity.error)
         elif channel.min_links is not None and channel.min_links > len(up):
             message = f"min_links is {channel.min_links}, {len(up)} members can be up: the channel stays down"
             yield Finding(
-                "PF081",
                 place,
                 message,
                 f"at most {len(up)}",
-                Severity.error,
+                severity=Severity.error,
                 patch=(PatchOperation("PORTCHANNEL", channel.name, "min_links", str(len(up))),) if up else (),
             )
 
@@ -135,11 +132,10 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
             inside, outside = (link.a, link.b) if there is None else (link.b, link.a)
             channel = here or there
             yield Finding(
-                "PF082",
                 Place(outside.device, "PORTCHANNEL_MEMBER", outside.port),
                 f"in no channel here, {shown(str(inside))} is in {shown(channel.port if channel else '')}",
                 "a member at both ends, or at neither",
-                other=Place(inside.device, "PORTCHANNEL_MEMBER", f"{channel.port if channel else ''}|{inside.port}"),
+                Place(inside.device, "PORTCHANNEL_MEMBER", f"{channel.port if channel else ''}|{inside.port}"),
             )
     for own, channels in behind.items():
         if len(channels) > 1 and "MCLAG_DOMAIN" not in fabric.switches[own.device].tables:
@@ -164,7 +160,6 @@ def _several(own: End, channels: dict[End, End], fabric: Fabric) -> Iterator[Fin
     listed = ", ".join(f"{shown(end.port)} to {shown(str(far))}" for far, end in sorted(channels.items(), key=str))
     last = max(channels.items(), key=str)[1]
     yield Finding(
-        "PF082",
         Place(own.device, "PORTCHANNEL_MEMBER", f"{own.port}|{last.port}"),
         f"the members of {shown(own.port)} lead to several channels: {listed}",
         "one channel at the other end",
@@ -181,17 +176,15 @@ def _states(fabric: Fabric, behind: dict[End, dict[End, End]]) -> Iterator[Findi
         for field, one, other in (("admin_status", here.up, there.up), ("mtu", here.mtu, there.mtu)):
             if one != other:
                 yield Finding(
-                    "PF082",
                     Place(own.device, "PORTCHANNEL", own.port, field),
                     f"{field} differs from that of {shown(str(far))}",
                     "the same at both ends",
-                    other=Place(far.device, "PORTCHANNEL", far.port, field),
+                    Place(far.device, "PORTCHANNEL", far.port, field),
                 )
         if here.min_links != there.min_links and len(here.members) == len(there.members):
             yield Finding(
-                "PF082",
                 Place(own.device, "PORTCHANNEL", own.port, "min_links"),
                 f"min_links {here.min_links} here, {there.min_links} at {shown(str(far))}: one end goes down first",
                 "the same at both ends",
-                other=Place(far.device, "PORTCHANNEL", far.port, "min_links"),
+                Place(far.device, "PORTCHANNEL", far.port, "min_links"),
             )

@@ -40,16 +40,11 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
         if a.speed and b.speed and a.speed != b.speed:
             place, other = _places(link, "PORT", "speed")
             yield Finding(
-                "PF050",
-                place,
-                f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}",
-                "one speed at both ends",
-                other=other,
+                place, f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}", "one speed at both ends", other
             )
     for link, nic, port, end in _nics(reading):
         if nic.speed and port.speed and nic.speed != port.speed:
             yield Finding(
-                "PF050",
                 Place(end.device, "link", end.port),
                 f"{nic.speed} Mb/s here, {port.speed} at the switch",
                 other=_other(link, end, "PORT"),
@@ -83,22 +78,18 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
             place, other = _places(link, "PORT", "mtu")
             low = link.a if mtus[0] < mtus[1] else link.b
             yield Finding(
-                "PF051",
                 place,
                 f"MTU {mtus[0]} here, {mtus[1]} at {shown(str(link.b))}",
                 "one MTU at both ends",
-                Severity.warning,
                 other,
                 patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus))),) if low == link.a else (),
             )
     for link, nic, port, end in _nics(reading):
         if nic.mtu and nic.mtu > (port.mtu or DEFAULT_MTU):
             yield Finding(
-                "PF051",
                 Place(end.device, "link", end.port, "mtu"),
                 f"MTU {nic.mtu} here, {port.mtu or DEFAULT_MTU} at the switch",
                 f"at most {port.mtu or DEFAULT_MTU}",
-                Severity.warning,
                 _other(link, end, "PORT"),
             )
 
@@ -120,22 +111,20 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
             both = ",".join(map(str, sorted(a.lossless | b.lossless)))
             lacking = link.a if a.lossless != a.lossless | b.lossless else link.b
             yield Finding(
-                "PF052",
                 place,
                 f"pauses {here} here, {there} at {shown(str(link.b))}",
                 f'"{both}" at both ends (missing at {shown(str(lacking))})',
-                other=other,
+                other,
                 consequence=lossy_class(a.speed or 10_000),
             )
     for link, nic, port, end in _nics(reading):
         if nic.pfc is not None and nic.pfc != port.lossless:
             here, there = (",".join(map(str, sorted(p))) or "none" for p in (nic.pfc, port.lossless))
             yield Finding(
-                "PF052",
                 Place(end.device, "dcb", end.port),
                 f"the NIC pauses {here}, the switch {there}",
                 "the same priorities at both ends",
-                other=_other(link, end, "PORT_QOS_MAP"),
+                _other(link, end, "PORT_QOS_MAP"),
                 consequence=lossy_class(port.speed or 10_000),
             )
 
@@ -164,12 +153,11 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
             code = sorted(here ^ there)[0]
             where = (one, names[0]) if code not in here else (two, names[1])
             yield Finding(
-                "PF053",
                 Place(one.name, table, names[0], str(code)),
                 f"{kind[:-6].upper()} {', '.join(map(str, sorted(here ^ there)[:8]))}: lossless at one end of "
                 f"{shown(str(link.a))} to {shown(str(link.b))}, lossy at the other",
                 f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
-                other=Place(two.name, table, names[1], str(code)),
+                Place(two.name, table, names[1], str(code)),
                 consequence=lossy_class(a.speed or 10_000),
             )
 
@@ -185,20 +173,16 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
         if has and (a.cable is None) != (b.cable is None):
             lacking, known = (link.a, b.cable) if a.cable is None else (link.b, a.cable)
             yield Finding(
-                "PF054",
                 Place(lacking.device, "CABLE_LENGTH", lacking.port),
                 f"no length here, {known:g} m at {shown(str(link.b if lacking == link.a else link.a))}",
                 f"{known:g}m",
-                Severity.warning,
             )
         if a.cable is not None and b.cable is not None and a.cable != b.cable:
             place, other = _places(link, "CABLE_LENGTH")
             yield Finding(
-                "PF054",
                 place,
                 f"{a.cable:g} m here, {b.cable:g} m at {shown(str(link.b))}",
                 f"{max(a.cable, b.cable):g}m until somebody has measured it",
-                Severity.warning,
                 other,
             )
 
@@ -222,20 +206,16 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
             back = peer.neighbours.get(end.port)
             if back is None and len(peer.neighbours) > 1 and isinstance(peer, Switch):
                 yield Finding(
-                    "PF055",
                     Place(other, "DEVICE_NEIGHBOR", end.port),
                     f"{shown(device.name)}:{shown(port)} says it is connected to this port, which names no neighbour",
                     f'"name": "{shown(device.name)}", "port": "{shown(port)}"',
-                    Severity.warning,
                     Place(device.name, "DEVICE_NEIGHBOR", port),
                 )
             if back is not None and resolve_end(fabric, *back) != End(device.name, port):
                 yield Finding(
-                    "PF055",
                     Place(device.name, "DEVICE_NEIGHBOR", port),
                     f"to {shown(str(end))}, which says it is connected to {shown(':'.join(back))}",
                     "what LLDP shows at both",
-                    Severity.warning,
                     Place(other, "DEVICE_NEIGHBOR", end.port),
                 )
 
@@ -249,9 +229,7 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
     for link, _, a, _, b in _both(reading):
         if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
             place, other = _places(link, "PORT", "fec")
-            yield Finding(
-                "PF056", place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other=other
-            )
+            yield Finding(place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other)
 
 
 @rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error)
@@ -285,7 +263,7 @@ def _tagging(link: Link, vlans: tuple[int, int], message: str) -> Finding:
         Place(end.device, "VLAN_MEMBER", f"Vlan{vlan}|{end.port}", "tagging_mode")
         for end, vlan in zip((link.a, link.b), vlans, strict=True)
     )
-    return Finding("PF058", here, message, "tagged at both ends", other=there)
+    return Finding(here, message, "tagged at both ends", there)
 
 
 @rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning)
@@ -298,11 +276,9 @@ def check_state(reading: Reading) -> Iterator[Finding]:
         if a.up != b.up and "PORT" in one.tables and "PORT" in two.tables:
             low, high = (link.a, link.b) if not a.up else (link.b, link.a)
             yield Finding(
-                "PF059",
                 Place(low.device, "PORT", low.port, "admin_status"),
                 f"down here, up at {shown(str(high))}",
                 '"up", or "down" at both ends',
-                Severity.warning,
                 Place(high.device, "PORT", high.port, "admin_status"),
                 patch=(PatchOperation("PORT", low.port, "admin_status", "up"),),
             )
@@ -332,10 +308,8 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                     ):
                         continue  # rule PF058 reports VLANs that differ
                     yield Finding(
-                        "PF057",
                         Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),
                         f"{mode} here, {shown(str(far))} is no member of Vlan{vlan.id}",
                         f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither",
-                        Severity.warning,
                         Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
                     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.model import Host, HostVlan, Place
+from pauseframe.devices.model import Place
 from pauseframe.lint.finding import Finding, Severity, rule
 from pauseframe.lint.prove import lossy_class
 
@@ -18,10 +18,6 @@ DCTCP_RTO_MIN_MS = 200.0
 """Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
 
 
-def _hosts(reading: Reading) -> Iterator[Host]:
-    yield from reading.fabric.hosts.values()
-
-
 @rule("PF070", "dctcp-without-ecn", "RFC 8257 §3; Linux Documentation/networking/dctcp.rst")
 def check_ecn(reading: Reading) -> Iterator[Finding]:
     """A host uses DCTCP and does not ask for ECN: its packets are not ECN-capable.
@@ -32,10 +28,9 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
     Incident: Judd's data centre (NSDI 2015, §7.1), where packets without ECN were dropped at queues that marked the
     others, and such hosts starved.
     """
-    for host in _hosts(reading):
+    for host in reading.fabric.hosts.values():
         if "dctcp" in host.congestion_controls and host.sysctl.get("net.ipv4.tcp_ecn") == "0":
             yield Finding(
-                "PF070",
                 Place(host.name, "sysctl", "net.ipv4.tcp_ecn"),
                 "tcp_ecn is 0 and DCTCP is in use",
                 "net.ipv4.tcp_ecn = 1",
@@ -52,16 +47,12 @@ def check_rto(reading: Reading) -> Iterator[Finding]:
 
     Incident: Judd's data centre (NSDI 2015, §6): a timeout of 200 ms is a thousand round trips.
     """
-    for host in _hosts(reading):
+    for host in reading.fabric.hosts.values():
         for route in host.routes:
             if route.congctl == "dctcp" and (route.rto_min_ms is None or route.rto_min_ms >= DCTCP_RTO_MIN_MS):
                 have = "none, so 200 ms" if route.rto_min_ms is None else f"{route.rto_min_ms:g} ms"
                 yield Finding(
-                    "PF071",
-                    Place(host.name, "route", route.destination, "rto_min"),
-                    f"rto_min is {have}",
-                    "rto_min 5ms",
-                    Severity.warning,
+                    Place(host.name, "route", route.destination, "rto_min"), f"rto_min is {have}", "rto_min 5ms"
                 )
 
 
@@ -73,18 +64,16 @@ def check_trust(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
-    for host in _hosts(reading):
+    for host in reading.fabric.hosts.values():
         for nic in host.nics.values():
             if not nic.pfc or nic.trust != "pcp":
                 continue
             carried = {point for vlan in nic.vlans.values() for point in vlan.egress.values()}
             if not carried & nic.pfc:
                 yield Finding(
-                    "PF072",
                     Place(host.name, "dcb", nic.name, "trust"),
                     "trust is pcp and no VLAN interface has an egress map to a paused priority",
                     "trust dscp, or `egress-qos-map` of the VLAN interfaces",
-                    Severity.warning,
                 )
 
 
@@ -99,14 +88,13 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     expected = _expected(reading)
-    for host in _hosts(reading):
+    for host in reading.fabric.hosts.values():
         for nic in host.nics.values():
             for own in nic.vlans.values():
                 wanted = expected.get(own.id)
                 points = set(own.egress.values()) or {0}
                 if wanted and not points <= wanted:
                     yield Finding(
-                        "PF073",
                         Place(host.name, "vlan", own.interface, "egress-qos-map"),
                         f"VLAN {own.id} sends priority {', '.join(map(str, sorted(points)))}, its lane is "
                         f"{', '.join(map(str, sorted(wanted)))}",
@@ -123,8 +111,8 @@ def _expected(reading: Reading) -> dict[int, set[int]]:
             if vlan.priority is not None:
                 expected.setdefault(vlan.id, set()).add(vlan.priority)
     sent: dict[int, Counter[int]] = {}
-    for host in _hosts(reading):
-        for own in _vlans(host):
+    for host in reading.fabric.hosts.values():
+        for own in host.vlans():
             sent.setdefault(own.id, Counter()).update(set(own.egress.values()) or {0})
     for number, counts in sent.items():
         (most, times), *others = counts.most_common()
@@ -143,23 +131,17 @@ def check_neighbours(reading: Reading) -> Iterator[Finding]:
     """
     quiet = {v.id for s in reading.fabric.switches.values() for v in s.vlans.values() if v.flood is False}
     owner: dict[tuple[int, str], str] = {}
-    for host in _hosts(reading):
-        for vlan in _vlans(host):
+    for host in reading.fabric.hosts.values():
+        for vlan in host.vlans():
             owner |= {(vlan.id, address.partition("/")[0]): host.name for address in vlan.addresses}
-    for host in _hosts(reading):
-        own = [vlan for vlan in _vlans(host) if vlan.id in quiet]
+    for host in reading.fabric.hosts.values():
+        own = [vlan for vlan in host.vlans() if vlan.id in quiet]
         known = {owner.get((vlan.id, address)) for vlan in own for address in vlan.neighbours}
         shared = {name for (number, _), name in owner.items() if number in {vlan.id for vlan in own}}
         missing = sorted(shared - known - {host.name})
         if missing:
             yield Finding(
-                "PF074",
                 Place(host.name, "neighbour", own[0].interface),
                 f"nothing is flooded and there is no neighbour for {len(missing)} hosts, such as {missing[0]}",
                 f"ip neigh replace ADDRESS lladdr MAC dev {own[0].interface} nud permanent",
             )
-
-
-def _vlans(host: Host) -> Iterator[HostVlan]:
-    for nic in host.nics.values():
-        yield from nic.vlans.values()

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import Place
+from pauseframe.devices.model import QOS_MAPS, Place
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ _NAMED = (
     "BUFFER_POOL",
     "WRED_PROFILE",
     "SCHEDULER",
-    "DSCP_TO_TC_MAP",
-    "DOT1P_TO_TC_MAP",
-    "TC_TO_QUEUE_MAP",
-    "TC_TO_PRIORITY_GROUP_MAP",
-    "MAP_PFC_PRIORITY_TO_QUEUE",
-    "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+    *QOS_MAPS.values(),
     "LOSSLESS_TRAFFIC_PATTERN",
     "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
     "SWITCH_TRIMMING",
@@ -126,10 +121,8 @@ def _finding(place: Place, value: str | None, usual: str | None, others: str) ->
     here = "is missing" if value is None else f"is {shown(value)}"
     there = "do not have it" if usual is None else f"have {shown(usual)}"
     return Finding(
-        "PF090",
         place,
         f"{shown(place.field)} {here}, {others} {there}",
         "remove it" if usual is None else f'"{shown(usual)}"',
-        Severity.warning,
         patch=(PatchOperation(place.table, place.key, place.field, usual),),
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import Place, Port, Switch
+from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import lossy_class
 from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, lossless_queues, queue_of
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from pauseframe.devices.read import Reading
 
+_OF_CLASSES = ("tc_to_pg", "tc_to_queue", "pfc_to_queue", "pfc_to_pg")
+"""Maps of classes and priorities, not of code points."""
+
 
 def _maps_known(switch: Switch, port: Port) -> bool:
-    names = [(kind, getattr(port.qos, kind)) for kind in ("tc_to_pg", "tc_to_queue", "pfc_to_queue", "pfc_to_pg")]
-    return all(switch.mapped(kind, name) is not None for kind, name in names)
+    return all(switch.mapped(kind, getattr(port.qos, kind)) is not None for kind in _OF_CLASSES)
 
 
 @rule(
@@ -52,7 +54,6 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
                     continue
                 table, row = ("TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg or "")
                 seen[key] = Finding(
-                    "PF020",
                     Place(switch.name, table, row, str(tc)),
                     f"class {tc} leaves by the queue of paused priority {priority} and is buffered in group {into}, "
                     f"which pauses nobody (port {shown(port.name)} and those with the same maps)",
@@ -77,23 +78,15 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
 
     No incident is known. PF021 has an incident of a wrong map.
     """
-    kinds = {
-        "dscp_to_tc": "dscp_to_tc_map",
-        "dot1p_to_tc": "dot1p_to_tc_map",
-        "tc_to_pg": "tc_to_pg_map",
-        "tc_to_queue": "tc_to_queue_map",
-        "pfc_to_queue": "pfc_to_queue_map",
-        "pfc_to_pg": "pfc_to_pg_map",
-    }
     for switch in reading.fabric.switches.values():
         ports = [port for port in switch.ports.values() if port.lossless and port.qos.key and switch.kind == "sonic"]
-        for kind, field in kinds.items():
+        for kind in QOS_MAPS:
+            field = f"{kind}_map"
             lacking = [port for port in ports if getattr(port.qos, kind) is None]
             named = Counter(name for port in ports if (name := getattr(port.qos, kind)))
             for port in lacking if sum(named.values()) > len(lacking) else ():
                 usual = named.most_common(1)[0][0]
                 yield Finding(
-                    "PF024",
                     Place(switch.name, "PORT_QOS_MAP", port.qos.key, field),
                     f"{shown(port.name)} has no {field}, {sum(named.values())} other ports have",
                     f'"{shown(usual)}"',
@@ -105,12 +98,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
 
 def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
     """Classes and priorities of lossless traffic that are missing in a map."""
-    for kind, table in (
-        ("tc_to_pg", "TC_TO_PRIORITY_GROUP_MAP"),
-        ("tc_to_queue", "TC_TO_QUEUE_MAP"),
-        ("pfc_to_queue", "MAP_PFC_PRIORITY_TO_QUEUE"),
-        ("pfc_to_pg", "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP"),
-    ):
+    for kind in _OF_CLASSES:
         seen: set[tuple[str, int]] = set()
         for port in ports:
             name = getattr(port.qos, kind)
@@ -122,8 +110,7 @@ def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
                         seen.add((name, number))
                         what = "class" if kind.startswith("tc") else "priority"
                         yield Finding(
-                            "PF024",
-                            Place(switch.name, table, name, str(number)),
+                            Place(switch.name, QOS_MAPS[kind], name, str(number)),
                             f"{what} {number} is lossless at {shown(port.name)} and is not in this map",
                             f'"{number}": "{number}"',
                         )
@@ -151,7 +138,7 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
             severity = Severity.warning if _gets_something(switch, port) else Severity.error
             if not classes:
                 message = f"priority {priority} stops queue {queue_of(switch, port, priority)}, no class uses that"
-                yield Finding("PF021", place, message, severity=severity, consequence=lossy_class(port.speed or 10_000))
+                yield Finding(place, message, severity=severity, consequence=lossy_class(port.speed or 10_000))
                 continue
             maps = [
                 switch.mapped(kind, name) for kind in ("dscp_to_tc", "dot1p_to_tc") if (name := getattr(port.qos, kind))
@@ -166,11 +153,10 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
                 )
                 tc = min(classes)
                 yield Finding(
-                    "PF021",
                     Place(switch.name, table, row or ""),
                     f"no code point maps to class {tc}, so none gets into paused priority {priority}",
                     f'"{priority}": "{tc}" for the code points of lossless traffic',
-                    severity,
+                    severity=severity,
                     consequence=lossy_class(port.speed or 10_000),
                 )
 
@@ -203,11 +189,10 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
         if safe is not None and nic.trust == "dscp" and sent - safe:
             listed = ", ".join(map(str, sorted(sent - safe)[:8]))
             yield Finding(
-                "PF022",
                 place,
                 f"DSCP {listed}: lossless at the host, lossy at {shown(str(b))}",
                 f"one of DSCP {', '.join(map(str, sorted(safe)[:8])) or 'none'}, or another map at the switch",
-                other=other,
+                other,
                 consequence=lossy_class(port.speed or 10_000),
             )
         tagged = lossless_code_points(switch, port, "dot1p_to_tc")
@@ -217,7 +202,6 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
             points = set(vlan.egress.values())
             if points & nic.pfc and not points & nic.pfc <= tagged:
                 yield Finding(
-                    "PF022",
                     Place(a.device, "vlan", vlan.interface),
                     f"802.1p {sorted(points & nic.pfc - tagged)[0]} in VLAN {vlan.id} is lossy at {shown(str(b))}",
                     other=other,
@@ -249,11 +233,9 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
                 continue
             seen.add(key)
             yield Finding(
-                "PF023",
                 Place(switch.name, "TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg, str(tc)),
                 f"class {tc} fills lossless group {group} and leaves by queue {queues[tc]}, which no pause stops",
                 '"0", the lossy group',
-                Severity.warning,
             )
 
 
@@ -284,12 +266,10 @@ def check_notifications(reading: Reading) -> Iterator[Finding]:
             continue
         seen.add(key)
         yield Finding(
-            "PF025",
             Place(switch.name, "DSCP_TO_TC_MAP", port.qos.dscp_to_tc, str(CNP_DSCP)),
             f"DSCP {CNP_DSCP}, which NICs give to CNPs, gets into a paused priority (port {shown(port.name)} and those "
             "with the same map)",
             '"6", or another class of a lossy queue with a strict scheduler',
-            Severity.warning,
         )
 
 
@@ -330,19 +310,15 @@ def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
         ports = f"(port {shown(port.name)} and those with the same maps)"
         if queue == bulk:
             yield Finding(
-                "PF026",
                 Place(switch.name, table, row, str(CNP_DSCP)),
                 f"DSCP {CNP_DSCP}, which NICs give to CNPs, shares queue {queue} with DSCP 0 {ports}",
                 '"6", or another class whose queue has no bulk traffic',
-                Severity.warning,
             )
         elif strict is not None:
             yield Finding(
-                "PF026",
                 Place(switch.name, "QUEUE", f"{port.name}|{queue}", "scheduler"),
                 f"queue {queue} of the CNPs has a share, and queue {strict} of data is strict {ports}",
                 "a scheduler of type STRICT",
-                Severity.warning,
             )
 
 

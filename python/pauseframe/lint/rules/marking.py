@@ -37,11 +37,10 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
                 if colour not in profile.enabled:
                     field = f"wred_{colour}_enable"
                     yield Finding(
-                        "PF030",
                         Place(switch.name, "WRED_PROFILE", profile.name, field),
                         f"ecn is {profile.ecn} and {field} is not true: no {colour} packet is marked",
                         f'"{field}": "true"',
-                        Severity.error if colour == "green" else Severity.warning,
+                        severity=Severity.error if colour == "green" else Severity.warning,
                         patch=(PatchOperation("WRED_PROFILE", profile.name, field, "true"),),
                     )
 
@@ -93,11 +92,9 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
             if wred.min_threshold >= reach and key not in seen:
                 seen.add(key)
                 yield Finding(
-                    "PF031",
                     Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
                     f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
                     f"well below {reach:.0f}",
-                    Severity.warning,
                     consequence=late_marks(port.speed or 10_000),
                 )
 
@@ -125,7 +122,6 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
                 continue
             seen.add((switch.name, wred.name))
             yield Finding(
-                "PF032",
                 Place(switch.name, "WRED_PROFILE", wred.name, "ecn"),
                 f"WRED without marks on the lossless queue {shown(port.name)}|{number} drops its packets",
                 '"ecn": "ecn_all", or no wred_profile there',
@@ -156,11 +152,9 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
             wred = switch.wred.get(queue.wred) if queue and queue.wred else None
             if wred is None or not wred.marks_green:
                 yield Finding(
-                    "PF033",
                     Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
                     "hosts run DCTCP, this queue marks nothing",
                     "a wred_profile with ecn_all",
-                    Severity.warning,
                 )
 
 
@@ -184,9 +178,7 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
                 for port in lacking if len(lacking) == 1 < len(named) else ():
                     name = "wred_profile" if field == "wred" else field
                     yield Finding(
-                        "PF034",
                         Place(switch.name, "QUEUE", f"{port.name}|{number}", name),
                         f"lossless queue {number} has no {name}, {len(named)} other ports have {shown(named[0])} there",
                         f'"{shown(named[0])}"',
-                        Severity.warning,
                     )

@@ -77,12 +77,11 @@ def _looked_up_groups(switch: Switch, port: Port) -> set[int]:
 def _none_shared(place: Place, bare: list[BufferProfile], total: int) -> Finding:
     first = bare[0]
     return Finding(
-        "PF019",
         place,
         f"no headroom is shared, and {first.name} reserves {first.size} B of the {first.xoff} B that it needs: "
         f"{len(bare)} groups without headroom",
         f"{total} for all groups at once",
-        Severity.error,
+        severity=Severity.error,
     )
 
 
@@ -99,12 +98,10 @@ def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -
     enough = -(-total // allowed)
     speed = max((port.speed or 0 for port in switch.ports.values()), default=0) or 100_000
     yield Finding(
-        "PF019",
         place,
         f"{len(needs)} groups that need {total} B share {pool} B of headroom, over-subscribed {total / pool:.3g} "
         f"times: it suffices for {groups} of them at once",
         f"at least {enough} ({allowed} times), {total} for all groups at once",
-        Severity.warning,
         patch=(PatchOperation(place.table, place.key, place.field, str(enough)),),
         consequence=short_pool(speed, needs, pool),
     )

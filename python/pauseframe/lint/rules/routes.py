@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Fabric, Link, Place
+from pauseframe.devices.sonic import FLOODS
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
 from pauseframe.lint.prove import circle
@@ -87,7 +88,6 @@ def _circle_finding(
         waits.append(f"{':'.join(hop)} ({witness})")
     port = fabric.port(End(*hops[0]))
     return Finding(
-        "PF060",
         Place(hops[0][0], "FDB", hops[0][1]),
         f"priority {priority}: {len(hops)} buffers wait for each other: " + " → ".join(map(shown, waits)) + doubt,
         "routes of `pauseframe route plan`, or other priorities for some of these VLANs",
@@ -112,7 +112,6 @@ def _shortest(fabric: Fabric, priority: int) -> Iterator[Finding]:
         port = fabric.port(End(*hops[0]))
         listed = " → ".join(shown(":".join(hop)) for hop in hops)
         yield Finding(
-            "PF060",
             Place(hops[0][0], "PORT_QOS_MAP", hops[0][1]),
             f"priority {priority}: with shortest paths {len(hops)} buffers wait for each other: {listed}",
             "routes of `pauseframe route plan`, or PFC on fewer links",
@@ -175,11 +174,10 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
         senders = senders_of(fabric, forwarding)
         checked = forwarding.check({vlan: {0} for vlan in forwarding.rows}, senders)
     except FabricError as error:
-        yield Finding("PF061", everything, f"the forwarding rows cannot be followed: {shown(error)}")
+        yield Finding(everything, f"the forwarding rows cannot be followed: {shown(error)}")
         return
     for vlan, switch_name, mac, port in checked.dangling[:10]:
         yield Finding(
-            "PF061",
             Place(switch_name, "FDB", f"Vlan{vlan}|{mac}", "port"),
             f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says",
         )
@@ -193,9 +191,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
         if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
             examples = "; ".join(_example(forwarding, item, checked.vlan_of) for item in found["examples"][:2])
             place = _first_place(forwarding, found["examples"], everything)
-            yield Finding(
-                "PF061", place, f"{found['count']} routes {what}: {examples}", "routes of `pauseframe route plan`"
-            )
+            yield Finding(place, f"{found['count']} routes {what}: {examples}", "routes of `pauseframe route plan`")
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:
@@ -205,7 +201,6 @@ def _not_members(fabric: Fabric) -> Iterator[Finding]:
             vlan = switch.vlans.get(row.vlan)
             if vlan is None or row.port not in vlan.members:
                 yield Finding(
-                    "PF061",
                     Place(switch.name, "FDB", f"Vlan{row.vlan}|{row.mac}", "port"),
                     f"{shown(row.port)} is no member of Vlan{row.vlan}: the frame is dropped there",
                     f'VLAN_MEMBER "Vlan{row.vlan}|{shown(row.port)}"',
@@ -231,7 +226,6 @@ def check_static_rows(reading: Reading) -> Iterator[Finding]:
             if here != there:
                 has = [f"port {shown(port)}" if port else "no row" for port in (here, there)]
                 yield Finding(
-                    "PF063",
                     Place(switch.name, "FDB", key, "port"),
                     f"{has[0]} in the table FDB, {has[1]} in the file for swssconfig",
                     "the rows of one plan in both, or one of the files only",
@@ -259,7 +253,7 @@ def check_addresses(reading: Reading) -> Iterator[Finding]:
                 # Anycast gateways and the two leaves of a dual-homed rack share the address of a VLAN.
                 if first != (device, name) and table != "VLAN_INTERFACE" and not address.ip.is_link_local:
                     message = f"{address.ip} is also the address of {shown(':'.join(first))}"
-                    yield Finding("PF064", Place(device, table, key), message, "its address")
+                    yield Finding(Place(device, table, key), message, "its address")
                 by_port[End(device, name)].append(address)
     for link in reading.fabric.links:
         yield from _subnets(reading.fabric, link, by_port)
@@ -273,11 +267,10 @@ def _subnets(fabric: Fabric, link: Link, by_port: dict[End, list[IPv4Interface |
         if here and there and not {a.network for a in here} & {a.network for a in there}:
             table = "PORTCHANNEL_INTERFACE" if ends[0].port.startswith("PortChannel") else "INTERFACE"
             yield Finding(
-                "PF064",
                 Place(ends[0].device, table, f"{ends[0].port}|{here[0]}"),
                 f"{here[0]} here, {there[0]} at {shown(str(ends[1]))}: not one subnet",
                 "addresses of one subnet at both ends",
-                other=Place(ends[1].device, table, f"{ends[1].port}|{there[0]}"),
+                Place(ends[1].device, table, f"{ends[1].port}|{there[0]}"),
             )
 
 
@@ -294,9 +287,7 @@ def _same_mac(reading: Reading) -> Iterator[Finding]:
         mac = database.rows("DEVICE_METADATA").get("localhost", {}).get("mac", "").lower()
         if mac and owner.setdefault(mac, device) != device:
             place = Place(device, "DEVICE_METADATA", "localhost", "mac")
-            yield Finding(
-                "PF064", place, f"{shown(mac)} is also the MAC address of {shown(owner[mac])}", "the device's own"
-            )
+            yield Finding(place, f"{shown(mac)} is also the MAC address of {shown(owner[mac])}", "the device's own")
 
 
 def _address(text: str) -> IPv4Interface | IPv6Interface | None:
@@ -347,7 +338,6 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
             name = f"Vlan{number}"
             if vlan.stp:
                 yield Finding(
-                    "PF062",
                     Place(switch.name, "STP_VLAN", name, "enabled"),
                     f"spanning tree is on in {name}",
                     '"enabled": "false"',
@@ -356,7 +346,6 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
             for on, fields in ((vlan.learning, ("mac_learning",)), (vlan.flood, FLOODS)):
                 if on:
                     yield Finding(
-                        "PF062",
                         Place(switch.name, "VLAN", name, fields[0]),
                         f"{name} has static rows and {'learns' if fields[0] == 'mac_learning' else 'floods'}",
                         f'"{fields[0]}": "disabled"',
@@ -364,12 +353,8 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
                     )
             if vlan.learning is None and vlan.flood is None:
                 yield Finding(
-                    "PF062",
                     Place(switch.name, "VLAN", name, "mac_learning"),
                     f"{name} has static rows, and nothing turns learning and flooding off",
                     '"mac_learning": "disabled", "unknown_unicast_flood": "disabled" and so on',
-                    Severity.warning,
+                    severity=Severity.warning,
                 )
-
-
-FLOODS = ("unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood")

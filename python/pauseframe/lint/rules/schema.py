@@ -63,25 +63,25 @@ def check_values(reading: Reading) -> Iterator[Finding]:
         parts = _parts(spec, key)
         if parts is None:
             form = "|".join(name for name, _ in spec.keys[0])
-            yield Finding("PF001", Place(device, table, key), f"the key is not of the form {form}")
+            yield Finding(Place(device, table, key), f"the key is not of the form {form}")
             continue
         for name, limits, text in parts:
             wrong = limits.check(text) if limits.check and text not in limits.also else None
             if wrong:
                 message = f"{name} in the key is {shown(text)!r}: it can be {wrong}"
-                yield Finding("PF001", Place(device, table, key), message)
+                yield Finding(Place(device, table, key), message)
         for name, limits, text in _cells(spec, row):
             for item in _items(limits, text):
                 wrong = limits.check(item) if limits.check else None
                 if wrong:
                     place = Place(device, table, key, name)
                     has = f"is {shown(item)!r}" if item else "is empty"
-                    yield Finding("PF001", place, f"{shown(name)} {has}: it can be {wrong}")
+                    yield Finding(place, f"{shown(name)} {has}: it can be {wrong}")
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
             if name not in row:
                 place = Place(device, table, key, name)
-                yield Finding("PF001", place, f"{name} is missing: it is mandatory", f"add {name}")
+                yield Finding(place, f"{name} is missing: it is mandatory", f"add {name}")
 
 
 def _needs_lanes(database: ConfigDb) -> bool:
@@ -131,16 +131,14 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     patch: tuple[PatchOperation, ...] = ()
     if near and place.field and not limits.many:
         patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
-    yield Finding(
-        "PF002", place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch
-    )
+    yield Finding(place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch)
 
 
 def _address_alone(database: ConfigDb, place: Place) -> Iterator[Finding]:
     vlan, bar, _ = place.key.partition("|")
     if bar and vlan not in database.rows("VLAN_INTERFACE"):
         message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
-        yield Finding("PF002", place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
+        yield Finding(place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
 
 
 def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
@@ -148,7 +146,7 @@ def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
     host, asic, port, _ = place.key.split("|")
     local = "asic_name" in meta and (host, asic) == (meta.get("hostname"), meta["asic_name"])
     if local and port not in database.rows("PORT"):
-        yield Finding("PF002", place, f"a queue of this switch itself: {shown(port)!r} is not in PORT")
+        yield Finding(place, f"a queue of this switch itself: {shown(port)!r} is not in PORT")
 
 
 @rule("PF003", "constraint", _YANG)
@@ -181,7 +179,7 @@ def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
             if kind not in {wanted, "both"}:
                 place = Place(device, table, key, "profile")
                 message = f"profile {shown(row['profile'])} takes from an {shown(kind)} pool: it needs an {wanted} pool"
-                yield Finding("PF003", place, message, f"a profile of an {wanted} pool")
+                yield Finding(place, message, f"a profile of an {wanted} pool")
 
 
 def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -193,7 +191,7 @@ def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
                 if owner.setdefault(item, key) != key:
                     place = Place(device, "PORT", key, name)
                     message = f"{name} {shown(item)} also belongs to {shown(owner[item])}"
-                    yield Finding("PF003", place, message, "the lanes and aliases of the platform's port_config.ini")
+                    yield Finding(place, message, "the lanes and aliases of the platform's port_config.ini")
 
 
 def _number(row: Mapping[str, str], name: str) -> int | None:
@@ -206,9 +204,7 @@ def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
             low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
             if high is not None and low is not None and high < low:
                 place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
-                yield Finding(
-                    "PF003", place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}"
-                )
+                yield Finding(place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}")
 
 
 def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -223,7 +219,7 @@ def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
         ]
         for name, is_wrong, message in wrong:
             if is_wrong:
-                yield Finding("PF003", Place(device, "SCHEDULER", key, name), message)
+                yield Finding(Place(device, "SCHEDULER", key, name), message)
 
 
 def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -234,16 +230,15 @@ def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
         if key == "GLOBAL":
             for name in ("action", "detection_time", "restoration_time"):
                 if name in row:
-                    yield Finding("PF003", place, f"{name} belongs to a port, not to GLOBAL")
+                    yield Finding(place, f"{name} belongs to a port, not to GLOBAL")
             continue
         if "POLL_INTERVAL" in row:
-            yield Finding("PF003", place, "POLL_INTERVAL belongs to GLOBAL, not to a port")
+            yield Finding(place, "POLL_INTERVAL belongs to GLOBAL, not to a port")
         for name in ("detection_time", "restoration_time"):
             time = _number(row, name)
             if poll is not None and time is not None and time < poll:
                 message = f"{name} is {time} ms, below the POLL_INTERVAL of {poll} ms: it cannot be kept"
                 yield Finding(
-                    "PF003",
                     Place(device, "PFC_WD", key, name),
                     message,
                     f"at least {poll}",
@@ -256,13 +251,13 @@ def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("BUFFER_POOL").items():
         place = Place(device, "BUFFER_POOL", key, "percentage")
         if "percentage" in row and "size" in row:
-            yield Finding("PF003", place, "percentage and size exclude each other", "keep one of them")
+            yield Finding(place, "percentage and size exclude each other", "keep one of them")
         elif "percentage" in row and model != "dynamic" and database.whole:
-            yield Finding("PF003", place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
+            yield Finding(place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
     for key, row in database.rows("BUFFER_PROFILE").items():
         if "static_th" in row and "dynamic_th" in row:
             place = Place(device, "BUFFER_PROFILE", key, "static_th")
-            yield Finding("PF003", place, "static_th and dynamic_th exclude each other", "keep one of them")
+            yield Finding(place, "static_th and dynamic_th exclude each other", "keep one of them")
 
 
 def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -271,7 +266,6 @@ def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
         if number is not None and key.removeprefix("Vlan") != number:
             place = Place(device, "VLAN", key, "vlanid")
             yield Finding(
-                "PF003",
                 place,
                 f"vlanid is {shown(number)}, the name says {shown(key)}",
                 patch=(PatchOperation("VLAN", key, "vlanid", key.removeprefix("Vlan")),),
@@ -281,12 +275,10 @@ def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("VLAN_INTERFACE").items():
         prefix, family = key.partition("|")[2], row.get("family")
         if family in {"IPv4", "IPv6"} and prefix and (":" in prefix) != (family == "IPv6"):
-            yield Finding(
-                "PF003", Place(device, "VLAN_INTERFACE", key, "family"), f"family {family} of {shown(prefix)}"
-            )
+            yield Finding(Place(device, "VLAN_INTERFACE", key, "family"), f"family {family} of {shown(prefix)}")
         if row.get("static_anycast_gateway", "").lower() == "true" and "gateway_mac" not in sag:
             place = Place(device, "VLAN_INTERFACE", key, "static_anycast_gateway")
-            yield Finding("PF003", place, "it needs SAG GLOBAL gateway_mac")
+            yield Finding(place, "it needs SAG GLOBAL gateway_mac")
 
 
 def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -305,14 +297,11 @@ def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
             (routed, "a router interface"),
         ):
             if port in ports:
-                yield Finding("PF003", place, f"{shown(port)} is {what}: it cannot be in a VLAN")
+                yield Finding(place, f"{shown(port)} is {what}: it cannot be in a VLAN")
         if row.get("tagging_mode") == "untagged":
             if port in untagged:
                 yield Finding(
-                    "PF003",
-                    place,
-                    f"{shown(port)} is untagged in {shown(untagged[port])} already",
-                    "tag it in one of them",
+                    place, f"{shown(port)} is untagged in {shown(untagged[port])} already", "tag it in one of them"
                 )
             untagged.setdefault(port, vlan)
 
@@ -325,12 +314,10 @@ def _channel_members(device: str, database: ConfigDb) -> Iterator[Finding]:
         place = Place(device, "PORTCHANNEL_MEMBER", key)
         if channel_of.setdefault(port, channel) != channel:
             message = f"{shown(port)} is a member of {shown(channel_of[port])} already"
-            yield Finding("PF003", place, message, "remove it from one of the channels")
+            yield Finding(place, message, "remove it from one of the channels")
         if port in database.rows("INTERFACE") or any(k.startswith(f"{port}|") for k in database.rows("INTERFACE")):
             message = f"{shown(port)} is a router interface: it cannot be a member of {shown(channel)}"
-            yield Finding(
-                "PF003", place, message, f"remove {shown(port)} from INTERFACE; addresses belong to the channel"
-            )
+            yield Finding(place, message, f"remove {shown(port)} from INTERFACE; addresses belong to the channel")
 
 
 @rule("PF004", "unknown-field", _YANG, severity=Severity.warning)
@@ -350,7 +337,7 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
                 continue
             hint = f"did you mean {near}?" if near else "remove it, or check which SONiC release reads it"
             place = Place(device, table, key, name)
-            yield Finding("PF004", place, f"{table} has no field {shown(name)!r}", hint, Severity.warning)
+            yield Finding(place, f"{table} has no field {shown(name)!r}", hint)
 
 
 def _mistyped(name: str, fields: Iterable[str]) -> str | None:
@@ -380,6 +367,6 @@ def check_form(reading: Reading) -> Iterator[Finding]:
     """
     for device, database in reading.databases.items():
         for table, key, message in database.malformed:
-            yield Finding("PF005", Place(device, table, key), message)
+            yield Finding(Place(device, table, key), message)
     for source, message in reading.malformed:
-        yield Finding("PF005", Place(source), message, source=source)
+        yield Finding(Place(source), message, source=source)

@@ -35,11 +35,9 @@ def check_loops(reading: Reading) -> Iterator[Finding]:
         dog = port.watchdog
         if dog and dog.detection and dog.restoration and dog.restoration < dog.detection:
             yield Finding(
-                "PF040",
                 Place(switch.name, "PFC_WD", port.name, "restoration_time"),
                 f"restoration after {dog.restoration} ms, detection takes {dog.detection} ms",
                 f"at least {dog.detection}",
-                Severity.warning,
                 patch=(PatchOperation("PFC_WD", port.name, "restoration_time", str(dog.detection)),),
             )
 
@@ -63,21 +61,17 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
         if missing:
             wanted = ",".join(map(str, sorted(port.lossless)))
             yield Finding(
-                "PF041",
                 Place(switch.name, "PORT_QOS_MAP", port.qos.key, "pfcwd_sw_enable"),
                 f"priorities {', '.join(map(str, missing))} are paused without a watchdog",
                 f'"{wanted}"',
-                Severity.warning,
                 patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, "pfcwd_sw_enable", wanted),),
                 consequence=pause_storm(port.speed or 10_000),
             )
         elif guarded and port.watchdog is None and port.up:
             yield Finding(
-                "PF041",
                 Place(switch.name, "PFC_WD", port.name),
                 "other ports have a watchdog, this one pauses without",
                 "a row as the others have",
-                Severity.warning,
                 consequence=pause_storm(port.speed or 10_000),
             )
 
@@ -98,9 +92,7 @@ def check_legal(reading: Reading) -> Iterator[Finding]:
             legal = LONGEST_PAUSE / (port.speed * 1000)
             if port.watchdog.detection <= legal:
                 yield Finding(
-                    "PF042",
                     Place(switch.name, "PFC_WD", port.name, "detection_time"),
                     f"detection after {port.watchdog.detection} ms, one pause may last {legal:.0f} ms",
                     f"more than {legal:.0f}",
-                    Severity.warning,
                 )
