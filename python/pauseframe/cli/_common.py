@@ -80,6 +80,11 @@ RunThreads = Annotated[
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
+def out_option(help: str) -> Any:
+    """The option --out, for the file or the folder that a command writes."""
+    return typer.Option("--out", "-o", help=help)
+
+
 def say(text: str) -> None:
     """Prints a line to stderr. Escapes control characters, because the text may quote a file."""
     from pauseframe._text import printable

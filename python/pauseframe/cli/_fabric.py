@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pauseframe.cli._common import say
+from pauseframe.cli._common import out_option, say
 
 if TYPE_CHECKING:
     from pauseframe._core import Topology
@@ -29,16 +28,9 @@ HostsPerSwitch = Annotated[
 ]
 
 
-class Layout(StrEnum):
-    """Layouts of switches in drawings."""
-
-    auto = "auto"
-    levels = "levels"
-    circle = "circle"
-    spring = "spring"
-
-
-Drawn = Annotated[Path, typer.Option("--out", "-o", help="A .svg or .html file.")]
+Layout = Literal["auto", "levels", "circle", "spring"]
+"""Layouts of switches in drawings."""
+Drawn = Annotated[Path, out_option("A .svg or .html file.")]
 Arranged = Annotated[
     Layout, typer.Option("--layout", help="auto: rows by level where there are levels, else a circle.")
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -53,6 +53,12 @@ class SubGroup(TyperGroup):
 class PlainTyper(typer.Typer):
     """A Typer application whose groups and commands convert plain options without an adapter."""
 
+    def group(self, name: str, help: str) -> PlainTyper:
+        """Adds a group of commands to the application."""
+        group = PlainTyper(cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help=help)
+        self.add_typer(group, name=name)
+        return group
+
     def command(self, name: str | None = None, **keys: Any) -> Callable[[Any], Any]:
         """Adds a command to the application."""
         return super().command(name, **({"cls": PlainCommand} | keys))
@@ -94,8 +100,9 @@ def _plain(value: Any, param: Any, descriptor: Any) -> Any:
 
 
 def _one(value: Any, annotation: Any, info: Any) -> Any:
-    if isinstance(annotation, type) and isinstance(value, annotation) and info.parser is None:
-        return value  # the value is a default, or a text
+    is_own = isinstance(annotation, type) and isinstance(value, annotation) and info.parser is None
+    if is_own or (get_origin(annotation) is Literal and value in get_args(annotation)):
+        return value  # the value is a default, a text, or one of the words that the option takes
     read = info.parser or READERS.get(annotation)
     if read is None or not isinstance(value, str):
         return NOT_PLAIN

@@ -5,9 +5,8 @@ Exit codes of `lint` follow ruff: 0 for no finding, 1 for findings, 2 for input 
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +15,7 @@ from pauseframe.cli._common import (
     AsJson,
     PluginFiles,
     Set,
+    out_option,
     print_json,
     print_table,
     resolve_file,
@@ -30,35 +30,12 @@ if TYPE_CHECKING:
 commands = PlainTyper()
 
 
-class Output(StrEnum):
-    """Output formats of findings."""
-
-    text = "text"
-    json = "json"
-    sarif = "sarif"
-    github = "github"
-
-
-class Target(StrEnum):
-    """Target systems of a deployment."""
-
-    sonic = "sonic"
-    linux = "linux"
-
-
-class Vendor(StrEnum):
-    """Vendors whose headroom formula is available."""
-
-    general = "general"
-    mellanox = "mellanox"
-
-
-class HostProfile(StrEnum):
-    """Configurations of the hosts."""
-
-    tcp_bolt = "tcp_bolt"
-    dctcp_plus = "dctcp_plus"
-    dctcp = "dctcp"
+Output = Literal["text", "json", "sarif", "github"]
+"""Output formats of findings."""
+Target = Literal["sonic", "linux"]
+Vendor = Literal["general", "mellanox"]
+"""Vendors whose headroom formula is available."""
+HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp"]
 
 
 @commands.command(
@@ -69,32 +46,27 @@ def lint(
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH...", help="Device files, or folders of them.")
     ] = None,
-    topology: Annotated[
-        Path | None, typer.Option("--topology", help="Wiring: a topology file with the ports of both ends.")
-    ] = None,
-    select: Annotated[str, typer.Option("--select", metavar="CODES", help="Only these rules: PF01,PF060.")] = "",
-    ignore: Annotated[str, typer.Option("--ignore", metavar="CODES", help="All but these rules.")] = "",
-    explain: Annotated[str | None, typer.Option("--explain", metavar="CODE", help="Show the page of a rule.")] = None,
+    topology: Annotated[Path | None, typer.Option(help="Wiring: a topology file with the ports of both ends.")] = None,
+    select: Annotated[str, typer.Option(metavar="CODES", help="Only these rules: PF01,PF060.")] = "",
+    ignore: Annotated[str, typer.Option(metavar="CODES", help="All but these rules.")] = "",
+    explain: Annotated[str | None, typer.Option(metavar="CODE", help="Show the page of a rule.")] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules.")] = False,
-    output: Annotated[Output, typer.Option("--output-format", help="How to print.")] = Output.text,
+    output: Annotated[Output, typer.Option("--output-format", help="How to print.")] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,
     fix: Annotated[
         bool,
         typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB in place of the findings; changes no file."),
     ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Simulate what the findings lead to.")] = False,
-    proofs: Annotated[Path, typer.Option("--proofs", help="Folder for the scenarios of --prove.")] = Path(
-        "lint-proofs"
-    ),
+    proofs: Annotated[Path, typer.Option(help="Folder for the scenarios of --prove.")] = Path("lint-proofs"),
     yang: Annotated[
-        Path | None, typer.Option("--yang", metavar="DIR", help="Also validate with yanglint against these models.")
+        Path | None, typer.Option(metavar="DIR", help="Also validate with yanglint against these models.")
     ] = None,
     export: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="DIR", help="Write static forwarding rows as tables for `route check`."),
+        Path | None, typer.Option(metavar="DIR", help="Write static forwarding rows as tables for `route check`.")
     ] = None,
     scenario: Annotated[
-        Path | None, typer.Option("--scenario", metavar="FILE", help="Write a scenario of the fabric, to be simulated.")
+        Path | None, typer.Option(metavar="FILE", help="Write a scenario of the fabric, to be simulated.")
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print findings only, without notes and summary.")
@@ -122,7 +94,7 @@ def lint(
     if fix:
         print(dump(as_patch(report)))
     else:
-        _show(report, Output.json if as_json else output, quiet)
+        _show(report, "json" if as_json else output, quiet)
     trouble = _validate(yang, report) if yang is not None else False
     if prove:
         _prove(report, proofs)
@@ -150,11 +122,11 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
     from pauseframe.devices.files import shown
     from pauseframe.lint import output
 
-    if form is Output.json:
+    if form == "json":
         print(output.dump(output.as_json(report)))
-    elif form is Output.sarif:
+    elif form == "sarif":
         print(output.dump(output.as_sarif(report)))
-    elif form is Output.github:
+    elif form == "github":
         for line in output.as_github(report):
             print(line)
     else:
@@ -217,36 +189,28 @@ def headroom(
         typer.Argument(metavar="FILE", help="Scenario file: compute the headroom of each kind of link in it."),
     ] = None,
     set_: Set = None,
-    rate: Annotated[str | None, typer.Option("--rate", help="Rate of the link: 100G, 25000M, 100 Gbps.")] = None,
-    cable: Annotated[str | None, typer.Option("--cable", help="Length of the cable: 40m.")] = None,
-    mtu: Annotated[int, typer.Option("--mtu", min=68, max=9216, help="MTU of the port, bytes.")] = 9100,
+    rate: Annotated[str | None, typer.Option(help="Rate of the link: 100G, 25000M, 100 Gbps.")] = None,
+    cable: Annotated[str | None, typer.Option(help="Length of the cable: 40m.")] = None,
+    mtu: Annotated[int, typer.Option(min=68, max=9216, help="MTU of the port, bytes.")] = 9100,
     lossless_mtu: Annotated[
-        int | None,
-        typer.Option(
-            "--lossless-mtu", min=1, max=9216, help="Largest lossless packet [default: the MTU; mellanox: 1024]."
-        ),
+        int | None, typer.Option(min=1, max=9216, help="Largest lossless packet [default: the MTU; mellanox: 1024].")
     ] = None,
-    vendor: Annotated[
-        Vendor, typer.Option("--vendor", help="802.1Qbb Annex O, or NVIDIA's formula in SONiC.")
-    ] = Vendor.general,
-    cell: Annotated[int, typer.Option("--cell", min=1, max=4096, help="mellanox: bytes of a buffer cell.")] = 144,
-    small_packets: Annotated[
-        int, typer.Option("--small-packets", min=0, max=100, help="mellanox: percentage of 64-byte packets.")
-    ] = 100,
-    mac_phy: Annotated[float, typer.Option("--mac-phy", min=0, help="mellanox: KiB in MAC and PHY.")] = 0.8,
-    gearbox: Annotated[float, typer.Option("--gearbox", min=0, help="mellanox: ns in a gearbox.")] = 0.0,
+    vendor: Annotated[Vendor, typer.Option(help="802.1Qbb Annex O, or NVIDIA's formula in SONiC.")] = "general",
+    cell: Annotated[int, typer.Option(min=1, max=4096, help="mellanox: bytes of a buffer cell.")] = 144,
+    small_packets: Annotated[int, typer.Option(min=0, max=100, help="mellanox: percentage of 64-byte packets.")] = 100,
+    mac_phy: Annotated[float, typer.Option(min=0, help="mellanox: KiB in MAC and PHY.")] = 0.8,
+    gearbox: Annotated[float, typer.Option(min=0, help="mellanox: ns in a gearbox.")] = 0.0,
     generation: Annotated[int, typer.Option("--spectrum", min=1, max=6, help="mellanox: Spectrum generation.")] = 3,
-    lanes: Annotated[int, typer.Option("--lanes", min=1, max=16, help="mellanox: SerDes lanes of the port.")] = 4,
+    lanes: Annotated[int, typer.Option(min=1, max=16, help="mellanox: SerDes lanes of the port.")] = 4,
     shared: Annotated[
         bool, typer.Option("--shared/--own", help="mellanox: headroom from a shared pool, or each port's own.")
     ] = True,
-    revision: Annotated[int, typer.Option("--revision", help="mellanox: the formula of 2024, or that of 2021.")] = 2024,
+    revision: Annotated[int, typer.Option(help="mellanox: the formula of 2024, or that of 2021.")] = 2024,
     lossless: Annotated[
         int, typer.Option("--classes", min=1, max=8, help="general: lossless classes of the port.")
     ] = 1,
     plot: Annotated[
-        Path | None,
-        typer.Option("--plot", help="Draw the result among the values that platforms ship with: .svg or .html."),
+        Path | None, typer.Option(help="Draw the result among the values that platforms ship with: .svg or .html.")
     ] = None,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
@@ -271,7 +235,7 @@ def headroom(
     with wrong_values():
         speed, metres = calculator.parse_rate(rate), calculator.parse_length(cable)
         result = calculator.calculate(
-            speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor.value, cell=cell,
+            speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor, cell=cell,
             small_packets=small_packets, mac_phy=mac_phy, gearbox=gearbox, generation=generation, lanes=lanes,
             shared=shared, revision=revision, classes=lossless,
         )  # fmt: skip
@@ -294,26 +258,24 @@ def _show_headroom(file: Path, rows: list[HeadroomRow], as_json: bool) -> None:
 @commands.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")
 def deploy(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Folder that `pauseframe route plan` wrote.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files of all devices.")],
-    target: Annotated[Target, typer.Option("--target", help="What the switches run.")] = Target.sonic,
-    hosts: Annotated[HostProfile, typer.Option("--hosts", help="What the hosts run.")] = HostProfile.tcp_bolt,
+    out: Annotated[Path, out_option("Folder for the files of all devices.")],
+    target: Annotated[Target, typer.Option(help="What the switches run.")] = "sonic",
+    hosts: Annotated[HostProfile, typer.Option(help="What the hosts run.")] = "tcp_bolt",
     inventory: Annotated[
         list[Path] | None,
         typer.Option(
-            "--inventory",
             help="CSV (device,mac,port,name,lanes), `lldpctl -f json0`, config_db.json (lanes), or a folder of "
-            "these; without it there are placeholders.",
+            "these; without it there are placeholders."
         ),
     ] = None,
-    priorities: Annotated[str, typer.Option("--priorities", help="Lossless priority of each lane.")] = "3,4",
-    cable: Annotated[str, typer.Option("--cable", help="Length of the cables.")] = "5m",
+    priorities: Annotated[str, typer.Option(help="Lossless priority of each lane.")] = "3,4",
+    cable: Annotated[str, typer.Option(help="Length of the cables.")] = "5m",
     mtu: Annotated[
-        int, typer.Option("--mtu", min=576, max=9216, help="MTU of the hosts, bytes; that of the switches is 100 more.")
+        int, typer.Option(min=576, max=9216, help="MTU of the hosts, bytes; that of the switches is 100 more.")
     ] = 9000,
-    buffer: Annotated[str, typer.Option("--buffer", help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
+    buffer: Annotated[str, typer.Option(help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
     sonic_release: Annotated[
-        str | None,
-        typer.Option("--sonic-release", help="SONiC image: 202311 to 202605, master, next [default: 202605]."),
+        str | None, typer.Option(help="SONiC image: 202311 to 202605, master, next [default: 202605].")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
     as_json: AsJson = False,
@@ -330,10 +292,10 @@ def deploy(
         release = NEWEST_RELEASE if sonic_release is None else sonic_release
         if release not in SONIC_RELEASES:
             raise ValueError(f"--sonic-release: {release!r} is not one of {', '.join(SONIC_RELEASES)}")
-        if sonic_release is not None and target is not Target.sonic:
+        if sonic_release is not None and target != "sonic":
             raise ValueError("--sonic-release is for --target sonic: leave one of them out")
         settings = Settings(
-            target=target.value, hosts=hosts.value, priorities=tuple(_priority(p) for p in priorities.split(",")),
+            target=target, hosts=hosts, priorities=tuple(_priority(p) for p in priorities.split(",")),
             cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
             sonic_release=release,
         )  # fmt: skip

@@ -8,27 +8,17 @@ from typing import Annotated
 import typer
 
 from pauseframe._core import InputError
-from pauseframe.cli._common import AsJson, Force, name_file, say
-from pauseframe.cli._options import PlainTyper, SubGroup
+from pauseframe.cli._common import AsJson, Force, name_file, out_option, say
+from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
-imports = typer.Typer(
-    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Turn inputs of other simulators into scenarios."
-)
-commands.add_typer(imports, name="import")
-
-
-@imports.callback()
-def group() -> None:
-    """Keeps the simulator's name a subcommand of `import`."""
+imports = commands.group("import", "Turn inputs of other simulators into scenarios.")
 
 
 @imports.command(epilog="Example: pauseframe import hpcc mix/config.txt && pauseframe run mix/config.toml")
 def hpcc(
     config: Annotated[Path, typer.Argument(help="The simulator's config.txt.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The scenario file; beside the config if left out.")
-    ] = None,
+    out: Annotated[Path | None, out_option("The scenario file; beside the config if left out.")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

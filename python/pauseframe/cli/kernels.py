@@ -12,23 +12,15 @@ from pauseframe.cli._options import PlainTyper
 from pauseframe.kernel import HZ, VERSIONS
 
 commands = PlainTyper()
-kernel = PlainTyper(no_args_is_help=True, rich_markup_mode=None, help="Build Linux kernels that hosts run.")
-commands.add_typer(kernel, name="kernel")
-
-
-@kernel.callback()
-def _group() -> None:
-    """Keeps `build` a command of `kernel`."""
+kernel = commands.group("kernel", "Build Linux kernels that hosts run.")
 
 
 @kernel.command(epilog="Example: pauseframe kernel build --version 6.12")
 def build(
     version: Annotated[
-        str, typer.Option("--version", help=f"Version of Debian's source package: {', '.join(VERSIONS)}.")
+        str, typer.Option(help=f"Version of Debian's source package: {', '.join(VERSIONS)}.")
     ] = VERSIONS[0],
-    hz: Annotated[
-        int, typer.Option("--hz", help="Ticks of the kernel's timer in a second: 100, 250, 300 or 1000.")
-    ] = 1000,
+    hz: Annotated[int, typer.Option(help="Ticks of the kernel's timer in a second: 100, 250, 300 or 1000.")] = 1000,
     own: Annotated[
         Path | None, typer.Option("--kernel", help="Take this user-mode kernel instead of building one.")
     ] = None,

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, Open, name_file, print_json
-from pauseframe.cli._options import PlainTyper, SubGroup
+from pauseframe.cli._common import AsJson, Force, Open, name_file, out_option, print_json
+from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
-export = typer.Typer(
-    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Export a run for other viewers and programs."
-)
+export = commands.group("export", "Export a run for other viewers and programs.")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
 
@@ -24,15 +22,11 @@ def report(
         list[Path],
         typer.Argument(metavar="DIR...", help="Folders of runs or sweeps; the others are compared to the first."),
     ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File [default: report.html in the first folder].")
-    ] = None,
+    out: Annotated[Path | None, out_option("File [default: report.html in the first folder].")] = None,
     lines: Annotated[
         str | None,
         typer.Option(
-            "--lines",
-            metavar="PATTERN",
-            help="Show time lines of the ports or flows whose names match, such as 'leaf0:*'.",
+            metavar="PATTERN", help="Show time lines of the ports or flows whose names match, such as 'leaf0:*'."
         ),
     ] = None,
     open_: Open = False,
@@ -61,9 +55,7 @@ def view(
     beside: Annotated[
         Path | None, typer.Argument(metavar="RUN2", help="A second run, played beside it on the same clock.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File [default: view.html in the first folder].")
-    ] = None,
+    out: Annotated[Path | None, out_option("File [default: view.html in the first folder].")] = None,
     open_: Open = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,9 +81,7 @@ def perfetto(
             metavar="RUN", help="Results folder of a run; with record.states it has ports, with timeline ranks."
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File [default: trace.perfetto-trace in the folder].")
-    ] = None,
+    out: Annotated[Path | None, out_option("File [default: trace.perfetto-trace in the folder].")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a trace for ui.perfetto.dev.
@@ -112,7 +102,7 @@ Tables = Annotated[
 @export.command(epilog="Example: pauseframe export csv results/incast-1 --table flows -o flows")
 def csv(
     folder: RunFolder,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder [default: csv in the run's folder].")] = None,
+    out: Annotated[Path | None, out_option("Folder [default: csv in the run's folder].")] = None,
     table: Tables = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -127,9 +117,7 @@ def csv(
 @export.command(epilog="Example: pauseframe export arrow results/incast-1 --table series")
 def arrow(
     folder: RunFolder,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder [default: arrow in the run's folder].")
-    ] = None,
+    out: Annotated[Path | None, out_option("Folder [default: arrow in the run's folder].")] = None,
     table: Tables = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -150,11 +138,3 @@ def _tables(folder: Path, out: Path | None, names: list[str], ending: str, force
         return
     for file in files:
         print(file)
-
-
-@export.callback()
-def _export() -> None:
-    """The group `export`, with one command for each format."""
-
-
-commands.add_typer(export, name="export")

@@ -7,23 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, Open, Quiet, Set, changes_of, print_json, print_table, say, show_page
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    Open,
+    Quiet,
+    Set,
+    changes_of,
+    out_option,
+    print_json,
+    print_table,
+    say,
+    show_page,
+)
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._options import PlainTyper, SubGroup
+from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe.plugins.check import Checked
 
 commands = PlainTyper()
-cc = PlainTyper(
-    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Check and try congestion controls of your own."
-)
-commands.add_typer(cc, name="cc")
-
-
-@cc.callback()
-def _group() -> None:
-    """Keeps `check` a subcommand of `cc`."""
+cc = commands.group("cc", "Check and try congestion controls of your own.")
 
 
 @cc.command(epilog="Example: pauseframe cc check mine.py --open")
@@ -31,9 +35,7 @@ def check(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Python files or shared libraries. This runs their code.")
     ],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Report [default: results/cc-NAME.html, NAME of the first file].")
-    ] = None,
+    out: Annotated[Path | None, out_option("Report [default: results/cc-NAME.html, NAME of the first file].")] = None,
     set_: Set = None,
     contract: Annotated[bool, typer.Option("--contract", help="Check the contract only; simulate nothing.")] = False,
     force: Force = False,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pauseframe.cli._common import AsJson, Jobs, Quiet, say
+from pauseframe.cli._common import AsJson, Jobs, Quiet, out_option, say
 from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
@@ -20,12 +20,10 @@ def reproduce(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for runs, verdicts and reports.")] = Path(
-        "results/reproduce"
-    ),
-    seed: Annotated[int, typer.Option("--seed", help="The first seed.")] = 1,
+    out: Annotated[Path, out_option("Folder for runs, verdicts and reports.")] = Path("results/reproduce"),
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 1,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="How many seeds [default: at least 5, as verdicts need].")
+        int | None, typer.Option(min=1, help="How many seeds [default: at least 5, as verdicts need].")
     ] = None,
     jobs: Jobs = None,
     set_: Annotated[
@@ -38,10 +36,10 @@ def reproduce(
         ),
     ] = None,
     pdf: Annotated[
-        Path | None, typer.Option("--pdf", help="Folder to write every plot to, as PDF and SVG, for a paper.")
+        Path | None, typer.Option(help="Folder to write every plot to, as PDF and SVG, for a paper.")
     ] = None,
     experiments: Annotated[
-        Path | None, typer.Option("--experiments", help="Folder of experiments [default: those of the package].")
+        Path | None, typer.Option(help="Folder of experiments [default: those of the package].")
     ] = None,
     expect: Annotated[
         bool, typer.Option("--expect", help="Fail if a verdict differs from the one in the experiments' verdicts.json.")

@@ -5,15 +5,24 @@ The exit code is also 1 if tables can deadlock or are invalid.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from pauseframe import _interrupt
 from pauseframe._core import InputError
-from pauseframe.cli._common import AsJson, Force, Quiet, name_file, print_json, print_known, print_pairs, say
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    Quiet,
+    name_file,
+    out_option,
+    print_json,
+    print_known,
+    print_pairs,
+    say,
+)
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._fabric import (
     Arranged,
@@ -22,81 +31,48 @@ from pauseframe.cli._fabric import (
     Drawn,
     Format,
     HostsPerSwitch,
-    Layout,
     Rate,
     Source,
     prepared,
 )
-from pauseframe.cli._options import PlainTyper, SubGroup
+from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
-route = typer.Typer(
-    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Plan and check deadlock-free routes."
-)
-commands.add_typer(route, name="route")
+route = commands.group("route", "Plan and check deadlock-free routes.")
 
 RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that the table of a switch can hold.")]
-
-
-class Protect(StrEnum):
-    """The failures, one at a time, that backups protect against."""
-
-    link = "link"
-    switch = "switch"
-    two_links = "two_links"
-
-
-class Tables(StrEnum):
-    """The format of a plan's tables."""
-
-    csv = "csv"
-    parquet = "parquet"
-
-
-class Effort(StrEnum):
-    """Amount of time for the search for good orders."""
-
-    fast = "fast"
-    normal = "normal"
-    best = "best"
+Protect = Literal["link", "switch", "two_links"]
+"""The failures, one at a time, that backups protect against."""
+Tables = Literal["csv", "parquet"]
+Effort = Literal["fast", "normal", "best"]
+"""Amount of time for the search for good orders."""
 
 
 @route.command(epilog="Examples: pauseframe route plan fat_tree:k=8 --lanes 2 --vlans 16 -o plan/ | "
                "pauseframe route plan fabric.graphml --engine edst --lanes 8 --rows 32000 -o plan/")  # fmt: skip
 def plan(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, summary and drawing.")],
-    engine: Annotated[
-        str, typer.Option("--engine", help="Routing engine; `pauseframe route engines` lists them.")
-    ] = "auto",
-    lanes: Annotated[int | None, typer.Option("--lanes", help="Lanes (priorities) at most.")] = None,
-    vlans: Annotated[int | None, typer.Option("--vlans", help="VLANs, over all lanes.")] = None,
+    out: Annotated[Path, out_option("Folder for tables, summary and drawing.")],
+    engine: Annotated[str, typer.Option(help="Routing engine; `pauseframe route engines` lists them.")] = "auto",
+    lanes: Annotated[int | None, typer.Option(help="Lanes (priorities) at most.")] = None,
+    vlans: Annotated[int | None, typer.Option(help="VLANs, over all lanes.")] = None,
     sampled_vlans: Annotated[
-        int | None,
-        typer.Option("--sampled-vlans", help="order_pair: VLANs that use only a part of the links, for failures."),
+        int | None, typer.Option(help="order_pair: VLANs that use only a part of the links, for failures.")
     ] = None,
-    sample_percent: Annotated[
-        int | None, typer.Option("--sample-percent", help="order_pair: how large that part is, in percent.")
-    ] = None,
+    sample_percent: Annotated[int | None, typer.Option(help="order_pair: how large that part is, in percent.")] = None,
     backup_vlans: Annotated[
-        int | None,
-        typer.Option("--backup-vlans", help="auto, order_pair: VLANs for failures [default: a quarter of 8 or more]."),
+        int | None, typer.Option(help="auto, order_pair: VLANs for failures [default: a quarter of 8 or more].")
     ] = None,
     protect: Annotated[
-        Protect | None,
-        typer.Option("--protect", help="auto, order_pair: which failure must leave every pair a route."),
+        Protect | None, typer.Option(help="auto, order_pair: which failure must leave every pair a route.")
     ] = None,
     groups: Annotated[
-        Path | None,
-        typer.Option("--groups", help="As --protect, for links that fail together: CSV with the header group,port."),
+        Path | None, typer.Option(help="As --protect, for links that fail together: CSV with the header group,port.")
     ] = None,
-    effort: Annotated[
-        Effort | None, typer.Option("--effort", help="auto, order_pair: how long to look for good orders.")
-    ] = None,
+    effort: Annotated[Effort | None, typer.Option(help="auto, order_pair: how long to look for good orders.")] = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            "--budget",
             min=0.001,
             metavar="SECONDS",
             help="auto, order_pair: seconds that the plan may take on one core [default: 10; with --effort best 60].",
@@ -104,19 +80,16 @@ def plan(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(
-            "--steps", min=0, help="auto, order_pair: end the search here, as plan.json of another plan says."
-        ),
+        typer.Option(min=0, help="auto, order_pair: end the search here, as plan.json of another plan says."),
     ] = None,
     hosts_per_switch: HostsPerSwitch = 0,
     tables: Annotated[
-        Tables | None,
-        typer.Option("--tables", help="Format of the tables [default: csv; parquet above a million rows]."),
+        Tables | None, typer.Option(help="Format of the tables [default: csv; parquet above a million rows].")
     ] = None,
     json_tables: Annotated[bool, typer.Option("--json-tables", help="Write tables.json too.")] = False,
-    root: Annotated[str | None, typer.Option("--root", help="up_down: the root switch.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of random orders, trees and ties.")] = 1,
-    first_vlan: Annotated[int, typer.Option("--first-vlan", min=1, max=4094, help="Number of the first VLAN.")] = 1,
+    root: Annotated[str | None, typer.Option(help="up_down: the root switch.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random orders, trees and ties.")] = 1,
+    first_vlan: Annotated[int, typer.Option(min=1, max=4094, help="Number of the first VLAN.")] = 1,
     rows: RowsBudget = None,
     by_switch: Annotated[
         bool,
@@ -137,21 +110,17 @@ def plan(
     from pauseframe.types import PlanOrder
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
-    about = PlanOrder(
-        topology=source, engine=engine, lanes=lanes, seed=seed, effort=None if effort is None else effort.value,
-        budget_s=budget,
-    )  # fmt: skip
+    about = PlanOrder(topology=source, engine=engine, lanes=lanes, seed=seed, effort=effort, budget_s=budget)
     with Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
-            backup_vlans=backup_vlans, protect=None if protect is None else protect.value,
+            backup_vlans=backup_vlans, protect=protect,
             groups=None if groups is None else read_groups(groups, topology),
-            effort=None if effort is None else effort.value,
-            budget=budget, steps=steps, root=root, seed=seed, first_vlan=first_vlan, progress=display,
+            effort=effort, budget=budget, steps=steps, root=root, seed=seed, first_vlan=first_vlan, progress=display,
         )  # fmt: skip
         summary = write_plan(
             routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
-            json_tables=json_tables, tables=None if tables is None else tables.value, progress=display,
+            json_tables=json_tables, tables=tables, progress=display,
         )  # fmt: skip
     if as_json:
         print_json(summary)
@@ -185,31 +154,24 @@ def check(
             help="Plan folder, .csv, .parquet, .json, LFT dump, folder of OpenSM dumps or of SWITCH.json (bridge -j).",
         ),
     ],
-    format: Annotated[
-        str | None, typer.Option("--format", help="csv, parquet, json or opensm [default: by name].")
-    ] = None,
+    format: Annotated[str | None, typer.Option(help="csv, parquet, json or opensm [default: by name].")] = None,
     addresses: Annotated[
-        Path | None, typer.Option("--addresses", help="CSV with the header address,node: which MAC belongs to whom.")
+        Path | None, typer.Option(help="CSV with the header address,node: which MAC belongs to whom.")
     ] = None,
     lane: Annotated[
         list[str] | None,
-        typer.Option("--lane", metavar="VLAN=LANE", help="The lane of a VLAN, for tables that name none. Repeatable."),
+        typer.Option(metavar="VLAN=LANE", help="The lane of a VLAN, for tables that name none. Repeatable."),
     ] = None,
     rows: RowsBudget = None,
     what_if: Annotated[bool, typer.Option("--what-if", help="Try every failure of one link or switch.")] = False,
     what_if_groups: Annotated[
-        Path | None,
-        typer.Option(
-            "--what-if-groups", help="Try groups of links that fail together: CSV with the header group,port."
-        ),
+        Path | None, typer.Option(help="Try groups of links that fail together: CSV with the header group,port.")
     ] = None,
     what_if_pairs: Annotated[
-        int, typer.Option("--what-if-pairs", min=0, help="Try the failure of this many random pairs of links (seed 1).")
+        int, typer.Option(min=0, help="Try the failure of this many random pairs of links (seed 1).")
     ] = 0,
     hosts_per_switch: HostsPerSwitch = 0,
-    examples: Annotated[
-        int, typer.Option("--examples", min=1, help="How many examples of each finding --json gives.")
-    ] = 10,
+    examples: Annotated[int, typer.Option(min=1, help="How many examples of each finding --json gives.")] = 10,
     drawing: Annotated[Path | None, typer.Option("--draw", help="Draw the cycle, to a .svg or .html file.")] = None,
     from_: Format = None,
     rate: Rate = "10 Gbps",
@@ -260,11 +222,9 @@ def check(
 def update(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="Folder of the plan in use.")],
     source: Annotated[str, typer.Argument(metavar="NEW_TOPOLOGY", help="As for route plan.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the new plan, the rows that differ, and the steps.")
-    ],
+    out: Annotated[Path, out_option("Folder for the new plan, the rows that differ, and the steps.")],
     lanes: Annotated[
-        int | None, typer.Option("--lanes", help="Lanes at most [default: one more than OLD has, if need be].")
+        int | None, typer.Option(help="Lanes at most [default: one more than OLD has, if need be].")
     ] = None,
     failed: Annotated[
         bool,
@@ -315,10 +275,10 @@ def update(
 def draw_tree(
     source: Source,
     tables: Annotated[Path, typer.Argument(metavar="TABLES", help="As for route check.")],
-    to: Annotated[str, typer.Option("--to", help="The receiving host.")],
-    vlan: Annotated[int, typer.Option("--vlan", min=0, max=4094, help="The VLAN.")],
+    to: Annotated[str, typer.Option(help="The receiving host.")],
+    vlan: Annotated[int, typer.Option(min=0, max=4094, help="The VLAN.")],
     out: Drawn,
-    layout: Arranged = Layout.auto,
+    layout: Arranged = "auto",
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
@@ -336,7 +296,7 @@ def draw_tree(
             f"there is no VLAN {vlan}: there are {', '.join(map(str, lanes))}", param_hint="--vlan"
         )
     title = f"to {to} in VLAN {vlan}, lane {lanes[vlan]}"
-    draw_topology(topology, out, layout=layout.value, mark=tree_ports(routes, topology, vlan, to), title=title)
+    draw_topology(topology, out, layout=layout, mark=tree_ports(routes, topology, vlan, to), title=title)
     name_file(out, as_json)
 
 

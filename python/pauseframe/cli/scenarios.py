@@ -23,6 +23,7 @@ from pauseframe.cli._common import (
     Set,
     load_plugins,
     name_file,
+    out_option,
     print_json,
     print_table,
     read_only_once,
@@ -157,7 +158,7 @@ def presets(
         str | None, typer.Argument(metavar="NAME", help="Show this preset alone, with the source of each value.")
     ] = None,
     stack: Annotated[
-        str | None, typer.Option("--stack", help="With NAME: the stack beneath it [default: the preset's own].")
+        str | None, typer.Option(help="With NAME: the stack beneath it [default: the preset's own].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -315,7 +316,7 @@ def options(
     "#:schema ./scenario.schema.json"
 )
 def schema(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File [default: stdout].")] = None,
+    out: Annotated[Path | None, out_option("File [default: stdout].")] = None,
     force: Force = False,
     plugin: PluginFiles = None,
     as_json: AsJson = False,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,6 +22,7 @@ from pauseframe.cli._common import (
     Seed,
     Set,
     Threads,
+    out_option,
     print_json,
     print_table,
     resolve_file,
@@ -42,12 +42,8 @@ PAGES = ("report.html", "view.html", "trace.perfetto-trace", "csv/*.csv", "arrow
 """Patterns of what `report`, `view` and `export` write into a results folder, and `run --force` removes."""
 
 
-class Choice(StrEnum):
-    """Rules that choose a flow's VLAN."""
-
-    random = "random"
-    best_of_two = "best_of_two"
-    least_loaded = "least_loaded"
+Choice = Literal["random", "best_of_two", "least_loaded"]
+"""Rules that choose a flow's VLAN."""
 
 
 @commands.command(
@@ -58,9 +54,7 @@ def run(
     file: ScenarioFile,
     set_: Set = None,
     seed: Seed = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Results folder [default: results/NAME-SEED].")
-    ] = None,
+    out: Annotated[Path | None, out_option("Results folder [default: results/NAME-SEED].")] = None,
     force: Force = False,
     force_large: ForceLarge = False,
     threads: Threads = None,
@@ -68,8 +62,7 @@ def run(
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     kernel: Annotated[
-        str | None,
-        typer.Option("--kernel", help="Version of the hosts' Linux kernel, or its folder [default: the last built]."),
+        str | None, typer.Option(help="Version of the hosts' Linux kernel, or its folder [default: the last built].")
     ] = None,
     exec_: Annotated[
         list[str] | None,
@@ -158,30 +151,20 @@ def flow(
     demand: Annotated[
         str | None,
         typer.Option(
-            "--demand",
-            help="In place of the workloads: permutation, rack_permutation, all_to_all, n_to_1:N or skewed:S.",
+            help="In place of the workloads: permutation, rack_permutation, all_to_all, n_to_1:N or skewed:S."
         ),
     ] = None,
     bound: Annotated[
         bool,
         typer.Option("--bound", help="With --demand: the most that any routing could give (maximum concurrent flow)."),
     ] = False,
-    gap: Annotated[
-        float, typer.Option("--gap", min=0.001, help="With --bound: how far it may be off, as a share.")
-    ] = 0.05,
-    tables: Annotated[
-        Path | None, typer.Option("--tables", help="Forwarding tables in place of the scenario's routing.")
-    ] = None,
-    choice: Annotated[
-        Choice, typer.Option("--choice", help="With --tables: how a flow's VLAN is chosen.")
-    ] = Choice.random,
+    gap: Annotated[float, typer.Option(min=0.001, help="With --bound: how far it may be off, as a share.")] = 0.05,
+    tables: Annotated[Path | None, typer.Option(help="Forwarding tables in place of the scenario's routing.")] = None,
+    choice: Annotated[Choice, typer.Option(help="With --tables: how a flow's VLAN is chosen.")] = "random",
     slack: Annotated[
-        int,
-        typer.Option("--slack", min=0, help="With --tables: how many links longer than the shortest a route may be."),
+        int, typer.Option(min=0, help="With --tables: how many links longer than the shortest a route may be.")
     ] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Results folder [default: results/NAME-SEED-flow].")
-    ] = None,
+    out: Annotated[Path | None, out_option("Results folder [default: results/NAME-SEED-flow].")] = None,
     force: Force = False,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
@@ -203,7 +186,7 @@ def flow(
         routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario))
     folder = out or Path("results") / f"{scenario.name}-{scenario.seed}-flow"
     run = run_flows(
-        scenario, routes=routes, choice=choice.value, slack=slack, demand=demand, bound=gap if bound else None,
+        scenario, routes=routes, choice=choice, slack=slack, demand=demand, bound=gap if bound else None,
         out=folder, force=force, progress=False if quiet or as_json else None,
     )  # fmt: skip
     if as_json:
@@ -217,7 +200,7 @@ def flow(
 
 @commands.command(epilog="Example: pauseframe demo --quick --out results/quick")
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for results and report.")] = Path("results/demo"),
+    out: Annotated[Path, out_option("Folder for results and report.")] = Path("results/demo"),
     quick: Annotated[
         bool, typer.Option("--quick", help="A few seconds: shorter runs of one seed, too short for most claims.")
     ] = False,

@@ -18,6 +18,7 @@ from pauseframe.cli._common import (
     RunThreads,
     ScenarioFile,
     load_plugins,
+    out_option,
     print_json,
     print_table,
     say,
@@ -49,25 +50,21 @@ def sweep(
         ),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
+        str | None, typer.Option(metavar="N|LIST", help="How many seeds, or a list of them: 3,5,8.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the sweep [default: results/NAME-sweep].")
-    ] = None,
+    out: Annotated[Path | None, out_option("Folder of the sweep [default: results/NAME-sweep].")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a sweep that was begun: do the runs that are missing.")
     ] = False,
     jobs: Jobs = None,
     on: On = None,
     shard: Annotated[
-        str | None,
-        typer.Option("--shard", metavar="I/N", help="Do every N-th run only, from the I-th on (1 to N)."),
+        str | None, typer.Option(metavar="I/N", help="Do every N-th run only, from the I-th on (1 to N).")
     ] = None,
     store: Annotated[
         Path | None,
         typer.Option(
-            "--store",
-            help="Where finished runs are kept, to be used again [default: .pauseframe-store beside the folder].",
+            help="Where finished runs are kept, to be used again [default: .pauseframe-store beside the folder]."
         ),
     ] = None,
     keep_runs: Annotated[
@@ -115,16 +112,15 @@ def compare(
         typer.Argument(metavar="DIR...", help="Folders of sweeps or runs; the others are compared to the first."),
     ],
     by: Annotated[
-        str | None, typer.Option("--by", metavar="AXIS", help="Axis whose values are compared [default: the first].")
+        str | None, typer.Option(metavar="AXIS", help="Axis whose values are compared [default: the first].")
     ] = None,
     metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", help="Metric, named as in the summary: fct_us.p99. Repeatable."),
+        list[str] | None, typer.Option(help="Metric, named as in the summary: fct_us.p99. Repeatable.")
     ] = None,
-    level: Annotated[float, typer.Option("--level", min=0.5, max=0.9999, help="Confidence level.")] = 0.95,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Write the numbers to this file.")] = None,
-    latex: Annotated[Path | None, typer.Option("--latex", help="Write tables to this file (booktabs).")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Write an HTML report to this file.")] = None,
+    level: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Confidence level.")] = 0.95,
+    csv: Annotated[Path | None, typer.Option(help="Write the numbers to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write tables to this file (booktabs).")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs or sweeps: medians, intervals, differences.

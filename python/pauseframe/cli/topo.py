@@ -7,16 +7,23 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, name_file, print_json, print_known, print_pairs, refuse_existing, say
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    name_file,
+    out_option,
+    print_json,
+    print_known,
+    print_pairs,
+    refuse_existing,
+    say,
+)
 from pauseframe.cli._errors import NOT_DONE
-from pauseframe.cli._fabric import Arranged, Delay, Drawn, Format, Layout, Rate, Source, load
-from pauseframe.cli._options import PlainTyper, SubGroup
+from pauseframe.cli._fabric import Arranged, Delay, Drawn, Format, Rate, Source, load
+from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
-topo = typer.Typer(
-    cls=SubGroup, no_args_is_help=True, rich_markup_mode=None, help="Inspect, draw and convert topologies."
-)
-commands.add_typer(topo, name="topo")
+topo = commands.group("topo", "Inspect, draw and convert topologies.")
 
 
 @topo.command(epilog="Examples: pauseframe topo show jellyfish:switches=225,ports=64,hosts_per_switch=32 | "
@@ -46,7 +53,7 @@ def show(
 def draw(
     source: Source,
     out: Drawn,
-    layout: Arranged = Layout.auto,
+    layout: Arranged = "auto",
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",
@@ -55,7 +62,7 @@ def draw(
     """Draw a topology."""
     from pauseframe.draw import draw as draw_topology
 
-    draw_topology(load(source, from_, rate, delay), out, layout=layout.value, title=source)
+    draw_topology(load(source, from_, rate, delay), out, layout=layout, title=source)
     name_file(out, as_json)
 
 
@@ -63,10 +70,8 @@ def draw(
               "pauseframe topo export fabric.ibnetdiscover -o fabric.clab.yml")  # fmt: skip
 def export(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file; its extension says which format.")],
-    format: Annotated[
-        str | None, typer.Option("--format", help="graphml, node-link, hpcc, htsim or containerlab.")
-    ] = None,
+    out: Annotated[Path, out_option("The file; its extension says which format.")],
+    format: Annotated[str | None, typer.Option(help="graphml, node-link, hpcc, htsim or containerlab.")] = None,
     from_: Format = None,
     rate: Rate = "10 Gbps",
     delay: Delay = "1 us",

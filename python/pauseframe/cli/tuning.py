@@ -19,6 +19,7 @@ from pauseframe.cli._common import (
     Set,
     changes_of,
     load_plugins,
+    out_option,
     print_json,
     print_table,
     say,
@@ -43,47 +44,33 @@ def tune(
         list[str] | None,
         typer.Option("--parameter", "-p", metavar="PATH=FROM..TO[:log]|PATH=V1,V2", help="Tune a key. Repeatable."),
     ] = None,
-    minimize: Annotated[
-        list[str] | None, typer.Option("--minimize", metavar="METRIC", help="Smaller is better. Repeatable.")
-    ] = None,
-    maximize: Annotated[
-        list[str] | None, typer.Option("--maximize", metavar="METRIC", help="Larger is better. Repeatable.")
-    ] = None,
+    minimize: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Smaller is better. Repeatable.")] = None,
+    maximize: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Larger is better. Repeatable.")] = None,
     constraint: Annotated[
-        list[str] | None,
-        typer.Option("--constraint", metavar="METRIC<=N", help="Or buffer=SIZE, cable=LENGTH. Repeatable."),
+        list[str] | None, typer.Option(metavar="METRIC<=N", help="Or buffer=SIZE, cable=LENGTH. Repeatable.")
     ] = None,
     set_: Set = None,
-    trials: Annotated[
-        int | None, typer.Option("--trials", min=1, help="How many settings to try [default: 60].")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of the search [default: 3].")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="How many settings to try [default: 60].")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds of the search [default: 3].")] = None,
     held_out: Annotated[
-        int | None,
-        typer.Option("--held-out", min=2, help="Further seeds, for the answer alone [default: 60]."),
+        int | None, typer.Option(min=2, help="Further seeds, for the answer alone [default: 60].")
     ] = None,
-    search_seed: Annotated[
-        int | None, typer.Option("--search-seed", min=0, help="Seed of the search itself [default: 1].")
-    ] = None,
+    search_seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search itself [default: 1].")] = None,
     beside_random: Annotated[
         bool,
         typer.Option(
             "--beside-random", help="Also run a random search with as many runs, and compare its best setting."
         ),
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the search [default: results/NAME-tune].")
-    ] = None,
+    out: Annotated[Path | None, out_option("Folder of the search [default: results/NAME-tune].")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a search that was begun.")] = False,
     jobs: Jobs = None,
     on: On = None,
     shard: Annotated[
-        str | None,
-        typer.Option("--shard", metavar="I/N", help="Share the runs with N - 1 other processes on the same folder."),
+        str | None, typer.Option(metavar="I/N", help="Share the runs with N - 1 other processes on the same folder.")
     ] = None,
     store: Annotated[
-        Path | None,
-        typer.Option("--store", help="Where finished runs are kept [default: .pauseframe-store beside the folder]."),
+        Path | None, typer.Option(help="Where finished runs are kept [default: .pauseframe-store beside the folder].")
     ] = None,
     threads: RunThreads = None,
     play: Annotated[
@@ -91,13 +78,10 @@ def tune(
     ] = True,
     export: Annotated[
         tuple[str, Path] | None,
-        typer.Option(
-            "--export", metavar="sonic|linux DIR", help="Write files of switches and hosts that have the answer."
-        ),
+        typer.Option(metavar="sonic|linux DIR", help="Write files of switches and hosts that have the answer."),
     ] = None,
     inventory: Annotated[
-        list[Path] | None,
-        typer.Option("--inventory", help="With --export: names and addresses of devices, as for pauseframe deploy."),
+        list[Path] | None, typer.Option(help="With --export: names and addresses of devices, as for pauseframe deploy.")
     ] = None,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
