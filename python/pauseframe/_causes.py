@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pauseframe._text import format_bytes, format_count, lossless_caution
+from pauseframe._text import buffers, format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pauseframe.types import Summary
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,13 @@ class Conditions:
     """Peak occupancy of the fullest switch in bytes; None in results of old versions."""
 
     @classmethod
+    def of(cls, label: str, summary: Summary, scenario_toml: str) -> Conditions:
+        """The conditions of one run."""
+        left = summary["flows_total"] - summary["flows_finished"]
+        dropped, held = summary.get("syn_drops_not_ect", 0), summary.get("switch_held_max_bytes")
+        return cls(label, summary["flows_total"], left, dropped, *buffers(scenario_toml), held)
+
+    @classmethod
     def together(cls, label: str, runs: Sequence[Conditions]) -> Conditions:
         """Combines the conditions of all runs of one variant."""
         held = [run.held for run in runs if run.held is not None]
@@ -43,11 +52,6 @@ class Conditions:
             " and ".join(dict.fromkeys(run.buffer for run in runs)),
             max(held, default=None),
         )
-
-    @property
-    def memory(self) -> tuple[str, bool, str, float | None]:
-        """The conditions in the form that `lossless_caution` takes."""
-        return self.label, self.lossless, self.buffer, self.held
 
 
 def other_causes(first: Conditions, other: Conditions) -> list[str]:
@@ -67,7 +71,7 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
         causes.append(_syns(other.syns_dropped))
     if first.syns_dropped:
         causes.append(f"{_syns(first.syns_dropped)} in {first.label}")
-    if _memory_differs(first, other):
+    if lossless_caution([first, other]):
         causes.append(f"memory differs: {format_bytes(other.held)}, {first.label} {format_bytes(first.held)}")
     return causes
 
@@ -77,13 +81,37 @@ def brief_causes(first: Conditions, other: Conditions) -> list[str]:
     causes = {
         "flows unfinished": first.unfinished or other.unfinished,
         "SYNs dropped": first.syns_dropped or other.syns_dropped,
-        "memory differs": _memory_differs(first, other),
+        "memory differs": lossless_caution([first, other]),
     }
     return [text for text, holds in causes.items() if holds]
 
 
-def _memory_differs(first: Conditions, other: Conditions) -> bool:
-    return bool(lossless_caution([first.memory, other.memory]))
+def lossless_caution(runs: Sequence[Conditions]) -> str:
+    """A caution about unequal memory for comparisons of lossless with lossy runs.
+
+    The text is empty if all runs have one pool of equal size for each switch.
+
+    >>> lossy = Conditions("dctcp", 18, 0, 0, False, "per_port of 225 KB", 2e5)
+    >>> bolt = Conditions("bolt", 18, 0, 0, True, "per_port of 225 KB", 2.3e6)
+    >>> lossless_caution([lossy, bolt]).splitlines()[0]
+    'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
+    >>> lossless_caution([replace(run, buffer="shared of 9 MB") for run in (lossy, bolt)])
+    ''
+    """
+    if len({run.lossless for run in runs}) < 2:
+        return ""
+    kinds = {run.buffer for run in runs}
+    if len(kinds) == 1 and next(iter(kinds)).startswith("shared"):
+        return ""
+    held = ", ".join(
+        f"{format_bytes(run.held)} in {run.label} ({'lossless' if run.lossless else 'lossy'})" for run in runs[:8]
+    )
+    return (
+        f"Not the same memory: the fullest switch held {held}.\n"
+        "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
+        "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size, "
+        'as in switch.buffer = { policy = "shared", size = "9 MB" }.'
+    )
 
 
 def unfinished(count: int, flows: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from rich.console import Console
     from rich.table import Table
@@ -63,6 +63,15 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
     meant = [] if term else nearest(wrong, names)
     hint = f"; did you mean {' or '.join(meant)}?" if meant else f"; {term}" if term else ""
     return f"{wrong!r} is not one of {', '.join(names)}{hint}"
+
+
+def is_number(text: str) -> bool:
+    """True if a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
@@ -210,35 +219,6 @@ def buffers(scenario_toml: str) -> tuple[bool, str]:
     keys = dict(line.split(" = ", 1) for line in table.partition("\n\n")[0].splitlines() if " = " in line)
     policy, size = (keys.get(key, "").strip('"') for key in ("policy", "size"))
     return lossless, f"{policy} of {size}"
-
-
-def lossless_caution(runs: Sequence[tuple[str, bool, str, float | None]]) -> str:
-    """A caution about unequal memory for comparisons of lossless with lossy runs.
-
-    Each run is a tuple: label, lossless or not, buffer, and peak occupancy of a switch. The text is empty if all runs
-    have one pool of equal size for each switch.
-
-    >>> lossy, bolt = ("dctcp", False, "per_port of 225 KB", 2e5), ("bolt", True, "per_port of 225 KB", 2.3e6)
-    >>> lossless_caution([lossy, bolt]).splitlines()[0]
-    'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
-    >>> lossless_caution([(label, lossless, "shared of 9 MB", held) for label, lossless, _, held in (lossy, bolt)])
-    ''
-    """
-    if len({lossless for _, lossless, _, _ in runs}) < 2:
-        return ""
-    kinds = {kind for _, _, kind, _ in runs}
-    if len(kinds) == 1 and next(iter(kinds)).startswith("shared"):
-        return ""
-    held = ", ".join(
-        f"{format_bytes(most)} in {label} ({'lossless' if lossless else 'lossy'})"
-        for label, lossless, _, most in runs[:8]
-    )
-    return (
-        f"Not the same memory: the fullest switch held {held}.\n"
-        "A per_port buffer is counted per egress where traffic is lossy and per ingress where it is lossless. Part of "
-        "what differs may be memory, not the protocol: give lossy runs as much, or both a shared buffer of one size, "
-        'as in switch.buffer = { policy = "shared", size = "9 MB" }.'
-    )
 
 
 def wide_console() -> Console:

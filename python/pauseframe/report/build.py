@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pauseframe._causes import lossless_caution
 from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
 from pauseframe._text import (
     MISSING,
-    buffers,
     format_bytes,
     format_count,
     format_duration,
     format_us,
-    lossless_caution,
 )
 from pauseframe.report import applications, data, figures, operations, pauses, summary
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
@@ -259,8 +258,7 @@ def _player(run: RunData, out: Path) -> str | None:
 
 def _caution(runs: Sequence[RunData]) -> str:
     """A caution above comparisons of lossless with lossy runs: buffers of equal size mean different memory."""
-    parts = [(run.label, *buffers(run.scenario_toml), run.summary.get("switch_held_max_bytes")) for run in runs]
-    return lossless_caution(parts)
+    return lossless_caution([data.conditions_of(run) for run in runs])
 
 
 def _bins(

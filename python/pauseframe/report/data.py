@@ -21,7 +21,6 @@ from pauseframe._causes import Conditions
 from pauseframe._core import RunError
 from pauseframe._percentiles import SHARES
 from pauseframe._results_folder import open_results
-from pauseframe._text import buffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,13 +92,7 @@ def from_run(run: Run) -> RunData:
 
 def conditions_of(run: RunData) -> Conditions:
     """The conditions of this run that affect a comparison of completion times."""
-    said = run.summary
-    left = said["flows_total"] - said["flows_finished"]
-    lossless, buffer = buffers(run.scenario_toml)
-    dropped = said.get("syn_drops_not_ect", 0)
-    return Conditions(
-        run.label, said["flows_total"], left, dropped, lossless, buffer, said.get("switch_held_max_bytes")
-    )
+    return Conditions.of(run.label, run.summary, run.scenario_toml)
 
 
 def completed_flows(run: RunData) -> int:

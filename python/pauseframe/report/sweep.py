@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import __version__
 from pauseframe._files import write_text
+from pauseframe._text import is_number
 from pauseframe.report import figures
 from pauseframe.report.build import _environment
 from pauseframe.report.plotly import script_json
@@ -88,12 +89,12 @@ def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tu
 def _x_axis(comparison: Comparison) -> str | None:
     """The axis with the most values; numeric axes take precedence."""
     axes = comparison.axes
-    return max(axes, key=lambda axis: (all(map(tables.is_number, axes[axis])), len(axes[axis])), default=None)
+    return max(axes, key=lambda axis: (all(map(is_number, axes[axis])), len(axes[axis])), default=None)
 
 
 def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str | None, relative: bool) -> Figure:
     categories = comparison.variants if x_name is None else comparison.axes[x_name]
-    numeric = x_name is not None and all(map(tables.is_number, categories))
+    numeric = x_name is not None and all(map(is_number, categories))
     scale, suffix = _unit(metric, relative)
     places = [float(one) for one in categories] if numeric else list(map(float, range(len(categories))))
     step = min((abs(b - a) for a, b in itertools.pairwise(sorted(places)) if a != b), default=1.0)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._causes import Conditions, brief_causes
+from pauseframe._causes import Conditions, brief_causes, lossless_caution
 from pauseframe._core import InputError
 from pauseframe._percentiles import is_unsure, share_of
 from pauseframe._results_folder import FINISHED, ResultsFolder, open_results
-from pauseframe._text import buffers, lossless_caution, none_of
+from pauseframe._text import none_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -129,8 +129,8 @@ class Comparison:
     """Number of SYNs in all runs that markers dropped because SYNs are not ECN-capable."""
     level: float
     folders: list[Path]
-    memory: list[tuple[str, bool, str, float | None]]
-    """By variant: lossless in any run, description of the buffer, peak occupancy of a switch in bytes."""
+    conditions: list[Conditions]
+    """The conditions of all runs of each variant."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
         """The cell of this metric, setting and variant, or None if it has no runs."""
@@ -145,7 +145,7 @@ class Comparison:
     @property
     def same_memory(self) -> dict[str, bool]:
         """For each variant, True if its switches have the same memory as those of the first variant."""
-        alike = (not lossless_caution([self.memory[0], other]) for other in self.memory)
+        alike = (not lossless_caution([self.conditions[0], other]) for other in self.conditions)
         return dict(zip(self.variants, alike, strict=True))
 
     def __post_init__(self) -> None:
@@ -205,16 +205,13 @@ def compare(
         syns,
         level,
         [Path(f) for f in folders],
-        _memory(table, variants),
+        [_conditions(table, variant) for variant in variants],
     )
 
 
-def _memory(table: Table, variants: Sequence[str]) -> list[tuple[str, bool, str, float | None]]:
-    result = []
-    for variant in variants:
-        runs = [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
-        result.append(Conditions.together(variant, [one.conditions for one in runs]).memory)
-    return result
+def _conditions(table: Table, variant: str) -> Conditions:
+    runs = [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
+    return Conditions.together(variant, [one.conditions for one in runs])
 
 
 def long_table(comparison: Comparison) -> list[Settings]:
@@ -268,14 +265,7 @@ def _observation(
         summary["seed"],
         values,
         summary["fingerprint"],
-        Conditions(
-            summary["name"],
-            summary["flows_total"],
-            summary["flows_total"] - summary["flows_finished"],
-            summary.get("syn_drops_not_ect", 0),
-            *buffers(scenario_toml),
-            summary.get("switch_held_max_bytes"),
-        ),
+        Conditions.of(summary["name"], summary, scenario_toml),
         samples | {name: count for name, (_, count) in by_size.items()},
     )
 

@@ -6,6 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._causes import lossless_caution
 from pauseframe._percentiles import explanation, marked, share_of
 from pauseframe._text import (
     MISSING,
@@ -13,7 +14,7 @@ from pauseframe._text import (
     format_count,
     format_number,
     format_us,
-    lossless_caution,
+    is_number,
     terminal_table,
 )
 from pauseframe.sweep.compare import METRICS, SIZES, long_table
@@ -164,7 +165,7 @@ def _about_medians(comparison: Comparison) -> str:
 
 def caution(comparison: Comparison) -> str:
     """A caution for differences between lossless and lossy variants whose switches have unequal memory, or ""."""
-    text = lossless_caution(comparison.memory)
+    text = lossless_caution(comparison.conditions)
     return f"{DAGGER} {text}" if text else ""
 
 
@@ -206,15 +207,6 @@ def as_text(value: Any) -> Any:
         return value
     text = value.replace("\r", "\n")  # the csv module quotes line feeds, but a lone \r only since Python 3.13
     return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
-
-
-def is_number(text: str) -> bool:
-    """True if a label is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def latex_text(comparison: Comparison) -> str:
