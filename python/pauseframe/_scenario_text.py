@@ -59,6 +59,17 @@ def resolve_text(
         raise failure(error.problems) from None
 
 
+def source_of(scenario: Scenario | _core.Resolved | str | PathLike[str]) -> tuple[str, str, str]:
+    """Text, folder and name of a scenario: an object, the path of a file, or the text of one (with line breaks)."""
+    if is_scenario(scenario):
+        return scenario.to_toml(), scenario.base_dir, "scenario"
+    if isinstance(scenario, _core.Resolved):
+        return scenario.toml, ".", "scenario"
+    if isinstance(scenario, str) and "\n" in scenario:
+        return scenario, ".", "scenario"
+    return read_scenario_file(scenario)
+
+
 def without_plugins(text: str) -> str:
     """The scenario without plug-ins, for readers of results who need only its network."""
     if ":" not in text or "plugins" not in text:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
 from pauseframe._files import refuse_file
-from pauseframe._scenario_text import is_scenario, overrides, read_scenario_file, resolve_text
+from pauseframe._scenario_text import overrides, resolve_text, source_of
 from pauseframe.results import Run, from_core
 
 if TYPE_CHECKING:
@@ -131,15 +131,9 @@ def resolve(
     """Converts any input of `run` to a complete scenario."""
     if plugins:
         load_for(scenario, plugins)
-    if isinstance(scenario, _core.Resolved):
-        if seed is None and not set:
-            return scenario
-        return resolve_text(scenario.toml, overrides=overrides(set), seed=seed)
-    if is_scenario(scenario):
-        return scenario.resolve(seed=seed, set=set)
-    if isinstance(scenario, str) and "\n" in scenario:
-        return resolve_text(scenario, overrides=overrides(set), seed=seed)
-    text, base_dir, name = read_scenario_file(scenario)
+    if isinstance(scenario, _core.Resolved) and seed is None and not set:
+        return scenario
+    text, base_dir, name = source_of(scenario)
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
 
 
@@ -156,14 +150,7 @@ def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins)
     """Loads `plugins`; True loads the plug-ins that the scenario names."""
     from pauseframe.plugins.load import files_of, load
 
-    if isinstance(scenario, _core.Resolved):
-        text, base_dir = scenario.toml, "."
-    elif is_scenario(scenario):
-        text, base_dir = scenario.to_toml(), scenario.base_dir
-    elif isinstance(scenario, str) and "\n" in scenario:
-        text, base_dir = scenario, "."
-    else:
-        text, base_dir, _ = read_scenario_file(scenario)
+    text, base_dir, _ = source_of(scenario)
     if isinstance(plugins, str | Path):
         raise TypeError(f"plugins={plugins!r}: give a list, such as plugins=[{str(plugins)!r}]")
     load(files_of(text) if isinstance(plugins, bool) else plugins, base_dir)

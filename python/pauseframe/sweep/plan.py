@@ -10,6 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from urllib.parse import quote
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, toml_value
 from pauseframe._problems import failure
-from pauseframe._scenario_text import is_scenario, read_scenario_file, resolve_text
+from pauseframe._scenario_text import resolve_text, source_of
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
 
 if TYPE_CHECKING:
@@ -115,14 +116,10 @@ class Source:
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
         """Reads any input of `pauseframe.run`, including its `[sweep]` table."""
-        if is_scenario(scenario):
-            return cls(scenario.to_toml(), scenario.base_dir, "scenario", Spec(), {})
-        if isinstance(scenario, _core.Resolved):
-            return cls(scenario.toml, ".", "scenario", Spec(), {})
-        text, base_dir, name = scenario, ".", "scenario"
-        if not isinstance(scenario, str) or "\n" not in scenario:
-            text, base_dir, name = read_scenario_file(scenario)
-        text, search = split_file(str(text), name, "tune")
+        text, base_dir, name = source_of(scenario)
+        if not isinstance(scenario, str | PathLike):
+            return cls(text, base_dir, name, Spec(), {})
+        text, search = split_file(text, name, "tune")
         text, table = split_file(text, name)
         return cls(text, base_dir, name, spec_from_table(table), {}, bool(table), search)
 
