@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,18 +34,13 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
         return path
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder: name a file in it", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path)
-    partial = _partial(path)
-    try:
-        with partial.open("xb") as file:  # O_EXCL: fails if the name exists, even as a symbolic link
-            file.write(content)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        return partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    # O_EXCL: fails if the name exists, even as a symbolic link
+    with whole_file(path) as partial, partial.open("xb") as file:
+        file.write(content)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    return path
 
 
 def refuse_file(folder: str | Path) -> None:
@@ -58,7 +54,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Yields a new file that replaces `path` if the caller succeeds; the caller syncs the file if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    partial = _partial(path)
+    partial = path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
     try:
         yield partial
         partial.replace(path)
@@ -101,10 +97,6 @@ def _swap(new: Path, place: Path) -> None:
     shutil.rmtree(old)
 
 
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
-
-
 def remove_leftovers(path: Path) -> None:
     """Removes temporary versions of a file whose process on this machine has ended."""
     begin = f".{path.name}.{HOST}+"
@@ -120,6 +112,15 @@ def _is_no_file(path: Path) -> bool:
     if path.absolute().parts[1:2] in (("dev",), ("proc",)):
         return True  # /dev/stdout may link to a file: the link must not be replaced
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file; None if it is absent or damaged."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def is_alive(process: int) -> bool:

@@ -68,7 +68,7 @@ class ResultsFolder:
         """The scenario with every default filled in."""
         import tomllib
 
-        text = _text(self._checked(SCENARIO), self.damaged)
+        text = _text(self._checked(SCENARIO))
         try:
             tomllib.loads(text)
         except (ValueError, RecursionError) as error:
@@ -113,7 +113,7 @@ class ResultsFolder:
 
     def damaged(self, file: str, why: str) -> NoReturn:
         """Raises an error that names the damaged file."""
-        raise DamagedResultsError(f"{self.path / file} is damaged: {why}; {CURE}")
+        _damaged(self.path / file, why)
 
     @cached_property
     def _seals(self) -> dict[str, SealedFile]:
@@ -188,16 +188,12 @@ def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not _is_there(path):
         raise FileNotFoundError(_not_results(folder))
-
-    def damaged(_: str, why: str) -> NoReturn:
-        raise DamagedResultsError(f"{path} is damaged: {why}; {CURE}")
-
     try:
-        value: Any = json.loads(_text(path, damaged))
+        value: Any = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
-        damaged(MANIFEST, f"it is not JSON: {error}")
+        _damaged(path, f"it is not JSON: {error}")
     if not isinstance(value, dict):
-        damaged(MANIFEST, "it is not a JSON object")
+        _damaged(path, "it is not a JSON object")
     if value.get("program", PROGRAM) != PROGRAM:
         raise _core.InputError(f"{folder} holds results of another program: {path} names {value['program']!r}")
     if value.get("status") == "running":
@@ -210,7 +206,7 @@ def _checked_manifest(folder: Path, value: dict[str, Any], kind: type) -> dict[s
 
     if found := flaws(value, kind, closed=False) or _unlikely_numbers(value, ""):
         version = f" (pauseframe {value['version']} wrote it)" if isinstance(value.get("version"), str) else ""
-        raise DamagedResultsError(f"{folder / MANIFEST} is damaged: {found[0].lstrip('.: ')}{version}; {CURE}")
+        _damaged(folder / MANIFEST, f"{found[0].lstrip('.: ')}{version}")
     return value
 
 
@@ -254,20 +250,23 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _text(path: Path, damaged: Any) -> str:
-    """The text of a file in the folder; calls `damaged` to raise an error."""
+def _damaged(path: Path, why: str) -> NoReturn:
+    raise DamagedResultsError(f"{path} is damaged: {why}; {CURE}")
+
+
+def _text(path: Path) -> str:
+    """The text of a file in the folder."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            damaged(path.name, "it is not a regular file")
+            _damaged(path, "it is not a regular file")
         if found.st_size > LARGEST_TEXT:
-            damaged(path.name, f"{found.st_size} bytes are more than a run writes")
+            _damaged(path, f"{found.st_size} bytes are more than a run writes")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        damaged(path.name, f"byte {error.start} is not UTF-8")
+        _damaged(path, f"byte {error.start} is not UTF-8")
     except OSError as error:
-        damaged(path.name, f"it cannot be read ({error.strerror})")
-    raise AssertionError
+        _damaged(path, f"it cannot be read ({error.strerror})")
 
 
 def _unlikely_numbers(value: object, path: str) -> list[str]:

@@ -32,6 +32,13 @@ TableName = Literal[
 ]
 
 
+class _TableOf(cached_property[Table]):
+    """A table of a run, with the name of its attribute, read on first use."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda run: Table(run._core_table(self.attrname)))
+
+
 class Run:
     """The tables and the summary of a run.
 
@@ -59,9 +66,6 @@ class Run:
         """Path of the results folder, or None for a run in memory."""
         self._core_table = table
 
-    def _table(self, name: TableName) -> Table:
-        return Table(self._core_table(name))
-
     @property
     def interrupted(self) -> bool:
         """True if Ctrl-C stopped the run before its end."""
@@ -75,70 +79,32 @@ class Run:
         """
         return has_deadlock(self.summary)
 
-    @cached_property
-    def flows(self) -> Table:
-        """The table of flows, one row per flow."""
-        return self._table("flows")
-
-    @cached_property
-    def queries(self) -> Table:
-        """The table of queries, one row per partition-aggregate job."""
-        return self._table("queries")
-
-    @cached_property
-    def ports(self) -> Table:
-        """The table of ports, one row per port and priority that carried, dropped or paused traffic."""
-        return self._table("ports")
-
-    @cached_property
-    def series(self) -> Table:
-        """Time series, one row per sample."""
-        return self._table("series")
-
-    @cached_property
-    def throughput(self) -> Table:
-        """Bytes that hosts received, one row per interval and workload; always recorded."""
-        return self._table("throughput")
-
-    @cached_property
-    def pause_tree(self) -> Table:
-        """Pauses with their causes, one row per pause (`record.pause_tree`)."""
-        return self._table("pause_tree")
-
-    @cached_property
-    def states(self) -> Table:
-        """The log for `pauseframe view`, one row per change (`record.states`)."""
-        return self._table("states")
-
-    @cached_property
-    def deadlocks(self) -> Table:
-        """The table of deadlocks, one row per queue of a deadlock."""
-        return self._table("deadlocks")
-
-    @cached_property
-    def jobs(self) -> Table:
-        """The table of applications, one row per job: its run time, with its times on ideal hardware and alone."""
-        return self._table("jobs")
-
-    @cached_property
-    def ranks(self) -> Table:
-        """The table of ranks: the host of each rank, and its compute, waiting and sending time."""
-        return self._table("ranks")
-
-    @cached_property
-    def timeline(self) -> Table:
-        """The table of ranks' activities over time, for applications with `timeline = true`."""
-        return self._table("timeline")
-
-    @cached_property
-    def kernel_sockets(self) -> Table:
-        """Sockets of hosts with a Linux kernel, one row per socket and sample (`record.kernel`)."""
-        return self._table("kernel_sockets")
-
-    @cached_property
-    def kernel_counters(self) -> Table:
-        """Counters of hosts with a Linux kernel, one row per counter that has changed (`record.kernel`)."""
-        return self._table("kernel_counters")
+    flows = _TableOf()
+    """The table of flows, one row per flow."""
+    queries = _TableOf()
+    """The table of queries, one row per partition-aggregate job."""
+    ports = _TableOf()
+    """The table of ports, one row per port and priority that carried, dropped or paused traffic."""
+    series = _TableOf()
+    """Time series, one row per sample."""
+    throughput = _TableOf()
+    """Bytes that hosts received, one row per interval and workload; always recorded."""
+    pause_tree = _TableOf()
+    """Pauses with their causes, one row per pause (`record.pause_tree`)."""
+    states = _TableOf()
+    """The log for `pauseframe view`, one row per change (`record.states`)."""
+    deadlocks = _TableOf()
+    """The table of deadlocks, one row per queue of a deadlock."""
+    jobs = _TableOf()
+    """The table of applications, one row per job: its run time, with its times on ideal hardware and alone."""
+    ranks = _TableOf()
+    """The table of ranks: the host of each rank, and its compute, waiting and sending time."""
+    timeline = _TableOf()
+    """The table of ranks' activities over time, for applications with `timeline = true`."""
+    kernel_sockets = _TableOf()
+    """Sockets of hosts with a Linux kernel, one row per socket and sample (`record.kernel`)."""
+    kernel_counters = _TableOf()
+    """Counters of hosts with a Linux kernel, one row per counter that has changed (`record.kernel`)."""
 
     @overload
     def report(self, out: str | Path) -> Path: ...

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
-from pauseframe._files import write_text
+from pauseframe._files import read_object, write_text
 from pauseframe.sweep.batch import BATCHES, Batches, batch_files, link_batches, remove_runs
 from pauseframe.sweep.progress import SweepDisplay
-from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, read_plan, write_tables
+from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, write_tables
 from pauseframe.sweep.store import (
     ERROR_FILE,
     STORE_NAME,
@@ -93,7 +93,7 @@ def carry_out(
 
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     """Writes `sweep.json`, unless the folder has a sweep with another plan."""
-    old = read_plan(folder)
+    old = read_object(folder / MANIFEST)
     if old is None:
         if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
             raise InputError(f"{folder} exists and is not a sweep; choose another --out")

@@ -18,10 +18,10 @@ import os
 import shlex
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from pauseframe import _core
-from pauseframe._files import HOST, is_alive, write_text
+from pauseframe._files import HOST, is_alive, read_object, write_text
 from pauseframe._results_folder import FINISHED, digest_of
 from pauseframe.sweep.batch import BATCHES
 
@@ -121,7 +121,7 @@ def is_whole(folder: Path, key: str) -> bool:
 
 def flaw(folder: Path, key: str, *, contents: bool = True) -> str | None:
     """The fault of a folder as the complete run of this key, or None. `contents` compares the digest of each file."""
-    text = _read_object(folder / MANIFEST)
+    text = read_object(folder / MANIFEST)
     if text is None:
         return f"{MANIFEST} is missing or damaged"
     if text.get("seal") != _digest_of_manifest(text):
@@ -178,7 +178,7 @@ def forget_failure(folder: Path, path: str) -> None:
 
 def read_failure(target: Path) -> FailureEntry | None:
     """The content of `error.json` in a run's folder; None if it is absent or damaged."""
-    entry = _read_object(target / ERROR_FILE)
+    entry = read_object(target / ERROR_FILE)
     return (
         cast("FailureEntry", entry) if entry is not None and set(FailureEntry.__annotations__) <= set(entry) else None
     )
@@ -186,17 +186,8 @@ def read_failure(target: Path) -> FailureEntry | None:
 
 def sealed_files(folder: Path) -> dict[str, SealedFile]:
     """The files of a sealed folder by name; none if its manifest is missing or damaged."""
-    manifest = _read_object(folder / MANIFEST)
+    manifest = read_object(folder / MANIFEST)
     return {} if manifest is None else cast("Manifest", manifest).get("files", {})
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object from a file; None if it is absent or damaged."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def is_disk_full(error: BaseException | str) -> bool:
@@ -208,7 +199,7 @@ def is_disk_full(error: BaseException | str) -> bool:
 
 
 def _seal(folder: Path, key: str) -> None:
-    manifest = _read_object(folder / MANIFEST)
+    manifest = read_object(folder / MANIFEST)
     if manifest is None or manifest.get("status") not in FINISHED:
         raise _core.RunError(f"{folder}: the run did not come to its end")
     paths = [path for path in sorted(folder.iterdir()) if path.name != MANIFEST]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._files import write_text
+from pauseframe._files import read_object, write_text
 from pauseframe._problems import failure
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
@@ -414,16 +414,13 @@ def _open(folder: Path, study: Study, may_exist: bool) -> None:
     """Writes `search.json`, unless the folder has another search."""
     path = folder / SEARCH
     mine = {"program": "pauseframe tune", "name": study.name, "digest": study.digest(), "tune": study.spec.as_table()}
-    try:
-        there = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        there = None
+    there = read_object(path)
     if there is None:
         if folder.is_dir() and any(entry.name[0] != "." and entry.name != SEARCH for entry in folder.iterdir()):
             raise InputError(f"{folder} exists and is not a search; choose another --out")
     elif not may_exist:
         raise InputError(f"{folder} has a search; --resume goes on with it")
-    elif not isinstance(there, dict) or there.get("digest") != mine["digest"]:
+    elif there.get("digest") != mine["digest"]:
         raise InputError(
             f"{folder} has another search: scenario, [tune] or a version differs; choose another --out (finished runs "
             "are taken from the store)"
