@@ -9,7 +9,7 @@ names of keys; the core alone validates values.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
@@ -64,6 +64,21 @@ def part_from_plain(part: type[P], table: Mapping[str, Any], path: str = "") -> 
         key: _from_plain(hints[key], value, f"{path}.{key}".lstrip(".")) for key, value in table.items() if key != tag
     }
     return part(**values)
+
+
+def leaves(
+    table: Mapping[str, Any], is_leaf: Callable[[Mapping[str, Any]], bool] = lambda _: False, prefix: str = ""
+) -> list[tuple[str, Any]]:
+    """The values of nested tables by dotted path; `is_leaf` is true for a table that is a value.
+
+    >>> leaves({"switch": {"marker": {"k": "10 KB"}}, "seeds": 2})
+    [('switch.marker.k', '10 KB'), ('seeds', 2)]
+    """
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        inner = isinstance(value, Mapping) and not is_leaf(value)
+        found += leaves(value, is_leaf, f"{prefix}{key}.") if inner else [(f"{prefix}{key}", value)]
+    return found
 
 
 def toml_value(value: Any) -> str:

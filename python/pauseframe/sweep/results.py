@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import ParquetWriter, RunError, table_of, unpack_tables
 from pauseframe._files import whole_file
+from pauseframe._plain import leaves
 from pauseframe._results_folder import DamagedResultsError, open_results
 from pauseframe.results import Run, has_deadlock, load
 from pauseframe.sweep.batch import BATCHES, Batches, Record
@@ -401,28 +402,13 @@ class _TableFile:
         self._packed, self._rows, self._size = [], [], 0
 
 
-def read_plan(folder: Path) -> SweepManifest | None:
-    """The content of `sweep.json` in a folder; None if it is absent or damaged."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return cast("SweepManifest", manifest) if isinstance(manifest, dict) else None
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> Settings:
+def flat(table: Mapping[str, Any]) -> Settings:
     """Nested dicts as dotted paths; lists are omitted.
 
     >>> flat({"fct_us": {"p50": 1.0}, "drops": 0, "warnings": []})
     {'fct_us.p50': 1.0, 'drops': 0}
     """
-    result: Settings = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            result |= flat(value, f"{prefix}{key}.")
-        elif not isinstance(value, list):
-            result[prefix + key] = value
-    return result
+    return {path: value for path, value in leaves(table) if not isinstance(value, list)}
 
 
 def _kind(values: list[Any]) -> type:

@@ -15,7 +15,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._plain import Settings, Value, to_plain, toml_value
+from pauseframe._plain import Settings, Value, leaves, to_plain, toml_value
 from pauseframe._problems import failure, problem
 from pauseframe._text import nearest
 
@@ -177,7 +177,8 @@ def spec_from_table(table: Settings) -> Spec:
         if name in ("seeds", "zip", "exclude"):
             set_rule(spec, name, value)
         else:
-            for path, values in _axes_within(name, value):
+            # `transport.preset = [..]` without quotes is a table in a table.
+            for path, values in leaves({name: value}, lambda value: bool(RANGE_KEYS & set(value))):
                 spec.add_axis(path, values)
     return spec
 
@@ -188,7 +189,7 @@ def set_rule(spec: Spec, name: str, value: Any) -> None:
         rules = value if isinstance(value, list | tuple) else None
         if rules is None or not all(isinstance(rule, Mapping) for rule in rules):
             return spec.complain(name, str(value), 'must be a list of tables: [{ "a.b" = 1 }]')
-        spec.exclude = [dict(pair for key in rule for pair in _paths(key, to_plain(rule[key]))) for rule in rules]
+        spec.exclude = [dict(leaves(to_plain(rule))) for rule in rules]
         return None
     setattr(spec, name, [list(g) for g in value] if name == "zip" and isinstance(value, tuple) else value)
     return None
@@ -223,19 +224,6 @@ def _loads(text: str) -> dict[str, Any] | None:
 def _word(text: str) -> Any:
     table = _loads(f"value = {text}")
     return text if table is None or set(table) != {"value"} else table["value"]
-
-
-def _axes_within(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Collects axes from nested tables, because `transport.preset = [..]` without quotes is a table in a table."""
-    if isinstance(value, Mapping) and not RANGE_KEYS & set(value):
-        return [pair for key, item in value.items() for pair in _axes_within(f"{path}.{key}", item)]
-    return [(path, value)]
-
-
-def _paths(path: str, value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        return [pair for key, item in value.items() for pair in _paths(f"{path}.{key}", item)]
-    return [(path, value)]
 
 
 def _expand(values: Any) -> list[Any]:

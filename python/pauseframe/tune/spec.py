@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._plain import to_plain
+from pauseframe._plain import leaves, to_plain
 from pauseframe._problems import problem
-from pauseframe._text import nearest
+from pauseframe._text import is_number, nearest
 from pauseframe.tune.metrics import Metric, parse_metric
 from pauseframe.tune.parameters import Parameter, read_parameter
 
@@ -210,7 +210,7 @@ def add_parameters(spec: Spec, table: Any) -> None:
     """Adds parameters by the paths of their keys; `switch.marker.k = ..` without quotes is a table in a table."""
     if not isinstance(table, Mapping):
         return spec.complain("parameters", table, "must be a table of keys")
-    for path, value in _leaves(table):
+    for path, value in leaves(table, lambda value: not (value and all(map(_is_table_or_list, value.values())))):
         try:
             spec.parameters[path] = read_parameter(path, value)
         except ValueError as error:
@@ -229,7 +229,8 @@ def add_constraints(spec: Spec, table: Any) -> None:
     """Adds constraints: metrics with bounds, `buffer`, `cable`, `deadlock_risk`."""
     if not isinstance(table, Mapping):
         return spec.complain("constraints", table, 'must be a table: { drops = 0, buffer = "16 MB", cable = "40 m" }')
-    for name, value in _bounds(table):
+    # `fct_us.p99 = 2000` without quotes is a table in a table.
+    for name, value in leaves(table, lambda value: bool(set(value) & {"at_most", "at_least"})):
         if name in ("buffer", "cable"):
             _add_static(spec, name, value)
         elif name == "deadlock_risk":
@@ -250,20 +251,12 @@ def parse_constraint(text: str) -> dict[str, Any]:
     for sign, word in (("<=", "at_most"), (">=", "at_least")):
         # The last operator belongs to the bound, because a filter may contain others.
         name, found, bound = text.rpartition(sign)
-        if found and _is_number(bound):
+        if found and is_number(bound):
             return {name.strip(): {word: float(bound)}}
     name, equals, value = (part.strip() for part in text.partition("="))
     if equals and name in ("buffer", "cable"):
         return {name: value}
     raise ValueError("write METRIC<=NUMBER, METRIC>=NUMBER, buffer=SIZE or cable=LENGTH")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _add_static(spec: Spec, name: str, value: Any) -> None:
@@ -339,21 +332,9 @@ def _named(spec: Spec, what: str, entries: Any, keys: Sequence[str]) -> list[tup
         if not isinstance(changes, Mapping):
             spec.complain(f"{place}.set", changes, 'must be a table of keys: { "transport.preset" = "dctcp" }')
             continue
-        found.append((entry["name"], dict(_changes(changes)), str(entry.get("source", ""))))
-    return found
-
-
-def _changes(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Collects changes from nested tables; a table with a `kind` is a value.
-
-    The nesting occurs because `switch.marker.k = ..` without quotes is a table in a table.
-    """
-    found: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        if isinstance(value, Mapping) and "kind" not in value:
-            found += _changes(value, f"{prefix}{key}.")
-        else:
-            found.append((f"{prefix}{key}", to_plain(value)))
+        # `switch.marker.k = ..` without quotes is a table in a table, but a table with a `kind` is a value.
+        pairs = leaves(changes, lambda value: "kind" in value)
+        found.append((entry["name"], {path: to_plain(value) for path, value in pairs}, str(entry.get("source", ""))))
     return found
 
 
@@ -368,27 +349,8 @@ def _metric(spec: Spec, place: str, text: Any) -> Metric | None:
         return None
 
 
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value and all(isinstance(item, Mapping | list) for item in value.values()):
-            found += _leaves(value, f"{path}.")
-        else:
-            found.append((path, value))
-    return found
-
-
-def _bounds(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Collects bounds from nested tables, because `fct_us.p99 = 2000` without quotes is a table in a table."""
-    found: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and not set(value) & {"at_most", "at_least"}:
-            found += _bounds(value, f"{path}.")
-        else:
-            found.append((path, value))
-    return found
+def _is_table_or_list(value: Any) -> bool:
+    return isinstance(value, Mapping | list)
 
 
 def _meant(wrong: Any, known: Sequence[str]) -> str:
