@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -246,13 +246,20 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
     return "\n".join([title, *(f"{name:{left}}  {value:>{right}}" for name, value in pairs), *([note] if note else [])])
 
 
-def terminal_table(*columns: str | dict[str, Any], title: str | None = None, show_header: bool = True) -> Table:
-    """An empty table in the common style; a column is a heading or a dict of `add_column` options."""
+def terminal_table(
+    *columns: str | dict[str, Any],
+    title: str | None = None,
+    show_header: bool = True,
+    rows: Iterable[Sequence[Any]] = (),
+) -> Table:
+    """A table in the common style; a column is a heading or a dict of `add_column` options."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", show_header=show_header, box=None, pad_edge=False)
     for column in columns:
         table.add_column(**({"header": column} if isinstance(column, str) else column))
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -109,10 +109,7 @@ def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
     from pauseframe._text import terminal_table
 
     columns: list[dict[str, Any]] = [{"style": "dim", "no_wrap": True}, {"overflow": "fold"}]
-    table = terminal_table(*columns, title=title or None, show_header=False)
-    for name, value in rows:
-        table.add_row(name, value)
-    print_table(table)
+    print_table(terminal_table(*columns, title=title or None, show_header=False, rows=rows))
 
 
 def print_known(known: dict[str, str], as_json: bool, note: str = "") -> None:

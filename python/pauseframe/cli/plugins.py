@@ -92,17 +92,13 @@ def _show(checked: Checked, quiet: bool) -> None:
 
 
 def _show_runs(checked: Checked) -> None:
-    from rich.table import Table
-
+    from pauseframe._text import terminal_table
     from pauseframe.plugins.check import key_figures
 
     for scenario, runs in checked.runs.items():
-        table = Table(title=scenario.replace("_", " "), title_justify="left", box=None, pad_edge=False)
         figures = {label: key_figures(run) for label, run in runs.items()}
-        table.add_column("", style="dim", no_wrap=True)
-        for name in next(iter(figures.values())):
-            table.add_column(name, justify="right", no_wrap=True)
-        for label, row in figures.items():
-            table.add_row(label, *row.values())
-        print_table(table)
+        names = [{"header": name, "justify": "right", "no_wrap": True} for name in next(iter(figures.values()))]
+        rows = [(label, *row.values()) for label, row in figures.items()]
+        first = {"header": "", "style": "dim", "no_wrap": True}
+        print_table(terminal_table(first, *names, title=scenario.replace("_", " "), rows=rows))
         print()

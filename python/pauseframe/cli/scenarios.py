@@ -204,12 +204,9 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     from pauseframe._text import terminal_table
 
     heads = ("preset", "stack", "inside the bands of")
-    about = terminal_table(
-        *({"header": head, "no_wrap": True} for head in heads), {"header": "what it is", "max_width": DOC_WIDTH}
-    )
-    for name in rows:
-        about.add_row(name, stacks[name], str(vouching[name] or "none"), docs[name])
-    print_table(about)
+    columns = [{"header": head, "no_wrap": True} for head in heads]
+    lines = [(name, stacks[name], str(vouching[name] or "none"), docs[name]) for name in rows]
+    print_table(terminal_table(*columns, {"header": "what it is", "max_width": DOC_WIDTH}, rows=lines))
     print()
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     differs = {key for key in keys if len({row.get(key, "") for row in rows.values()}) > 1}
@@ -263,9 +260,8 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
         {"header": "from", "style": "dim"},
         {"header": "source", "overflow": "fold", "min_width": 30},
         title=f"preset {name}, stack {stack}",
+        rows=[(row["key"], row["value"], row["origin"], row["source"]) for row in rows],
     )
-    for row in rows:
-        table.add_row(row["key"], row["value"], row["origin"], row["source"])
     print_table(table)
     print(f"\nstack {stack}: {_core.stacks()[stack]}")
     if found := evidence_for(name, stack):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from pauseframe._text import wide_console
+from pauseframe._text import terminal_table, wide_console
 from pauseframe.reproduce.command import COLOURS, measured
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from pauseframe.demo import Demo
     from pauseframe.report import Answer
 
@@ -33,10 +33,8 @@ def print_demo(demo: Demo) -> None:
 
 
 def _chart(answer: Answer) -> Table:
-    table = Table(title=answer.chart, title_justify="left", show_header=False, box=None, pad_edge=False)
-    for bar in answer.bars:
-        table.add_row(bar.label, _bar(bar.share), bar.text)
-    return table
+    rows = [(bar.label, _bar(bar.share), bar.text) for bar in answer.bars]
+    return terminal_table(title=answer.chart, show_header=False, rows=rows)
 
 
 def _bar(share: float) -> str:
@@ -50,21 +48,22 @@ def _bar(share: float) -> str:
 
 
 def _table(answer: Answer) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, (head, _) in enumerate(answer.heads):
-        table.add_column(head, justify="right" if number else "left", overflow="fold", no_wrap=head != "beside TCP")
-    for name, cells in answer.rows:
-        table.add_row(name, *(f"{text} ({small})" if small else text for text, small in cells))
-    return table
+    columns = [
+        {"header": head, "justify": "right" if number else "left", "overflow": "fold", "no_wrap": head != "beside TCP"}
+        for number, (head, _) in enumerate(answer.heads)
+    ]
+    return terminal_table(*columns, rows=[list(row.values()) for row in answer.as_records()])
 
 
 def _claims(demo: Demo) -> Table:
-    table = Table(title="Claims of the paper", title_justify="left", box=None, pad_edge=False)
-    for name in ("claim", "verdict", "paper", "here"):
-        table.add_column(name, overflow="fold", no_wrap=name in {"claim", "verdict"})
-    for outcome in demo.outcomes:
-        for judged in outcome.judgements:
-            if judged.verdict != "not run":
-                verdict = f"[{COLOURS[judged.verdict]}]{judged.verdict}[/]"
-                table.add_row(judged.claim.id, verdict, judged.claim.claimed, measured(judged))
-    return table
+    columns = [
+        {"header": name, "overflow": "fold", "no_wrap": name in {"claim", "verdict"}}
+        for name in ("claim", "verdict", "paper", "here")
+    ]
+    rows = [
+        (one.claim.id, f"[{COLOURS[one.verdict]}]{one.verdict}[/]", one.claim.claimed, measured(one))
+        for outcome in demo.outcomes
+        for one in outcome.judgements
+        if one.verdict != "not run"
+    ]
+    return terminal_table(*columns, title="Claims of the paper", rows=rows)

@@ -38,10 +38,11 @@ def list_experiments(folder: Path | None, *, as_json: bool) -> None:
         )
         return
     heads = ("experiment", "figure", "title", "claims")
-    table = terminal_table(*({"header": name, "overflow": "fold"} for name in heads))
-    for one in experiments:
-        table.add_row(one.id, one.spec.figure, one.title, " ".join(claim.id for claim in one.spec.claims))
-    wide_console().print(table)
+    columns = [{"header": name, "overflow": "fold"} for name in heads]
+    rows = [
+        (one.id, one.spec.figure, one.title, " ".join(claim.id for claim in one.spec.claims)) for one in experiments
+    ]
+    wide_console().print(terminal_table(*columns, rows=rows))
 
 
 def run_reproduce(

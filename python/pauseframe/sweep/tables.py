@@ -175,12 +175,8 @@ def terminal_tables(comparison: Comparison) -> list[Any]:
     for name, columns, lines in blocks(comparison):
         left = len(columns) - len(heads(comparison)) + len(comparison.axes)
         justified = zip(columns, ["left"] * left + ["right"] * (len(columns) - left), strict=True)
-        table = terminal_table(
-            *({"header": head, "justify": side, "overflow": "fold"} for head, side in justified), title=name
-        )
-        for line in lines:
-            table.add_row(*line)
-        tables.append(table)
+        described = [{"header": head, "justify": side, "overflow": "fold"} for head, side in justified]
+        tables.append(terminal_table(*described, title=name, rows=lines))
     return tables
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import MISSING, format_duration, format_number
+from pauseframe._text import MISSING, format_duration, format_number, terminal_table
 from pauseframe.sweep.spec import label
 from pauseframe.tune.metrics import format_metric
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rich.table import Table
 
 SHOWN_FRONT = 8
@@ -148,47 +150,46 @@ def lines(record: dict[str, Any]) -> list[str]:
     return [*found, cost_text(record)]
 
 
-def _table(title: str, heads: list[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number == 0 else "right", overflow="fold")
-    return table
+def _table(title: str, heads: list[str], rows: Iterable[Sequence[str]]) -> Table:
+    sides = ["left", *["right"] * (len(heads) - 1)]
+    columns = [{"header": head, "justify": side, "overflow": "fold"} for head, side in zip(heads, sides, strict=True)]
+    return terminal_table(*columns, title=title, rows=rows)
 
 
 def _recommended(record: dict[str, Any]) -> Table:
     chosen = record["recommended"]
     starts = {one["path"]: one for one in record["sensitivity"]}
     bounds = {one["path"]: f"{one['role'].replace('_', ' ')}: {one['source']}" for one in record["bounds"]}
-    table = _table("Recommended", ["key", "value", f"within {record['tolerance'] * 100:g} % from", "bounded by"])
-    for path, value in chosen["settings"].items():
-        slack = slack_text(starts[path]) if path in starts else MISSING
-        table.add_row(path, label(value), slack, bounds.get(path, MISSING))
-    return table
+    rows = [
+        (path, label(value), slack_text(starts[path]) if path in starts else MISSING, bounds.get(path, MISSING))
+        for path, value in chosen["settings"].items()
+    ]
+    return _table("Recommended", ["key", "value", f"within {record['tolerance'] * 100:g} % from", "bounded by"], rows)
 
 
 def _beside(record: dict[str, Any], number: int) -> Table:
     form = objective_form(record, number)
     heads = ["setting", "median", "prediction interval", "to the recommended", "constraints"]
-    table = _table(f"On held-out seeds: {objective_title(record, number)}", heads)
+    rows = []
     for one in [record["recommended"], *record["references"]]:
         row = [MISSING] * 3
         if one["objectives"]:
             entry = one["objectives"][number]
             row = [with_interval(entry, form), prediction_text(entry, form), relative(entry["ratio"])]
-        table.add_row(one["name"], *row, kept_text(one))
-    return table
+        rows.append((one["name"], *row, kept_text(one)))
+    return _table(f"On held-out seeds: {objective_title(record, number)}", heads, rows)
 
 
 def _sensitivity(record: dict[str, Any]) -> Table:
-    table = _table(
+    rows = [
+        (one["path"], label(one["value"]), slack_text(one), ", ".join(map(_point, one["points"])))
+        for one in record["sensitivity"]
+    ]
+    return _table(
         f"Range of each parameter in which no objective worsens by {record['tolerance'] * 100:g} %, the others kept",
         ["key", "recommended", "range", "measured: value (worst objective)"],
+        rows,
     )
-    for one in record["sensitivity"]:
-        table.add_row(one["path"], label(one["value"]), slack_text(one), ", ".join(map(_point, one["points"])))
-    return table
 
 
 def _point(one: dict[str, Any]) -> str:
@@ -200,8 +201,9 @@ def _point(one: dict[str, Any]) -> str:
 
 def _front(record: dict[str, Any]) -> Table:
     heads = [objective_title(record, number) for number in range(len(record["objectives"]))]
-    table = _table("Pareto front, on the seeds of search and choice", ["setting", *heads])
-    for one in record["front"][:SHOWN_FRONT]:
-        row = [with_interval(entry, objective_form(record, n)) for n, entry in enumerate(one["objectives"])]
-        table.add_row(settings_text(one["settings"]), *row)
-    return table
+    forms = [objective_form(record, number) for number in range(len(heads))]
+    rows = [
+        (settings_text(one["settings"]), *map(with_interval, one["objectives"], forms))
+        for one in record["front"][:SHOWN_FRONT]
+    ]
+    return _table("Pareto front, on the seeds of search and choice", ["setting", *heads], rows)
